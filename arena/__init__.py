@@ -1,0 +1,1 @@
+"""Play: matches between players, batched by engine, recorded as episodes."""

@@ -1,0 +1,1 @@
+"""Rules of play: seats, legal actions, returns. Nothing here knows of prompts or models."""

@@ -1,0 +1,1 @@
+"""Learning: episodes become trajectories, advantages, batches and updated policies."""
