@@ -1,0 +1,172 @@
+"""A run's frozen configuration. Every field is documented here and settable by ``--set key=value``.
+
+TOML in, TOML out: ``league/presets/*.toml`` and a run's own ``config.toml`` have this shape.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Positive = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+NonNegative = Annotated[float, Field(ge=0.0)]
+
+
+class Section(BaseModel):
+    """A frozen table of the configuration; unknown keys are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class GameConfig(Section):
+    """One game of the run's curriculum."""
+
+    matches: Positive = Field(512, description="training matches in one iteration")
+    every: Positive = Field(1, description="iterations between two batches of this game")
+    loss_weight: NonNegative = Field(1.0, description="weight of this game's loss in an update")
+    entropy: NonNegative | None = Field(None, description="entropy weight for this game instead of objective.entropy")
+    entropy_end: NonNegative | None = Field(None, description="final entropy weight for this game")
+
+
+class RolesConfig(Section):
+    """Overrides of what the role cards say, for all roles of the run."""
+
+    reply: Literal["choice", "free"] | None = Field(None, description="reply form of every role")
+    on_illegal: Literal["mask", "retry", "forfeit"] | None = Field(None, description="conduct of every role")
+    retries: int | None = Field(None, ge=0, description="retries before a forfeit")
+    price: float | None = Field(None, description="price of a forfeit in the game's units")
+    max_reply_tokens: Positive | None = Field(None, description="longest free reply, in tokens")
+    temperature: float | None = Field(None, gt=0.0, description="sampling temperature of every role")
+    policy: dict[str, str] = Field({}, description='policy by role, as "game/role" = "policy"')
+    cards: str | None = Field(None, description="folder of role cards that replace the built-in ones")
+
+    @model_validator(mode="after")
+    def _free_replies_cannot_be_masked(self) -> RolesConfig:
+        if self.reply == "free" and self.on_illegal == "mask":
+            raise ValueError(
+                "roles.on_illegal = 'mask' masks sampling to the legal replies, which a free reply is not. "
+                "Use 'forfeit' or 'retry', or roles.reply = 'choice'."
+            )
+        return self
+
+
+class ModelConfig(Section):
+    """The base model. ``source = "pocket"`` builds a small Qwen3-shaped decoder from scratch."""
+
+    source: str = Field("pocket", description='"pocket", a folder in Hugging Face layout, or a hub id')
+    hidden_size: Positive = Field(96, description="width of the pocket model")
+    layers: Positive = Field(3, description="layers of the pocket model")
+    heads: Positive = Field(4, description="attention heads of the pocket model")
+    kv_heads: Positive = Field(2, description="key/value heads of the pocket model")
+    intermediate_size: Positive = Field(256, description="width of the pocket model's feed-forward part")
+    vocabulary: Positive = Field(512, description="size of the pocket tokenizer's vocabulary")
+    dtype: Literal["float32", "bfloat16"] = Field("float32", description="type of the weights")
+    device: str = Field("cpu", description="torch device that holds the model")
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> ModelConfig:
+        if self.source == "pocket" and self.hidden_size % self.heads:
+            raise ValueError(f"model.hidden_size = {self.hidden_size} is not a multiple of model.heads = {self.heads}.")
+        if self.heads % self.kv_heads:
+            raise ValueError(f"model.heads = {self.heads} is not a multiple of model.kv_heads = {self.kv_heads}.")
+        return self
+
+
+class ColdStartConfig(Section):
+    """Supervised legal play before the first match (only for models that start from scratch)."""
+
+    steps: int = Field(300, ge=0, description="optimiser steps; 0 skips the cold start")
+    matches: Positive = Field(200, description="random matches of each game to imitate")
+    batch_size: Positive = Field(64, description="turns in a step")
+    learning_rate: NonNegative = Field(2e-3, description="peak learning rate")
+
+
+class CreditConfig(Section):
+    """How returns become advantages."""
+
+    rule: str = Field("rae", description="advantage rule: reinforce or rae")
+    gamma: Share = Field(1.0, description="discount of later turn rewards within a match")
+    decay: Share = Field(0.95, description="rae: how much of the old baseline a fold keeps (alpha)")
+    fold: Literal["batch", "trajectory"] = Field("batch", description="rae: fold the batch mean, or each return")
+    scale_returns: bool = Field(True, description="divide returns by half the game's range of returns first")
+
+
+class ObjectiveConfig(Section):
+    """What an update minimises."""
+
+    name: Literal["reinforce", "ppo"] = Field("ppo", description="surrogate objective")
+    clip_low: NonNegative = Field(0.2, description="ppo: lower clip of the ratio, 1 - clip_low")
+    clip_high: NonNegative = Field(0.2, description="ppo: upper clip of the ratio, 1 + clip_high")
+    dual_clip: float | None = Field(None, gt=1.0, description="ppo: bound c on the loss of negative advantages")
+    kl_old: NonNegative = Field(0.0, description="weight of KL(policy | policy before the update), nats")
+    entropy: NonNegative = Field(0.05, description="weight of the entropy bonus at the start")
+    entropy_end: NonNegative | None = Field(None, description="weight at the end, reached geometrically; None: constant")
+    magnet: NonNegative = Field(0.0, description="weight of KL(policy | magnet)")
+    magnet_every: Positive = Field(100, description="updates between two refreshes of the magnet")
+    magnet_uniform: Share = Field(0.1, description="share of the uniform policy mixed into the magnet (choice replies)")
+
+
+class LearnerConfig(Section):
+    """The optimiser (AdamW)."""
+
+    learning_rate: NonNegative = Field(5e-4, description="learning rate at the start")
+    learning_rate_end: NonNegative | None = Field(None, description="learning rate at the end; None: constant")
+    inner_steps: Positive = Field(2, description="optimiser steps on one batch")
+    weight_decay: NonNegative = Field(0.0, description="AdamW weight decay")
+    max_grad_norm: float = Field(1.0, gt=0.0, description="gradients are clipped to this norm")
+    micro_batch_tokens: Positive = Field(65536, description="tokens in one forward and backward pass")
+    max_gap: float = Field(0.05, gt=0.0, description="mean |log p learner - log p sampler| (nats) that stops the run")
+
+
+class MatchmakingConfig(Section):
+    """Shares of the matches by rule, and how PFSP weighs opponents."""
+
+    self_play: NonNegative = Field(0.7, description="weight of the learner against itself")
+    fictitious: NonNegative = Field(0.3, description="weight of uniformly drawn past snapshots")
+    pfsp: NonNegative = Field(0.0, description="weight of prioritised fictitious self-play")
+    pfsp_weighting: Literal["hard", "variance", "even"] = Field("hard", description="f(x) of PFSP")
+    pfsp_power: NonNegative = Field(2.0, description="p of f_hard(x) = (1 - x)^p")
+    opponents: Positive = Field(4, description="different opponents that one iteration draws from the population")
+    forgetting: Share = Field(0.9, description="share of the live learner's payoff counts kept from one iteration to the next")
+
+    @model_validator(mode="after")
+    def _some_rule_has_weight(self) -> MatchmakingConfig:
+        if self.self_play + self.fictitious + self.pfsp == 0:
+            raise ValueError(
+                "matchmaking.self_play, matchmaking.fictitious and matchmaking.pfsp are all 0, so no match can be drawn. "
+                "Give at least one of them a weight."
+            )
+        return self
+
+
+class EvaluationConfig(Section):
+    """What is measured whenever a snapshot is frozen."""
+
+    matches: int = Field(64, ge=0, description="rating matches of a new snapshot against each opponent, by game")
+    opponents: Positive = Field(2, description="earlier snapshots a new snapshot is rated against")
+    anchors: tuple[str, ...] = Field(("random",), description="scripted players that every snapshot is rated against")
+    exact: bool = Field(True, description="compute exact exploitability where the game is small enough")
+    mixture: Literal["uniform", "linear", "nash"] = Field("linear", description="meta-strategy of RUN@mixture")
+
+
+class RunConfig(Section):
+    """A whole run."""
+
+    seed: int = Field(0, ge=0, description="every stream of randomness derives from it")
+    iterations: Positive = Field(200, description="updates of each policy")
+    snapshot_every: Positive = Field(10, description="iterations between two snapshots")
+    in_flight: Positive = Field(4096, description="matches played side by side")
+    threads: int = Field(0, ge=0, description="torch threads; 0: the physical cores this process may use")
+    loaded_snapshots: Positive = Field(8, description="opponents' weights held in memory at once")
+    episodes_kept: int = Field(8, ge=0, description="sampled episodes written each time a snapshot is frozen")
+    games: dict[str, GameConfig] = Field(min_length=1, description="games of the curriculum by name")
+    roles: RolesConfig = RolesConfig()
+    model: ModelConfig = ModelConfig()
+    cold_start: ColdStartConfig = ColdStartConfig()
+    credit: CreditConfig = CreditConfig()
+    objective: ObjectiveConfig = ObjectiveConfig()
+    learner: LearnerConfig = LearnerConfig()
+    matchmaking: MatchmakingConfig = MatchmakingConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
