@@ -1,0 +1,39 @@
+"""Packaging of the distribution ``llm-league``: five top-level packages and the ``league`` command."""
+
+from setuptools import find_packages, setup
+
+PACKAGES = ("games", "roles", "arena", "learners", "league")
+
+setup(
+    name="llm-league",
+    version="0.1.0",
+    description="Trains language-model players by self-play in text games, and measures how exploitable they are",
+    license="MIT",
+    python_requires=">=3.11",
+    packages=find_packages(include=[pattern for name in PACKAGES for pattern in (name, f"{name}.*")]),
+    package_data={"roles": ["cards/*.toml"], "league": ["presets/*.toml"]},
+    entry_points={"console_scripts": ["league = league.cli:main"]},
+    # Ranges stay open here; constraints.txt pins what the Makefile installs.
+    install_requires=[
+        "torch>=2.6",
+        "transformers>=4.51",
+        "tokenizers>=0.21",
+        "safetensors>=0.5",
+        "numpy>=2.0",
+        "scipy>=1.13",
+        "open_spiel>=1.6",
+        "pettingzoo>=1.25",
+        "gymnasium>=1.0",
+        "tensorboard>=2.18",
+        "openskill>=6.0",
+        "rich>=13.9",
+        "pydantic>=2.9",
+        "tomli_w>=1.1",
+    ],
+    extras_require={
+        "dev": ["pytest>=8.3", "pytest-xdist>=3.6", "hypothesis>=6.110", "ruff>=0.9", "mypy>=1.14"],
+        "textarena": ["textarena>=0.7"],  # MIT itself, but it brings chess, which is GPL-3: never a dependency here
+        "vllm": ["vllm>=0.10"],
+        "ray": ["ray[rllib]>=2.40"],
+    },
+)
