@@ -39,8 +39,8 @@ class Role:
     """One seat's instructions in one game.
 
     ``system`` and ``prompt`` are ``str.format`` templates; ``prompt`` may use ``{observation}`` and
-    ``{legal}``, ``retry`` also ``{reply}``. ``answer_open`` and ``answer_close`` mark the action in
-    a free reply.
+    ``{legal}``, ``retry`` also ``{reply}`` and ``{reason}``. ``system`` uses no field: it is the same
+    in every request. ``answer_open`` and ``answer_close`` mark the action in a free reply.
     """
 
     name: str

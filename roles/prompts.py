@@ -1,0 +1,81 @@
+"""Observation and role to chat messages, and messages to plain text. Pure: no tokenizer, no model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from roles.role import ReplyForm, Role
+
+CUE = ">"
+Message = dict[str, str]  # {"role": "system" | "user" | "assistant", "content": ...}, as chat templates take it
+
+_SEPARATORS = (" ", "\u200b", *map(chr, range(0xE000, 0xE100)))
+
+
+def messages(
+    role: Role, observation: str, legal: Sequence[str], refusals: Iterable[tuple[str, str]] = ()
+) -> list[Message]:
+    """Return the chat that asks a seat for one reply: system, user, then one pair for each refusal.
+
+    ``refusals`` are (reply, reason) pairs, oldest first; the reason is what ``conduct.refusal_reason``
+    made of the role's retry template. The system message is the same in every request of a role, so
+    an engine computes it once. Braces in an observation stay as they are: only the card is a template.
+    """
+    chat = [
+        {"role": "system", "content": system_text(role)},
+        {"role": "user", "content": role.prompt.format(observation=observation, legal=legal_list(legal))},
+    ]
+    for reply, reason in refusals:
+        chat.append({"role": "assistant", "content": reply})
+        chat.append({"role": "user", "content": reason})
+    return chat
+
+
+def system_text(role: Role) -> str:
+    """Return the role's constant instructions; a free reply is also told how to mark its answer."""
+    text = role.system.format()
+    if role.reply is ReplyForm.FREE:
+        text += f"\nGive your answer in the form {role.answer_open}action{role.answer_close}."
+    return text
+
+
+def legal_list(legal: Sequence[str]) -> str:
+    """Return the legal actions as a template's ``{legal}`` shows them."""
+    return ", ".join(legal)
+
+
+def plain_text(chat: Sequence[Message]) -> str:
+    """Return the chat as text for a tokenizer without a chat template, up to where the reply begins.
+
+    The parts stand on lines of their own; ``CUE`` at the start of a line is where a reply begins. No
+    part can forge it: a line that begins with the cue gets a space in front.
+    """
+    lines = []
+    for message in chat:
+        content = message["content"]
+        if CUE in content:
+            content = re.sub(rf"^{re.escape(CUE)}", f" {CUE}", content, flags=re.MULTILINE)
+        lines.append(CUE + content if message["role"] == "assistant" else content)
+    return "\n".join([*lines, CUE])
+
+
+def defuse(text: str, special_tokens: Iterable[str]) -> str:
+    """Return the text with every special token broken up, so that a tokenizer reads it as plain text.
+
+    A separator that is part of no special token goes in after the token's first character (a token
+    of one character is removed), until none is left. Text without special tokens comes back as it is.
+    """
+    tokens = sorted(set(special_tokens) - {""}, key=lambda token: (-len(token), token))
+    if not any(token in text for token in tokens):
+        return text
+    separator = next(mark for mark in _SEPARATORS if not any(mark in token for token in tokens))
+    pattern = re.compile("|".join(map(re.escape, tokens)))
+
+    def broken(match: re.Match[str]) -> str:
+        token = match.group()
+        return token[0] + separator + token[1:] if len(token) > 1 else ""
+
+    while pattern.search(text):  # breaking one token can leave an overlapping one, or join its neighbours
+        text = pattern.sub(broken, text)
+    return text

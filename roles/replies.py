@@ -1,0 +1,77 @@
+"""A reply's text to exactly one legal action, or None. Pure; it never guesses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from roles.role import ReplyForm, Role
+
+THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
+
+
+def parse_reply(role: Role, text: str, legal: Sequence[str]) -> str | None:
+    """Return the one legal action that the reply names, or None.
+
+    ``choice``: the reply, stripped, is a legal action, letter for letter.
+
+    ``free``: thoughts are dropped (see ``spoken``); of the rest, every marked answer must name the
+    same legal action. No mark, two different answers, or one answer that is not legal: None. An
+    answer names an action if it equals it, or if it is the only one that it equals when case and
+    white space are disregarded.
+    """
+    if role.reply is ReplyForm.CHOICE:
+        stripped = text.strip()
+        return stripped if stripped in legal else None
+    answers = marked_answers(role, text)
+    named = {_named(answer, legal) for answer in answers}
+    return named.pop() if len(named) == 1 else None
+
+
+def why_illegal(role: Role, text: str) -> str:
+    """Return the sentence that tells a seat why its reply, of which ``parse_reply`` made None, is illegal.
+
+    It never quotes the reply: what a model wrote must not come back as an instruction.
+    """
+    if role.reply is ReplyForm.CHOICE:
+        return "Your reply is not a legal action."
+    form = f"{role.answer_open}action{role.answer_close}"
+    answers = marked_answers(role, text)
+    if not answers:
+        return f"Your reply has no answer in the form {form}."
+    if len({_folded(answer) for answer in answers}) > 1:
+        return f"Your reply has more than one answer in the form {form}."
+    return "Your answer is not a legal action."
+
+
+def spoken(text: str) -> str:
+    """Return what a reply says aloud: what follows the last ``</think>``, up to a thought never closed."""
+    said = text.rpartition(THINK_CLOSE)[2]
+    return said.partition(THINK_OPEN)[0]
+
+
+def marked_answers(role: Role, text: str) -> list[str]:
+    """Return the contents of all marks in the spoken part, stripped; of nested marks the innermost."""
+    return [answer.strip() for answer in _marks(role.answer_open, role.answer_close).findall(spoken(text))]
+
+
+@lru_cache(maxsize=64)
+def _marks(opening: str, closing: str) -> re.Pattern[str]:
+    """Return the pattern of a marked answer, which holds neither mark itself."""
+    start, end = re.escape(opening), re.escape(closing)
+    return re.compile(f"{start}((?:(?!{start}|{end}).)*){end}", re.DOTALL)
+
+
+def _named(answer: str, legal: Sequence[str]) -> str | None:
+    """Return the legal action that an answer names, or None."""
+    if answer in legal:
+        return answer
+    folded = _folded(answer)
+    alike = [action for action in legal if _folded(action) == folded]
+    return alike[0] if len(alike) == 1 else None
+
+
+def _folded(text: str) -> str:
+    """Return the text without case and with white space as single blanks."""
+    return " ".join(text.split()).casefold()
