@@ -1,0 +1,149 @@
+"""The live view of a training run: a picture on a terminal, a line now and then anywhere else.
+
+It shows the metrics of the loop by these names, and leaves out those that have not been computed:
+``GAME/score/ROLE``, ``GAME/exploitability``, ``GAME/return``, ``GAME/matches``, ``illegal_rate``,
+``rating``, ``gap``, ``tokens_per_second``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+SECONDS_BETWEEN_LINES = 15.0  # where there is no terminal
+
+
+class Progress:
+    """Shows a run while it trains. Use it as a context manager; it writes to standard error.
+
+    ``done`` iterations lie behind a resumed run. ``clock`` gives seconds.
+    """
+
+    def __init__(
+        self,
+        games: Sequence[str],
+        iterations: int,
+        done: int = 0,
+        console: Console | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._games = list(games)
+        self._iterations = iterations
+        self._start_at = self._done = done
+        self._console = console or Console(stderr=True)
+        self._clock = clock
+        self._started = clock()
+        self._last_line = float("-inf")
+        self._first: dict[str, float] = {}  # the earliest value of each metric in this process
+        self._latest: dict[str, float] = {}
+        self._doing = "starting"
+        terminal = self._console.is_terminal
+        self._live = Live(get_renderable=self._view, console=self._console, refresh_per_second=2) if terminal else None
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def say(self, text: str) -> None:
+        """Write one line that stays, above the view."""
+        self._console.print(Text(text))
+
+    def doing(self, text: str) -> None:
+        """Say what is being done now, for what takes longer than a moment ("cold start")."""
+        self._doing = text
+        if not self._live:
+            self.say(f"{text} ...")
+
+    def update(self, iteration: int, metrics: Mapping[str, float]) -> None:
+        """Show one finished iteration, counted from 0. Metrics that it lacks keep their last value."""
+        self._done = iteration + 1
+        self._doing = "training"
+        for name, value in metrics.items():
+            self._first.setdefault(name, value)
+            self._latest[name] = value
+        now = self._clock()
+        due = now - self._last_line >= SECONDS_BETWEEN_LINES or self._done == self._iterations
+        if not self._live and (due or "rating" in metrics):
+            self._last_line = now
+            self._console.print(Text(self._line()), soft_wrap=True)
+
+    def seconds_left(self) -> float | None:
+        """Return the seconds that the remaining iterations will take at the pace so far; None before the first."""
+        behind = self._done - self._start_at
+        if not behind:
+            return None
+        return (self._clock() - self._started) / behind * (self._iterations - self._done)
+
+    def _scores(self, game: str) -> str:
+        prefix = f"{game}/score/"
+        roles = {name.removeprefix(prefix): value for name, value in self._latest.items() if name.startswith(prefix)}
+        return "  ".join(f"{role} {value:.2f}" for role, value in roles.items())
+
+    def _change(self, name: str) -> str:
+        """Return ``first → latest`` of a metric, or a dash if it has not been computed."""
+        if name not in self._latest:
+            return "–"
+        return f"{self._first[name]:.3f} → {self._latest[name]:.3f}"
+
+    def _facts(self) -> list[str]:
+        """Return what holds for the whole run, in words."""
+        formats = {
+            "rating": "newest snapshot's rating {:.1f}",
+            "illegal_rate": "illegal replies {:.1%}",
+            "gap": "log-prob gap {:.4f} nats",
+            "tokens_per_second": "{:,.0f} tokens/s",
+        }
+        return [text.format(self._latest[name]) for name, text in formats.items() if name in self._latest]
+
+    def _times(self) -> str:
+        left = self.seconds_left()
+        elapsed = f"{clock_time(self._clock() - self._started)} elapsed"
+        return elapsed if left is None else f"{elapsed}, about {clock_time(left)} left"
+
+    def _line(self) -> str:
+        parts = [f"iteration {self._done}/{self._iterations} ({self._times()})"]
+        for game in self._games:
+            parts.append(f"{game}: score {self._scores(game) or '–'}")
+            for measure in ("exploitability", "return"):
+                if f"{game}/{measure}" in self._latest:
+                    parts[-1] += f", {measure} {self._change(f'{game}/{measure}')}"
+        return "; ".join(parts + self._facts())
+
+    def _view(self) -> RenderableType:
+        head = Text(f"{self._doing}: iteration {self._done} of {self._iterations}, {self._times()}", style="bold")
+        table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
+        for column in ("game", "matches", "score by role", "exploitability", "joint return"):
+            table.add_column(column, justify="right" if column == "matches" else "left")
+        for game in self._games:
+            matches = self._latest.get(f"{game}/matches")
+            table.add_row(
+                game,
+                "–" if matches is None else f"{matches:,.0f}",
+                self._scores(game) or "–",
+                self._change(f"{game}/exploitability"),
+                self._change(f"{game}/return"),
+            )
+        bar = ProgressBar(total=self._iterations, completed=self._done)
+        return Group(head, bar, table, Text("   ".join(self._facts()), style="dim"))
+
+
+def clock_time(seconds: float) -> str:
+    """Return seconds as ``m:ss``, or ``h:mm:ss`` from one hour on."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
