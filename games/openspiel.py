@@ -1,0 +1,266 @@
+"""Any OpenSpiel game as a Game (Lanctot et al., 2019, arXiv:1908.09453)."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Self
+
+import pyspiel
+
+from games.errors import UsageError, unknown_name
+from games.positions import Chance, Position, PositionTree
+from games.renderers import renderer_for
+from games.spec import GameSpec, Utility
+
+_DYNAMICS = pyspiel.GameType.Dynamics
+_CHANCE = pyspiel.GameType.ChanceMode
+_PERFECT = pyspiel.GameType.Information.PERFECT_INFORMATION
+_UTILITIES = {getattr(pyspiel.GameType.Utility, utility.name): utility for utility in Utility}
+
+# Best joint return per seat, by OpenSpiel's canonical name.
+_OPTIMA = {"tiny_hanabi()": 10.0}  # Foerster et al., 2019, arXiv:1811.01458, figure 2
+
+
+def openspiel_names() -> list[str]:
+    """Return the names that load without parameters, sorted; python games once they are imported."""
+    return sorted(
+        kind.short_name
+        for kind in pyspiel.registered_games()
+        if kind.default_loadable and kind.dynamics != _DYNAMICS.MEAN_FIELD
+    )
+
+
+def load_pyspiel(name: str) -> Any:
+    """Return the turn-based ``pyspiel.Game`` of a name such as "kuhn_poker(players=3)".
+
+    Raises UsageError for an unknown name, wrong parameters, or a game that cannot be played as one
+    match between seats.
+    """
+    return _loaded(name).game
+
+
+class _Loaded:
+    """What all matches of one game name share.
+
+    A few games (negotiation, tarok) draw their deal from a generator inside the game object. Those
+    are loaded anew for each match, with ``rng_seed``, so that no match draws from another's generator.
+    """
+
+    def __init__(self, name: str, rng_seed: int | None = None) -> None:
+        source = _load_source(name)
+        if rng_seed is not None:
+            source = pyspiel.load_game(source.get_type().short_name, {**source.get_parameters(), "rng_seed": rng_seed})
+        kind = source.get_type()
+        self.rng_seed = rng_seed
+        simultaneous = kind.dynamics == _DYNAMICS.SIMULTANEOUS
+        self.game = pyspiel.convert_to_turn_based(source) if simultaneous else source
+        self.sampled = _is_sampled(source)
+        self.tree = PositionTree(self.game, renderer_for(self.game))
+        self.spec = GameSpec(
+            name=name,
+            seats=source.num_players(),
+            num_actions=self.game.num_distinct_actions(),
+            max_turns=self.game.max_game_length(),
+            min_return=source.min_utility(),
+            max_return=source.max_utility(),
+            utility=_UTILITIES[kind.utility],
+            perfect_information=kind.information == _PERFECT and not simultaneous,
+            has_chance=kind.chance_mode != _CHANCE.DETERMINISTIC,
+            optimum=_OPTIMA.get(str(source)),
+        )
+
+
+@functools.cache
+def _loaded(name: str) -> _Loaded:
+    return _Loaded(name)
+
+
+def _load_source(name: str) -> Any:
+    """Return the ``pyspiel.Game`` as OpenSpiel defines it. Raises UsageError."""
+    base = name.split("(")[0]
+    if base not in pyspiel.registered_names():
+        import open_spiel.python.games  # noqa: F401  # registers the games written in Python; slow, so only now
+
+        if base not in pyspiel.registered_names():
+            raise unknown_name("game", base, openspiel_names(), "`league games` lists them.")
+    kind = next(kind for kind in pyspiel.registered_games() if kind.short_name == base)
+    if kind.dynamics == _DYNAMICS.MEAN_FIELD:
+        raise UsageError(f"{base} is a mean-field game: it has a crowd, not seats, so no match of it can be played.")
+    _check_parameters(name, kind)
+    try:
+        source = pyspiel.load_game(name)
+    except pyspiel.SpielError as error:
+        raise UsageError(f"OpenSpiel cannot make the game {name!r}: {str(error).splitlines()[0]}") from error
+    if _is_sampled(source) and "rng_seed" not in kind.parameter_specification:
+        raise UsageError(f"{base} hides its chance moves and takes no rng_seed, so no match of it could be repeated.")
+    return source
+
+
+def _is_sampled(source: Any) -> bool:
+    return bool(source.get_type().chance_mode == _CHANCE.SAMPLED_STOCHASTIC)
+
+
+def _check_parameters(name: str, kind: Any) -> None:
+    """Raise UsageError for the mistakes that can be told better than OpenSpiel tells them."""
+    try:
+        given = pyspiel.game_parameters_from_string(name)
+    except pyspiel.SpielError as error:
+        example = 'Write parameters as in "kuhn_poker(players=3)".'
+        raise UsageError(f"The game name {name!r} cannot be read: {error} {example}") from error
+    for parameter in given:
+        if parameter != "name" and parameter not in kind.parameter_specification:
+            raise unknown_name(f"parameter of {kind.short_name}", parameter, kind.parameter_specification)
+    players = given.get("players", kind.min_num_players)
+    if isinstance(players, int) and not kind.min_num_players <= players <= kind.max_num_players:
+        span = f"{kind.min_num_players} to {kind.max_num_players}"
+        raise UsageError(f"{kind.short_name} is for {span} players, not {players}.")
+
+
+class OpenSpielGame:
+    """One match of an OpenSpiel game.
+
+    Simultaneous games are played turn by turn through ``pyspiel.convert_to_turn_based``. Observations,
+    labels and information states are those of ``games.renderers``. Raises UsageError for a wrong name.
+    A match that ``reset`` has not begun is as if begun with seed 0.
+    """
+
+    __slots__ = ("_generator", "_loaded", "_position")
+
+    def __init__(self, name: str, seed: int = 0) -> None:
+        self._loaded = _loaded(name)
+        self.reset(seed)
+
+    @classmethod
+    def from_state(cls, name: str, state: Any, seed: int = 0) -> Self:
+        """Return the match that stands where ``state`` does, a state of ``load_pyspiel(name)``.
+
+        If chance is to move there, it moves; ``seed`` fixes that and all that chance decides later.
+        """
+        match = cls(name, seed)
+        if match._loaded.sampled:
+            raise UsageError(f"{name} hides its chance moves, so a position of it cannot be reached again.")
+        match._position, match._generator = match._loaded.tree.settle(
+            match._loaded.tree.follow(state.history()), match._generator
+        )
+        return match
+
+    @classmethod
+    def _at(cls, loaded: _Loaded, position: Position, generator: int) -> Self:
+        match = object.__new__(cls)
+        match._loaded, match._position, match._generator = loaded, position, generator
+        return match
+
+    @property
+    def spec(self) -> GameSpec:
+        """The facts about this game."""
+        return self._loaded.spec
+
+    @property
+    def pyspiel_game(self) -> Any:
+        """The turn-based ``pyspiel.Game`` that every match of this name shares."""
+        return self._loaded.game
+
+    def pyspiel_state(self) -> Any:
+        """Return a ``pyspiel.State`` of this position, the caller's to change."""
+        return self._position.state.clone()
+
+    def reset(self, seed: int) -> None:
+        """Begin a new match; ``seed`` fixes everything that chance will decide."""
+        if self._loaded.sampled:
+            self._loaded = _Loaded(self._loaded.spec.name, rng_seed=seed & 0x7FFFFFFF)
+        self._position, self._generator = self._loaded.tree.settle(self._loaded.tree.root, seed)
+
+    def to_act(self) -> int | None:
+        """Return the seat whose turn it is, or None when the match is over."""
+        return self._position.seat
+
+    def legal_actions(self) -> tuple[str, ...]:
+        """Return the legal actions as distinct strings, in the order of their ids."""
+        return self._position.labels
+
+    def legal_ids(self) -> tuple[int, ...]:
+        """Return OpenSpiel's ids of ``legal_actions()``."""
+        return self._position.ids
+
+    def observe(self, seat: int) -> str:
+        """Return, in words, all that ``seat`` knows."""
+        return self._position.text(seat)
+
+    def information_state(self, seat: int) -> str:
+        """Return OpenSpiel's information-state string, or what the game's renderer puts in its place."""
+        return self._position.key(seat)
+
+    def apply(self, action: str) -> None:
+        """Play a legal action, then let chance move. Raises ValueError for any other string."""
+        child = self._position.children.get(action)
+        if child.__class__ is not Position:  # chance moves next, or the position is new, or the action is wrong
+            tree = self._loaded.tree
+            child, self._generator = tree.settle(tree.after(self._position, action), self._generator)
+        self._position = child
+
+    def rewards(self) -> tuple[float, ...]:
+        """Return what the last ``apply``, with the chance that followed it, paid to each seat."""
+        return self._position.rewards
+
+    def returns(self) -> tuple[float, ...]:
+        """Return the sum of all rewards so far, by seat."""
+        return self._position.returns
+
+    def copy(self) -> Self:
+        """Return an independent match in the same position, with its generator in the same state."""
+        return self._at(self._loaded, self._position, self._generator)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the name, the moves and the generator; the tree is found or built again on loading."""
+        loaded = self._loaded
+        return _replay, (loaded.spec.name, loaded.rng_seed, self._position.state.history(), self._generator)
+
+
+def _replay(name: str, rng_seed: int | None, history: list[int], generator: int) -> OpenSpielGame:
+    loaded = _loaded(name) if rng_seed is None else _Loaded(name, rng_seed)
+    node = loaded.tree.follow(history)
+    assert isinstance(node, Position), "a match is only ever pickled at a decision or at its end"
+    return OpenSpielGame._at(loaded, node, generator)
+
+
+def information_state(name: str, state: Any, seat: int) -> str:
+    """Return what ``information_state(seat)`` is in ``state``, a state of ``load_pyspiel(name)``.
+
+    For most games that is ``state.information_state_string(seat)``; for board games it is the board.
+    """
+    return _loaded(name).tree.renderer.key(state, seat)
+
+
+def decision_points(name: str, limit: int) -> dict[tuple[int, str], OpenSpielGame]:
+    """Return one position for each (seat, information state) in which a seat decides.
+
+    Walks every history, chance included; in a board game whose key is the board, every board.
+    Raises UsageError as soon as it has met more than ``limit`` histories (or boards).
+    """
+    loaded = _loaded(name)
+    if loaded.sampled:
+        raise UsageError(f"{name} hides its chance moves, so its positions cannot be counted out.")
+    points: dict[tuple[int, str], OpenSpielGame] = {}
+    waiting: list[Position | Chance] = [loaded.tree.root]
+    met = 1
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Position) and node.seat is not None:
+            point = (node.seat, node.key(node.seat))
+            if point not in points:
+                points[point] = OpenSpielGame._at(loaded, node, generator=0)
+            elif loaded.tree.renderer.key_is_position:
+                continue
+        children = loaded.tree.children(node)
+        met += len(children)
+        if met > limit:
+            raise UsageError(_too_large(name, met, limit))
+        waiting += reversed(children)
+    return points
+
+
+def _too_large(name: str, met: int, limit: int) -> str:
+    return (
+        f"{name} is too large to be counted out: its game tree has more than {met - 1:,} positions, the limit is "
+        f"{limit:,}. Choose a smaller game, or measure by matches instead."
+    )

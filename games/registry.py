@@ -1,0 +1,50 @@
+"""Every game by name: ``make_game("kuhn_poker(players=3)")``.
+
+A game written here is registered by one line in ``NATIVE``: its name and a constructor that takes no
+arguments and returns a ``Game``. Every name not in ``NATIVE`` is OpenSpiel's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from games.errors import unknown_name
+from games.openspiel import OpenSpielGame, openspiel_names
+from games.spec import Game, GameSpec
+
+NATIVE: dict[str, Callable[[], Game]] = {}
+
+# Games whose observations and actions are written for language models.
+RENDERED = (
+    "kuhn_poker",
+    "kuhn_poker(players=3)",
+    "leduc_poker",
+    "liars_dice",
+    "tiny_hanabi",
+    "tic_tac_toe",
+    "connect_four",
+)
+
+
+def make_game(name: str) -> Game:
+    """Return a new match of the game, begun with seed 0. Raises UsageError for a wrong name or parameter."""
+    if name in NATIVE:
+        return NATIVE[name]()
+    base = name.split("(")[0]
+    if base in NATIVE:
+        raise unknown_name("game", name, game_names(), f"{base} takes no parameters.")
+    return OpenSpielGame(name)
+
+
+def game_names() -> list[str]:
+    """Return the names that can be made without parameters, sorted.
+
+    OpenSpiel's games written in Python ("python_…") can be made too; they are not listed, because
+    finding their names takes half a second.
+    """
+    return sorted({*NATIVE, *openspiel_names()})
+
+
+def game_facts() -> list[GameSpec]:
+    """Return the facts about the games made for language models: native ones, then ``RENDERED``."""
+    return [make_game(name).spec for name in (*NATIVE, *RENDERED)]

@@ -1,0 +1,184 @@
+"""What a seat reads and what it may answer, in words, for OpenSpiel games.
+
+A renderer turns a ``pyspiel.State`` into three texts: the label of an action, a seat's observation,
+and its information-state key. Labels are what a language model must reply and observations are its
+prompt, so both are short, and the rules of the game are left to the role card. In every game rendered
+here two positions have the same observation exactly when they have the same key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+RANKS = ("J", "Q", "K", "A")
+KUHN_MOVES = {"p": "pass", "b": "bet"}
+LEDUC_MOVES = {"0": "fold", "1": "call", "2": "raise"}
+
+
+@dataclass(frozen=True, slots=True)
+class Renderer:
+    """Three pure functions of a turn-based ``pyspiel.State``.
+
+    ``label(state, action)`` names an action of the seat to act; labels need not be unique, the tree
+    of positions repairs that. ``observe(state, seat)`` is the prompt, ``key(state, seat)`` the
+    information state. ``key_is_position``: equal keys mean that play goes on in the same way, so a
+    walk over the game need enter each key once (a board, rather than the order of its moves).
+    """
+
+    label: Callable[[Any, int], str]
+    observe: Callable[[Any, int], str]
+    key: Callable[[Any, int], str]
+    key_is_position: bool = False
+
+
+def renderer_for(game: Any) -> Renderer:
+    """Return the renderer of a loaded, turn-based ``pyspiel.Game``: its own, or the plain one."""
+    made = RENDERERS.get(game.get_type().short_name)
+    return made(game) if made else _plain(game)
+
+
+def rank_name(rank: int, ranks: int) -> str:
+    """Return a card's name, lowest rank first: J Q K A, or 1, 2, … in a deck of more ranks."""
+    return RANKS[rank] if ranks <= len(RANKS) else str(rank + 1)
+
+
+def _information_state(state: Any, seat: int) -> str:
+    return str(state.information_state_string(seat))
+
+
+def _listed(words: list[str]) -> str:
+    """Return moves in the order they were made; seats act in turn, so the order tells who made them."""
+    return " ".join(words) or "none"
+
+
+def _kuhn(game: Any) -> Renderer:
+    ranks = game.num_players() + 1
+
+    def observe(state: Any, seat: int) -> str:
+        card, moves = re.fullmatch(r"(\d+)([pb]*)", _information_state(state, seat)).groups()  # type: ignore[union-attr]
+        return f"Your card: {rank_name(int(card), ranks)}\nMoves: {_listed([KUHN_MOVES[move] for move in moves])}"
+
+    return Renderer(lambda _state, action: ("pass", "bet")[action], observe, _information_state)
+
+
+def _leduc(game: Any) -> Renderer:
+    ranks = game.num_players() + 1
+    ranks_only = bool(game.get_parameters().get("suit_isomorphism"))
+
+    def card_name(card: str) -> str:
+        if ranks_only:
+            return rank_name(int(card), ranks)
+        return rank_name(int(card) // 2, ranks) + "sh"[int(card) % 2]
+
+    def observe(state: Any, seat: int) -> str:
+        facts = dict(re.findall(r"\[(\w+): ([^]]*)\]", _information_state(state, seat)))
+        lines = [f"Your card: {card_name(facts['Private'])}", f"Round 1: {_bets(facts['Round1'])}"]
+        if "Public" in facts:
+            lines += [f"Board: {card_name(facts['Public'])}", f"Round 2: {_bets(facts['Round2'])}"]
+        return "\n".join(lines)
+
+    return Renderer(lambda _state, action: LEDUC_MOVES[str(action)], observe, _information_state)
+
+
+def _bets(ids: str) -> str:
+    return _listed([LEDUC_MOVES[move] for move in ids.split()])
+
+
+def _liars_dice(game: Any) -> Renderer:
+    sides = game.get_parameters()["dice_sides"]
+
+    def bid(word: str) -> str:
+        return word.lower().replace("-", "x")  # OpenSpiel's "2-5" says two dice that show five
+
+    def observe(state: Any, seat: int) -> str:
+        dice, *bids = _information_state(state, seat).split(" ")
+        shown = " ".join(dice) if sides < 10 else dice
+        return f"Your dice: {shown}\nBids: {_listed([bid(word) for word in bids])}"
+
+    def label(state: Any, action: int) -> str:
+        return bid(state.action_to_string(state.current_player(), action))
+
+    return Renderer(label, observe, _information_state)
+
+
+def _tiny_hanabi(_game: Any) -> Renderer:
+    def observe(state: Any, seat: int) -> str:
+        card, *moves = (word.split(":")[1] for word in _information_state(state, seat).split())
+        return f"Your card: {card}\nMoves: {_listed(moves)}"
+
+    return Renderer(lambda _state, action: f"a{action}", observe, _information_state)
+
+
+def _board(observe: Callable[[Any, int], str]) -> Renderer:
+    """Return the renderer of a board game whose actions are numbered squares or columns.
+
+    The key is the board. OpenSpiel's is the order of the moves, which no rule of these games needs:
+    tic-tac-toe has 4,520 boards to decide on, and 294,778 orders of moves that lead to them.
+    """
+    return Renderer(lambda _state, action: str(action + 1), observe, observe, key_is_position=True)
+
+
+def _tic_tac_toe(_game: Any) -> Renderer:
+    def observe(state: Any, _seat: int) -> str:
+        marks = state.observation_string(0).replace("\n", "").upper()
+        squares = [str(i + 1) if mark == "." else mark for i, mark in enumerate(marks)]
+        return "\n".join(" ".join(squares[row : row + 3]) for row in (0, 3, 6))
+
+    return _board(observe)
+
+
+def _connect_four(_game: Any) -> Renderer:
+    def observe(state: Any, _seat: int) -> str:
+        rows = state.observation_string(0).upper().split()
+        columns = ["-" if top != "." else str(i + 1) for i, top in enumerate(rows[0])]
+        shown = [" ".join(row) for row in rows if set(row) != {"."}]
+        return "\n".join([*shown, " ".join(columns)])
+
+    return _board(observe)
+
+
+def _plain(game: Any) -> Renderer:
+    """Return OpenSpiel's own words.
+
+    The key falls back from the information-state string to the observation string to the history,
+    by what the game offers. With perfect information the observation string, where there is one, is
+    the prompt: it shows the board, where the information state is often the list of moves.
+    """
+    kind = game.get_type()
+    if kind.provides_information_state_string:
+        key: Callable[[Any, int], str] = _information_state
+    elif kind.provides_observation_string:
+        key = _observation
+    else:
+        key = _history
+    shows_board = kind.information == type(kind.information).PERFECT_INFORMATION and kind.provides_observation_string
+    return Renderer(_plain_label, _observation if shows_board else key, key)
+
+
+def _observation(state: Any, seat: int) -> str:
+    return str(state.observation_string(seat))
+
+
+def _history(state: Any, _seat: int) -> str:
+    """Return the moves so far. A round still being chosen is left out: it would tell the others' moves."""
+    finished = state.simultaneous_game_state() if hasattr(state, "simultaneous_game_state") else state
+    return f"Moves: {finished.history_str() or 'none'}\nSeat to act: {state.current_player()}"
+
+
+def _plain_label(state: Any, action: int) -> str:
+    """Return OpenSpiel's words without the seat's mark, spaces collapsed; never empty."""
+    words = re.sub(r"^\[P\d+\]", "", str(state.action_to_string(state.current_player(), action)))
+    return " ".join(words.split()) or f"action {action}"
+
+
+RENDERERS: dict[str, Callable[[Any], Renderer]] = {
+    "kuhn_poker": _kuhn,
+    "leduc_poker": _leduc,
+    "liars_dice": _liars_dice,
+    "tiny_hanabi": _tiny_hanabi,
+    "tic_tac_toe": _tic_tac_toe,
+    "connect_four": _connect_four,
+}
