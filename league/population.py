@@ -1,0 +1,188 @@
+"""The snapshots of a run on disk: atomic, hashed, immutable.
+
+``population/<policy>-<step>/`` is a folder in Hugging Face layout, which other tools load as it is,
+plus ``snapshot.json``. A folder appears under its name complete or not at all; whatever a killed
+process leaves half written starts with a dot and is ignored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from games.errors import UsageError, unknown_name
+from games.files import sync_folder
+
+_CARD = "snapshot.json"
+_TEMPORARY = ".partial-"
+_POLICY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """An immutable copy of a policy's weights after ``step`` updates of it."""
+
+    id: str  # "main-000120"
+    policy: str
+    step: int
+    parent: str | None  # the snapshot of this policy that was frozen before it
+    sha256: Mapping[str, str] = field(hash=False)  # by file name: weights, configuration and tokenizer alike
+    path: Path = field(compare=False)
+
+
+class Population:
+    """The snapshots under ``root``. The folder is read once, on opening; after that only memory is."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        root.mkdir(parents=True, exist_ok=True)
+        folders = [entry for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
+        snapshots = sorted(map(_read, folders), key=lambda snapshot: (snapshot.step, snapshot.policy))
+        self._snapshots = {snapshot.id: snapshot for snapshot in snapshots}
+        self._verified: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._snapshots)
+
+    def add(self, policy: str, step: int, parent: str | None, write: Callable[[Path], None]) -> Snapshot:
+        """Freeze a policy: ``write`` fills a new folder with its files, which are hashed and made read-only.
+
+        Raises UsageError for a policy name that cannot be a folder's, ValueError when the snapshot
+        exists, is older than the newest, has an unknown parent or no safetensors weights.
+        """
+        identity = self._checked_id(policy, step, parent)
+        partial = self.root / f"{_TEMPORARY}{identity}-{os.getpid()}"
+        partial.mkdir()
+        try:
+            write(partial)
+            hashes = {name: _sha256(partial / name) for name in _files(partial)}
+            if not any(name.endswith(".safetensors") for name in hashes):
+                raise ValueError(f"snapshot {identity} has no model weights (*.safetensors), only {sorted(hashes)}")
+            snapshot = Snapshot(identity, policy, step, parent, hashes, self.root / identity)
+            (partial / _CARD).write_text(_card(snapshot), encoding="utf-8")
+            _settle(partial)
+            partial.rename(snapshot.path)
+        finally:
+            if partial.exists():
+                shutil.rmtree(partial)
+        sync_folder(self.root)
+        self._snapshots[identity] = snapshot
+        self._verified.add(identity)
+        return snapshot
+
+    def get(self, identity: str) -> Snapshot:
+        """Return a snapshot by id. Raises UsageError that offers the nearest ids."""
+        if identity not in self._snapshots:
+            raise unknown_name("snapshot", identity, self._snapshots)
+        return self._snapshots[identity]
+
+    def all(self, policy: str | None = None) -> list[Snapshot]:
+        """Return the snapshots, of one policy or of all, in the order of their steps."""
+        return [snapshot for snapshot in self._snapshots.values() if policy in (None, snapshot.policy)]
+
+    def newest(self, policy: str) -> Snapshot:
+        """Return the newest snapshot of a policy. Raises UsageError when it has none."""
+        snapshots = self.all(policy)
+        if not snapshots:
+            raise unknown_name("policy with snapshots", policy, {snapshot.policy for snapshot in self.all()})
+        return snapshots[-1]
+
+    def verify(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot once its files hash to what was frozen; they are read once in a process.
+
+        Raises UsageError that names the snapshot and the file which is missing, foreign or changed.
+        """
+        if snapshot.id not in self._verified:
+            found = set(_files(snapshot.path)) if snapshot.path.is_dir() else set()
+            wrong = sorted(found ^ set(snapshot.sha256)) or [
+                name for name, expected in snapshot.sha256.items() if _sha256(snapshot.path / name) != expected
+            ]
+            if wrong:
+                raise UsageError(
+                    f"Snapshot {snapshot.id} is not as it was frozen: {', '.join(wrong)} in {snapshot.path} is "
+                    "missing, foreign or changed. Restore the folder from a copy, or delete it to go on without it."
+                )
+            self._verified.add(snapshot.id)
+        return snapshot
+
+    def discard_after(self, step: int) -> list[str]:
+        """Remove snapshots newer than ``step`` and what killed processes left; return the ids removed.
+
+        For a resumed run, whose saved state is older than its newest snapshots. Only the process
+        that trains may call it: another's half-written snapshot would be lost.
+        """
+        newer = [snapshot for snapshot in self._snapshots.values() if snapshot.step > step]
+        for snapshot in newer:
+            # A folder that is renamed first is never seen half deleted.
+            snapshot.path.rename(self.root / f"{_TEMPORARY}discarded-{snapshot.id}")
+            del self._snapshots[snapshot.id]
+            self._verified.discard(snapshot.id)
+        for partial in self.root.glob(f"{_TEMPORARY}*"):
+            shutil.rmtree(partial)
+        sync_folder(self.root)
+        return [snapshot.id for snapshot in newer]
+
+    def _checked_id(self, policy: str, step: int, parent: str | None) -> str:
+        """Return the id of a snapshot that may be added."""
+        if not _POLICY.fullmatch(policy):
+            raise UsageError(
+                f"A policy cannot be named {policy!r}: its snapshots are folders of that name. "
+                "Use letters, digits, '.', '_' and '-', and begin with a letter or digit."
+            )
+        newest = max((snapshot.step for snapshot in self._snapshots.values()), default=0)
+        identity = f"{policy}-{step:06d}"
+        if identity in self._snapshots or step < newest:
+            raise ValueError(f"cannot add snapshot {identity}: the population has it, or a newer one of step {newest}")
+        if parent is not None:
+            self.get(parent)
+        return identity
+
+
+def _read(folder: Path) -> Snapshot:
+    """Return the snapshot in a folder from its small card; the weights are not touched."""
+    try:
+        card = json.loads((folder / _CARD).read_text(encoding="utf-8"))
+        snapshot = Snapshot(card["id"], card["policy"], card["step"], card["parent"], card["sha256"], folder)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"{folder} is not a snapshot: its {_CARD} cannot be read ({error}). "
+            "Restore the folder from a copy, or move it out of the population."
+        ) from error
+    if snapshot.id != folder.name:
+        raise UsageError(f"Folder {folder} holds snapshot {snapshot.id}. Rename the folder to {snapshot.id}.")
+    return snapshot
+
+
+def _card(snapshot: Snapshot) -> str:
+    """Return a snapshot's card as JSON text."""
+    facts = {name: getattr(snapshot, name) for name in ("id", "policy", "step", "parent", "sha256")}
+    return json.dumps(facts, indent=2) + "\n"
+
+
+def _files(folder: Path) -> list[str]:
+    """Return the names, relative to the folder, of all its files but the card."""
+    paths = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir())
+    return sorted(path for path in paths if path != _CARD)
+
+
+def _sha256(path: Path) -> str:
+    """Return the SHA-256 of a file's content in hexadecimal, as ``sha256sum`` prints it."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _settle(folder: Path) -> None:
+    """Put every file of a folder on the disk for good, and make it read-only."""
+    for path in [folder, *folder.rglob("*")]:
+        if path.is_dir():
+            sync_folder(path)
+            continue
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+        path.chmod(0o444)
