@@ -1,0 +1,10 @@
+"""Who meets whom: one rule a file, and the draw that turns their shares into matches.
+
+To add a rule for past opponents: write its file with a function ``OpponentPool -> probabilities``,
+name it in ``draw.PAST_RULES``, and give it a weight of the same name in ``MatchmakingConfig``.
+"""
+
+from league.matchmaking.draw import draw_matches
+from league.matchmaking.pool import OpponentPool
+
+__all__ = ["OpponentPool", "draw_matches"]
