@@ -1,0 +1,167 @@
+"""A game's tree in sequence form, enumerated once: what exact play values are computed from.
+
+The sequence form (Koller, Megiddo and von Stengel 1996; von Stengel 1996, "Efficient computation of
+behavior strategies") keeps, of a whole game tree, only the terminals and each seat's own sequences
+of actions. A seat's behaviour becomes a realisation plan x, with x(empty) = 1 and
+x(sequence + action) = x(sequence) * probability, and every expected return is a sum over terminals
+of chance * product over seats of x(last sequence) * return. It needs perfect recall, which is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyspiel
+from numpy.typing import NDArray
+
+from games.errors import UsageError
+from games.openspiel import information_state, load_pyspiel
+
+HISTORY_LIMIT = 400_000  # positions of a tree; liars_dice has 295 thousand, tic_tac_toe 550 thousand
+
+Key = tuple[int, str]  # (seat, information state)
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceForm:
+    """The sequences of all seats, numbered together, and the terminals that they lead to.
+
+    I information states, Q sequences, Z terminals, S seats. Sequences 0..S-1 are the empty ones of
+    each seat; the actions of information state i are the sequences ``first[i] : first[i] + len(legal[i])``.
+    An information state comes after every one that the same seat passed before it.
+    """
+
+    game: str
+    seats: int
+    keys: tuple[Key, ...]  # [I]
+    legal: tuple[tuple[int, ...], ...]  # action ids, ascending  # [I][actions]
+    parent: tuple[int, ...]  # the own sequence that leads to the information state  # [I]
+    first: tuple[int, ...]  # [I]
+    sequences: int  # Q
+    chance: NDArray[np.float64]  # product of the chance probabilities on the way  # [Z]
+    last: NDArray[np.int64]  # each seat's last sequence  # [Z, S]
+    returns: NDArray[np.float64]  # in the game's units  # [Z, S]
+
+    def plan(self, behaviour: Sequence[Sequence[float]]) -> NDArray[np.float64]:
+        """Return the realisation plan of all seats [Q] for one distribution per information state [I][actions]."""
+        plan = [1.0] * self.sequences
+        for first, parent, probabilities in zip(self.first, self.parent, behaviour, strict=True):
+            reach = plan[parent]
+            for offset, probability in enumerate(probabilities):
+                plan[first + offset] = reach * probability
+        return np.array(plan)
+
+    def value(self, plan: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the expected returns by seat [S] when every seat follows ``plan`` [Q]."""
+        reach = self.chance * plan[self.last].prod(axis=1)
+        return np.asarray(reach @ self.returns)
+
+    def best_response(self, seat: int, plan: NDArray[np.float64]) -> float:
+        """Return the most that ``seat`` can expect while every other seat follows ``plan`` [Q]."""
+        others = plan[np.delete(self.last, seat, axis=1)].prod(axis=1)
+        gains = np.bincount(self.last[:, seat], self.chance * others * self.returns[:, seat], self.sequences).tolist()
+        for index in range(len(self.keys) - 1, -1, -1):
+            if self.keys[index][0] == seat:
+                first = self.first[index]
+                gains[self.parent[index]] += max(gains[first : first + len(self.legal[index])])
+        return float(gains[seat])
+
+
+@lru_cache(maxsize=8)
+def sequence_form(game: str, limit: int = HISTORY_LIMIT) -> SequenceForm:
+    """Enumerate a game by its registry name; the result is kept for the life of the process.
+
+    Raises UsageError for a game with more than ``limit`` positions, one that OpenSpiel cannot
+    enumerate, or one whose information states forget what a seat knew (no perfect recall).
+    """
+    builder = _Builder(game, limit)
+    builder.walk()
+    return builder.finish()
+
+
+def _load(game: str) -> Any:
+    """Return the turn-based ``pyspiel.Game``. Raises UsageError for a game without exact probabilities."""
+    loaded = load_pyspiel(game)
+    if loaded.get_type().chance_mode == pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC:
+        raise UsageError(
+            f"{game} cannot be analysed exactly: OpenSpiel samples its chance moves without telling their "
+            "probabilities. Compare players by matches instead."
+        )
+    return loaded
+
+
+@dataclass(slots=True)
+class _Builder:
+    """The lists that a walk over the tree fills; ``SequenceForm`` says what they mean."""
+
+    game: str
+    limit: int
+    seats: int = 0
+    index: dict[Key, int] = field(default_factory=dict)
+    legal: list[tuple[int, ...]] = field(default_factory=list)
+    parent: list[int] = field(default_factory=list)
+    first: list[int] = field(default_factory=list)
+    sequences: int = 0
+    terminals: list[tuple[float, tuple[int, ...], list[float]]] = field(default_factory=list)
+
+    def walk(self) -> None:
+        """Visit every position, parents before children."""
+        loaded = _load(self.game)
+        self.seats = self.sequences = loaded.num_players()
+        stack = [(loaded.new_initial_state(), 1.0, tuple(range(self.seats)))]
+        visited = 0
+        while stack:
+            state, chance, last = stack.pop()
+            visited += 1
+            if visited > self.limit:
+                raise UsageError(
+                    f"{self.game} has more than {self.limit:,} positions, too many to analyse exactly. "
+                    "Compare players by matches instead."
+                )
+            if state.is_terminal():
+                self.terminals.append((chance, last, state.returns()))
+            elif state.is_chance_node():
+                stack += [(state.child(action), chance * p, last) for action, p in state.chance_outcomes() if p > 0]
+            else:
+                seat = state.current_player()
+                key = (seat, information_state(self.game, state, seat))
+                first = self.first[self._information_state(key, tuple(state.legal_actions()), last[seat])]
+                stack += [
+                    (state.child(action), chance, (*last[:seat], first + offset, *last[seat + 1 :]))
+                    for offset, action in enumerate(state.legal_actions())
+                ]
+
+    def _information_state(self, key: Key, legal: tuple[int, ...], parent: int) -> int:
+        """Return the index of an information state, new or met before after the same own sequence."""
+        if key not in self.index:
+            self.index[key] = len(self.index)
+            self.legal.append(legal)
+            self.parent.append(parent)
+            self.first.append(self.sequences)
+            self.sequences += len(self.legal[-1])
+        elif self.parent[self.index[key]] != parent:
+            raise UsageError(
+                f"{self.game} cannot be analysed exactly: seat {key[0]} forgets its own moves at {key[1]!r}, and "
+                " best responses need perfect recall. Compare players by matches instead."
+            )
+        return self.index[key]
+
+    def finish(self) -> SequenceForm:
+        """Return what was collected as arrays."""
+        chance, last, returns = zip(*self.terminals, strict=True)
+        return SequenceForm(
+            game=self.game,
+            seats=self.seats,
+            keys=tuple(self.index),
+            legal=tuple(self.legal),
+            parent=tuple(self.parent),
+            first=tuple(self.first),
+            sequences=self.sequences,
+            chance=np.array(chance),
+            last=np.array(last),
+            returns=np.array(returns),
+        )
