@@ -1,6 +1,6 @@
 """Every record of play, in the order in which it flows. All are immutable.
 
-    MatchRequest -> (ReplyRequest -> Reply -> Turn)* -> Episode
+MatchRequest -> (ReplyRequest -> Reply -> Turn)* -> Episode
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from games.spec import Game
 from roles.role import Role
@@ -106,4 +106,13 @@ class Sampler(Protocol):
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Return one reply for each request. A failure is raised, never papered over."""
+        ...
+
+
+@runtime_checkable
+class Tabular(Protocol):
+    """An engine that can tell its whole policy: exact values need no sampling then."""
+
+    def distributions(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
+        """Return for each request the probability of each of ``request.legal``, in that order."""
         ...

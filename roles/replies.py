@@ -29,6 +29,11 @@ def parse_reply(role: Role, text: str, legal: Sequence[str]) -> str | None:
     return named.pop() if len(named) == 1 else None
 
 
+def worded(role: Role, action: str) -> str:
+    """Return the shortest reply that names the action: the inverse of ``parse_reply``."""
+    return action if role.reply is ReplyForm.CHOICE else f"{role.answer_open}{action}{role.answer_close}"
+
+
 def why_illegal(role: Role, text: str) -> str:
     """Return the sentence that tells a seat why its reply, of which ``parse_reply`` made None, is illegal.
 

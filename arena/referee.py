@@ -1,0 +1,121 @@
+"""Plays one match as a coroutine. The referee is the only caller of ``Game.apply``."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Generator, Sequence
+
+from arena.records import EndReason, Episode, MatchRequest, Refusal, Reply, ReplyRequest, Turn
+from games.errors import UsageError
+from games.spec import Game
+from roles.conduct import refusal_reason, settle_forfeit
+from roles.replies import parse_reply
+from roles.role import OnIllegal, Role
+
+
+def play_match(request: MatchRequest, game: Game, roles: Sequence[Role]) -> Generator[ReplyRequest, Reply, Episode]:
+    """Play a match to its end: yield what each seat is asked, take its reply, return the record.
+
+    ``game`` is reset with the request's deal seed; ``roles`` are by seat.  # [seats]
+    Every illegal reply is a Turn without an action. Raises UsageError if the request does not fit
+    the game, and RuntimeError for an illegal reply of a role whose replies are masked: then the
+    engine did not mask.
+    """
+    _check_fit(request, game, roles)
+    rng = random.Random(request.sample_seed)
+    game.reset(request.deal_seed)
+    record = _Record(game.returns())
+    while (seat := game.to_act()) is not None:
+        asked = ReplyRequest(
+            request.players[seat], roles[seat], game, game.observe(seat), game.legal_actions(), (), rng
+        )
+        action = None
+        while action is None:
+            reply = yield asked
+            action = parse_reply(asked.role, reply.text, asked.legal)
+            record.add_turn(seat, asked, reply, action)
+            if action is None:
+                again = _asked_again(asked, reply.text)
+                if again is None:
+                    return _forfeited(request, game, record, seat, asked.role)
+                asked = again
+        game.apply(action)
+        record.pay(game.rewards())
+    return Episode(request, record.turns(), game.returns(), EndReason.FINISHED)
+
+
+class _Record:
+    """The turns so far. A payment goes to each seat's latest turn, or before its first turn to that."""
+
+    def __init__(self, opening: Sequence[float]) -> None:
+        self._turns: list[Turn] = []
+        self._rewards: list[float] = []  # by turn
+        self._latest: list[int | None] = [None] * len(opening)  # by seat, the place of its latest turn
+        self._early = list(opening)  # by seat, what was paid before its first turn
+
+    def add_turn(self, seat: int, asked: ReplyRequest, reply: Reply, action: str | None) -> None:
+        """Begin the seat's next turn."""
+        self._latest[seat] = len(self._turns)
+        self._turns.append(
+            Turn(
+                seat,
+                asked.role.name,
+                asked.player,
+                asked.observation,
+                asked.legal,
+                reply.text,
+                action,
+                0.0,
+                reply.trace,
+            )
+        )
+        self._rewards.append(self._early[seat])
+        self._early[seat] = 0.0
+
+    def pay(self, amounts: Sequence[float]) -> None:
+        """Book what each seat was paid."""  # [seats]
+        for seat, amount in enumerate(amounts):
+            if amount:
+                latest = self._latest[seat]
+                if latest is None:
+                    self._early[seat] += amount
+                else:
+                    self._rewards[latest] += amount
+
+    def turns(self) -> tuple[Turn, ...]:
+        """Return the turns with their rewards."""
+        pairs = zip(self._turns, self._rewards, strict=True)
+        return tuple([turn._replace(reward=reward) if reward else turn for turn, reward in pairs])
+
+
+def _forfeited(request: MatchRequest, game: Game, record: _Record, offender: int, role: Role) -> Episode:
+    """Return the record of a match that ends by a forfeit; the settlement is paid on each seat's last turn."""
+    before = game.returns()
+    settled = settle_forfeit(game.spec, before, offender, role.conduct)
+    record.pay([after - earlier for after, earlier in zip(settled, before, strict=True)])
+    return Episode(request, record.turns(), settled, EndReason.FORFEIT, offender)
+
+
+def _asked_again(asked: ReplyRequest, reply: str) -> ReplyRequest | None:
+    """Return the request that follows an illegal reply, or None if the seat has forfeited."""
+    conduct = asked.role.conduct
+    if conduct.on_illegal is OnIllegal.MASK:
+        raise RuntimeError(
+            f"Player {asked.player} answered {reply[:80]!r} as {asked.role.name} in {asked.role.game}, where replies are "
+            f"masked to {', '.join(asked.legal)}. Its engine does not mask: give the role on_illegal = 'forfeit' or "
+            "'retry'."
+        )
+    if conduct.on_illegal is OnIllegal.FORFEIT or len(asked.refusals) >= conduct.retries:
+        return None
+    refusal = Refusal(reply, refusal_reason(asked.role, asked.observation, reply, asked.legal))
+    return asked._replace(refusals=(*asked.refusals, refusal))
+
+
+def _check_fit(request: MatchRequest, game: Game, roles: Sequence[Role]) -> None:
+    """Raise UsageError unless request, roles and game have the same number of seats."""
+    seats = game.spec.seats
+    if not len(request.players) == len(request.trained) == len(roles) == seats:
+        raise UsageError(
+            f"{game.spec.name} has {seats} seats, but match {request.index} names {len(request.players)} players, "
+            f"{len(request.trained)} marks of who is trained and {len(roles)} roles."
+        )

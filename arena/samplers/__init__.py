@@ -1,0 +1,1 @@
+"""Engines: each answers a batch of requests. One engine a file."""

@@ -1,0 +1,159 @@
+"""Players that are rules, not models: random, equilibrium and Monte Carlo tree search.
+
+OpenSpiel is imported when a player needs it, so that the command line starts fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from arena.records import Reply, ReplyRequest
+from games.errors import UsageError
+from roles.replies import worded
+
+if TYPE_CHECKING:
+    from games.openspiel import OpenSpielGame
+
+MAX_HISTORIES = 100_000  # largest game tree that is solved: Leduc has 9,457 histories, liar's dice 294,883
+MAX_VISITS = 10_000_000  # histories visited by one solution; about 20 seconds
+MAX_ITERATIONS = 2_000
+FIRST_CHECK = 100  # iterations before exploitability is computed; then each time they have doubled
+TARGET = 1e-4  # exploitability, as a share of the game's range of returns, at which a solution stops
+
+
+class Random:
+    """Draws every legal action with the same probability."""
+
+    def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
+        """Return one uniformly drawn legal reply for each request."""
+        return [
+            Reply(worded(request.role, request.legal[int(request.rng.random() * len(request.legal))]))
+            for request in requests
+        ]
+
+    def distributions(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
+        """Return the uniform distribution over each request's legal actions."""
+        return [(1.0 / len(request.legal),) * len(request.legal) for request in requests]
+
+
+class Equilibrium:
+    """Plays the average policy of CFR+ (Tammelin, 2014, arXiv:1407.5042), as OpenSpiel computes it.
+
+    In a two-seat zero-sum game that is a Nash equilibrium, up to ``TARGET``; with more seats CFR+ has
+    no such guarantee, and the policy is only a strong one. Each game is solved once in a process.
+    """
+
+    def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
+        """Return one reply for each request. Raises UsageError for a game it cannot solve."""
+        return [
+            Reply(worded(request.role, request.rng.choices(request.legal, weights)[0]))
+            for request, weights in zip(requests, self.distributions(requests), strict=True)
+        ]
+
+    def distributions(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
+        """Return the policy over each request's legal actions. Raises UsageError as ``sample`` does."""
+        return [self._distribution(request) for request in requests]
+
+    def _distribution(self, request: ReplyRequest) -> tuple[float, ...]:
+        game = _openspiel_game(request, "equilibrium")
+        table = solved(game.spec.name)
+        state = game.pyspiel_state()
+        weights = table[state.information_state_string(state.current_player())]
+        return tuple([weights[action] for action in game.legal_ids()])
+
+
+class Mcts:
+    """OpenSpiel's Monte Carlo tree search with random rollouts: UCT (Kocsis and Szepesvari, 2006).
+
+    Every reply is a new search, seeded by the request, so that it depends on nothing else.
+    """
+
+    def __init__(self, sims: int) -> None:
+        """Search with ``sims`` simulations for each reply."""
+        if sims < 1:
+            raise UsageError(f"mcts:{sims} does not search: give at least one simulation, for example mcts:100.")
+        self.sims = sims
+
+    def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
+        """Return one reply for each request. Raises UsageError for a game it cannot search."""
+        return [Reply(worded(request.role, self._search(request))) for request in requests]
+
+    def _search(self, request: ReplyRequest) -> str:
+        import pyspiel
+
+        game = _openspiel_game(request, f"mcts:{self.sims}")
+        if not game.spec.perfect_information:
+            raise UsageError(
+                f"mcts needs perfect information, and in {game.spec.name} seats hide something from each other. "
+                "Use equilibrium or random."
+            )
+        seed = request.rng.getrandbits(31)
+        try:
+            bot = pyspiel.MCTSBot(
+                game.pyspiel_game, pyspiel.RandomRolloutEvaluator(1, seed), 2.0, self.sims, 100, True, seed, False
+            )
+        except pyspiel.SpielError as error:
+            raise UsageError(f"mcts cannot play {game.spec.name}: {str(error).splitlines()[0]}") from error
+        action = bot.step(game.pyspiel_state())
+        return request.legal[game.legal_ids().index(action)]
+
+
+@cache
+def solved(name: str) -> dict[str, dict[int, float]]:
+    """Return a game's CFR+ average policy: by information-state string, the probability of each action id.
+
+    Raises UsageError, saying why, for a game that CFR+ cannot solve here.
+    """
+    import pyspiel
+
+    from games.openspiel import load_pyspiel
+
+    game = load_pyspiel(name)
+    histories = _check_solvable(name, game)
+    span = game.max_utility() - game.min_utility()
+    solver = pyspiel.CFRPlusSolver(game)
+    done, check = 0, FIRST_CHECK
+    budget = max(1, min(MAX_ITERATIONS, MAX_VISITS // histories))
+    while done < budget:
+        for _ in range(min(check, budget) - done):
+            solver.evaluate_and_update_policy()
+        done, check = min(check, budget), 2 * check
+        policy = solver.tabular_average_policy()
+        if pyspiel.nash_conv(game, policy) / game.num_players() <= TARGET * span:
+            break
+    return {key: dict(pairs) for key, pairs in policy.policy_table().items()}
+
+
+def _check_solvable(name: str, game: Any) -> int:
+    """Return the number of histories of a ``pyspiel.Game``. Raises UsageError if CFR+ is not for it."""
+    kind = game.get_type()
+    if kind.utility not in (kind.Utility.ZERO_SUM, kind.Utility.CONSTANT_SUM):
+        raise UsageError(
+            f"equilibrium is for games in which what one seat wins the others lose; {name} is not one. Use random, "
+            "or a trained player."
+        )
+    if not kind.provides_information_state_string or kind.chance_mode == kind.ChanceMode.SAMPLED_STOCHASTIC:
+        raise UsageError(f"equilibrium cannot solve {name}: OpenSpiel does not list its chances or information states.")
+    count, stack = 0, [game.new_initial_state()]
+    while stack:
+        state = stack.pop()
+        count += 1
+        if count > MAX_HISTORIES:
+            other = "mcts:100" if kind.information == kind.Information.PERFECT_INFORMATION else "random"
+            raise UsageError(
+                f"equilibrium solves games of up to {MAX_HISTORIES:,} histories, and {name} has more. Use {other}, or a "
+                "smaller version of the game."
+            )
+        stack.extend(state.child(action) for action in state.legal_actions())
+    return count
+
+
+def _openspiel_game(request: ReplyRequest, player: str) -> OpenSpielGame:
+    """Return the request's game as OpenSpiel's. Raises UsageError if it is not OpenSpiel's."""
+    from games.openspiel import OpenSpielGame
+
+    if not isinstance(request.game, OpenSpielGame):
+        raise UsageError(f"{player} plays OpenSpiel's games only, and {request.game.spec.name} is not one. Use random.")
+    return request.game

@@ -1,0 +1,38 @@
+"""Files that are whole or absent: nothing that is killed leaves half a file behind."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+
+def atomic_write(path: Path, content: bytes | str) -> None:
+    """Write a file so that at every moment it holds its old content or the new one, all of it.
+
+    The content goes to a temporary file in the same folder (made if it is missing), is forced to
+    disk and renamed. Text is written as UTF-8. Raises OSError as the system does; the temporary
+    file is then removed.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Force a folder's entries to disk, so that a rename in it outlives a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
