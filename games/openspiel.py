@@ -8,7 +8,7 @@ from typing import Any, Self
 import pyspiel
 
 from games.errors import UsageError, unknown_name
-from games.positions import Chance, Position, PositionTree
+from games.positions import Position, PositionTree
 from games.renderers import renderer_for
 from games.spec import GameSpec, Utility
 
@@ -16,6 +16,10 @@ _DYNAMICS = pyspiel.GameType.Dynamics
 _CHANCE = pyspiel.GameType.ChanceMode
 _PERFECT = pyspiel.GameType.Information.PERFECT_INFORMATION
 _UTILITIES = {getattr(pyspiel.GameType.Utility, utility.name): utility for utility in Utility}
+
+# A walk over a game may meet this many histories for each information state that it may return;
+# liars_dice needs 12.
+HISTORIES_PER_POINT = 20
 
 # Best joint return per seat, by OpenSpiel's canonical name.
 _OPTIMA = {"tiny_hanabi()": 10.0}  # Foerster et al., 2019, arXiv:1811.01458, figure 2
@@ -36,10 +40,10 @@ def load_pyspiel(name: str) -> Any:
     Raises UsageError for an unknown name, wrong parameters, or a game that cannot be played as one
     match between seats.
     """
-    return _loaded(name).game
+    return _rules_of(name).game
 
 
-class _Loaded:
+class _Rules:
     """What all matches of one game name share.
 
     A few games (negotiation, tarok) draw their deal from a generator inside the game object. Those
@@ -55,7 +59,10 @@ class _Loaded:
         simultaneous = kind.dynamics == _DYNAMICS.SIMULTANEOUS
         self.game = pyspiel.convert_to_turn_based(source) if simultaneous else source
         self.sampled = _is_sampled(source)
-        self.tree = PositionTree(self.game, renderer_for(self.game))
+        try:
+            self.tree = PositionTree(self.game, renderer_for(self.game))
+        except pyspiel.SpielError as error:
+            raise UsageError(f"OpenSpiel's {name} cannot be played by numbered actions: {error}") from error
         self.spec = GameSpec(
             name=name,
             seats=source.num_players(),
@@ -71,8 +78,8 @@ class _Loaded:
 
 
 @functools.cache
-def _loaded(name: str) -> _Loaded:
-    return _Loaded(name)
+def _rules_of(name: str) -> _Rules:
+    return _Rules(name)
 
 
 def _load_source(name: str) -> Any:
@@ -124,10 +131,10 @@ class OpenSpielGame:
     A match that ``reset`` has not begun is as if begun with seed 0.
     """
 
-    __slots__ = ("_generator", "_loaded", "_position")
+    __slots__ = ("_generator", "_position", "_rules")
 
     def __init__(self, name: str, seed: int = 0) -> None:
-        self._loaded = _loaded(name)
+        self._rules = _rules_of(name)
         self.reset(seed)
 
     @classmethod
@@ -137,28 +144,28 @@ class OpenSpielGame:
         If chance is to move there, it moves; ``seed`` fixes that and all that chance decides later.
         """
         match = cls(name, seed)
-        if match._loaded.sampled:
+        if match._rules.sampled:
             raise UsageError(f"{name} hides its chance moves, so a position of it cannot be reached again.")
-        match._position, match._generator = match._loaded.tree.settle(
-            match._loaded.tree.follow(state.history()), match._generator
+        match._position, match._generator = match._rules.tree.settle(
+            match._rules.tree.follow(state.history()), match._generator
         )
         return match
 
     @classmethod
-    def _at(cls, loaded: _Loaded, position: Position, generator: int) -> Self:
+    def _at(cls, rules: _Rules, position: Position, generator: int) -> Self:
         match = object.__new__(cls)
-        match._loaded, match._position, match._generator = loaded, position, generator
+        match._rules, match._position, match._generator = rules, position, generator
         return match
 
     @property
     def spec(self) -> GameSpec:
         """The facts about this game."""
-        return self._loaded.spec
+        return self._rules.spec
 
     @property
     def pyspiel_game(self) -> Any:
         """The turn-based ``pyspiel.Game`` that every match of this name shares."""
-        return self._loaded.game
+        return self._rules.game
 
     def pyspiel_state(self) -> Any:
         """Return a ``pyspiel.State`` of this position, the caller's to change."""
@@ -166,9 +173,9 @@ class OpenSpielGame:
 
     def reset(self, seed: int) -> None:
         """Begin a new match; ``seed`` fixes everything that chance will decide."""
-        if self._loaded.sampled:
-            self._loaded = _Loaded(self._loaded.spec.name, rng_seed=seed & 0x7FFFFFFF)
-        self._position, self._generator = self._loaded.tree.settle(self._loaded.tree.root, seed)
+        if self._rules.sampled:
+            self._rules = _Rules(self._rules.spec.name, rng_seed=seed & 0x7FFFFFFF)
+        self._position, self._generator = self._rules.tree.settle(self._rules.tree.root, seed)
 
     def to_act(self) -> int | None:
         """Return the seat whose turn it is, or None when the match is over."""
@@ -194,7 +201,7 @@ class OpenSpielGame:
         """Play a legal action, then let chance move. Raises ValueError for any other string."""
         child = self._position.children.get(action)
         if child.__class__ is not Position:  # chance moves next, or the position is new, or the action is wrong
-            tree = self._loaded.tree
+            tree = self._rules.tree
             child, self._generator = tree.settle(tree.after(self._position, action), self._generator)
         self._position = child
 
@@ -208,19 +215,24 @@ class OpenSpielGame:
 
     def copy(self) -> Self:
         """Return an independent match in the same position, with its generator in the same state."""
-        return self._at(self._loaded, self._position, self._generator)
+        return self._at(self._rules, self._position, self._generator)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the name, the moves and the generator; the tree is found or built again on loading."""
-        loaded = self._loaded
-        return _replay, (loaded.spec.name, loaded.rng_seed, self._position.state.history(), self._generator)
+        rules = self._rules
+        return _replay, (rules.spec.name, rules.rng_seed, self._position.state.history(), self._generator)
 
 
 def _replay(name: str, rng_seed: int | None, history: list[int], generator: int) -> OpenSpielGame:
-    loaded = _loaded(name) if rng_seed is None else _Loaded(name, rng_seed)
-    node = loaded.tree.follow(history)
-    assert isinstance(node, Position), "a match is only ever pickled at a decision or at its end"
-    return OpenSpielGame._at(loaded, node, generator)
+    rules = _rules_of(name) if rng_seed is None else _Rules(name, rng_seed)
+    return OpenSpielGame._at(rules, _position(rules, history), generator)
+
+
+def _position(rules: _Rules, history: list[int]) -> Position:
+    """Return the position after a history that does not end with chance to move."""
+    node = rules.tree.follow(history)
+    assert isinstance(node, Position), f"chance is to move after {history}"
+    return node
 
 
 def information_state(name: str, state: Any, seat: int) -> str:
@@ -228,39 +240,45 @@ def information_state(name: str, state: Any, seat: int) -> str:
 
     For most games that is ``state.information_state_string(seat)``; for board games it is the board.
     """
-    return _loaded(name).tree.renderer.key(state, seat)
+    return _rules_of(name).tree.renderer.key(state, seat)
 
 
 def decision_points(name: str, limit: int) -> dict[tuple[int, str], OpenSpielGame]:
     """Return one position for each (seat, information state) in which a seat decides.
 
     Walks every history, chance included; in a board game whose key is the board, every board.
-    Raises UsageError as soon as it has met more than ``limit`` histories (or boards).
+    Raises UsageError as soon as it has met more than ``limit`` information states, or more than
+    ``HISTORIES_PER_POINT`` times as many histories.
     """
-    loaded = _loaded(name)
-    if loaded.sampled:
+    rules = _rules_of(name)
+    if rules.sampled:
         raise UsageError(f"{name} hides its chance moves, so its positions cannot be counted out.")
+    renderer = rules.tree.renderer
     points: dict[tuple[int, str], OpenSpielGame] = {}
-    waiting: list[Position | Chance] = [loaded.tree.root]
-    met = 1
+    waiting = [rules.game.new_initial_state()]
+    histories = 1
     while waiting:
-        node = waiting.pop()
-        if isinstance(node, Position) and node.seat is not None:
-            point = (node.seat, node.key(node.seat))
+        state = waiting.pop()
+        if state.is_terminal():
+            continue
+        if not state.is_chance_node():
+            seat = state.current_player()
+            point = (seat, renderer.key(state, seat))
             if point not in points:
-                points[point] = OpenSpielGame._at(loaded, node, generator=0)
-            elif loaded.tree.renderer.key_is_position:
+                points[point] = OpenSpielGame._at(rules, _position(rules, state.history()), generator=0)
+            elif renderer.key_is_position:
                 continue
-        children = loaded.tree.children(node)
-        met += len(children)
-        if met > limit:
-            raise UsageError(_too_large(name, met, limit))
-        waiting += reversed(children)
+        children = [state.child(action) for action in reversed(state.legal_actions())]
+        histories += len(children)
+        _check_size(name, "information states", len(points), limit)
+        _check_size(name, "histories", histories, limit * HISTORIES_PER_POINT)
+        waiting += children
     return points
 
 
-def _too_large(name: str, met: int, limit: int) -> str:
-    return (
-        f"{name} is too large to be counted out: its game tree has more than {met - 1:,} positions, the limit is "
-        f"{limit:,}. Choose a smaller game, or measure by matches instead."
-    )
+def _check_size(name: str, what: str, met: int, limit: int) -> None:
+    if met > limit:
+        raise UsageError(
+            f"{name} is too large to be counted out: {met:,} {what} met and more to come, the limit is {limit:,}. "
+            "Choose a smaller game, or measure by matches instead."
+        )

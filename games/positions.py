@@ -112,12 +112,6 @@ class PositionTree:
                 chance.children[index] = child
         return child
 
-    def children(self, node: Position | Chance) -> list[Position | Chance]:
-        """Return everything that can follow, in the order of actions or outcomes."""
-        if isinstance(node, Chance):
-            return [self.after_chance(node, index) for index in range(len(node.outcomes))]
-        return [self.after(node, label) for label in node.labels]
-
     def settle(self, node: Position | Chance, generator: int) -> tuple[Position, int]:
         """Let chance move until a seat must decide or the match is over; return the generator too."""
         while isinstance(node, Chance):

@@ -93,15 +93,15 @@ def _liars_dice(game: Any) -> Renderer:
     def bid(word: str) -> str:
         return word.lower().replace("-", "x")  # OpenSpiel's "2-5" says two dice that show five
 
+    start = game.new_initial_state()
+    labels = [bid(start.action_to_string(0, action)) for action in range(game.num_distinct_actions())]
+
     def observe(state: Any, seat: int) -> str:
         dice, *bids = _information_state(state, seat).split(" ")
         shown = " ".join(dice) if sides < 10 else dice
         return f"Your dice: {shown}\nBids: {_listed([bid(word) for word in bids])}"
 
-    def label(state: Any, action: int) -> str:
-        return bid(state.action_to_string(state.current_player(), action))
-
-    return Renderer(label, observe, _information_state)
+    return Renderer(lambda _state, action: labels[action], observe, _information_state)
 
 
 def _tiny_hanabi(_game: Any) -> Renderer:
@@ -169,8 +169,8 @@ def _history(state: Any, _seat: int) -> str:
 
 
 def _plain_label(state: Any, action: int) -> str:
-    """Return OpenSpiel's words without the seat's mark, spaces collapsed; never empty."""
-    words = re.sub(r"^\[P\d+\]", "", str(state.action_to_string(state.current_player(), action)))
+    """Return OpenSpiel's words without the seat's mark or a leading comma, spaces collapsed; never empty."""
+    words = re.sub(r"^(\[P\d+\]|[, ]+)", "", str(state.action_to_string(state.current_player(), action)))
     return " ".join(words.split()) or f"action {action}"
 
 

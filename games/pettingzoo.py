@@ -1,0 +1,162 @@
+"""Every Game as a PettingZoo AECEnv (Terry et al., 2021, arXiv:2009.14471).
+
+    from games.pettingzoo import env
+    table = env("kuhn_poker(players=3)")
+
+An observation is a Dict of ``observation`` (the seat's information-state or observation tensor where
+OpenSpiel has one, else the mask), ``action_mask`` (int8, over ``range(spec.num_actions)``; all zero
+for a seat that is not to act) and ``text`` (what ``Game.observe`` says). An agent's rewards sum to its
+return. This is the only module that imports PettingZoo and Gymnasium.
+"""
+
+from __future__ import annotations
+
+import random
+import string
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+from pettingzoo import AECEnv
+from pettingzoo.utils import wrappers
+
+from games.openspiel import OpenSpielGame
+from games.registry import make_game
+from games.spec import Game
+
+TEXT_LENGTH = 65_536  # characters; a bound that the text space must have, far above any observation
+
+
+def env(name: str, render_mode: str | None = None) -> AECEnv[str, Any, Any]:
+    """Return the environment in PettingZoo's usual wrappers.
+
+    An illegal action ends the match with a warning and costs its seat ``spec.min_return``; an action
+    outside the action space fails an assertion. Raises UsageError for a wrong name.
+    """
+    inner = raw_env(name, render_mode)
+    legal_only = wrappers.TerminateIllegalWrapper(inner, illegal_reward=inner.spec.min_return)
+    return wrappers.OrderEnforcingWrapper(wrappers.AssertOutOfBoundsWrapper(legal_only))
+
+
+class raw_env(AECEnv[str, Any, Any]):  # type: ignore[misc]  # noqa: N801  # PettingZoo's name for it
+    """The environment itself: ``step`` raises ValueError for an illegal action.
+
+    ``reset(seed=s)`` begins the match that ``Game.reset(s)`` begins; without a seed the next match is
+    drawn from a generator that the last seed started. ``options`` are accepted and have no effect.
+    """
+
+    def __init__(self, name: str, render_mode: str | None = None) -> None:
+        super().__init__()
+        self.metadata = {"name": name, "render_modes": ["ansi"], "is_parallelizable": False}
+        self.render_mode = render_mode
+        self._game = make_game(name)
+        self.spec = self._game.spec
+        self._tensor = _tensor_of(self._game)
+        self._seeds = random.Random()
+        self.possible_agents = [f"seat_{seat}" for seat in range(self.spec.seats)]
+        self._seat = {agent: seat for seat, agent in enumerate(self.possible_agents)}
+        self.agents: list[str] = []
+        self.action_spaces = {agent: gymnasium.spaces.Discrete(self.spec.num_actions) for agent in self._seat}
+        self.observation_spaces = {agent: self._observation_space() for agent in self._seat}
+
+    def action_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
+        """Return the agent's action space: OpenSpiel's action ids, ``Game.legal_ids``."""
+        return self.action_spaces[agent]
+
+    def observation_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
+        """Return the agent's observation space, a Dict."""
+        return self.observation_spaces[agent]
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:  # noqa: ARG002
+        """Begin a new match."""
+        if seed is not None:
+            self._seeds = random.Random(seed)
+        self._game.reset(self._seeds.getrandbits(63) if seed is None else seed)
+        self.agents = self.possible_agents[:]
+        self.rewards = dict.fromkeys(self.agents, 0.0)
+        self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
+        self.terminations = dict.fromkeys(self.agents, False)
+        self.truncations = dict.fromkeys(self.agents, False)
+        self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
+        self._skip_agent_selection = None
+        self._select()
+
+    def step(self, action: Any) -> None:
+        """Play an action id for the agent to act; None removes an agent whose match is over."""
+        agent = self.agent_selection
+        if self.terminations[agent] or self.truncations[agent]:
+            self._was_dead_step(action)
+            return
+        self._game.apply(self._label(action))
+        self._cumulative_rewards[agent] = 0.0
+        self.rewards = dict(zip(self.possible_agents, self._game.rewards(), strict=True))
+        self._accumulate_rewards()
+        self._select()
+
+    def observe(self, agent: str) -> dict[str, Any]:
+        """Return a new Dict observation of the position as the agent sees it."""
+        seat = self._seat[agent]
+        mask = np.zeros(self.spec.num_actions, dtype=np.int8)
+        if seat == self._game.to_act():
+            mask[list(self._game.legal_ids())] = 1
+        numbers = mask.astype(np.float32) if self._tensor is None else self._tensor.values(seat)
+        return {"observation": numbers, "action_mask": mask, "text": self._game.observe(seat)}
+
+    def render(self) -> str | None:
+        """Return what the agent to act sees, if the render mode is "ansi"."""
+        return self._game.observe(self._seat[self.agent_selection]) if self.render_mode == "ansi" else None
+
+    def close(self) -> None:
+        """Do nothing: there is no window and no other process."""
+
+    def _select(self) -> None:
+        seat = self._game.to_act()
+        if seat is None:
+            self.terminations = dict.fromkeys(self.agents, True)
+            self.agent_selection = self.agents[0]
+        else:
+            self.agent_selection = self.possible_agents[seat]
+
+    def _label(self, action: Any) -> str:
+        ids = self._game.legal_ids()
+        if action not in ids:
+            raise ValueError(f"action {action} of {self.agent_selection} is not legal here; legal: {list(ids)}")
+        return self._game.legal_actions()[ids.index(action)]
+
+    def _observation_space(self) -> gymnasium.spaces.Dict:
+        actions = self.spec.num_actions
+        shape = (actions,) if self._tensor is None else self._tensor.shape
+        return gymnasium.spaces.Dict(
+            {
+                "observation": gymnasium.spaces.Box(-np.inf, np.inf, shape, np.float32),
+                "action_mask": gymnasium.spaces.Box(0, 1, (actions,), np.int8),
+                "text": gymnasium.spaces.Text(TEXT_LENGTH, min_length=0, charset=string.printable),
+            }
+        )
+
+
+class _Tensor:
+    """OpenSpiel's numbers for what a seat sees; the information state before the observation."""
+
+    def __init__(self, game: OpenSpielGame) -> None:
+        self._game = game
+        rules = game.pyspiel_game
+        self._remembers = rules.get_type().provides_information_state_tensor
+        shape = rules.information_state_tensor_shape() if self._remembers else rules.observation_tensor_shape()
+        self.shape = tuple(shape)
+
+    def values(self, seat: int) -> NDArray[np.float32]:
+        """Return the tensor of ``seat`` in the game's present position."""  # self.shape
+        state = self._game.pyspiel_state()
+        numbers = state.information_state_tensor(seat) if self._remembers else state.observation_tensor(seat)
+        return np.asarray(numbers, dtype=np.float32).reshape(self.shape)
+
+
+def _tensor_of(game: Game) -> _Tensor | None:
+    """Return the tensor of an OpenSpiel game that has one."""
+    if not isinstance(game, OpenSpielGame):
+        return None
+    kind = game.pyspiel_game.get_type()
+    has_one = kind.provides_information_state_tensor or kind.provides_observation_tensor
+    return _Tensor(game) if has_one else None
