@@ -16,8 +16,13 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from games.errors import UsageError, unknown_name
-from league.config import GameConfig, RunConfig, Section
+from games.registry import make_game
+from games.spec import GameSpec
+from league.config import GameConfig, RolesConfig, RunConfig, Section
+from roles.cards import load_roles, with_overrides
+from roles.role import Role
 
+CONFIG_FILE = "config.toml"  # in a run directory
 PRESETS = Path(__file__).parent / "presets"
 
 
@@ -80,6 +85,32 @@ def parse_override(text: str) -> tuple[list[str], Any]:
 
 def check_names(config: RunConfig) -> None:
     """Raise UsageError if the configuration names a game or a role that does not exist."""
+    roles = {game: seat_roles(config.roles, make_game(game).spec) for game in config.games}
+    names = [f"{game}/{role.name}" for game, seated in roles.items() for role in seated]
+    for name in config.roles.policy:
+        if name not in names:
+            raise unknown_name("role", name, names, "roles.policy takes keys of the form game/role.")
+
+
+def seat_roles(config: RolesConfig, spec: GameSpec) -> tuple[Role, ...]:
+    """Return a game's roles by seat, as the cards say and the configuration overrides.  # [seats]
+
+    Raises UsageError for a card or an override that breaks a rule.
+    """
+    cards = Path(config.cards).expanduser() if config.cards else None
+    return tuple(
+        with_overrides(
+            role,
+            reply=config.reply,
+            on_illegal=config.on_illegal,
+            retries=config.retries,
+            price=config.price,
+            max_reply_tokens=config.max_reply_tokens,
+            temperature=config.temperature,
+            policy=config.policy.get(f"{spec.name}/{role.name}"),
+        )
+        for role in load_roles(spec, cards)
+    )
 
 
 def _find(source: str) -> Path:

@@ -1,0 +1,182 @@
+"""Players as a person writes them: ``random``, ``equilibrium``, ``mcts:SIMS``, ``RUN``, ``RUN@SNAPSHOT``,
+``RUN@mixture``, ``hf:PATH_OR_ID``.
+
+A player is resolved for one game. One that comes from a run plays with the role cards and overrides
+of that run, and a mixture draws one snapshot for each of its seats when a match begins.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from arena.records import ReplyRequest, Sampler
+from arena.samplers.scripted import Equilibrium, Mcts, Random
+from games.errors import UsageError, unknown_name
+from games.spec import Game, GameSpec
+from league.config import RolesConfig
+from league.exploitability import PolicyTable, mixture, tabulate
+from league.runs import Run, find_run, run_names
+from league.settings import seat_roles
+from roles.replies import parse_reply
+from roles.role import ReplyForm, Role
+
+if TYPE_CHECKING:
+    from arena.samplers.torch_lm import TorchLM
+
+SCRIPTED = ("random", "equilibrium", "mcts:SIMS")
+REPLIES_PER_STATE = 64  # sampled where a policy cannot be read off exactly
+
+Members = tuple[tuple[str, float], ...]  # player ids and their weights, which sum to one
+
+
+class TabularSampler(Sampler, Protocol):
+    """An engine that can also say what it would draw from."""
+
+    def distributions(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
+        """Return probabilities over each request's legal actions, in their order."""
+        ...
+
+
+class Tabulated(NamedTuple):
+    """A player's policy as a table."""
+
+    table: PolicyTable
+    exact: bool  # False: estimated from sampled replies
+    illegal_rate: float  # of the sampled replies; the table holds what the legal ones chose
+
+
+@dataclass(frozen=True, slots=True)
+class Player:
+    """One player in one game."""
+
+    label: str  # as the person wrote it
+    spec: GameSpec
+    engine: Sampler
+    roles: tuple[Role, ...]  # [seats]
+    members: tuple[Members, ...]  # who may sit there, by seat  # [seats]
+
+    def draw(self, seat: int, rng: random.Random) -> str:
+        """Return the id of the player that takes a seat for one match."""
+        ids, weights = zip(*self.members[seat], strict=True)
+        return str(rng.choices(ids, weights)[0]) if len(ids) > 1 else str(ids[0])
+
+    def tabulate(self, seed: int = 0) -> Tabulated:
+        """Return the policy as a table of the whole game, a mixture as the behaviour that it amounts to.
+
+        Exact where the engine gives its distributions and replies are ``choice``; otherwise estimated
+        from sampled replies, drawn with ``seed``. Raises UsageError for a game too large for a table.
+        """
+        rows: dict[tuple[int, str], tuple[float, ...]] = {}
+        asked: list[_Asked] = []
+        for members in dict.fromkeys(self.members):  # seats with the same members are tabulated once
+            asked += [_Asked(self, identity, random.Random(f"{seed}/{identity}")) for identity, _ in members]
+            tables = [tabulate(self.spec.name, one) for one in asked[-len(members) :]]
+            mixed = mixture(tables, [weight for _, weight in members]) if len(tables) > 1 else tables[0]
+            rows.update((key, row) for key, row in mixed.probabilities.items() if self.members[key[0]] == members)
+        replies = sum(one.replies for one in asked)
+        rate = sum(one.illegal for one in asked) / replies if replies else 0.0
+        return Tabulated(PolicyTable(self.spec.name, rows), not replies, rate)
+
+
+class _Asked:
+    """Asks one player id for its distributions, and counts the replies that had to be sampled."""
+
+    def __init__(self, player: Player, identity: str, rng: random.Random) -> None:
+        self._player, self._identity, self._rng = player, identity, rng
+        self.replies = self.illegal = 0
+
+    def __call__(self, positions: Sequence[tuple[int, Game]]) -> list[tuple[float, ...]]:
+        requests = [self._request(seat, game) for seat, game in positions]
+        distributions = getattr(self._player.engine, "distributions", None)
+        if distributions and all(request.role.reply is ReplyForm.CHOICE for request in requests):
+            return list(distributions(requests))
+        return [self._estimate(request) for request in requests]
+
+    def _request(self, seat: int, game: Game) -> ReplyRequest:
+        role = self._player.roles[seat]
+        return ReplyRequest(self._identity, role, game, game.observe(seat), game.legal_actions(), (), self._rng)
+
+    def _estimate(self, request: ReplyRequest) -> tuple[float, ...]:
+        """Return the shares of the legal actions in sampled replies; uniform if none was legal."""
+        replies = self._player.engine.sample([request] * REPLIES_PER_STATE)
+        actions = [parse_reply(request.role, reply.text, request.legal) for reply in replies]
+        counts = [actions.count(action) for action in request.legal]
+        self.replies += len(actions)
+        self.illegal += actions.count(None)
+        return tuple(count / sum(counts) if any(counts) else 1 / len(counts) for count in counts)
+
+
+class Engines:
+    """The engines of one command, each made when a player first needs it."""
+
+    def __init__(self) -> None:
+        self._scripted: dict[str, Sampler] = {}
+        self._torch: dict[tuple[str, str], TorchLM] = {}
+
+    def scripted(self, text: str) -> Sampler | None:
+        """Return the engine of a scripted player, None for any other. Raises UsageError for bad SIMS."""
+        makers: dict[str, Callable[[], Sampler]] = {"random": Random, "equilibrium": Equilibrium}
+        name, _, sims = text.partition(":")
+        if name == "mcts":
+            if not sims.isdecimal():
+                raise UsageError(f"{text}: write mcts:SIMS with a number of simulations, for example mcts:100.")
+            makers[text] = lambda: Mcts(int(sims))
+        if text in makers and text not in self._scripted:
+            self._scripted[text] = makers[text]()
+        return self._scripted.get(text)
+
+    def torch(self, device: str, dtype: str) -> TorchLM:
+        """Return the engine of language models on a torch device, with weights of a type."""
+        if (device, dtype) not in self._torch:
+            from arena.samplers.torch_lm import TorchLM  # torch is slow to import
+
+            self._torch[device, dtype] = TorchLM(device=device, dtype=dtype)
+        return self._torch[device, dtype]
+
+
+def resolve(text: str, spec: GameSpec, engines: Engines) -> Player:
+    """Return the player that a person means by ``text``. Raises UsageError that offers the nearest valid names."""
+    if scripted := engines.scripted(text):
+        return Player(text, spec, scripted, seat_roles(RolesConfig(), spec), (((text, 1.0),),) * spec.seats)
+    if text.startswith("hf:"):
+        return _checkpoint(text, spec, engines)
+    name, _, which = text.partition("@")
+    path = find_run(name)
+    if path is None:
+        hint = "A player is random, equilibrium, mcts:SIMS, RUN, RUN@SNAPSHOT, RUN@mixture or hf:PATH_OR_ID."
+        raise unknown_name("player", name, [*SCRIPTED, *run_names()], hint)
+    return _from_run(text, Run(path), which, spec, engines)
+
+
+def _from_run(text: str, run: Run, which: str, spec: GameSpec, engines: Engines) -> Player:
+    """Return the newest snapshots of a run ("" in ``which``), its mixture, or one snapshot in every seat."""
+    model = run.config.model
+    engine = engines.torch(model.device, model.dtype)
+    roles = seat_roles(run.config.roles, spec)
+    by_policy: dict[str, Members] = {}
+    for policy in dict.fromkeys(role.policy for role in roles):
+        weighted = run.members(which, policy, spec.name)
+        for snapshot, _ in weighted:
+            engine.register(f"{run.path}@{snapshot.id}", snapshot.path, partial(run.population.verify, snapshot))
+        by_policy[policy] = tuple((f"{run.path}@{snapshot.id}", weight) for snapshot, weight in weighted)
+    return Player(text, spec, engine, roles, tuple(by_policy[role.policy] for role in roles))
+
+
+def _checkpoint(text: str, spec: GameSpec, engines: Engines) -> Player:
+    """Return a model from a folder in Hugging Face layout or from the hub, in the built-in roles."""
+    source = text.removeprefix("hf:")
+    if not source:
+        raise UsageError("hf: is followed by a folder or a hub id, for example hf:Qwen/Qwen3-0.6B.")
+    path = Path(source).expanduser()
+    if not path.is_dir() and (path.is_absolute() or source.startswith((".", "~"))):
+        raise UsageError(f"{text}: there is no folder {path}.")
+    import torch
+
+    engine = engines.torch(*(("cuda", "bfloat16") if torch.cuda.is_available() else ("cpu", "float32")))
+    engine.register(text, path if path.is_dir() else source)
+    return Player(text, spec, engine, seat_roles(RolesConfig(), spec), (((text, 1.0),),) * spec.seats)
