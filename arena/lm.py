@@ -1,0 +1,229 @@
+"""A language model as play and learning both see it: text to tokens, tokens to log-probs.
+
+One code path computes log-probs for sampler and learner, with gradients or without, so that the two
+can only differ by rounding. Log-probs are in nats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from arena.chunks import Chunk, Tokens, plan_chunks
+from games.errors import UsageError
+from roles.prompts import Message, defuse, plain_text
+from roles.trie import ReplyTrie, build_trie
+
+MASKED = -1e9  # log-prob of what a mask forbids: finite, so that 0 * MASKED is 0 and not NaN
+
+
+class ChoiceLogprobs(NamedTuple):
+    """Masked log-probs of a chunk of prompts with legal replies."""
+
+    items: tuple[int, ...]  # which of the given prompts these rows are
+    replies: Tensor  # [R, A] log pi(reply | prompt); MASKED beyond a row's own replies
+    nodes: Tensor  # [N, W] log pi(branch | node), nodes of all rows in order; MASKED beyond a node's branches
+
+
+class LanguageModel:
+    """A Hugging Face causal LM with its tokenizer."""
+
+    def __init__(self, model: Any, tokenizer: Any) -> None:
+        self.model = model
+        self.tokenizer = tokenizer
+        self.special_tokens = tuple(tokenizer.all_special_tokens)
+        self.end_token = _end_token(tokenizer)
+        self._tries: dict[tuple[str, ...], ReplyTrie] = {}
+
+    @classmethod
+    def load(cls, source: str | Path, *, device: str = "cpu", dtype: str = "float32") -> LanguageModel:
+        """Load a folder in Hugging Face layout, or a hub id. Raises UsageError where there is none."""
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(str(source))
+            model = AutoModelForCausalLM.from_pretrained(str(source), dtype=getattr(torch, dtype))
+        except (OSError, ValueError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise UsageError(
+                f"No causal language model could be loaded from {str(source)!r}: {reason} "
+                "Give a folder in Hugging Face layout (config.json, model.safetensors, tokenizer.json) or a hub id."
+            ) from error
+        return cls(model.to(device).eval(), tokenizer)
+
+    def save(self, folder: Path) -> None:
+        """Write weights (safetensors), configuration and tokenizer in Hugging Face layout."""
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
+    @property
+    def device(self) -> torch.device:
+        """The device that holds the weights."""
+        return next(self.model.parameters()).device
+
+    def encode_prompt(self, chat: Sequence[Message]) -> Tokens:
+        """Return the chat's token ids up to where the reply begins.
+
+        With the tokenizer's chat template where it has one. What players wrote is data: special
+        tokens within it are broken up first, so that they stay text.
+        """
+        safe = [{**message, "content": defuse(message["content"], self.special_tokens)} for message in chat]
+        if self.tokenizer.chat_template:
+            ids = self.tokenizer.apply_chat_template(safe, add_generation_prompt=True, return_dict=False)
+        else:
+            ids = self.tokenizer.encode(plain_text(safe), add_special_tokens=False)
+        return tuple(ids)
+
+    def trie(self, legal: tuple[str, ...]) -> ReplyTrie:
+        """Return the token trie of the legal replies (kept: games ask for the same ones again)."""
+        if legal not in self._tries:
+            self._tries[legal] = build_trie(legal, self._encode_reply, self.end_token)
+        return self._tries[legal]
+
+    def _encode_reply(self, text: str) -> list[int]:
+        return list(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def decode(self, reply_ids: Sequence[int]) -> str:
+        """Return a reply's text without special tokens."""
+        return str(self.tokenizer.decode(list(reply_ids), skip_special_tokens=True))
+
+    def choice_logprobs(
+        self, prompts: Sequence[Tokens], tries: Sequence[ReplyTrie], temperature: float, budget: int
+    ) -> Iterator[ChoiceLogprobs]:
+        """Yield the log-probs of every legal reply, chunk by chunk; each prompt comes once.
+
+        Only branching nodes are computed: a forced token has probability 1 under the mask.
+        """
+        continuations = [trie.prefixes or ((),) for trie in tries]
+        for chunk in plan_chunks(prompts, continuations, budget):
+            logits = self.chunk_logits(chunk, keep=1)[:, 0].float() / temperature  # [N, V]
+            yield _choice_rows(chunk.items, logits, [tries[i] for i in chunk.items])
+
+    def reply_logits(
+        self, prompts: Sequence[Tokens], replies: Sequence[Tokens], budget: int
+    ) -> Iterator[tuple[tuple[int, ...], Tensor]]:
+        """Yield (items, logits [R, T, V]) where position t scores token t of each row's reply.
+
+        T is the chunk's longest reply; rows of shorter ones are aligned left and padded at the end.
+        """
+        for chunk in plan_chunks(prompts, [(reply,) for reply in replies], budget):
+            lengths = [len(replies[i]) for i in chunk.items]
+            longest = max(lengths)
+            logits = self.chunk_logits(chunk, keep=longest + 1)[:, :-1]  # [R, T, V], replies aligned right
+            shift = torch.tensor([longest - n for n in lengths], device=logits.device)
+            source = (torch.arange(longest, device=logits.device)[None] + shift[:, None]) % longest
+            yield chunk.items, logits.gather(1, source[:, :, None].expand_as(logits))
+
+    def chunk_logits(self, chunk: Chunk, keep: int) -> Tensor:
+        """Return the last ``keep`` positions' logits of each sequence.  # [N, keep, V]
+
+        The shared prefix runs once and its keys and values serve all sequences; gradients flow
+        through it. Sequences are padded on the left.
+        """
+        return self._run(chunk, keep, use_cache=False)[0].logits  # type: ignore[no-any-return]
+
+    def prefill(self, chunk: Chunk) -> Decoding:
+        """Run a chunk of prompts and keep what decoding needs to go on from there."""
+        output, mask, lengths = self._run(chunk, 1, use_cache=True)
+        return Decoding(self.model, output.logits[:, -1], output.past_key_values, mask, lengths)
+
+    def _run(self, chunk: Chunk, keep: int, use_cache: bool) -> tuple[Any, Tensor | None, Tensor]:
+        """Return the model's output, the attention mask [N, P + S] (None: no padding) and lengths [N]."""
+        rows, width, start = len(chunk.suffixes), max(map(len, chunk.suffixes)), len(chunk.prefix)
+        pads = [width - len(suffix) for suffix in chunk.suffixes]
+        ids = torch.tensor([[0] * pad + list(s) for pad, s in zip(pads, chunk.suffixes, strict=True)], device=self.device)
+        pad = torch.tensor(pads, device=self.device)[:, None]  # [N, 1]
+        positions = (torch.arange(width, device=self.device)[None] - pad).clamp(min=0) + start  # [N, S]
+        mask = None
+        if any(pads):
+            columns = torch.arange(start + width, device=self.device)[None]
+            mask = ((columns < start) | (columns >= start + pad)).long()
+        cache = self._prefix_cache(chunk.prefix, rows) if start else None
+        output = self.model(
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=use_cache or cache is not None,
+            logits_to_keep=min(keep, width),
+        )
+        return output, mask, start + width - pad[:, 0]
+
+    def _prefix_cache(self, prefix: Tokens, rows: int) -> Any:
+        """Return the keys and values of a prefix, computed once and repeated for ``rows`` sequences."""
+        ids = torch.tensor([prefix], device=self.device)
+        cache = self.model(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
+        cache.batch_repeat_interleave(rows)
+        return cache
+
+
+class Decoding:
+    """Sequences in the middle of decoding: logits of the next token, keys and values so far."""
+
+    def __init__(self, model: Any, logits: Tensor, cache: Any, mask: Tensor | None, lengths: Tensor) -> None:
+        self._model = model
+        self.logits = logits  # [N, V]
+        self._cache = cache
+        self._mask = mask  # [N, K]
+        self._lengths = lengths  # [N]
+
+    def advance(self, parents: list[int], tokens: list[int]) -> None:
+        """Go on with ``tokens[i]`` after sequence ``parents[i]``; others are dropped, some may repeat."""
+        if parents != list(range(len(self._lengths))):
+            kept = torch.tensor(parents, device=self._lengths.device)
+            self._cache.batch_select_indices(kept)
+            self._lengths = self._lengths[kept]
+            self._mask = None if self._mask is None else self._mask[kept]
+        if self._mask is not None:
+            self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], 1)
+        output = self._model(
+            input_ids=torch.tensor(tokens, device=self._lengths.device)[:, None],
+            attention_mask=self._mask,
+            position_ids=self._lengths[:, None],
+            past_key_values=self._cache,
+            use_cache=True,
+        )
+        self.logits = output.logits[:, -1]
+        self._lengths = self._lengths + 1
+
+
+def _end_token(tokenizer: Any) -> int:
+    if tokenizer.eos_token_id is None:
+        raise UsageError(
+            f"The tokenizer of {tokenizer.name_or_path!r} has no end-of-sequence token, so a reply could never end. "
+            "Set eos_token in its tokenizer_config.json."
+        )
+    return int(tokenizer.eos_token_id)
+
+
+def _choice_rows(items: tuple[int, ...], logits: Tensor, tries: Sequence[ReplyTrie]) -> ChoiceLogprobs:
+    """Turn the logits [N, V] of all branching nodes of ``tries`` into log-probs of replies."""
+    branches = [allowed for trie in tries for allowed in trie.branches or (trie.tokens[0][:1],)]
+    width = max(map(len, branches))
+    index = torch.tensor([(*allowed, *[0] * (width - len(allowed))) for allowed in branches], device=logits.device)
+    beyond = torch.tensor([[False] * len(a) + [True] * (width - len(a)) for a in branches], device=logits.device)
+    nodes = logits.gather(1, index).masked_fill(beyond, MASKED).log_softmax(-1)
+    nodes = nodes.masked_fill(beyond, MASKED)
+    if len(branches) == len(tries):  # one node each: its branches are the replies, in order
+        return ChoiceLogprobs(items, nodes, nodes)
+    return ChoiceLogprobs(items, _sum_paths(nodes, tries), nodes)
+
+
+def _sum_paths(nodes: Tensor, tries: Sequence[ReplyTrie]) -> Tensor:
+    """Return the sum of the nodes' log-probs along each reply's path.  # [R, A]"""
+    width = nodes.shape[1]
+    most = max(len(trie.replies) for trie in tries)
+    depth = max(len(path) for trie in tries for path in trie.paths)
+    forced, absent = nodes.numel(), nodes.numel() + 1  # slots that hold log 1 and log 0
+    rows, first = [], 0
+    for trie in tries:
+        slots = [[(first + node) * width + branch for node, branch in path] for path in trie.paths]
+        row = [own + [forced] * (depth - len(own)) for own in slots]
+        rows.append(row + [[absent] + [forced] * (depth - 1)] * (most - len(row)))
+        first += len(trie.prefixes) or 1
+    ends = nodes.new_tensor([0.0, MASKED])
+    flat = torch.cat([nodes.reshape(-1), ends])
+    return flat[torch.tensor(rows, device=nodes.device)].sum(-1)

@@ -1,0 +1,38 @@
+"""Role-conditioned advantage estimation (SPIRAL, arXiv 2506.24119).
+
+Each (game, role, policy) has a running baseline b of its returns R, because a seat's expected return
+depends on its role:
+
+    A_k = R - b   with b from before the update,   b <- alpha b + (1 - alpha) R,   b_0 = 0
+
+The paper folds R trajectory by trajectory; at alpha = 0.95 b is then a mean over only some 20
+matches, whose noise is a common offset of the whole batch. The default folds the batch mean once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import fsum
+from typing import Any
+
+from learners.trajectories import Trajectory
+
+
+def rae(trajectories: Sequence[Trajectory], state: dict[str, Any], settings: Any) -> tuple[list[list[float]], dict[str, Any]]:
+    """Return R - b for every turn; uses ``settings.decay`` (alpha) and ``settings.fold``."""
+    baselines = dict(state)
+    alpha = settings.decay
+    returns: dict[str, list[float]] = {}
+    advantages = []
+    for trajectory in trajectories:
+        key = f"{trajectory.game}/{trajectory.role}/{trajectory.policy}"
+        total = sum(trajectory.rewards)
+        baseline = baselines.get(key, 0.0)
+        advantages.append([total - baseline] * len(trajectory.turns))
+        if settings.fold == "trajectory":
+            baselines[key] = alpha * baseline + (1 - alpha) * total
+        else:
+            returns.setdefault(key, []).append(total)
+    for key, returns_N in returns.items():
+        baselines[key] = alpha * baselines.get(key, 0.0) + (1 - alpha) * fsum(returns_N) / len(returns_N)
+    return advantages, baselines

@@ -1,0 +1,68 @@
+"""Supervised start for models that know no game yet: imitate legal replies of random play.
+
+The loss is over the whole vocabulary, without a mask, so that the model learns what a reply looks
+like in either reply form. It learns which replies are legal, and nothing of which are good.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+
+from arena.chunks import Tokens
+from arena.lm import LanguageModel
+
+
+class Example(NamedTuple):
+    """A prompt and a legal reply to it, end token included."""
+
+    prompt: Tokens
+    reply: Tokens
+
+
+def cold_start(
+    lm: LanguageModel,
+    examples: Sequence[Example],
+    *,
+    steps: int,
+    batch_size: int,
+    learning_rate: float,
+    seed: int,
+    on_step: Callable[[int, float], None] | None = None,
+) -> float:
+    """Train on ``examples`` with AdamW and a cosine schedule; return the last step's loss (nats a token).
+
+    ``on_step`` sees each step's number and loss.
+    """
+    rng = random.Random(seed)
+    parameters = list(lm.model.parameters())
+    optimizer = torch.optim.AdamW(parameters, lr=learning_rate, weight_decay=0.01)
+    warmup, loss_value = max(1, steps // 20), math.nan
+    for step in range(steps):
+        rate = min(1.0, (step + 1) / warmup) * 0.5 * (1 + math.cos(math.pi * step / steps))
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate * rate
+        batch = rng.choices(examples, k=batch_size)
+        tokens = sum(len(example.reply) for example in batch)
+        optimizer.zero_grad(set_to_none=True)
+        loss_value = 0.0
+        for items, logits in lm.reply_logits([e.prompt for e in batch], [e.reply for e in batch], budget=65536):
+            loss = _imitation_loss(logits, [batch[i].reply for i in items]) / tokens
+            loss.backward()  # type: ignore[no-untyped-call]
+            loss_value += float(loss)
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        if on_step is not None:
+            on_step(step, loss_value)
+    return loss_value
+
+
+def _imitation_loss(logits: torch.Tensor, replies: Sequence[Tokens]) -> torch.Tensor:
+    """Return the summed cross-entropy of the replies.  # logits [R, T, V]"""
+    longest = logits.shape[1]
+    targets = torch.tensor([[*reply, *[-100] * (longest - len(reply))] for reply in replies], device=logits.device)
+    return torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), reduction="sum", ignore_index=-100)
