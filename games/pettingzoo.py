@@ -26,6 +26,9 @@ from games.registry import make_game
 from games.spec import Game
 
 TEXT_LENGTH = 65_536  # characters; a bound that the text space must have, far above any observation
+# The letters of observations: ASCII, and what OpenSpiel draws boards, arrows and playing cards with.
+_DRAWN = (range(0x1B, 0x1C), range(0x2190, 0x2600), range(0x2660, 0x2670), range(0x1F0A0, 0x1F100))
+CHARSET = frozenset(string.printable).union(chr(code) for codes in _DRAWN for code in codes)
 
 
 def env(name: str, render_mode: str | None = None) -> AECEnv[str, Any, Any]:
@@ -131,7 +134,7 @@ class raw_env(AECEnv[str, Any, Any]):  # type: ignore[misc]  # noqa: N801  # Pet
             {
                 "observation": gymnasium.spaces.Box(-np.inf, np.inf, shape, np.float32),
                 "action_mask": gymnasium.spaces.Box(0, 1, (actions,), np.int8),
-                "text": gymnasium.spaces.Text(TEXT_LENGTH, min_length=0, charset=string.printable),
+                "text": gymnasium.spaces.Text(TEXT_LENGTH, min_length=0, charset=CHARSET),
             }
         )
 

@@ -94,7 +94,7 @@ def test_without_a_seed_the_next_match_follows_from_the_last_seed():
     assert len(set(deals(1))) > 5
 
 
-@pytest.mark.parametrize("name", [*RENDERED, *OTHERS])
+@pytest.mark.parametrize("name", [*RENDERED, *OTHERS, "dots_and_boxes", "solitaire"])
 def test_observations_lie_in_their_space_and_mask_only_the_seat_to_act(name):
     table = env(name)
     game = make_game(name)
