@@ -1,0 +1,114 @@
+"""Ratings: the published Plackett-Luce update, invariances, anchors, exact round trips."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+
+import pytest
+
+from arena.records import EndReason, Episode, MatchRequest
+from league.ratings import Ratings
+
+
+def episode(index: int, players: tuple[str, ...], returns: tuple[float, ...], game: str = "toy") -> Episode:
+    request = MatchRequest(index, game, index, index, players, (False,) * len(players))
+    return Episode(request, (), returns, EndReason.FINISHED)
+
+
+def matches(count: int, skills: dict[str, float], seed: int = 0) -> list[Episode]:
+    """Return matches of random pairs, won with the Bradley-Terry probability of the skills."""
+    rng = random.Random(seed)
+    made = []
+    for index in range(count):
+        a, b = rng.sample(sorted(skills), 2)
+        won = rng.random() < 1 / (1 + math.exp(skills[b] - skills[a]))
+        made.append(episode(index, (a, b), (1.0, -1.0) if won else (-1.0, 1.0)))
+    return made
+
+
+def test_a_newcomer_has_the_prior() -> None:
+    assert Ratings().rating("a", "toy") == pytest.approx((25.0, 25.0 / 3))
+    assert Ratings().ordinal("a", "toy") == pytest.approx(0.0)
+
+
+def test_one_win_moves_ratings_as_weng_and_lin_say() -> None:
+    """Weng and Lin 2011, algorithm 4, for two newcomers: p = 1/2, c² = 2 (σ² + β²), γ = σ/c."""
+    ratings = Ratings()
+    ratings.fold([episode(0, ("a", "b"), (3.0, -3.0))])
+    sigma2, beta2 = (25 / 3) ** 2, (25 / 6) ** 2
+    c = math.sqrt(2 * (sigma2 + beta2))
+    omega = sigma2 / c * 0.5
+    delta = math.sqrt(sigma2) / c * sigma2 / c**2 * 0.25
+    sigma = math.sqrt(sigma2 * (1 - delta))
+    assert ratings.rating("a", "toy") == pytest.approx((25 + omega, sigma), rel=1e-9)
+    assert ratings.rating("b", "toy") == pytest.approx((25 - omega, sigma), rel=1e-9)
+
+
+def test_a_draw_between_equals_moves_no_mean() -> None:
+    ratings = Ratings()
+    ratings.fold([episode(0, ("a", "b"), (0.0, 0.0))])
+    assert ratings.rating("a", "toy")[0] == ratings.rating("b", "toy")[0] == 25.0
+
+
+def test_mirror_matches_change_nothing() -> None:
+    ratings = Ratings()
+    ratings.fold([episode(i, ("a", "a"), (1.0, -1.0)) for i in range(50)])
+    assert ratings.standings("toy") == []
+    assert ratings.rating("a", "toy") == pytest.approx((25.0, 25.0 / 3))
+
+
+def test_the_order_of_a_batch_does_not_matter_but_its_indices_do() -> None:
+    batch = matches(200, {"a": 0.0, "b": 1.0, "c": 2.0})
+    ordered, shuffled = Ratings(), Ratings()
+    ordered.fold(batch)
+    shuffled.fold(random.Random(1).sample(batch, len(batch)))
+    assert ordered.to_json() == shuffled.to_json()
+
+
+def test_standings_find_the_true_order() -> None:
+    ratings = Ratings()
+    ratings.fold(matches(600, {"weak": 0.0, "middle": 1.5, "strong": 3.0}))
+    standings = ratings.standings("toy")
+    assert [line.player for line in standings] == ["strong", "middle", "weak"]
+    for line in standings:
+        assert line.ordinal == line.mu - 3 * line.sigma
+        assert line.sigma < 2.0
+
+
+def test_seats_of_three_are_one_ranking_and_a_player_with_two_seats_is_rated_once() -> None:
+    ratings = Ratings()
+    ratings.fold([episode(0, ("a", "b", "c"), (2.0, 0.0, -2.0))])
+    (a, _), (b, _), (c, _) = (ratings.rating(player, "toy") for player in "abc")
+    assert a > b > c
+    shared = Ratings()
+    shared.fold([episode(0, ("a", "b", "b"), (0.0, 2.0, -2.0))])
+    assert shared.rating("a", "toy")[0] == shared.rating("b", "toy")[0] == 25.0, "b's mean return equals a's"
+
+
+def test_games_are_rated_apart() -> None:
+    ratings = Ratings()
+    ratings.fold([episode(0, ("a", "b"), (1.0, -1.0)), episode(1, ("b", "a"), (1.0, -1.0), game="other")])
+    assert ratings.rating("a", "toy")[0] > 25.0 > ratings.rating("a", "other")[0]
+
+
+def test_an_anchor_stays_where_it_is_and_the_others_move_about_it() -> None:
+    ratings = Ratings(anchors=["random"])
+    before = ratings.rating("random", "toy")
+    ratings.fold(matches(300, {"random": 0.0, "strong": 2.0, "weak": -2.0}))
+    assert ratings.rating("random", "toy") == before
+    assert before[0] == 25.0
+    assert ratings.rating("weak", "toy")[0] < 25.0 < ratings.rating("strong", "toy")[0]
+
+
+def test_json_round_trip_is_exact_even_in_the_middle() -> None:
+    batch = matches(60, {"random": 0.0, "a": 1.0, "b": 2.0})
+    whole, halted = Ratings(["random"]), Ratings(["random"])
+    whole.fold(batch)
+    halted.fold(batch[:30])
+    resumed = Ratings.from_json(json.loads(json.dumps(halted.to_json())))
+    assert resumed.to_json() == halted.to_json()
+    resumed.fold(batch[30:])
+    assert json.dumps(resumed.to_json()) == json.dumps(whole.to_json())
+    assert resumed.standings("toy") == whole.standings("toy")
