@@ -24,6 +24,7 @@ from games.openspiel import information_state, load_pyspiel
 HISTORY_LIMIT = 400_000  # positions of a tree; liars_dice has 295 thousand, tic_tac_toe 550 thousand
 
 Key = tuple[int, str]  # (seat, information state)
+Behaviour = Sequence[Sequence[float]]  # a distribution for each information state  # [I][actions]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class SequenceForm:
     last: NDArray[np.int64]  # each seat's last sequence  # [Z, S]
     returns: NDArray[np.float64]  # in the game's units  # [Z, S]
 
-    def plan(self, behaviour: Sequence[Sequence[float]]) -> NDArray[np.float64]:
+    def plan(self, behaviour: Behaviour) -> NDArray[np.float64]:
         """Return the realisation plan of all seats [Q] for one distribution per information state [I][actions]."""
         plan = [1.0] * self.sequences
         for first, parent, probabilities in zip(self.first, self.parent, behaviour, strict=True):
@@ -55,10 +56,15 @@ class SequenceForm:
                 plan[first + offset] = reach * probability
         return np.array(plan)
 
-    def value(self, plan: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the expected returns by seat [S] when every seat follows ``plan`` [Q]."""
-        reach = self.chance * plan[self.last].prod(axis=1)
-        return np.asarray(reach @ self.returns)
+    def values(self, behaviour: Behaviour) -> tuple[float, ...]:
+        """Return the expected returns by seat [S] when every seat follows ``behaviour`` [I][actions]."""
+        reach = self.chance * self.plan(behaviour)[self.last].prod(axis=1)
+        return tuple((reach @ self.returns).tolist())
+
+    def best_responses(self, behaviour: Behaviour) -> tuple[float, ...]:
+        """Return, by seat [S], the most it can expect while every other seat follows ``behaviour``."""
+        plan = self.plan(behaviour)
+        return tuple(self.best_response(seat, plan) for seat in range(self.seats))
 
     def best_response(self, seat: int, plan: NDArray[np.float64]) -> float:
         """Return the most that ``seat`` can expect while every other seat follows ``plan`` [Q]."""
