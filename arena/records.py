@@ -17,7 +17,7 @@ from roles.role import Role
 class MatchRequest(NamedTuple):
     """One match to be played. Both seeds come from (run seed, match index), so they hold on resume."""
 
-    index: int  # unique within a run
+    index: int  # type: ignore[assignment]  # unique within a run; hides tuple.index, which no record needs
     game: str
     deal_seed: int  # everything chance decides; equal deals are comparable starts
     sample_seed: int  # everything the players draw

@@ -45,30 +45,18 @@ def play_match(request: MatchRequest, game: Game, roles: Sequence[Role]) -> Gene
 
 
 class _Record:
-    """The turns so far. A payment goes to each seat's latest turn, or before its first turn to that."""
+    """The replies so far. A payment goes to each seat's latest turn, or before its first turn to that."""
 
     def __init__(self, opening: Sequence[float]) -> None:
-        self._turns: list[Turn] = []
+        self._replies: list[tuple[int, ReplyRequest, Reply, str | None]] = []
         self._rewards: list[float] = []  # by turn
         self._latest: list[int | None] = [None] * len(opening)  # by seat, the place of its latest turn
         self._early = list(opening)  # by seat, what was paid before its first turn
 
     def add_turn(self, seat: int, asked: ReplyRequest, reply: Reply, action: str | None) -> None:
         """Begin the seat's next turn."""
-        self._latest[seat] = len(self._turns)
-        self._turns.append(
-            Turn(
-                seat,
-                asked.role.name,
-                asked.player,
-                asked.observation,
-                asked.legal,
-                reply.text,
-                action,
-                0.0,
-                reply.trace,
-            )
-        )
+        self._latest[seat] = len(self._replies)
+        self._replies.append((seat, asked, reply, action))
         self._rewards.append(self._early[seat])
         self._early[seat] = 0.0
 
@@ -84,8 +72,22 @@ class _Record:
 
     def turns(self) -> tuple[Turn, ...]:
         """Return the turns with their rewards."""
-        pairs = zip(self._turns, self._rewards, strict=True)
-        return tuple([turn._replace(reward=reward) if reward else turn for turn, reward in pairs])
+        return tuple(
+            [
+                Turn(
+                    seat,
+                    asked.role.name,
+                    asked.player,
+                    asked.observation,
+                    asked.legal,
+                    reply.text,
+                    action,
+                    reward,
+                    reply.trace,
+                )
+                for (seat, asked, reply, action), reward in zip(self._replies, self._rewards, strict=True)
+            ]
+        )
 
 
 def _forfeited(request: MatchRequest, game: Game, record: _Record, offender: int, role: Role) -> Episode:
@@ -101,9 +103,9 @@ def _asked_again(asked: ReplyRequest, reply: str) -> ReplyRequest | None:
     conduct = asked.role.conduct
     if conduct.on_illegal is OnIllegal.MASK:
         raise RuntimeError(
-            f"Player {asked.player} answered {reply[:80]!r} as {asked.role.name} in {asked.role.game}, where replies are "
-            f"masked to {', '.join(asked.legal)}. Its engine does not mask: give the role on_illegal = 'forfeit' or "
-            "'retry'."
+            f"Player {asked.player} answered {reply[:80]!r} as {asked.role.name} in {asked.role.game}, where replies "
+            f"are masked to {', '.join(asked.legal)}. Its engine does not mask: give the role on_illegal = "
+            "'forfeit' or 'retry'."
         )
     if conduct.on_illegal is OnIllegal.FORFEIT or len(asked.refusals) >= conduct.retries:
         return None

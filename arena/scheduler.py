@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cache
+from itertools import islice
 
 from arena.records import Episode, MatchRequest, Reply, ReplyRequest, Sampler
 from arena.referee import play_match
@@ -16,17 +17,6 @@ from roles.role import Role
 
 class EngineError(RuntimeError):
     """An engine failed, or broke the rule of one reply for each request."""
-
-
-@dataclass(slots=True)
-class _Match:
-    """A match in flight and the request it waits on."""
-
-    position: int  # in the order of the requests
-    request: MatchRequest
-    game: Game
-    course: Generator[ReplyRequest, Reply, Episode]
-    asked: ReplyRequest
 
 
 def play(
@@ -49,41 +39,66 @@ def play(
     """
     if in_flight < 1:
         raise UsageError(f"in_flight = {in_flight}: at least one match must be in flight.")
-    roles, engines = cache(roles_of), cache(engine_of)
-    idle: defaultdict[str, list[Game]] = defaultdict(list)  # finished matches' games, to be reset
+    hall = _Hall(cache(roles_of), make_game, on_episode)
+    engines = cache(engine_of)
     waiting = enumerate(requests)
-    finished: dict[int, Episode] = {}
-
-    def finish(position: int, game: Game, episode: Episode) -> None:
-        finished[position] = episode
-        idle[episode.request.game].append(game)
-        if on_episode is not None:
-            on_episode(episode)
-
-    def start() -> Iterator[_Match]:
-        for position, request in waiting:
-            game = idle[request.game].pop() if idle[request.game] else make_game(request.game)
-            course = play_match(request, game, roles(request.game))
-            try:
-                yield _Match(position, request, game, course, next(course))
-            except StopIteration as stop:  # a match in which nobody ever acts
-                finish(position, game, stop.value)
-
-    newcomers = start()
     flying: list[_Match] = []
     while True:
-        while len(flying) < in_flight and (match := next(newcomers, None)) is not None:
-            flying.append(match)
-        if not flying:
-            return [finished[position] for position in range(len(finished))]
-        still_flying = []
-        for match, reply in zip(flying, _replies([match.asked for match in flying], engines), strict=True):
+        newcomers = [hall.seat(place, request) for place, request in islice(waiting, in_flight - len(flying))]
+        flying += hall.advance(newcomers, [None] * len(newcomers))
+        if flying:
+            flying = hall.advance(flying, _replies([match.asked for match in flying], engines))
+        elif not newcomers:
+            return [hall.episodes[place] for place in range(len(hall.episodes))]
+
+
+@dataclass(slots=True)
+class _Match:
+    """A match in flight and the request it waits on."""
+
+    place: int  # in the order of the requests
+    game: Game
+    course: Generator[ReplyRequest, Reply, Episode]
+    asked: ReplyRequest = field(init=False)
+
+
+class _Hall:
+    """Where matches are played: their games, used again and again, and their episodes by place."""
+
+    def __init__(
+        self,
+        roles_of: Callable[[str], tuple[Role, ...]],
+        make_game: Callable[[str], Game],
+        on_episode: Callable[[Episode], None] | None,
+    ) -> None:
+        self.episodes: dict[int, Episode] = {}
+        self._roles_of = roles_of
+        self._make_game = make_game
+        self._on_episode = on_episode
+        self._idle: defaultdict[str, list[Game]] = defaultdict(list)
+
+    def seat(self, place: int, request: MatchRequest) -> _Match:
+        """Return a match that has not begun."""
+        idle = self._idle[request.game]
+        game = idle.pop() if idle else self._make_game(request.game)
+        return _Match(place, game, play_match(request, game, self._roles_of(request.game)))
+
+    def advance(self, matches: Sequence[_Match], replies: Sequence[Reply | None]) -> list[_Match]:
+        """Give each match its reply (None begins it); return those that go on, and record the others."""
+        going = []
+        for match, reply in zip(matches, replies, strict=True):
             try:
-                match.asked = match.course.send(reply)
-                still_flying.append(match)
+                match.asked = match.course.send(reply)  # type: ignore[arg-type]  # None, which begins a generator
+                going.append(match)
             except StopIteration as stop:
-                finish(match.position, match.game, stop.value)
-        flying = still_flying
+                self._finish(match, stop.value)
+        return going
+
+    def _finish(self, match: _Match, episode: Episode) -> None:
+        self.episodes[match.place] = episode
+        self._idle[episode.request.game].append(match.game)
+        if self._on_episode is not None:
+            self._on_episode(episode)
 
 
 def _replies(asked: Sequence[ReplyRequest], engine_of: Callable[[str], Sampler]) -> list[Reply]:

@@ -143,8 +143,8 @@ def _check_solvable(name: str, game: Any) -> int:
         if count > MAX_HISTORIES:
             other = "mcts:100" if kind.information == kind.Information.PERFECT_INFORMATION else "random"
             raise UsageError(
-                f"equilibrium solves games of up to {MAX_HISTORIES:,} histories, and {name} has more. Use {other}, or a "
-                "smaller version of the game."
+                f"equilibrium solves games of up to {MAX_HISTORIES:,} histories, and {name} has more. Use {other}, or "
+                "a smaller version of the game."
             )
         stack.extend(state.child(action) for action in state.legal_actions())
     return count
