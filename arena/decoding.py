@@ -88,4 +88,3 @@ def _draw(states: list[list[_Row]], logits: Tensor, end: int) -> tuple[list[int]
         if token != end:
             going.setdefault((state, token), []).append(row)
     return [state for state, _ in going], [token for _, token in going], list(going.values())
-

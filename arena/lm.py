@@ -6,18 +6,23 @@ can only differ by rounding. Log-probs are in nats.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
 
 from arena.chunks import Chunk, Tokens, plan_chunks
 from games.errors import UsageError
 from roles.prompts import Message, defuse, plain_text
 from roles.trie import ReplyTrie, build_trie
+
+transformers_logging.disable_progress_bar()  # it would write over the run's own view
 
 MASKED = -1e9  # log-prob of what a mask forbids: finite, so that 0 * MASKED is 0 and not NaN
 
@@ -54,6 +59,24 @@ class LanguageModel:
             ) from error
         return cls(model.to(device).eval(), tokenizer)
 
+    def with_weights(self, folder: Path) -> LanguageModel:
+        """Return a model of the same shape with the weights that ``save`` wrote, sharing this tokenizer.
+
+        Raises UsageError, with the folder named, for weights of another shape.
+        """
+        model = copy.deepcopy(self.model).requires_grad_(False)
+        weights: dict[str, Tensor] = {}
+        for path in sorted(folder.glob("*.safetensors")):
+            weights |= load_file(path)
+        try:
+            missing = set(model.load_state_dict(weights, strict=False).missing_keys)
+        except RuntimeError as error:
+            raise UsageError(f"The weights in {folder} do not fit the model they are loaded into: {error}") from error
+        tied = {name for name in missing if _is_tied(model, name)}
+        if missing - tied:
+            raise UsageError(f"The weights in {folder} lack {', '.join(sorted(missing - tied)[:3])}.")
+        return LanguageModel(model, self.tokenizer)
+
     def save(self, folder: Path) -> None:
         """Write weights (safetensors), configuration and tokenizer in Hugging Face layout."""
         self.model.save_pretrained(folder)
@@ -74,16 +97,20 @@ class LanguageModel:
         if self.tokenizer.chat_template:
             ids = self.tokenizer.apply_chat_template(safe, add_generation_prompt=True, return_dict=False)
         else:
-            ids = self.tokenizer.encode(plain_text(safe), add_special_tokens=False)
+            ids = self._encode(plain_text(safe))
         return tuple(ids)
 
     def trie(self, legal: tuple[str, ...]) -> ReplyTrie:
         """Return the token trie of the legal replies (kept: games ask for the same ones again)."""
         if legal not in self._tries:
-            self._tries[legal] = build_trie(legal, self._encode_reply, self.end_token)
+            self._tries[legal] = build_trie(legal, self._encode, self.end_token)
         return self._tries[legal]
 
-    def _encode_reply(self, text: str) -> list[int]:
+    def encode_reply(self, text: str) -> Tokens:
+        """Return a reply's token ids, end token included."""
+        return (*self._encode(text), self.end_token)
+
+    def _encode(self, text: str) -> list[int]:
         return list(self.tokenizer.encode(text, add_special_tokens=False))
 
     def decode(self, reply_ids: Sequence[int]) -> str:
@@ -134,7 +161,9 @@ class LanguageModel:
         """Return the model's output, the attention mask [N, P + S] (None: no padding) and lengths [N]."""
         rows, width, start = len(chunk.suffixes), max(map(len, chunk.suffixes)), len(chunk.prefix)
         pads = [width - len(suffix) for suffix in chunk.suffixes]
-        ids = torch.tensor([[0] * pad + list(s) for pad, s in zip(pads, chunk.suffixes, strict=True)], device=self.device)
+        ids = torch.tensor(
+            [[0] * pad + list(s) for pad, s in zip(pads, chunk.suffixes, strict=True)], device=self.device
+        )
         pad = torch.tensor(pads, device=self.device)[:, None]  # [N, 1]
         positions = (torch.arange(width, device=self.device)[None] - pad).clamp(min=0) + start  # [N, S]
         mask = None
@@ -188,6 +217,11 @@ class Decoding:
         )
         self.logits = output.logits[:, -1]
         self._lengths = self._lengths + 1
+
+
+def _is_tied(model: Any, name: str) -> bool:
+    """Return whether a weight is another name of a parameter that has its own."""
+    return name not in dict(model.named_parameters()) and name in model.state_dict()
 
 
 def _end_token(tokenizer: Any) -> int:

@@ -148,6 +148,7 @@ class EvaluationConfig(Section):
     opponents: Positive = Field(2, description="earlier snapshots a new snapshot is rated against")
     anchors: tuple[str, ...] = Field(("random",), description="scripted players that every snapshot is rated against")
     exact: bool = Field(True, description="compute exact exploitability where the game is small enough")
+    exact_limit: Positive = Field(1_000, description="information states of the largest game that is tabulated")
     mixture: Literal["uniform", "linear", "nash"] = Field("linear", description="meta-strategy of RUN@mixture")
 
 

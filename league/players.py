@@ -19,7 +19,7 @@ from arena.samplers.scripted import Equilibrium, Mcts, Random
 from games.errors import UsageError, unknown_name
 from games.spec import Game, GameSpec
 from league.config import RolesConfig
-from league.exploitability import PolicyTable, mixture, tabulate
+from league.exploitability import POINT_LIMIT, PolicyTable, mixture, tabulate
 from league.runs import Run, find_run, run_names
 from league.settings import seat_roles
 from roles.replies import parse_reply
@@ -65,17 +65,18 @@ class Player:
         ids, weights = zip(*self.members[seat], strict=True)
         return str(rng.choices(ids, weights)[0]) if len(ids) > 1 else str(ids[0])
 
-    def tabulate(self, seed: int = 0) -> Tabulated:
+    def tabulate(self, seed: int = 0, limit: int = POINT_LIMIT) -> Tabulated:
         """Return the policy as a table of the whole game, a mixture as the behaviour that it amounts to.
 
         Exact where the engine gives its distributions and replies are ``choice``; otherwise estimated
-        from sampled replies, drawn with ``seed``. Raises UsageError for a game too large for a table.
+        from sampled replies, drawn with ``seed``. Raises UsageError for a game with more than
+        ``limit`` information states.
         """
         rows: dict[tuple[int, str], tuple[float, ...]] = {}
         asked: list[_Asked] = []
         for members in dict.fromkeys(self.members):  # seats with the same members are tabulated once
             asked += [_Asked(self, identity, random.Random(f"{seed}/{identity}")) for identity, _ in members]
-            tables = [tabulate(self.spec.name, one) for one in asked[-len(members) :]]
+            tables = [tabulate(self.spec.name, one, limit) for one in asked[-len(members) :]]
             mixed = mixture(tables, [weight for _, weight in members]) if len(tables) > 1 else tables[0]
             rows.update((key, row) for key, row in mixed.probabilities.items() if self.members[key[0]] == members)
         replies = sum(one.replies for one in asked)

@@ -53,7 +53,7 @@ def cold_start(
         for items, logits in lm.reply_logits([e.prompt for e in batch], [e.reply for e in batch], budget=65536):
             loss = _imitation_loss(logits, [batch[i].reply for i in items]) / tokens
             loss.backward()  # type: ignore[no-untyped-call]
-            loss_value += float(loss)
+            loss_value += float(loss.detach())
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
         if on_step is not None:

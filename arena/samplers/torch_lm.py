@@ -57,7 +57,7 @@ class TorchLM:
         self._device, self._dtype = device, dtype
         self._most_loaded, self._budget = loaded, budget
         self._live: dict[str, LanguageModel] = {}
-        self._sources: dict[str, tuple[str | Path, Callable[[], object] | None]] = {}
+        self._sources: dict[str, Callable[[], LanguageModel]] = {}
         self._loaded: dict[str, LanguageModel] = {}  # least recently used first
         self._menus: dict[_Asked, _Menu] = {}
         self._prompts: dict[tuple[int, _Asked], Tokens] = {}
@@ -67,9 +67,26 @@ class TorchLM:
         """Seat a model that is already in memory; its weights may change between ``forget`` calls."""
         self._live[player] = lm
 
-    def register(self, player: str, source: str | Path, check: Callable[[], object] | None = None) -> None:
-        """Name a folder or hub id; it is loaded when first asked, after ``check`` (which may raise)."""
-        self._sources[player] = source, check
+    def register(
+        self,
+        player: str,
+        source: str | Path,
+        check: Callable[[], object] | None = None,
+        like: LanguageModel | None = None,
+    ) -> None:
+        """Name a folder or hub id; it is loaded when first asked, after ``check`` (which may raise).
+
+        With ``like``, a model of the same shape and tokenizer, only the folder's weights are read.
+        """
+
+        def load() -> LanguageModel:
+            if check is not None:
+                check()
+            if like is not None:
+                return like.with_weights(Path(source))
+            return LanguageModel.load(source, device=self._device, dtype=self._dtype)
+
+        self._sources[player] = load
 
     def forget(self) -> None:
         """Drop what is kept about prompts: the live weights have changed."""
@@ -164,9 +181,7 @@ class TorchLM:
         """Return the prompt's tokens; players that share a tokenizer share the work."""
         key = id(lm.tokenizer), asked._replace(player="")
         if key not in self._prompts:
-            self._prompts[key] = lm.encode_prompt(
-                messages(asked.role, asked.observation, asked.legal, asked.refusals)
-            )
+            self._prompts[key] = lm.encode_prompt(messages(asked.role, asked.observation, asked.legal, asked.refusals))
         return self._prompts[key]
 
     def model_of(self, player: str) -> LanguageModel:
@@ -176,12 +191,9 @@ class TorchLM:
         if player not in self._loaded:
             if player not in self._sources:
                 raise unknown_name("language-model player", player, [*self._live, *self._sources])
-            source, check = self._sources[player]
-            if check is not None:
-                check()
             while len(self._loaded) >= self._most_loaded:
                 del self._loaded[next(iter(self._loaded))]
-            self._loaded[player] = LanguageModel.load(source, device=self._device, dtype=self._dtype)
+            self._loaded[player] = self._sources[player]()
         self._loaded[player] = lm = self._loaded.pop(player)
         return lm
 
@@ -198,5 +210,3 @@ def _menu(asked: _Asked, prompt: Tokens, trie: ReplyTrie, nodes: list[list[float
 
 def _length(reply: Reply) -> int:
     return len(reply.trace.prompt_ids) + len(reply.trace.reply_ids) if reply.trace else 0
-
-

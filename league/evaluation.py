@@ -1,0 +1,131 @@
+"""What is measured when a snapshot is frozen: rating matches, exact play, and the mixture so far."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from arena.records import Episode, MatchRequest, Sampler
+from games.errors import UsageError
+from games.files import atomic_write
+from games.registry import make_game
+from games.seeds import derive_seed
+from games.spec import GameSpec, Utility
+from league.config import EvaluationConfig
+from league.exploitability import PolicyTable, exploitability, head_to_head, mixable, mixture
+from league.meta_solvers import META_SOLVERS
+from league.payoffs import PayoffTable
+from league.players import Player
+from league.population import Snapshot
+from roles.role import Role
+
+
+def rating_matches(
+    config: EvaluationConfig,
+    *,
+    run_seed: int,
+    snapshot: Snapshot,
+    earlier: Sequence[Snapshot],
+    specs: Sequence[GameSpec],
+    first_index: int,
+) -> list[MatchRequest]:
+    """Return matches of a new snapshot against the anchors and some earlier snapshots, in every seating.
+
+    Each deal is played once with the snapshot in each seat, the opponent in all others.
+    """
+    rng = np.random.default_rng(derive_seed(run_seed, "rating", snapshot.id))
+    past = [one.id for one in earlier if one.policy == snapshot.policy]
+    drawn = rng.choice(len(past), size=min(config.opponents, len(past)), replace=False) if past else []
+    opponents = [*config.anchors, *(past[i] for i in sorted(drawn))]
+    requests: list[MatchRequest] = []
+    for spec in specs:
+        for opponent in opponents:
+            for deal in range(-(-config.matches // spec.seats)):
+                for seat in range(spec.seats):
+                    players = tuple(snapshot.id if s == seat else opponent for s in range(spec.seats))
+                    seeds = (
+                        derive_seed(run_seed, "rating deal", snapshot.id, spec.name, opponent, deal),
+                        derive_seed(run_seed, "rating sample", snapshot.id, spec.name, opponent, deal, seat),
+                    )
+                    index = first_index + len(requests)
+                    requests.append(MatchRequest(index, spec.name, *seeds, players, (False,) * spec.seats, "rating"))
+    return requests
+
+
+class Tables:
+    """The exact policy tables of all snapshots in the small games, kept in ``tables/`` of a run."""
+
+    def __init__(self, folder: Path, limit: int) -> None:
+        self._folder, self._limit = folder, limit
+        self._tables: dict[tuple[str, str], PolicyTable] = {}
+        self._too_large: set[str] = set()
+
+    def add(self, snapshot: str, spec: GameSpec, engine: Sampler, roles: tuple[Role, ...], seed: int) -> PolicyTable | None:
+        """Tabulate a snapshot in a game; None if the game is too large for a table."""
+        if spec.name in self._too_large:
+            return None
+        try:
+            player = Player(snapshot, spec, engine, roles, (((snapshot, 1.0),),) * spec.seats)
+            table = player.tabulate(seed, self._limit).table
+        except UsageError:
+            self._too_large.add(spec.name)
+            return None
+        rows = [[seat, state, *row] for (seat, state), row in table.probabilities.items()]
+        atomic_write(self._path(snapshot, spec.name), json.dumps(rows))
+        self._tables[snapshot, spec.name] = table
+        return table
+
+    def get(self, snapshot: str, game: str) -> PolicyTable:
+        """Return a table, from memory or disk."""
+        if (snapshot, game) not in self._tables:
+            rows = json.loads(self._path(snapshot, game).read_text(encoding="utf-8"))
+            self._tables[snapshot, game] = PolicyTable(game, {(seat, state): tuple(row) for seat, state, *row in rows})
+        return self._tables[snapshot, game]
+
+    def _path(self, snapshot: str, game: str) -> Path:
+        return self._folder / f"{snapshot}.{game}.json"
+
+
+def exact_metrics(
+    config: EvaluationConfig,
+    spec: GameSpec,
+    table: PolicyTable,
+    tables: Tables,
+    snapshots: Sequence[str],
+    payoffs: PayoffTable,
+) -> dict[str, float]:
+    """Return what a table tells of the newest snapshot, and the tables of all of them of their mixture.
+
+    A cooperative game has its joint return; any other game its exploitability (NashConv / seats) and
+    the first seat's value against itself.
+    """
+    values = head_to_head([table] * spec.seats)
+    if spec.utility is Utility.IDENTICAL:
+        return {f"{spec.name}/return": values[0]}
+    metrics = {
+        f"{spec.name}/exploitability": exploitability(table),
+        f"{spec.name}/first_seat_value": values[0],
+    }
+    if not mixable(spec.name):
+        return metrics
+    matrix = np.zeros((len(snapshots), len(snapshots)))
+    if config.mixture == "nash":
+        matrix, _ = payoffs.matrix(snapshots, spec.name)
+    weights = META_SOLVERS[config.mixture](matrix)
+    mixed = mixture([tables.get(one, spec.name) for one in snapshots], [float(w) for w in weights])
+    return metrics | {f"{spec.name}/mixture_exploitability": exploitability(mixed)}
+
+
+def score_against(episodes: Sequence[Episode], player: str, opponent: str, game: str) -> float | None:
+    """Return a player's mean score (win 1, draw 1/2, loss 0) over both roles; None without a match."""
+    scores = [
+        1.0 if own > other else 0.5 if own == other else 0.0
+        for episode in episodes
+        if episode.request.game == game and set(episode.request.players) == {player, opponent}
+        for seat in [episode.request.players.index(player)]
+        for own, other in [(episode.returns[seat], episode.returns[1 - seat])]
+    ]
+    return sum(scores) / len(scores) if scores else None

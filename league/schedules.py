@@ -1,0 +1,40 @@
+"""The configuration at one point of a run: weights and rates that change while it goes on."""
+
+from __future__ import annotations
+
+from league.config import RunConfig
+from learners.learner import Steps
+from learners.losses import Surrogate
+from learners.objective import Objective
+
+
+def geometric(start: float, end: float | None, share: float) -> float:
+    """Return the value ``share`` of the way from start to end on a geometric path; None: constant."""
+    if end is None or start == end:
+        return start
+    if start == 0.0 or end == 0.0:  # no geometric path leads to or from 0
+        return start + (end - start) * share
+    return start * (end / start) ** share  # type: ignore[no-any-return]
+
+
+def objective_at(config: RunConfig, iteration: int) -> Objective:
+    """Return what the update of an iteration (counted from 1) minimises."""
+    share, settings = _share(config, iteration), config.objective
+    entropy = {}
+    for name, game in config.games.items():
+        start = settings.entropy if game.entropy is None else game.entropy
+        default_end = settings.entropy_end if game.entropy is None else None
+        entropy[name] = geometric(start, game.entropy_end if game.entropy_end is not None else default_end, share)
+    surrogate = Surrogate(settings.name, settings.clip_low, settings.clip_high, settings.dual_clip)
+    return Objective(surrogate, entropy, settings.kl_old, settings.magnet, settings.magnet_uniform)
+
+
+def steps_at(config: RunConfig, iteration: int) -> Steps:
+    """Return how the update of an iteration (counted from 1) steps."""
+    learner = config.learner
+    rate = geometric(learner.learning_rate, learner.learning_rate_end, _share(config, iteration))
+    return Steps(rate, learner.inner_steps, learner.max_grad_norm, learner.micro_batch_tokens, learner.max_gap)
+
+
+def _share(config: RunConfig, iteration: int) -> float:
+    return (iteration - 1) / max(config.iterations - 1, 1)

@@ -1,0 +1,117 @@
+"""A training session: opens or resumes a run directory, holds its lock, and trains."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from arena.lm import LanguageModel
+from games.errors import UsageError
+from games.files import atomic_write
+from games.registry import make_game
+from league.config import RunConfig
+from league.interrupt import StopRequest
+from league.lock import LOCK_FILE, run_lock
+from league.population import Population
+from league.progress import Progress
+from league.run_state import RunState, load_state, new_state, newest_state
+from league.settings import CONFIG_FILE, load, seat_roles, to_toml
+from league.start import Roles, new_policy, start_policies
+from league.train import League, run_loop
+from learners.advantages import rule_named
+from learners.learner import LearningError
+
+FAILED_BATCH_FILE = "failed-batch.json"
+
+
+class RunFailed(RuntimeError):
+    """Training stopped on an update that must not be applied; the message says where the batch is."""
+
+
+class Outcome(NamedTuple):
+    """How a session ended."""
+
+    run_dir: Path
+    finished: bool  # False: it was asked to stop, and can be resumed
+    iteration: int
+
+
+def train(config: RunConfig, run_dir: Path) -> Outcome:
+    """Train a new run from its beginning.
+
+    Raises UsageError if the directory is in use or already holds something, and RunFailed if an
+    update is not finite or disagrees with the engine.
+    """
+    with run_lock(run_dir):
+        taken = sorted(path.name for path in run_dir.iterdir() if path.name != LOCK_FILE)
+        if taken:
+            raise UsageError(
+                f"{run_dir} is not empty (it holds {', '.join(taken[:3])}). Choose another --run-dir, or go on with that run: "
+                f"league train --resume --run-dir {run_dir}"
+            )
+        rule_named(config.credit.rule)
+        atomic_write(run_dir / CONFIG_FILE, to_toml(config))
+        return _session(config, run_dir, resume=False)
+
+
+def resume(run_dir: Path) -> Outcome:
+    """Go on with a run where its last whole iteration ended, under its own configuration.
+
+    Raises UsageError if there is no such run, or another process trains it; RunFailed as ``train``.
+    """
+    if not (run_dir / CONFIG_FILE).is_file():
+        raise UsageError(f"{run_dir} holds no run to resume: it has no {CONFIG_FILE}. Name one with --run-dir.")
+    with run_lock(run_dir):
+        config = load(str(run_dir / CONFIG_FILE))
+        started = any((run_dir / "state").glob("iteration-*"))  # else it died in its cold start
+        return _session(config, run_dir, resume=started)
+
+
+def _session(config: RunConfig, run_dir: Path, *, resume: bool) -> Outcome:
+    set_threads(config.threads)
+    roles = {game: seat_roles(config.roles, make_game(game).spec) for game in config.games}
+    with Progress(list(config.games), config.iterations, done=_done(run_dir) if resume else 0) as progress:
+        with StopRequest(lambda: progress.say("Stopping: this iteration is finished and saved first.")) as stop:
+            state = _resumed(config, run_dir, roles) if resume else _begun(config, run_dir, roles, progress)
+            try:
+                finished = run_loop(League(config, run_dir, roles, state), progress, stop)
+            except LearningError as error:
+                path = run_dir / FAILED_BATCH_FILE
+                atomic_write(path, json.dumps(error.batch._asdict(), indent=1))
+                raise RunFailed(f"{error} The batch is in {path}.") from error
+    return Outcome(run_dir, finished, state.iteration)
+
+
+def _begun(config: RunConfig, run_dir: Path, roles: Roles, progress: Progress) -> RunState:
+    """Return the state of a new run, its policies ready for their first match."""
+    progress.doing("cold start: learning what legal replies look like")
+    Population(run_dir / "population").discard_after(-1)  # what a run killed before its first state left
+    policies = start_policies(config, roles, lambda step, loss: None)
+    return new_state(config, run_dir, policies)
+
+
+def _resumed(config: RunConfig, run_dir: Path, roles: Roles) -> RunState:
+    """Return the newest saved state; models are shaped by the first snapshots and filled from the state."""
+    population = Population(run_dir / "population")
+    names = dict.fromkeys(role.policy for seated in roles.values() for role in seated)
+    policies = {}
+    for name in names:
+        first = population.verify(population.all(name)[0])
+        lm = LanguageModel.load(first.path, device=config.model.device, dtype=config.model.dtype)
+        policies[name] = new_policy(config, name, lm)
+    return load_state(config, run_dir, policies)
+
+
+def _done(run_dir: Path) -> int:
+    return int(json.loads((newest_state(run_dir) / "state.json").read_text(encoding="utf-8"))["iteration"])
+
+
+def set_threads(threads: int) -> None:
+    """Use ``threads`` torch threads (0: as many as this process may use cores) and flush denormals to zero."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    torch.set_num_threads(threads or cores or 1)
+    torch.set_flush_denormal(True)

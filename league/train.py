@@ -1,0 +1,226 @@
+"""The loop. Each iteration is a list of verbs, and each verb reads only what earlier ones returned:
+
+draw_matches -> play -> to_trajectories -> compute_advantages -> update -> record -> snapshot
+
+The only backward edge is the payoff table, which the next draw reads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from arena.records import Episode, MatchRequest, Sampler
+from arena.replays import save_episodes
+from arena.samplers.scripted import Random
+from arena.samplers.torch_lm import TorchLM
+from arena.scheduler import play
+from games.registry import make_game
+from league.board import Board
+from league.config import RunConfig
+from league.evaluation import Tables, exact_metrics, rating_matches, score_against
+from league.interrupt import StopRequest
+from league.matchmaking.draw import draw_matches
+from league.payoffs import summarise
+from league.population import Snapshot
+from league.progress import Progress
+from league.run_state import RunState, publish, save_ratings, save_state
+from league.schedules import objective_at, steps_at
+from league.start import Roles
+from learners.advantages import Credit, rule_named
+from learners.batching import to_batch
+from learners.learner import update
+from learners.trajectories import Trajectory, return_scale, to_trajectories
+
+Metrics = dict[str, float]
+
+
+def run_loop(league: League, progress: Progress, stop: StopRequest) -> bool:
+    """Train from the state's iteration to the configured last one; return False if asked to stop before.
+
+    The state is saved after every iteration, so a kill at any moment loses at most the current one.
+    """
+    state, config = league.state, league.config
+    with Board(league.run_dir, resume_at=state.iteration + 1 if state.population else 0) as board:
+        if not state.population:
+            first = league.snapshot(0)
+            save_state(league.run_dir, state)
+            board.write(0, first)
+            progress.update(-1, first)
+        for iteration in range(state.iteration + 1, config.iterations + 1):
+            started = time.perf_counter()
+            requests = league.draw_matches(iteration)
+            episodes = league.play(requests)
+            trajectories = to_trajectories(episodes, league.roles.__getitem__, league.scales)
+            advantages = league.compute_advantages(trajectories)
+            metrics = league.update(trajectories, advantages, iteration)
+            metrics |= league.record(episodes, iteration)
+            metrics["tokens_per_second"] = league.tokens_played() / (time.perf_counter() - started)
+            if iteration % config.snapshot_every == 0 or iteration == config.iterations:
+                metrics |= league.snapshot(iteration)
+                league.keep_episodes(episodes, iteration)
+            metrics["seconds"] = time.perf_counter() - started
+            save_state(league.run_dir, state)
+            board.write(iteration, metrics)
+            progress.update(iteration - 1, metrics)
+            if stop.asked:
+                break
+    publish(league.run_dir, state)
+    return state.iteration >= config.iterations
+
+
+class League:
+    """The verbs of the loop, over one run's state."""
+
+    def __init__(self, config: RunConfig, run_dir: Path, roles: Roles, state: RunState) -> None:
+        self.config, self.run_dir, self.roles, self.state = config, run_dir, roles, state
+        self.specs = {game: make_game(game).spec for game in config.games}
+        self.scales = {
+            game: return_scale(spec) if config.credit.scale_returns else 1.0 for game, spec in self.specs.items()
+        }
+        self._tables = Tables(run_dir / "tables", config.evaluation.exact_limit)
+        self._engine = TorchLM(
+            device=config.model.device, dtype=config.model.dtype, loaded=config.loaded_snapshots
+        )
+        self._anchors: dict[str, Sampler] = {anchor: Random() for anchor in config.evaluation.anchors}
+        self._tokens_before = 0
+        for policy in state.policies.values():
+            self._engine.add(policy.live_id, policy.lm)
+        for snapshot in state.population.all():
+            self._seat(snapshot)
+
+    def draw_matches(self, iteration: int) -> list[MatchRequest]:
+        """Return this iteration's matches of every game that is due."""
+        past = {name: [s.id for s in self.state.population.all(name)] for name in self.state.policies}
+        requests: list[MatchRequest] = []
+        for game, settings in self.config.games.items():
+            if (iteration - 1) % settings.every == 0:
+                requests += draw_matches(
+                    config=self.config.matchmaking,
+                    run_seed=self.config.seed,
+                    iteration=iteration,
+                    game=self.specs[game],
+                    live=tuple(self.state.policies[role.policy].live_id for role in self.roles[game]),
+                    past=past,
+                    win_rate=self.state.payoffs.win_rate,
+                    matches=settings.matches,
+                    first_index=self.state.next_match + len(requests),
+                )
+        self.state.next_match += len(requests)
+        return requests
+
+    def play(self, requests: Sequence[MatchRequest]) -> list[Episode]:
+        """Play matches with the weights of this moment."""
+        self._engine.forget()
+        return play(
+            requests,
+            roles_of=self.roles.__getitem__,
+            engine_of=lambda player: self._anchors.get(player, self._engine),
+            make_game=make_game,
+            in_flight=self.config.in_flight,
+        )
+
+    def compute_advantages(self, trajectories: Sequence[Trajectory]) -> list[list[float]]:
+        """Return one number a turn; moves the running baselines on."""
+        credit = self.config.credit
+        settings = Credit(credit.gamma, credit.decay, credit.fold)
+        advantages, self.state.credit = rule_named(credit.rule)(trajectories, self.state.credit, settings)
+        return advantages
+
+    def update(
+        self, trajectories: Sequence[Trajectory], advantages: Sequence[Sequence[float]], iteration: int
+    ) -> Metrics:
+        """Update every policy that has trajectories; return their metrics by policy."""
+        objective, steps = objective_at(self.config, iteration), steps_at(self.config, iteration)
+        weights = {game: settings.loss_weight for game, settings in self.config.games.items()}
+        metrics: Metrics = {"learning_rate": steps.learning_rate}
+        for name, policy in self.state.policies.items():
+            own = [i for i, trajectory in enumerate(trajectories) if trajectory.policy == name]
+            if own:
+                batch = to_batch(name, [trajectories[i] for i in own], [advantages[i] for i in own], weights)
+                results = update(policy, batch, objective, steps)
+                metrics |= {f"{name}/{key}": value for key, value in results.items()}
+                metrics["gap"] = max(metrics.get("gap", 0.0), results["gap"])
+                if policy.updates % self.config.objective.magnet_every == 0:
+                    policy.refresh_magnet()
+        return metrics
+
+    def record(self, episodes: Sequence[Episode], iteration: int) -> Metrics:
+        """Fold the matches into the payoff table; return scores by role and the rate of illegal replies."""
+        self.state.iteration = iteration
+        results = summarise(episodes, iteration)
+        self.state.record(results)
+        metrics: Metrics = {}
+        for game, spec in self.specs.items():
+            played = sum(episode.request.game == game for episode in episodes)
+            if played:
+                metrics[f"{game}/matches"] = float(played)
+            for role in self.roles[game]:
+                own = [r for r in results if (r.game, r.role) == (game, role.name) and r.player in self.state.policies]
+                if own and spec.seats > 1:
+                    metrics[f"{game}/score/{role.name}"] = sum(r.sum_score for r in own) / sum(r.n for r in own)
+        turns = [turn for e in episodes for turn in e.turns if e.request.trained[turn.seat]]
+        metrics["illegal_rate"] = sum(turn.action is None for turn in turns) / max(len(turns), 1)
+        return metrics
+
+    def snapshot(self, iteration: int) -> Metrics:
+        """Freeze every policy into the population and measure it."""
+        metrics: Metrics = {}
+        population = self.state.population
+        for name, policy in self.state.policies.items():
+            earlier = population.all(name)
+            parent = earlier[-1].id if earlier else None
+            snapshot = population.add(name, iteration, parent, policy.lm.save)
+            self._seat(snapshot)
+            metrics |= self._rate(snapshot, earlier)
+        for game, spec in self.specs.items():
+            if self.config.evaluation.exact and len(self.state.policies) == 1:
+                newest = population.all()[-1].id
+                table = self._tables.add(newest, spec, self._engine, self.roles[game], self.config.seed)
+                if table is not None:
+                    ids = [one.id for one in population.all()]
+                    metrics |= exact_metrics(self.config.evaluation, spec, table, self._tables, ids, self.state.payoffs)
+        save_ratings(self.run_dir, self.state)
+        publish(self.run_dir, self.state)
+        return metrics
+
+    def keep_episodes(self, episodes: Sequence[Episode], iteration: int) -> None:
+        """Save some of an iteration's episodes, the first of each game, for a person to read."""
+        each = -(-self.config.episodes_kept // len(self.specs))
+        kept = [e for game in self.specs for e in [e for e in episodes if e.request.game == game][:each]]
+        save_episodes(self.run_dir / "episodes" / f"iteration-{iteration:06d}.jsonl", kept)
+
+    def tokens_played(self) -> int:
+        """Return the prompt and reply tokens sampled since the last call."""
+        before, self._tokens_before = self._tokens_before, self._engine.tokens
+        return self._tokens_before - before
+
+    def _seat(self, snapshot: Snapshot) -> None:
+        """Let a snapshot play, once its files have been checked against their hashes."""
+        lm = self.state.policies[snapshot.policy].lm
+        self._engine.register(snapshot.id, snapshot.path, partial(self.state.population.verify, snapshot), like=lm)
+
+    def _rate(self, snapshot: Snapshot, earlier: Sequence[Snapshot]) -> Metrics:
+        """Play the rating matches of a new snapshot; return its rating and its scores against the anchors."""
+        requests = rating_matches(
+            self.config.evaluation,
+            run_seed=self.config.seed,
+            snapshot=snapshot,
+            earlier=earlier,
+            specs=list(self.specs.values()),
+            first_index=self.state.next_match,
+        )
+        self.state.next_match += len(requests)
+        episodes = self.play(requests)
+        self.state.ratings.fold(episodes)
+        self.state.record(summarise(episodes, self.state.iteration))
+        means = [self.state.ratings.rating(snapshot.id, game)[0] for game in self.specs]
+        metrics: Metrics = {"rating": sum(means) / len(means)}
+        for game in self.specs:
+            for anchor in self._anchors:
+                score = score_against(episodes, snapshot.id, anchor, game)
+                if score is not None:
+                    metrics[f"{game}/score_against_{anchor}"] = score
+        return metrics
