@@ -70,8 +70,8 @@ def read_metrics(run_dir: Path) -> Iterator[dict[str, Any]]:
                 yield json.loads(line)
 
 
-def serve(run_dir: Path, port: int) -> tuple[str, Any]:
-    """Start TensorBoard on a run in this process; return its address and the server, which runs in a thread.
+def serve(run_dir: Path, port: int) -> str:
+    """Start TensorBoard on a run, in a thread that ends with this process, and return its address.
 
     Port 0 takes any free one. Raises OSError if the port is taken.
     """
@@ -83,7 +83,7 @@ def serve(run_dir: Path, port: int) -> tuple[str, Any]:
             probe.bind(("localhost", port))
     server = program.TensorBoard()
     server.configure(logdir=str(run_dir / TENSORBOARD_FOLDER), port=port, bind_all=False, load_fast="false")
-    return server.launch(), server
+    return str(server.launch())
 
 
 def _truncate(path: Path, resume_at: int) -> None:

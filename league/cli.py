@@ -1,0 +1,169 @@
+"""The ``league`` command. Heavy imports wait until a command needs them, so that help is instant."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from games.errors import UsageError, unknown_name
+
+PLAYERS = """\
+a player is written as one of:
+  random            draws every legal action with the same probability
+  equilibrium       a solution of the game by CFR+ (small games in which one's gain is another's loss)
+  mcts:SIMS         tree search with SIMS simulations a move (games without hidden information)
+  RUN               the newest snapshot of a run: its folder, or its name under runs/
+  RUN@SNAPSHOT      one snapshot of a run, for example runs/pocket@main-000120
+  RUN@mixture       the run's whole population, one snapshot drawn for each match
+  hf:PATH_OR_ID     a language model from a folder in Hugging Face layout, or from the hub
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are UsageErrors, told like all others."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise the message with the way to the help."""
+        raise UsageError(f"{message[:1].upper()}{message[1:]}. See: {self.prog} --help")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return the exit status: 0, 2 for a user's mistake, 130 after Ctrl-C."""
+    try:
+        return _dispatch(list(sys.argv[1:] if argv is None else argv))
+    except UsageError as error:
+        print(f"league: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt as stop:
+        print(f"\n{stop or 'Stopped.'}", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _dispatch(argv: list[str]) -> int:
+    """Parse and run a command. One that can answer in JSON separates what it found from how it is told."""
+    parser, commands = _parsers()
+    if not argv:
+        parser.print_help()
+        return 0
+    if not argv[0].startswith("-") and argv[0] not in commands:
+        raise unknown_name("command", argv[0], commands)
+    named = argv[0] in commands
+    _check_options(argv[named:], commands[argv[0]] if named else parser)
+    arguments = parser.parse_args(argv)
+    module = importlib.import_module(f"league.commands.{arguments.command}")
+    if "json" not in arguments:
+        return int(module.run(arguments))
+    with contextlib.redirect_stdout(sys.stderr) if arguments.json else contextlib.nullcontext():
+        found = module.run(arguments)
+    if arguments.json:
+        print(json.dumps(module.document(found), indent=2, allow_nan=False))
+    else:
+        from rich.console import Console
+
+        module.tell(found, Console(highlight=False, soft_wrap=True))
+    return 0
+
+
+def _check_options(argv: Sequence[str], parser: Parser) -> None:
+    """Raise UsageError for an option that does not exist: argparse would tell it last, and without an offer."""
+    options = [option for action in parser._actions for option in action.option_strings]
+    for word in argv:
+        if word.startswith("--") and word.partition("=")[0] not in [*options, "--"]:
+            raise unknown_name(f"option of {parser.prog}", word.partition("=")[0], options)
+
+
+def _parsers() -> tuple[Parser, dict[str, Parser]]:
+    """Return the parser of the whole command and those of its commands by name."""
+    parser = Parser(
+        prog="league",
+        description="Train language-model players by self-play in text games, and see how good they are.",
+        epilog="start with:  league train pocket\nthen:        league match runs/pocket random --game kuhn_poker",
+    )
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
+    for add in (_train, _match, _standings, _exploitability, _games, _play, _board):
+        add(subparsers)
+    return parser, dict(subparsers.choices)
+
+
+def _command(subparsers: Any, name: str, text: str, **settings: Any) -> Parser:
+    return subparsers.add_parser(name, help=text, description=f"{text[:1].upper()}{text[1:]}.", **settings)  # type: ignore[no-any-return]
+
+
+def _json(parser: Parser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON document instead of words")
+
+
+def _game(parser: Parser) -> None:
+    parser.add_argument("--game", required=True, help='a game\'s name, such as kuhn_poker or "kuhn_poker(players=3)"')
+
+
+def _train(subparsers: Any) -> None:
+    parser = _command(subparsers, "train", "train a league by self-play, or go on with one")
+    parser.add_argument("config", nargs="?", metavar="PRESET|FILE.toml", help="what to train (default: pocket)")
+    parser.add_argument("--run-dir", metavar="DIR", help="where the run is kept (default: a new folder under runs/)")
+    parser.add_argument("--seed", type=int, metavar="N", help="every stream of randomness derives from it")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="change one setting; may be given several times"
+    )
+    parser.add_argument("--resume", action="store_true", help="go on where an interrupted run stopped")
+
+
+def _match(subparsers: Any) -> None:
+    parser = _command(
+        subparsers, "match", "play two players against each other, every deal in every seating", epilog=PLAYERS
+    )
+    parser.add_argument("players", nargs=2, metavar="PLAYER")
+    _game(parser)
+    parser.add_argument("--matches", type=int, default=400, metavar="N", help="at least this many (default: 400)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="fixes all deals and draws (default: 0)")
+    parser.add_argument("--save", metavar="FILE", help="write every match to FILE, one JSON line each")
+    _json(parser)
+
+
+def _standings(subparsers: Any) -> None:
+    parser = _command(subparsers, "standings", "show a run's ratings, results and exploitability")
+    parser.add_argument("run", metavar="RUN")
+    _json(parser)
+
+
+def _exploitability(subparsers: Any) -> None:
+    parser = _command(
+        subparsers, "exploitability", "measure how much a best response gains against a player", epilog=PLAYERS
+    )
+    parser.add_argument("player", metavar="PLAYER")
+    _game(parser)
+    _json(parser)
+
+
+def _games(subparsers: Any) -> None:
+    _json(_command(subparsers, "games", "list the games"))
+
+
+def _play(subparsers: Any) -> None:
+    parser = _command(subparsers, "play", "play one match against a player, at the terminal", epilog=PLAYERS)
+    _game(parser)
+    parser.add_argument("--against", required=True, metavar="PLAYER")
+    parser.add_argument("--seat", type=int, default=0, metavar="K", help="your seat, counted from 0 (default: 0)")
+    parser.add_argument("--seed", type=int, metavar="N", help="fixes the deal and the opponent's draws")
+
+
+def _board(subparsers: Any) -> None:
+    parser = _command(subparsers, "board", "show a run's curves in TensorBoard")
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("--port", type=int, default=6006, metavar="N", help="0 takes any free port (default: 6006)")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+"""What several test files need: a run directory as training leaves it, made in a second or two."""
+
+import json
+
+import pytest
+
+GAME = "kuhn_poker"
+
+
+@pytest.fixture(scope="session")
+def run_dir(tmp_path_factory):
+    """Return a run of Kuhn poker with two snapshots of an untrained pocket model, results, ratings and metrics."""
+    from arena.records import MatchRequest
+    from arena.samplers.scripted import Random
+    from arena.scheduler import play
+    from games.registry import make_game
+    from league import payoffs, settings
+    from league.board import Board
+    from league.config import RolesConfig, RunConfig
+    from league.population import Population
+    from league.ratings import Ratings
+    from learners.pocket import PocketShape, build_pocket
+
+    path = tmp_path_factory.mktemp("runs") / "tiny"
+    config = RunConfig(iterations=20, games={GAME: {}}, model={"hidden_size": 16, "layers": 1, "vocabulary": 300})
+    path.mkdir()
+    (path / settings.CONFIG_FILE).write_text(settings.to_toml(config))
+    population = Population(path / "population")
+    shape = PocketShape(hidden_size=16, layers=1, intermediate_size=16, vocabulary=300)
+    for step in (0, 10):
+        model = build_pocket(["Your card: J bet pass"], shape, seed=step)
+        population.add("main", step, "main-000000" if step else None, model.save)
+    players = ("main-000000", "main-000010")
+    requests = [MatchRequest(i, GAME, i, i, players[:: (-1) ** i], (False, False)) for i in range(20)]
+    roles = settings.seat_roles(RolesConfig(), make_game(GAME).spec)
+    engine = Random()
+    episodes = play(requests, roles_of=lambda _: roles, engine_of=lambda _: engine, make_game=make_game, in_flight=20)
+    table, ratings = payoffs.PayoffTable(live=["main"], forgetting=0.9), Ratings()
+    table.apply(payoffs.summarise(episodes, iteration=9))
+    ratings.fold(episodes)
+    (path / "payoffs.json").write_text(json.dumps(table.to_json()))
+    (path / "ratings.json").write_text(json.dumps(ratings.to_json()))
+    with Board(path) as board:
+        for iteration in range(11):
+            board.write(iteration, {f"{GAME}/exploitability": 0.5 - iteration / 100} if iteration in (0, 10) else {})
+    return path

@@ -1,0 +1,43 @@
+"""What a run measured is written once for each iteration, whatever interrupted it."""
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from league.board import Board, read_metrics
+
+
+def scalars(path, name):
+    events = EventAccumulator(str(path / "tb"))
+    events.Reload()
+    return [(event.step, event.value) for event in events.Scalars(name)]
+
+
+def test_both_places_hold_every_iteration(tmp_path):
+    with Board(tmp_path) as board:
+        board.write(0, {"a/b": 1.0, "c": 2.0})
+        board.write(1, {"a/b": 3.0})
+    assert list(read_metrics(tmp_path)) == [{"iteration": 0, "a/b": 1.0, "c": 2.0}, {"iteration": 1, "a/b": 3.0}]
+    assert scalars(tmp_path, "a/b") == [(0, 1.0), (1, 3.0)]
+
+
+def test_a_resumed_run_replaces_what_was_written_past_its_state(tmp_path):
+    with Board(tmp_path) as board:
+        for iteration in range(5):
+            board.write(iteration, {"x": float(iteration)})
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"iteration": 5, "x"')  # the process was killed here
+    assert len(list(read_metrics(tmp_path))) == 5
+    with Board(tmp_path, resume_at=3) as board:
+        board.write(3, {"x": 30.0})
+    assert [line["x"] for line in read_metrics(tmp_path)] == [0.0, 1.0, 2.0, 30.0]
+    assert scalars(tmp_path, "x") == [(0, 0.0), (1, 1.0), (2, 2.0), (3, 30.0)]
+
+
+def test_a_metric_that_is_not_finite_is_refused_by_name(tmp_path):
+    with Board(tmp_path) as board, pytest.raises(ValueError, match="loss"):
+        board.write(0, {"fine": 1.0, "loss": float("nan")})
+    assert list(read_metrics(tmp_path)) == []
+
+
+def test_a_run_without_metrics_has_none(tmp_path):
+    assert list(read_metrics(tmp_path)) == []

@@ -1,0 +1,74 @@
+"""The live view shows what was measured, keeps what was measured last, and never shows a number that was not."""
+
+import io
+
+from rich.console import Console
+
+from league.progress import Progress, clock_time
+
+FIRST = {
+    "kuhn_poker/score/first": 0.5,
+    "kuhn_poker/exploitability": 0.458,
+    "kuhn_poker/matches": 512.0,
+    "illegal_rate": 0.0,
+    "rating": 25.0,
+}
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def shown(terminal, clock, steps):
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=terminal, width=140, color_system=None)
+    with Progress(["kuhn_poker", "tic_tac_toe"], 10, console=console, clock=clock) as progress:
+        for step in steps:
+            step(progress)
+    return out.getvalue()
+
+
+def test_on_a_terminal_the_last_values_stay_and_the_change_is_shown():
+    clock = Clock()
+
+    def second(progress):
+        clock.now = 4.0
+        progress.update(1, {"kuhn_poker/exploitability": 0.2, "gap": 0.0001})
+
+    text = shown(True, clock, [lambda p: p.update(0, FIRST), second])
+    final = text[text.rindex("training: iteration 2 of 10") :]
+    for part in ("0:04 elapsed, about 0:16 left", "first 0.50", "0.458 → 0.200", "rating 25.0", "0.0001 nats", "0.0%"):
+        assert part in final
+    tic_tac_toe = next(line for line in final.splitlines() if line.startswith("tic_tac_toe"))
+    assert not any(letter.isdigit() for letter in tic_tac_toe)
+
+
+def test_without_a_terminal_there_is_a_line_now_and_then():
+    clock = Clock()
+
+    def tick(progress):
+        for iteration in range(1, 10):
+            clock.now += 4.0
+            progress.update(iteration, {"kuhn_poker/exploitability": 0.4})
+
+    text = shown(False, clock, [lambda p: p.doing("cold start"), lambda p: p.update(0, FIRST), tick])
+    lines = text.splitlines()
+    assert lines[0] == "cold start ..."
+    assert [line.split()[1] for line in lines[1:]] == ["1/10", "5/10", "9/10", "10/10"]
+    assert "\x1b" not in text
+
+
+def test_time_left_counts_from_where_a_run_was_resumed():
+    clock = Clock()
+    progress = Progress(["kuhn_poker"], 100, done=90, console=Console(file=io.StringIO()), clock=clock)
+    assert progress.seconds_left() is None
+    clock.now = 10.0
+    progress.update(90, {})
+    assert progress.seconds_left() == 90.0
+
+
+def test_seconds_as_a_person_reads_them():
+    assert [clock_time(seconds) for seconds in (0, 59.6, 61, 3661)] == ["0:00", "1:00", "1:01", "1:01:01"]
