@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Generator, Sequence
 
 from arena.records import EndReason, Episode, MatchRequest, Refusal, Reply, ReplyRequest, Turn
+from arena.streams import Stream
 from games.errors import UsageError
 from games.spec import Game
 from roles.conduct import refusal_reason, settle_forfeit
 from roles.replies import parse_reply
 from roles.role import OnIllegal, Role
+
+_FINISHED = EndReason.FINISHED  # in Python 3.11, looking a member up in its class takes longer than making the record
 
 
 def play_match(request: MatchRequest, game: Game, roles: Sequence[Role]) -> Generator[ReplyRequest, Reply, Episode]:
@@ -22,7 +24,7 @@ def play_match(request: MatchRequest, game: Game, roles: Sequence[Role]) -> Gene
     engine did not mask.
     """
     _check_fit(request, game, roles)
-    rng = random.Random(request.sample_seed)
+    rng = Stream(request.sample_seed)
     game.reset(request.deal_seed)
     record = _Record(game.returns())
     while (seat := game.to_act()) is not None:
@@ -40,8 +42,10 @@ def play_match(request: MatchRequest, game: Game, roles: Sequence[Role]) -> Gene
                     return _forfeited(request, game, record, seat, asked.role)
                 asked = again
         game.apply(action)
-        record.pay(game.rewards())
-    return Episode(request, record.turns(), game.returns(), EndReason.FINISHED)
+        rewards = game.rewards()
+        if any(rewards):
+            record.pay(rewards)
+    return Episode(request, record.turns(), game.returns(), _FINISHED)
 
 
 class _Record:

@@ -103,21 +103,18 @@ class _Hall:
 
 def _replies(asked: Sequence[ReplyRequest], engine_of: Callable[[str], Sampler]) -> list[Reply]:
     """Return the reply to each request, with one call of each engine."""
+    engines = [engine_of(request.player) for request in asked]
+    keys = list(map(id, engines))
+    if len(set(keys)) == 1:
+        return _sample(engines[0], asked)
     places: dict[int, list[int]] = {}
-    engines: dict[int, Sampler] = {}
-    for place, request in enumerate(asked):
-        engine = engine_of(request.player)
-        key = id(engine)
-        if key not in places:
-            places[key], engines[key] = [], engine
-        places[key].append(place)
-    if len(places) == 1:
-        return _sample(engine, asked)
-    replies: list[Reply] = [Reply("")] * len(asked)
-    for key, engine in engines.items():
-        for place, reply in zip(places[key], _sample(engine, [asked[place] for place in places[key]]), strict=True):
-            replies[place] = reply
-    return replies
+    for place, key in enumerate(keys):
+        places.setdefault(key, []).append(place)
+    replies: dict[int, Reply] = {}
+    for its_places in places.values():
+        batch = [asked[place] for place in its_places]
+        replies.update(zip(its_places, _sample(engines[its_places[0]], batch), strict=True))
+    return [replies[place] for place in range(len(asked))]
 
 
 def _sample(engine: Sampler, asked: Sequence[ReplyRequest]) -> list[Reply]:

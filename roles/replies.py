@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from roles.role import ReplyForm, Role
 
+_CHOICE = ReplyForm.CHOICE  # in Python 3.11, looking a member up in its class takes longer than reading a choice
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 
 
@@ -21,7 +22,7 @@ def parse_reply(role: Role, text: str, legal: Sequence[str]) -> str | None:
     answer names an action if it equals it, or if it is the only one that it equals when case and
     white space are disregarded.
     """
-    if role.reply is ReplyForm.CHOICE:
+    if role.reply is _CHOICE:
         stripped = text.strip()
         return stripped if stripped in legal else None
     answers = marked_answers(role, text)
@@ -31,7 +32,7 @@ def parse_reply(role: Role, text: str, legal: Sequence[str]) -> str | None:
 
 def worded(role: Role, action: str) -> str:
     """Return the shortest reply that names the action: the inverse of ``parse_reply``."""
-    return action if role.reply is ReplyForm.CHOICE else f"{role.answer_open}{action}{role.answer_close}"
+    return action if role.reply is _CHOICE else f"{role.answer_open}{action}{role.answer_close}"
 
 
 def why_illegal(role: Role, text: str) -> str:
@@ -39,7 +40,7 @@ def why_illegal(role: Role, text: str) -> str:
 
     It never quotes the reply: what a model wrote must not come back as an instruction.
     """
-    if role.reply is ReplyForm.CHOICE:
+    if role.reply is _CHOICE:
         return "Your reply is not a legal action."
     form = f"{role.answer_open}action{role.answer_close}"
     answers = marked_answers(role, text)

@@ -44,7 +44,7 @@ def first_seat_returns(players, matches, game="kuhn_poker"):
 
 
 def exact_value(engine, name="kuhn_poker"):
-    """The first seat's expected return when both seats play the engine's distributions."""
+    """Return the first seat's expected return when both seats play the engine's distributions."""
 
     def value(state):
         if state.is_terminal():
