@@ -1,8 +1,8 @@
 """The live view of a training run: a picture on a terminal, a line now and then anywhere else.
 
 It shows the metrics of the loop by these names, and leaves out those that have not been computed:
-``GAME/score/ROLE``, ``GAME/exploitability``, ``GAME/return``, ``GAME/matches``, ``illegal_rate``,
-``rating``, ``gap``, ``tokens_per_second``.
+``GAME/score/ROLE``, ``GAME/matches``, those of ``CHANGES`` below ``GAME/``, ``illegal_rate``, ``rating``,
+``gap``, ``tokens_per_second``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,14 @@ from rich.table import Table
 from rich.text import Text
 
 SECONDS_BETWEEN_LINES = 15.0  # where there is no terminal
+
+# What is shown as a change from its first value to its latest: metric below GAME/, and words for it.
+CHANGES = {
+    "exploitability": "exploitability",
+    "mixture_exploitability": "… of the mixture",
+    "return": "joint return",
+    "score_against_random": "score against random",
+}
 
 
 class Progress:
@@ -37,7 +45,8 @@ class Progress:
     ) -> None:
         self._games = list(games)
         self._iterations = iterations
-        self._start_at = self._done = done
+        self._done = done
+        self._pace: tuple[int, float] | None = None  # iterations done and the time at the first update
         self._console = console or Console(stderr=True)
         self._clock = clock
         self._started = clock()
@@ -70,34 +79,43 @@ class Progress:
             self.say(f"{text} ...")
 
     def update(self, iteration: int, metrics: Mapping[str, float]) -> None:
-        """Show one finished iteration, counted from 0. Metrics that it lacks keep their last value."""
+        """Show one finished iteration, counted from 0 (−1: what was measured before the first one).
+
+        Metrics that it lacks keep their last value.
+        """
         self._done = iteration + 1
         self._doing = "training"
         for name, value in metrics.items():
             self._first.setdefault(name, value)
             self._latest[name] = value
         now = self._clock()
+        self._pace = self._pace or (self._done, now)
         due = now - self._last_line >= SECONDS_BETWEEN_LINES or self._done == self._iterations
         if not self._live and (due or "rating" in metrics):
             self._last_line = now
             self._console.print(Text(self._line()), soft_wrap=True)
 
     def seconds_left(self) -> float | None:
-        """Return the seconds that the remaining iterations will take at the pace so far; None before the first."""
-        behind = self._done - self._start_at
-        if not behind:
+        """Return the seconds that the remaining iterations will take at the pace so far; None while there is none.
+
+        The pace counts from the first update on, because what comes before it, such as a cold start,
+        happens once.
+        """
+        if self._pace is None or self._done == self._pace[0]:
             return None
-        return (self._clock() - self._started) / behind * (self._iterations - self._done)
+        done, since = self._pace
+        return (self._clock() - since) / (self._done - done) * (self._iterations - self._done)
 
     def _scores(self, game: str) -> str:
         prefix = f"{game}/score/"
         roles = {name.removeprefix(prefix): value for name, value in self._latest.items() if name.startswith(prefix)}
         return "  ".join(f"{role} {value:.2f}" for role, value in roles.items())
 
+    def _measured(self, game: str) -> list[tuple[str, str]]:
+        """Return the metrics of ``CHANGES`` that this game has, with words for them."""
+        return [(f"{game}/{name}", text) for name, text in CHANGES.items() if f"{game}/{name}" in self._latest]
+
     def _change(self, name: str) -> str:
-        """Return ``first → latest`` of a metric, or a dash if it has not been computed."""
-        if name not in self._latest:
-            return "–"
         return f"{self._first[name]:.3f} → {self._latest[name]:.3f}"
 
     def _facts(self) -> list[str]:
@@ -119,26 +137,25 @@ class Progress:
         parts = [f"iteration {self._done}/{self._iterations} ({self._times()})"]
         for game in self._games:
             parts.append(f"{game}: score {self._scores(game) or '–'}")
-            for measure in ("exploitability", "return"):
-                if f"{game}/{measure}" in self._latest:
-                    parts[-1] += f", {measure} {self._change(f'{game}/{measure}')}"
+            parts[-1] += "".join(f", {text} {self._change(name)}" for name, text in self._measured(game))
         return "; ".join(parts + self._facts())
 
     def _view(self) -> RenderableType:
         head = Text(f"{self._doing}: iteration {self._done} of {self._iterations}, {self._times()}", style="bold")
-        table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
-        for column in ("game", "matches", "score by role", "exploitability", "joint return"):
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        for column in ("game", "matches", "score by role", "measured at snapshots, first → latest"):
             table.add_column(column, justify="right" if column == "matches" else "left")
         for game in self._games:
             matches = self._latest.get(f"{game}/matches")
+            changes = [f"{text} {self._change(name)}" for name, text in self._measured(game)]
             table.add_row(
                 game,
                 "–" if matches is None else f"{matches:,.0f}",
                 self._scores(game) or "–",
-                self._change(f"{game}/exploitability"),
-                self._change(f"{game}/return"),
+                "\n".join(changes) or "–",
             )
-        bar = ProgressBar(total=self._iterations, completed=self._done)
+        bar = Table.grid(expand=True)  # a bar alone would not end its line
+        bar.add_row(ProgressBar(total=self._iterations, completed=self._done))
         return Group(head, bar, table, Text("   ".join(self._facts()), style="dim"))
 
 
