@@ -7,7 +7,7 @@ can only differ by rounding. Log-probs are in nats.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
+from arena import prefix_attention
 from arena.chunks import Chunk, Tokens, plan_chunks
 from games.errors import UsageError
 from roles.prompts import Message, defuse, plain_text
@@ -30,7 +31,6 @@ MASKED = -1e9  # log-prob of what a mask forbids: finite, so that 0 * MASKED is 
 class ChoiceLogprobs(NamedTuple):
     """Masked log-probs of a chunk of prompts with legal replies."""
 
-    items: tuple[int, ...]  # which of the given prompts these rows are
     replies: Tensor  # [R, A] log pi(reply | prompt); MASKED beyond a row's own replies
     nodes: Tensor  # [N, W] log pi(branch | node), nodes of all rows in order; MASKED beyond a node's branches
 
@@ -43,6 +43,7 @@ class LanguageModel:
         self.tokenizer = tokenizer
         self.special_tokens = tuple(tokenizer.all_special_tokens)
         self.end_token = _end_token(tokenizer)
+        self._shares_prefix = prefix_attention.enable(model)
         self._tries: dict[tuple[str, ...], ReplyTrie] = {}
 
     @classmethod
@@ -117,76 +118,92 @@ class LanguageModel:
         """Return a reply's text without special tokens."""
         return str(self.tokenizer.decode(list(reply_ids), skip_special_tokens=True))
 
-    def choice_logprobs(
-        self, prompts: Sequence[Tokens], tries: Sequence[ReplyTrie], temperature: float, budget: int
-    ) -> Iterator[ChoiceLogprobs]:
-        """Yield the log-probs of every legal reply, chunk by chunk; each prompt comes once.
+    def plan_choice(self, prompts: Sequence[Tokens], tries: Sequence[ReplyTrie], budget: int) -> list[Chunk]:
+        """Return the chunks in which ``choice_logprobs`` takes prompts with their tries; each prompt comes once.
 
         Only branching nodes are computed: a forced token has probability 1 under the mask.
         """
-        continuations = [trie.prefixes or ((),) for trie in tries]
-        for chunk in plan_chunks(prompts, continuations, budget):
-            logits = self.chunk_logits(chunk, keep=1)[:, 0].float() / temperature  # [N, V]
-            yield _choice_rows(chunk.items, logits, [tries[i] for i in chunk.items])
+        return plan_chunks(prompts, [trie.prefixes or ((),) for trie in tries], budget)
 
-    def reply_logits(
-        self, prompts: Sequence[Tokens], replies: Sequence[Tokens], budget: int
-    ) -> Iterator[tuple[tuple[int, ...], Tensor]]:
-        """Yield (items, logits [R, T, V]) where position t scores token t of each row's reply.
+    def choice_logprobs(self, chunk: Chunk, tries: Sequence[ReplyTrie], temperature: float) -> ChoiceLogprobs:
+        """Return the masked log-probs of a chunk's legal replies; ``tries`` are those of the whole plan."""
+        logits = self._run(chunk, 1)[:, 0].float() / temperature  # [N, V]
+        return _choice_rows(logits, [tries[i] for i in chunk.items])
 
-        T is the chunk's longest reply; rows of shorter ones are aligned left and padded at the end.
+    def reply_logits(self, chunk: Chunk, replies: Sequence[Tokens]) -> Tensor:
+        """Return logits [R, T, V] of a chunk of ``plan_chunks(prompts, [(reply,), ...])``.
+
+        Position t scores token t of a row's reply; T is the chunk's longest. Shorter replies are
+        aligned left, with numbers of no meaning behind them.
         """
-        for chunk in plan_chunks(prompts, [(reply,) for reply in replies], budget):
-            lengths = [len(replies[i]) for i in chunk.items]
-            longest = max(lengths)
-            logits = self.chunk_logits(chunk, keep=longest + 1)[:, :-1]  # [R, T, V], replies aligned right
-            shift = torch.tensor([longest - n for n in lengths], device=logits.device)
-            source = (torch.arange(longest, device=logits.device)[None] + shift[:, None]) % longest
-            yield chunk.items, logits.gather(1, source[:, :, None].expand_as(logits))
+        lengths = [len(replies[i]) for i in chunk.items]
+        longest = max(lengths)
+        logits = self._run(chunk, longest + 1)[:, :-1]  # [R, T, V], replies aligned right
+        shift = torch.tensor([longest - n for n in lengths], device=logits.device)
+        source = (torch.arange(longest, device=logits.device)[None] + shift[:, None]) % longest
+        return logits.gather(1, source[:, :, None].expand_as(logits))
 
-    def chunk_logits(self, chunk: Chunk, keep: int) -> Tensor:
+    def _run(self, chunk: Chunk, keep: int) -> Tensor:
         """Return the last ``keep`` positions' logits of each sequence.  # [N, keep, V]
 
         The shared prefix runs once and its keys and values serve all sequences; gradients flow
         through it. Sequences are padded on the left.
         """
-        return self._run(chunk, keep, use_cache=False)[0].logits  # type: ignore[no-any-return]
+        if not chunk.prefix or not self._shares_prefix:
+            return self._forward(chunk, keep, use_cache=False)[0].logits  # type: ignore[no-any-return]
+        layers = self._read(chunk.prefix).layers
+        ids, positions, mask = self._inputs(chunk, own_mask=True)
+        output = self.model(
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=positions,
+            use_cache=False,
+            logits_to_keep=min(keep, ids.shape[1]),
+            shared_prefix=[(layer.keys, layer.values) for layer in layers],
+        )
+        return output.logits  # type: ignore[no-any-return]
 
     def prefill(self, chunk: Chunk) -> Decoding:
         """Run a chunk of prompts and keep what decoding needs to go on from there."""
-        output, mask, lengths = self._run(chunk, 1, use_cache=True)
-        return Decoding(self.model, output.logits[:, -1], output.past_key_values, mask, lengths)
+        output, mask, positions = self._forward(chunk, 1, use_cache=True)
+        return Decoding(self.model, output.logits[:, -1], output.past_key_values, mask, positions[:, -1] + 1)
 
-    def _run(self, chunk: Chunk, keep: int, use_cache: bool) -> tuple[Any, Tensor | None, Tensor]:
-        """Return the model's output, the attention mask [N, P + S] (None: no padding) and lengths [N]."""
-        rows, width, start = len(chunk.suffixes), max(map(len, chunk.suffixes)), len(chunk.prefix)
-        pads = [width - len(suffix) for suffix in chunk.suffixes]
-        ids = torch.tensor(
-            [[0] * pad + list(s) for pad, s in zip(pads, chunk.suffixes, strict=True)], device=self.device
-        )
-        pad = torch.tensor(pads, device=self.device)[:, None]  # [N, 1]
-        positions = (torch.arange(width, device=self.device)[None] - pad).clamp(min=0) + start  # [N, S]
-        mask = None
-        if any(pads):
-            columns = torch.arange(start + width, device=self.device)[None]
-            mask = ((columns < start) | (columns >= start + pad)).long()
-        cache = self._prefix_cache(chunk.prefix, rows) if start else None
+    def _forward(self, chunk: Chunk, keep: int, use_cache: bool) -> tuple[Any, Tensor | None, Tensor]:
+        """Return the model's output, the attention mask [N, P + S] (None: no padding) and positions [N, S]."""
+        ids, positions, mask = self._inputs(chunk, own_mask=False)
+        cache = self._read(chunk.prefix) if chunk.prefix else None
+        if cache is not None:
+            cache.batch_repeat_interleave(len(ids))
         output = self.model(
             input_ids=ids,
             attention_mask=mask,
             position_ids=positions,
             past_key_values=cache,
             use_cache=use_cache or cache is not None,
-            logits_to_keep=min(keep, width),
+            logits_to_keep=min(keep, ids.shape[1]),
         )
-        return output, mask, start + width - pad[:, 0]
+        return output, mask, positions
 
-    def _prefix_cache(self, prefix: Tokens, rows: int) -> Any:
-        """Return the keys and values of a prefix, computed once and repeated for ``rows`` sequences."""
+    def _read(self, prefix: Tokens) -> Any:
+        """Return the keys and values of a prefix."""
         ids = torch.tensor([prefix], device=self.device)
-        cache = self.model(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
-        cache.batch_repeat_interleave(rows)
-        return cache
+        return self.model(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
+
+    def _inputs(self, chunk: Chunk, own_mask: bool) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return ids [N, S], positions [N, S] and the mask of real tokens (None where all are).
+
+        The mask covers the suffixes [N, S] if ``own_mask``, else the prefix too [N, P + S].
+        """
+        width, start = max(map(len, chunk.suffixes)), len(chunk.prefix)
+        pads = [width - len(suffix) for suffix in chunk.suffixes]
+        ids = torch.tensor([[0] * pad + list(s) for pad, s in zip(pads, chunk.suffixes, strict=True)], device=self.device)
+        pad = torch.tensor(pads, device=self.device)[:, None]  # [N, 1]
+        columns = torch.arange(width, device=self.device)[None]
+        positions = (columns - pad).clamp(min=0) + start
+        if not any(pads):
+            return ids, positions, None
+        mask = (columns >= pad).long()
+        return ids, positions, mask if own_mask else torch.cat([mask.new_ones(len(ids), start), mask], 1)
 
 
 class Decoding:
@@ -233,7 +250,7 @@ def _end_token(tokenizer: Any) -> int:
     return int(tokenizer.eos_token_id)
 
 
-def _choice_rows(items: tuple[int, ...], logits: Tensor, tries: Sequence[ReplyTrie]) -> ChoiceLogprobs:
+def _choice_rows(logits: Tensor, tries: Sequence[ReplyTrie]) -> ChoiceLogprobs:
     """Turn the logits [N, V] of all branching nodes of ``tries`` into log-probs of replies."""
     branches = [allowed for trie in tries for allowed in trie.branches or (trie.tokens[0][:1],)]
     width = max(map(len, branches))
@@ -242,8 +259,8 @@ def _choice_rows(items: tuple[int, ...], logits: Tensor, tries: Sequence[ReplyTr
     nodes = logits.gather(1, index).masked_fill(beyond, MASKED).log_softmax(-1)
     nodes = nodes.masked_fill(beyond, MASKED)
     if len(branches) == len(tries):  # one node each: its branches are the replies, in order
-        return ChoiceLogprobs(items, nodes, nodes)
-    return ChoiceLogprobs(items, _sum_paths(nodes, tries), nodes)
+        return ChoiceLogprobs(nodes, nodes)
+    return ChoiceLogprobs(_sum_paths(nodes, tries), nodes)
 
 
 def _sum_paths(nodes: Tensor, tries: Sequence[ReplyTrie]) -> Tensor:

@@ -56,8 +56,8 @@ class ModelConfig(Section):
     """The base model. ``source = "pocket"`` builds a small Qwen3-shaped decoder from scratch."""
 
     source: str = Field("pocket", description='"pocket", a folder in Hugging Face layout, or a hub id')
-    hidden_size: Positive = Field(96, description="width of the pocket model")
-    layers: Positive = Field(3, description="layers of the pocket model")
+    hidden_size: Positive = Field(128, description="width of the pocket model")
+    layers: Positive = Field(2, description="layers of the pocket model")
     heads: Positive = Field(4, description="attention heads of the pocket model")
     kv_heads: Positive = Field(2, description="key/value heads of the pocket model")
     intermediate_size: Positive = Field(256, description="width of the pocket model's feed-forward part")
@@ -113,10 +113,13 @@ class LearnerConfig(Section):
 
     learning_rate: NonNegative = Field(5e-4, description="learning rate at the start")
     learning_rate_end: NonNegative | None = Field(None, description="learning rate at the end; None: constant")
-    inner_steps: Positive = Field(2, description="optimiser steps on one batch")
+    inner_steps: Positive = Field(4, description="optimiser steps on one batch")
+    minibatch_prompts: Positive = Field(
+        256, description="a game with more different prompts is spread over the inner steps, so many or more in each"
+    )
     weight_decay: NonNegative = Field(0.0, description="AdamW weight decay")
     max_grad_norm: float = Field(1.0, gt=0.0, description="gradients are clipped to this norm")
-    micro_batch_tokens: Positive = Field(65536, description="tokens in one forward and backward pass")
+    micro_batch_tokens: Positive = Field(8192, description="tokens in one forward and backward pass")
     max_gap: float = Field(0.05, gt=0.0, description="mean |log p learner - log p sampler| (nats) that stops the run")
 
 

@@ -33,7 +33,14 @@ def steps_at(config: RunConfig, iteration: int) -> Steps:
     """Return how the update of an iteration (counted from 1) steps."""
     learner = config.learner
     rate = geometric(learner.learning_rate, learner.learning_rate_end, _share(config, iteration))
-    return Steps(rate, learner.inner_steps, learner.max_grad_norm, learner.micro_batch_tokens, learner.max_gap)
+    return Steps(
+        learning_rate=rate,
+        inner_steps=learner.inner_steps,
+        max_grad_norm=learner.max_grad_norm,
+        max_gap=learner.max_gap,
+        budget=learner.micro_batch_tokens,
+        minibatch=learner.minibatch_prompts,
+    )
 
 
 def _share(config: RunConfig, iteration: int) -> float:

@@ -13,8 +13,10 @@ from typing import NamedTuple
 
 import torch
 
-from arena.chunks import Tokens
+from arena.chunks import Tokens, plan_chunks
 from arena.lm import LanguageModel
+
+BUDGET = 8192  # padded tokens in one forward and backward pass
 
 
 class Example(NamedTuple):
@@ -50,8 +52,10 @@ def cold_start(
         tokens = sum(len(example.reply) for example in batch)
         optimizer.zero_grad(set_to_none=True)
         loss_value = 0.0
-        for items, logits in lm.reply_logits([e.prompt for e in batch], [e.reply for e in batch], budget=65536):
-            loss = _imitation_loss(logits, [batch[i].reply for i in items]) / tokens
+        replies = [example.reply for example in batch]
+        for chunk in plan_chunks([e.prompt for e in batch], [(reply,) for reply in replies], BUDGET):
+            logits = lm.reply_logits(chunk, replies)
+            loss = _imitation_loss(logits, [replies[i] for i in chunk.items]) / tokens
             loss.backward()  # type: ignore[no-untyped-call]
             loss_value += float(loss.detach())
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)

@@ -26,43 +26,45 @@ class Steps(NamedTuple):
     learning_rate: float
     inner_steps: int
     max_grad_norm: float
-    budget: int  # padded tokens in one forward and backward pass
     max_gap: float  # nats
+    budget: int  # padded tokens in one forward and backward pass
+    minibatch: int = 1  # fewest prompts of a game in one inner step
 
 
 def update(policy: Policy, batch: TrainBatch, objective: Objective, steps: Steps) -> dict[str, float]:
     """Take ``steps.inner_steps`` optimiser steps on one batch; return the update's metrics.
 
-    The first pass gives pi_old and the gap between it and what the sampler recorded. Raises
-    LearningError, and leaves the weights as they were before that step, if the mean gap exceeds
-    ``steps.max_gap`` or a loss or gradient is not finite.
+    A first pass without gradients gives pi_old and the gap between it and what the sampler recorded.
+    Raises LearningError, and leaves the weights as they were before that step, if the mean gap
+    exceeds ``steps.max_gap`` or a loss or gradient is not finite.
     """
     for group in policy.optimizer.param_groups:
         group["lr"] = steps.learning_rate
-    losses = BatchLoss(policy.lm, policy.magnet, batch, objective, steps.budget)
-    first, norm = _accumulate(policy, losses, steps)
-    _check_gap(policy, batch, first, steps)
-    latest, latest_norm = first, norm
+    losses = BatchLoss(
+        policy.lm,
+        policy.magnet,
+        batch,
+        objective,
+        budget=steps.budget,
+        parts=steps.inner_steps,
+        minibatch=steps.minibatch,
+    )
+    before, norms, sums = Sums(), [], Sums()
+    losses.fix_old(before)
+    _check_gap(policy, batch, before, steps)
     for step in range(steps.inner_steps):
-        if step:
-            latest, latest_norm = _accumulate(policy, losses, steps)
-        _check_finite(policy, batch, latest, latest_norm, step)
+        policy.optimizer.zero_grad(set_to_none=True)
+        sums = Sums()
+        for loss in losses.losses(step, sums):
+            loss.backward()  # type: ignore[no-untyped-call]
+            sums.add("loss", loss)
+        norms.append(float(torch.nn.utils.clip_grad_norm_(policy.parameters.values(), steps.max_grad_norm)))
+        _check_finite(policy, batch, sums, norms[-1], step)
         policy.optimizer.step()
     policy.updates += 1
-    metrics = {name: first.mean(name) for name in ("entropy", "gap", "magnet_kl") if name in first.totals}
-    metrics |= {"loss": first.totals.get("loss", 0.0), "grad_norm": norm}
-    return metrics | {"kl_old": latest.mean("kl_old"), "clipped": latest.mean("clipped")}
-
-
-def _accumulate(policy: Policy, losses: BatchLoss, steps: Steps) -> tuple[Sums, float]:
-    """Compute the batch's gradient into the parameters, clipped; return the sums and its norm before."""
-    policy.optimizer.zero_grad(set_to_none=True)
-    sums = Sums()
-    for loss in losses.chunks(sums):
-        loss.backward()  # type: ignore[no-untyped-call]
-        sums.add("loss", loss)
-    norm = torch.nn.utils.clip_grad_norm_(policy.parameters.values(), steps.max_grad_norm)
-    return sums, float(norm)
+    metrics = {name: before.mean(name) for name in ("entropy", "gap", "magnet_kl") if name in before.totals}
+    metrics |= {"loss": before.totals.get("loss", 0.0), "grad_norm": sum(norms) / len(norms)}
+    return metrics | {"kl_old": sums.mean("kl_old"), "clipped": sums.mean("clipped")}
 
 
 def _check_finite(policy: Policy, batch: TrainBatch, sums: Sums, norm: float, step: int) -> None:

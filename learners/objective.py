@@ -13,7 +13,8 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from arena.lm import MASKED, LanguageModel
+from arena.chunks import Chunk, plan_chunks
+from arena.lm import LanguageModel
 from learners.batching import ChoiceRow, FreeRow, TrainBatch
 from learners.losses import Surrogate, entropy, k3, kl, mix_uniform, surrogate_loss
 
@@ -46,142 +47,187 @@ class Sums:
 
 
 class BatchLoss:
-    """The losses of one batch. The first pass over it fixes pi_old and the magnet's log-probs."""
+    """The losses of one batch, cut into minibatches for the inner steps.
+
+    A game with many different prompts is spread over up to ``parts`` minibatches of at least
+    ``minibatch`` rows, each weighing for the whole; a game with few is in every one.
+    """
 
     def __init__(
-        self, lm: LanguageModel, magnet: LanguageModel | None, batch: TrainBatch, objective: Objective, budget: int
+        self,
+        lm: LanguageModel,
+        magnet: LanguageModel | None,
+        batch: TrainBatch,
+        objective: Objective,
+        *,
+        budget: int,
+        parts: int = 1,
+        minibatch: int = 1,
     ) -> None:
-        self._lm, self._magnet = lm, magnet if objective.magnet else None
-        self._objective, self._budget = objective, budget
-        self._choice = _by_temperature(batch.choice)
-        self._free = _by_temperature(batch.free)
-        self._fixed: dict[tuple[str, float, tuple[int, ...]], tuple[Tensor, Tensor | None]] = {}
-
-    def chunks(self, sums: Sums) -> Iterator[Tensor]:
-        """Yield the loss of one chunk after another, each with a graph of its own; add to ``sums``."""
-        for temperature, choice_rows in self._choice.items():
-            yield from self._choice_chunks(choice_rows, temperature, sums)
-        for temperature, free_rows in self._free.items():
-            yield from self._free_chunks(free_rows, temperature, sums)
-
-    def _choice_chunks(self, rows: Sequence[ChoiceRow], temperature: float, sums: Sums) -> Iterator[Tensor]:
-        prompts, tries = [row.prompt for row in rows], [self._lm.trie(row.legal) for row in rows]
-        for chunk in self._lm.choice_logprobs(prompts, tries, temperature, self._budget):
-            key = "choice", temperature, chunk.items
-            if key not in self._fixed:
-                magnet = None
-                if self._magnet is not None:
-                    magnet = self._magnet_choice([rows[i] for i in chunk.items], temperature)
-                self._fixed[key] = chunk.replies.detach(), magnet
-            yield self._choice_loss([rows[i] for i in chunk.items], chunk.replies, *self._fixed[key], sums)
+        models = _Models(lm, magnet if objective.magnet else None)
+        self._parts: dict[tuple[int, int], list[_ChoicePart | _FreePart]] = {}  # by (minibatch, of how many)
+        for (key, temperature), rows in _minibatches(batch.choice, parts, minibatch).items():
+            tries = [lm.trie(row.legal) for row in rows]
+            chunks = lm.plan_choice([row.prompt for row in rows], tries, budget)
+            self._parts.setdefault(key, []).extend(
+                _ChoicePart(models, objective, chunk, rows, temperature) for chunk in chunks
+            )
+        for (key, temperature), replies in _minibatches(batch.free, parts, minibatch).items():
+            chunks = plan_chunks([row.prompt for row in replies], [(row.reply,) for row in replies], budget)
+            self._parts.setdefault(key, []).extend(
+                _FreePart(models, objective, chunk, replies, temperature) for chunk in chunks
+            )
 
     @torch.no_grad()
-    def _magnet_choice(self, rows: Sequence[ChoiceRow], temperature: float) -> Tensor:
-        """Return the magnet's log-probs of one chunk's rows, mixed with the uniform policy.  # [R, A]"""
-        assert self._magnet is not None
-        prompts, tries = [row.prompt for row in rows], [self._lm.trie(row.legal) for row in rows]
-        width = max(len(row.legal) for row in rows)
-        result = torch.full((len(rows), width), MASKED, device=self._lm.device)
-        for chunk in self._magnet.choice_logprobs(prompts, tries, temperature, self._budget):
-            result[list(chunk.items), : chunk.replies.shape[1]] = chunk.replies
-        absent = _absent([len(row.legal) for row in rows], width, result.device)
-        return mix_uniform(result, absent, self._objective.magnet_uniform)
+    def fix_old(self, sums: Sums) -> None:
+        """Take the current weights' log-probs as pi_old, and add the whole batch's loss to ``sums``."""
+        for chunks in self._parts.values():
+            for chunk in chunks:
+                sums.add("loss", chunk.loss(sums))
 
-    def _choice_loss(
-        self, rows: Sequence[ChoiceRow], logprobs: Tensor, old: Tensor, magnet: Tensor | None, sums: Sums
-    ) -> Tensor:
-        objective, width = self._objective, logprobs.shape[1]
-        counts, gains, losses = (_padded([getattr(row, f) for row in rows], width, logprobs) for f in ("counts", "gains", "losses"))
-        visits, weight, bonus = counts.sum(1), *self._row_numbers(rows, logprobs)
-        terms = surrogate_loss(logprobs, old, gains, losses, objective.surrogate).sum(1)
-        row_entropy, row_kl = entropy(logprobs), kl(logprobs, old)
-        terms = terms - visits * bonus * row_entropy
-        if objective.kl_old:
-            terms = terms + visits * objective.kl_old * row_kl
-        if magnet is not None:
-            magnet_kl = kl(logprobs, magnet)
+    def losses(self, step: int, sums: Sums) -> Iterator[Tensor]:
+        """Yield inner step ``step``'s loss chunk by chunk, each with a graph of its own; add to ``sums``."""
+        for (number, parts), chunks in self._parts.items():
+            if step % parts == number:
+                for chunk in chunks:
+                    yield chunk.loss(sums) * parts
+
+
+class _Models(NamedTuple):
+    lm: LanguageModel
+    magnet: LanguageModel | None
+
+
+class _ChoicePart:
+    """One chunk of ``choice`` rows, as tensors. Rows R, most legal replies A."""
+
+    def __init__(
+        self, models: _Models, objective: Objective, chunk: Chunk, rows: Sequence[ChoiceRow], temperature: float
+    ) -> None:
+        self._models, self._objective, self._chunk, self._temperature = models, objective, chunk, temperature
+        self._tries = [models.lm.trie(row.legal) for row in rows]
+        own = [rows[i] for i in chunk.items]
+        lengths, device = [len(row.legal) for row in own], models.lm.device
+        width = max(lengths)
+        self._counts = _padded([row.counts for row in own], width, device)  # [R, A]
+        self._gains = _padded([row.gains for row in own], width, device)
+        self._losses = _padded([row.losses for row in own], width, device)
+        self._sampled = _padded([[p or 0.0 for p in row.sampled] for row in own], width, device)
+        self._absent = _absent(lengths, width, device)
+        self._visits = self._counts.sum(1)  # [R]
+        self._weight, self._bonus = _row_numbers(own, objective, device)
+        self._old: Tensor | None = None
+        self._magnet: Tensor | None = None
+
+    def loss(self, sums: Sums) -> Tensor:
+        """Return the weighted loss of this chunk under the current weights."""
+        objective, visits = self._objective, self._visits
+        logprobs = self._models.lm.choice_logprobs(self._chunk, self._tries, self._temperature).replies
+        if self._old is None:
+            self._old = logprobs.detach()
+            self._magnet = self._magnet_logprobs()
+        row_entropy, row_kl = entropy(logprobs), kl(logprobs, self._old)
+        terms = surrogate_loss(logprobs, self._old, self._gains, self._losses, objective.surrogate).sum(1)
+        terms = terms + visits * (objective.kl_old * row_kl - self._bonus * row_entropy)
+        if self._magnet is not None:
+            magnet_kl = kl(logprobs, self._magnet)
             terms = terms + visits * objective.magnet * magnet_kl
             sums.add("magnet_kl", visits * magnet_kl)
-        sampled = _padded([[0.0 if p is None else p for p in row.sampled] for row in rows], width, logprobs)
         sums.add("turns", visits)
-        sums.add("gap", counts * (old - sampled).abs())
+        sums.add("gap", self._counts * (self._old - self._sampled).abs())
         sums.add("entropy", visits * row_entropy)
         sums.add("kl_old", visits * row_kl)
-        sums.add("clipped", counts * self._outside(logprobs, old))
-        return (weight * terms).sum()
+        sums.add("clipped", self._counts * _outside(logprobs, self._old, objective.surrogate))
+        return (self._weight * terms).sum()
 
-    def _free_chunks(self, rows: Sequence[FreeRow], temperature: float, sums: Sums) -> Iterator[Tensor]:
-        prompts, replies = [row.prompt for row in rows], [row.reply for row in rows]
-        for items, logits in self._lm.reply_logits(prompts, replies, self._budget):
-            own = [rows[i] for i in items]
-            distributions = (logits.float() / temperature).log_softmax(-1)  # [R, T, V]
-            tokens = _padded([row.reply for row in own], logits.shape[1], distributions).long()
-            logprobs = distributions.gather(2, tokens[:, :, None])[:, :, 0]
-            key = "free", temperature, items
-            if key not in self._fixed:
-                magnet = self._magnet_free(own, temperature) if self._magnet is not None else None
-                self._fixed[key] = logprobs.detach(), magnet
-            yield self._free_loss(own, distributions, logprobs, *self._fixed[key], sums)
+    def _magnet_logprobs(self) -> Tensor | None:
+        """Return the magnet's log-probs, mixed with the uniform policy.  # [R, A]"""
+        if self._models.magnet is None:
+            return None
+        logprobs = self._models.magnet.choice_logprobs(self._chunk, self._tries, self._temperature).replies
+        return mix_uniform(logprobs, self._absent, self._objective.magnet_uniform)
 
-    @torch.no_grad()
-    def _magnet_free(self, rows: Sequence[FreeRow], temperature: float) -> Tensor:
-        """Return the magnet's log-probs of the sampled tokens.  # [R, T]"""
-        assert self._magnet is not None
-        longest = max(len(row.reply) for row in rows)
-        result = torch.zeros(len(rows), longest, device=self._lm.device)
-        chunks = self._magnet.reply_logits([row.prompt for row in rows], [row.reply for row in rows], self._budget)
-        for items, logits in chunks:
-            distributions = (logits.float() / temperature).log_softmax(-1)
-            tokens = _padded([rows[i].reply for i in items], logits.shape[1], distributions).long()
-            result[list(items), : logits.shape[1]] = distributions.gather(2, tokens[:, :, None])[:, :, 0]
-        return result
 
-    def _free_loss(
-        self, rows: Sequence[FreeRow], distributions: Tensor, logprobs: Tensor, old: Tensor, magnet: Tensor | None, sums: Sums
-    ) -> Tensor:
-        objective, longest = self._objective, logprobs.shape[1]
-        real = (~_absent([len(row.reply) for row in rows], longest, logprobs.device)).float()  # [R, T]
-        visits, gains, losses = (logprobs.new_tensor([getattr(row, f) for row in rows]) for f in ("count", "gain", "loss"))
-        weight, bonus = self._row_numbers(rows, logprobs)
-        surrogate = surrogate_loss(logprobs, old, gains[:, None].expand_as(old), losses[:, None].expand_as(old), objective.surrogate)
-        row_entropy = (entropy(distributions) * real).sum(1)
-        row_kl = (k3(logprobs, old) * real).sum(1)
-        terms = (surrogate * real).sum(1) - visits * bonus * row_entropy
-        if objective.kl_old:
-            terms = terms + visits * objective.kl_old * row_kl
-        if magnet is not None:
-            magnet_kl = (k3(logprobs, magnet) * real).sum(1)
+class _FreePart:
+    """One chunk of ``free`` rows, as tensors. Rows R, longest reply T."""
+
+    def __init__(
+        self, models: _Models, objective: Objective, chunk: Chunk, rows: Sequence[FreeRow], temperature: float
+    ) -> None:
+        self._models, self._objective, self._chunk, self._temperature = models, objective, chunk, temperature
+        self._replies = [row.reply for row in rows]
+        own = [rows[i] for i in chunk.items]
+        lengths, device = [len(row.reply) for row in own], models.lm.device
+        width = max(lengths)
+        self._tokens = _padded([row.reply for row in own], width, device).long()  # [R, T]
+        self._sampled = _padded([row.sampled for row in own], width, device)
+        self._real = (~_absent(lengths, width, device)).float()
+        self._visits = torch.tensor([row.count for row in own], device=device)  # [R]
+        self._gains = torch.tensor([[row.gain] * width for row in own], device=device)  # [R, T]
+        self._losses = torch.tensor([[row.loss] * width for row in own], device=device)
+        self._weight, self._bonus = _row_numbers(own, objective, device)
+        self._old: Tensor | None = None
+        self._magnet: Tensor | None = None
+
+    def loss(self, sums: Sums) -> Tensor:
+        """Return the weighted loss of this chunk under the current weights."""
+        objective, visits, real = self._objective, self._visits, self._real
+        distributions, logprobs = self._logprobs(self._models.lm)
+        if self._old is None:
+            self._old = logprobs.detach()
+            self._magnet = self._logprobs(self._models.magnet)[1] if self._models.magnet else None
+        row_entropy, row_kl = (entropy(distributions) * real).sum(1), (k3(logprobs, self._old) * real).sum(1)
+        surrogate = surrogate_loss(logprobs, self._old, self._gains, self._losses, objective.surrogate)
+        terms = (surrogate * real).sum(1) + visits * (objective.kl_old * row_kl - self._bonus * row_entropy)
+        if self._magnet is not None:
+            magnet_kl = (k3(logprobs, self._magnet) * real).sum(1)
             terms = terms + visits * objective.magnet * magnet_kl
             sums.add("magnet_kl", visits * magnet_kl)
-        sampled = _padded([row.sampled for row in rows], longest, logprobs)
+        outside = _outside(logprobs, self._old, objective.surrogate) * real
         sums.add("turns", visits)
-        sums.add("gap", visits * ((old - sampled) * real).sum(1).abs())
+        sums.add("gap", visits * ((self._old - self._sampled) * real).sum(1).abs())
         sums.add("entropy", visits * row_entropy)
         sums.add("kl_old", visits * row_kl)
-        sums.add("clipped", visits * (self._outside(logprobs, old) * real).sum(1) / real.sum(1))
-        return (weight * terms).sum()
+        sums.add("clipped", visits * outside.sum(1) / real.sum(1))
+        return (self._weight * terms).sum()
 
-    def _row_numbers(self, rows: Sequence[ChoiceRow] | Sequence[FreeRow], like: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the weight of a turn and of the entropy bonus, by row.  # [R], [R]"""
-        bonus = [self._objective.entropy.get(row.game, 0.0) for row in rows]
-        return like.new_tensor([row.weight for row in rows]), like.new_tensor(bonus)
-
-    def _outside(self, logprobs: Tensor, old: Tensor) -> Tensor:
-        """Return 1 where the ratio has left the clip range, else 0."""
-        ratio, clip = (logprobs.detach() - old).exp(), self._objective.surrogate
-        return ((ratio < 1 - clip.clip_low) | (ratio > 1 + clip.clip_high)).float()
+    def _logprobs(self, lm: LanguageModel) -> tuple[Tensor, Tensor]:
+        """Return all tokens' log-probs [R, T, V] and those of the sampled tokens [R, T]."""
+        logits = lm.reply_logits(self._chunk, self._replies)
+        distributions = (logits.float() / self._temperature).log_softmax(-1)
+        return distributions, distributions.gather(2, self._tokens[:, :, None])[:, :, 0]
 
 
-def _by_temperature(rows: Sequence[_Row]) -> dict[float, list[_Row]]:
-    grouped: dict[float, list[_Row]] = {}
+def _minibatches(
+    rows: Sequence[_Row], parts: int, minibatch: int
+) -> dict[tuple[tuple[int, int], float], list[_Row]]:
+    """Return rows by ((minibatch, of how many), temperature); a game's rows are dealt out in turn."""
+    by_game: dict[str, list[_Row]] = {}
     for row in rows:
-        grouped.setdefault(row.temperature, []).append(row)
-    return grouped
+        by_game.setdefault(row.game, []).append(row)
+    dealt: dict[tuple[tuple[int, int], float], list[_Row]] = {}
+    for own in by_game.values():
+        count = min(parts, max(1, len(own) // minibatch))
+        for number, row in enumerate(own):
+            dealt.setdefault(((number % count, count), row.temperature), []).append(row)
+    return dealt
 
 
-def _padded(rows: Sequence[Sequence[float]], width: int, like: Tensor) -> Tensor:
+def _row_numbers(rows: Sequence[_Row], objective: Objective, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return the weight of a turn and of the entropy bonus, by row.  # [R], [R]"""
+    bonus = [objective.entropy.get(row.game, 0.0) for row in rows]
+    return torch.tensor([row.weight for row in rows], device=device), torch.tensor(bonus, device=device)
+
+
+def _outside(logprobs: Tensor, old: Tensor, surrogate: Surrogate) -> Tensor:
+    """Return 1 where the ratio has left the clip range, else 0."""
+    ratio = (logprobs.detach() - old).exp()
+    return ((ratio < 1 - surrogate.clip_low) | (ratio > 1 + surrogate.clip_high)).float()
+
+
+def _padded(rows: Sequence[Sequence[float]], width: int, device: torch.device) -> Tensor:
     """Return rows of numbers as one tensor, zeros behind each row's own.  # [R, width]"""
-    return like.new_tensor([[*row, *[0.0] * (width - len(row))] for row in rows])
+    return torch.tensor([[*row, *[0.0] * (width - len(row))] for row in rows], device=device)
 
 
 def _absent(lengths: Sequence[int], width: int, device: torch.device) -> Tensor:

@@ -21,8 +21,8 @@ END, PAD = "<|end|>", "<|pad|>"
 class PocketShape(NamedTuple):
     """Sizes of the pocket model; at the defaults about 0.35 M parameters."""
 
-    hidden_size: int = 96
-    layers: int = 3
+    hidden_size: int = 128
+    layers: int = 2
     heads: int = 4
     kv_heads: int = 2
     intermediate_size: int = 256

@@ -54,5 +54,7 @@ def token_logprobs(trie: ReplyTrie, node_logprobs: Sequence[Sequence[float]], re
 
     ``node_logprobs[n][b]`` is the masked log-prob of branch b at node n.
     """
-    by_depth = {len(trie.prefixes[node]): node_logprobs[node][branch] for node, branch in trie.paths[reply]}
-    return tuple(by_depth.get(depth, 0.0) for depth in range(len(trie.tokens[reply])))
+    spread = [0.0] * len(trie.tokens[reply])
+    for node, branch in trie.paths[reply]:
+        spread[len(trie.prefixes[node])] = node_logprobs[node][branch]
+    return tuple(spread)

@@ -25,7 +25,8 @@ from roles.prompts import messages
 from roles.role import ReplyForm, Role
 from roles.trie import ReplyTrie, token_logprobs
 
-BUDGET = 32768  # padded tokens in one forward pass
+BUDGET = 8192  # padded tokens in one forward pass
+KEPT_PROMPTS = 200_000  # tokenized prompts remembered from one ``forget`` to the next
 
 
 class _Asked(NamedTuple):
@@ -91,7 +92,8 @@ class TorchLM:
     def forget(self) -> None:
         """Drop what is kept about prompts: the live weights have changed."""
         self._menus.clear()
-        self._prompts.clear()
+        if len(self._prompts) > KEPT_PROMPTS:
+            self._prompts.clear()
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Return one reply for each request. Each draws from its own generator alone."""
@@ -143,13 +145,11 @@ class TorchLM:
         tries = [lm.trie(one.legal) for one in asked]
         open_ones = [i for i, trie in enumerate(tries) if trie.prefixes]
         nodes: dict[int, list[list[float]]] = {i: [] for i in range(len(asked))}
-        chunks = lm.choice_logprobs(
-            [prompts[i] for i in open_ones], [tries[i] for i in open_ones], temperature, self._budget
-        )
-        for chunk in chunks:
-            values, first = chunk.nodes.tolist(), 0
+        open_tries = [tries[i] for i in open_ones]
+        for chunk in lm.plan_choice([prompts[i] for i in open_ones], open_tries, self._budget):
+            values, first = lm.choice_logprobs(chunk, open_tries, temperature).nodes.tolist(), 0
             for item in chunk.items:
-                count = len(tries[open_ones[item]].prefixes)
+                count = len(open_tries[item].prefixes)
                 nodes[open_ones[item]] = values[first : first + count]
                 first += count
         for i, one in enumerate(asked):
