@@ -54,6 +54,7 @@ class Progress:
         self._first: dict[str, float] = {}  # the earliest value of each metric in this process
         self._latest: dict[str, float] = {}
         self._doing = "starting"
+        self._announced = ""
         terminal = self._console.is_terminal
         self._live = Live(get_renderable=self._view, console=self._console, refresh_per_second=2) if terminal else None
 
@@ -78,6 +79,10 @@ class Progress:
         if not self._live:
             self.say(f"{text} ...")
 
+    def announce(self, text: str) -> None:
+        """Show a text from the next refresh or update on. Writes nothing itself, so a signal handler may call it."""
+        self._announced = text
+
     def update(self, iteration: int, metrics: Mapping[str, float]) -> None:
         """Show one finished iteration, counted from 0 (−1: what was measured before the first one).
 
@@ -90,6 +95,9 @@ class Progress:
             self._latest[name] = value
         now = self._clock()
         self._pace = self._pace or (self._done, now)
+        if not self._live and self._announced:
+            self.say(self._announced)
+            self._announced = ""
         due = now - self._last_line >= SECONDS_BETWEEN_LINES or self._done == self._iterations
         if not self._live and (due or "rating" in metrics):
             self._last_line = now
@@ -141,7 +149,10 @@ class Progress:
         return "; ".join(parts + self._facts())
 
     def _view(self) -> RenderableType:
-        head = Text(f"{self._doing}: iteration {self._done} of {self._iterations}, {self._times()}", style="bold")
+        head = Text(
+            f"{self._announced or self._doing}: iteration {self._done} of {self._iterations}, {self._times()}",
+            style="bold",
+        )
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         for column in ("game", "matches", "score by role", "measured at snapshots, first → latest"):
             table.add_column(column, justify="right" if column == "matches" else "left")

@@ -75,7 +75,7 @@ def _session(config: RunConfig, run_dir: Path, *, resume: bool) -> Outcome:
     set_threads(config.threads)
     roles = {game: seat_roles(config.roles, make_game(game).spec) for game in config.games}
     with Progress(list(config.games), config.iterations, done=_done(run_dir) if resume else 0) as progress:
-        with StopRequest(lambda: progress.say("Stopping: this iteration is finished and saved first.")) as stop:
+        with StopRequest(lambda: progress.announce("stopping once this iteration is finished and saved")) as stop:
             state = _resumed(config, run_dir, roles) if resume else _begun(config, run_dir, roles, progress)
             try:
                 finished = run_loop(League(config, run_dir, roles, state), progress, stop)

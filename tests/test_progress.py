@@ -42,7 +42,9 @@ def test_on_a_terminal_the_last_values_stay_and_the_change_is_shown():
     final = text[text.rindex("training: iteration 2 of 10") :]
     for part in ("0:04 elapsed, about 0:32 left", "first 0.50", "0.458 → 0.200", "rating 25.0", "0.0001 nats", "0.0%"):
         assert part in final
-    assert final.splitlines()[2].split() == "game matches score by role measured at snapshots, first → latest".split()
+    header = final.splitlines()[2]
+    assert header.split("  ")[0] == "game"
+    assert header.strip().endswith("measured at snapshots, first → latest")
     tic_tac_toe = next(line for line in final.splitlines() if line.startswith("tic_tac_toe"))
     assert not any(letter.isdigit() for letter in tic_tac_toe)
 
@@ -60,6 +62,15 @@ def test_without_a_terminal_there_is_a_line_now_and_then():
     assert lines[0] == "cold start ..."
     assert [line.split()[1] for line in lines[1:]] == ["1/10", "5/10", "9/10", "10/10"]
     assert "\x1b" not in text
+
+
+def test_an_announcement_waits_for_a_safe_moment():
+    clock = Clock()
+    steps = [lambda p: p.announce("stopping soon"), lambda p: p.update(0, FIRST), lambda p: p.update(1, {})]
+    lines = shown(False, clock, steps).splitlines()
+    assert lines[0] == "stopping soon"
+    assert "\n".join(lines).count("stopping soon") == 1
+    assert "stopping soon: iteration 2 of 10" in shown(True, clock, steps)
 
 
 def test_time_left_counts_from_where_a_run_was_resumed():

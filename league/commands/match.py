@@ -104,19 +104,15 @@ def _tell_together(found: HeadToHead, console: Console) -> None:
 
 
 def _role_table(found: HeadToHead) -> Table:
+    """Return the first player's results by role; a cooperative game has no score, because nobody wins."""
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
+    together = found.spec.utility is Utility.IDENTICAL
     table.add_column(f"{found.players[A]} as")
-    for column in ("matches", "mean return", "95% interval", "score", "95% interval"):
+    for column in ("matches", "mean return", "95% interval", *(() if together else ("score", "95% interval"))):
         table.add_column(column, justify="right", no_wrap=True)
     for name, role in found.by_role.items():
-        table.add_row(
-            name,
-            str(role.matches),
-            number(role.returns.mean, signed=True),
-            _span(role.returns, signed=True),
-            number(role.score.mean),
-            _span(role.score),
-        )
+        cells = [name, str(role.matches), number(role.returns.mean, signed=True), _span(role.returns, signed=True)]
+        table.add_row(*cells, *([] if together else [number(role.score.mean), _span(role.score)]))
     return table
 
 

@@ -8,13 +8,21 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from games.registry import make_game
+from games.spec import GameSpec, Utility
 from league.board import read_metrics
-from league.commands.words import interval, number
+from league.commands.words import number
 from league.payoffs import Record
 from league.ratings import Standing
 from league.runs import Run, open_run
 
 SHOWN = 12  # lines of a table; --json has all of them
+MEASURED = {  # metrics below GAME/, and words for them
+    "exploitability": "exploitability",
+    "mixture_exploitability": "exploitability of the mixture",
+    "return": "mean return together",
+    "score_against_random": "score against random",
+}
 
 
 class Pair(NamedTuple):
@@ -29,9 +37,10 @@ class Pair(NamedTuple):
 class GameStandings(NamedTuple):
     """One game's part of the standings."""
 
+    spec: GameSpec
     ratings: list[Standing]  # the best first
     pairs: list[Pair]
-    exploitability: list[tuple[int, float]]  # (iteration, exploitability) of the snapshots measured
+    measured: dict[str, list[tuple[int, float]]]  # by name in MEASURED: (iteration, value), oldest first
 
 
 class Found(NamedTuple):
@@ -65,8 +74,11 @@ def _standings(opened: Run, game: str, metrics: list[dict[str, Any]]) -> GameSta
         for role, record in payoffs.by_role(player, opponent, game).items()
         if player != opponent
     ]
-    name = f"{game}/exploitability"
-    return GameStandings(ratings, pairs, [(line["iteration"], line[name]) for line in metrics if name in line])
+    measured = {
+        name: [(line["iteration"], line[f"{game}/{name}"]) for line in metrics if f"{game}/{name}" in line]
+        for name in MEASURED
+    }
+    return GameStandings(make_game(game).spec, ratings, pairs, measured)
 
 
 def document(found: Found) -> dict[str, Any]:
@@ -79,7 +91,10 @@ def document(found: Found) -> dict[str, Any]:
             game: {
                 "ratings": [line._asdict() for line in standings.ratings],
                 "payoffs": [_pair(pair) for pair in standings.pairs],
-                "exploitability": [{"iteration": at, "value": value} for at, value in standings.exploitability],
+                **{
+                    name: [{"iteration": at, "value": value} for at, value in points]
+                    for name, points in standings.measured.items()
+                },
             }
             for game, standings in found.games.items()
         },
@@ -104,16 +119,17 @@ def tell(found: Found, console: Console) -> None:
     newest = found.run.population.all()[-1].id
     for game, standings in found.games.items():
         console.print(f"\n{game}", style="bold")
-        if standings.exploitability:
-            (_, first), (_, last) = standings.exploitability[0], standings.exploitability[-1]
-            lowest, at = min((value, at) for at, value in standings.exploitability)
-            console.print(
-                f"exploitability {number(first)} → {number(last)} over {len(standings.exploitability)} measurements, "
-                f"lowest {number(lowest)} at iteration {at}"
-            )
-        console.print(_rating_table(standings.ratings, newest))
-        console.print(_pair_table([pair for pair in standings.pairs if pair.player == newest]))
-    console.print("\nA rating is a skill with its uncertainty; `surely above` is skill − 3 × uncertainty.", style="dim")
+        together = standings.spec.utility is Utility.IDENTICAL
+        for name, points in standings.measured.items():
+            if points and not (together and name.startswith("score")):
+                console.print(_course(MEASURED[name], points))
+        if not together:  # nobody wins a cooperative game, so its ratings tell nothing
+            console.print(_rating_table(standings.ratings, newest))
+        console.print(_pair_table([pair for pair in standings.pairs if pair.player == newest], together))
+    console.print(
+        "\nSkill comes from the matches of newly frozen snapshots; `surely above` is skill − 3 × uncertainty.",
+        style="dim",
+    )
 
 
 def _rating_table(ratings: list[Standing], newest: str) -> Table:
@@ -126,13 +142,22 @@ def _rating_table(ratings: list[Standing], newest: str) -> Table:
     return table
 
 
-def _pair_table(pairs: list[Pair]) -> Table:
-    table = _table("newest against", "as", "matches", "mean return (95% interval)", "score")
+def _course(words: str, points: list[tuple[int, float]]) -> str:
+    """Return how a measurement went from the first snapshot to the last."""
+    values = [value for _, value in points]
+    span = f", between {number(min(values))} and {number(max(values))}" if len(values) > 2 else ""
+    return f"{words}: {number(values[0])} → {number(values[-1])} over {len(values)} snapshots{span}"
+
+
+def _pair_table(pairs: list[Pair], together: bool) -> Table:
+    table = _table("newest with" if together else "newest against", "as", "matches", "mean return, 95% interval")
+    if not together:
+        table.add_column("score")
     for pair in pairs[:SHOWN]:
-        record = pair.record
-        table.add_row(
-            pair.opponent, pair.role, f"{record.n:.0f}", interval(record.returns, True), number(record.score.mean)
-        )
+        returns, score = pair.record.returns, pair.record.score
+        span = "" if returns.low is None else f" ({number(returns.low, True)} to {number(returns.high, True)})"
+        cells = [pair.opponent, pair.role, f"{pair.record.n:.0f}", f"{number(returns.mean, True)}{span}"]
+        table.add_row(*cells, *([] if together else [number(score.mean)]))
     return table
 
 

@@ -110,7 +110,8 @@ def learned(run_dir: Path, spec: GameSpec) -> Iterator[str]:
     if spec.utility is Utility.IDENTICAL and (together := change("return")):
         best = f" of at most {spec.optimum:g}" if spec.optimum is not None else ""
         yield f"mean return together {number(together[0])} → {number(together[1])}{best}"
-    elif against := change("score_against_random"):
+    # Where amounts count, as in poker, winning often is not winning much: only win-or-lose games show a score.
+    elif (spec.min_return, spec.max_return) == (-1.0, 1.0) and (against := change("score_against_random")):
         yield f"score against random {number(against[0])} → {number(against[1])} (win 1, draw ½, loss 0)"
 
 
