@@ -61,7 +61,7 @@ class ModelConfig(Section):
     heads: Positive = Field(4, description="attention heads of the pocket model")
     kv_heads: Positive = Field(2, description="key/value heads of the pocket model")
     intermediate_size: Positive = Field(256, description="width of the pocket model's feed-forward part")
-    vocabulary: Positive = Field(512, description="size of the pocket tokenizer's vocabulary")
+    vocabulary: Positive = Field(2048, description="largest vocabulary of the pocket tokenizer")
     dtype: Literal["float32", "bfloat16"] = Field("float32", description="type of the weights")
     device: str = Field("cpu", description="torch device that holds the model")
 
@@ -77,10 +77,10 @@ class ModelConfig(Section):
 class ColdStartConfig(Section):
     """Supervised legal play before the first match (only for models that start from scratch)."""
 
-    steps: int = Field(300, ge=0, description="optimiser steps; 0 skips the cold start")
+    steps: int = Field(60, ge=0, description="optimiser steps; 0 skips the cold start")
     matches: Positive = Field(200, description="random matches of each game to imitate")
-    batch_size: Positive = Field(64, description="turns in a step")
-    learning_rate: NonNegative = Field(2e-3, description="peak learning rate")
+    batch_size: Positive = Field(256, description="turns in a step")
+    learning_rate: NonNegative = Field(3e-3, description="peak learning rate")
 
 
 class CreditConfig(Section):

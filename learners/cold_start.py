@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -48,14 +49,15 @@ def cold_start(
         rate = min(1.0, (step + 1) / warmup) * 0.5 * (1 + math.cos(math.pi * step / steps))
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * rate
-        batch = rng.choices(examples, k=batch_size)
-        tokens = sum(len(example.reply) for example in batch)
+        drawn = Counter(rng.choices(examples, k=batch_size))  # equal examples are one row that weighs more
+        rows = list(drawn)
+        tokens = sum(count * len(example.reply) for example, count in drawn.items())
         optimizer.zero_grad(set_to_none=True)
         loss_value = 0.0
-        replies = [example.reply for example in batch]
-        for chunk in plan_chunks([e.prompt for e in batch], [(reply,) for reply in replies], BUDGET):
-            logits = lm.reply_logits(chunk, replies)
-            loss = _imitation_loss(logits, [replies[i] for i in chunk.items]) / tokens
+        for chunk in plan_chunks([row.prompt for row in rows], [(row.reply,) for row in rows], BUDGET):
+            own = [rows[i] for i in chunk.items]
+            logits = lm.reply_logits(chunk, [row.reply for row in rows])
+            loss = _imitation_loss(logits, [row.reply for row in own], [drawn[row] for row in own]) / tokens
             loss.backward()  # type: ignore[no-untyped-call]
             loss_value += float(loss.detach())
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
@@ -65,8 +67,9 @@ def cold_start(
     return loss_value
 
 
-def _imitation_loss(logits: torch.Tensor, replies: Sequence[Tokens]) -> torch.Tensor:
-    """Return the summed cross-entropy of the replies.  # logits [R, T, V]"""
+def _imitation_loss(logits: torch.Tensor, replies: Sequence[Tokens], counts: Sequence[int]) -> torch.Tensor:
+    """Return the cross-entropy of the replies, summed with their counts.  # logits [R, T, V]"""
     longest = logits.shape[1]
     targets = torch.tensor([[*reply, *[-100] * (longest - len(reply))] for reply in replies], device=logits.device)
-    return torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), reduction="sum", ignore_index=-100)
+    losses = torch.nn.functional.cross_entropy(logits.transpose(1, 2).float(), targets, reduction="none", ignore_index=-100)
+    return (losses.sum(1) * torch.tensor(counts, device=logits.device)).sum()
