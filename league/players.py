@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from arena.samplers.torch_lm import TorchLM
 
 SCRIPTED = ("random", "equilibrium", "mcts:SIMS")
-REPLIES_PER_STATE = 64  # sampled where a policy cannot be read off exactly
+REPLIES_PER_STATE = 1024  # sampled where a policy cannot be read off exactly
 
 Members = tuple[tuple[str, float], ...]  # player ids and their weights, which sum to one
 
