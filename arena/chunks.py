@@ -8,6 +8,7 @@ never split over chunks.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 GROUP_COST = 192  # tokens that one more forward pass must save before a group of its own is worth it
@@ -33,7 +34,7 @@ def plan_chunks(prompts: Sequence[Tokens], continuations: Sequence[Sequence[Toke
         return []
     order = sorted(range(len(prompts)), key=prompts.__getitem__)
     ordered = [prompts[i] for i in order]
-    shared = [0, *(_common_prefix(a, b) for a, b in zip(ordered, ordered[1:], strict=False))]
+    shared = [0, *(_common_prefix(a, b) for a, b in pairwise(ordered))]
     chunks = []
     for start, stop in _groups(shared, 0, len(order)):
         limit = min(len(prompt) for prompt in ordered[start:stop]) - 1
@@ -55,7 +56,7 @@ def _groups(shared: Sequence[int], start: int, stop: int) -> list[tuple[int, int
     inner = shared[start + 1 : stop]
     least = min(inner)
     cuts = [start, *(start + 1 + k for k, n in enumerate(inner) if n == least), stop]
-    parts = list(zip(cuts, cuts[1:], strict=False))
+    parts = list(pairwise(cuts))
     gain = sum((b - a - 1) * min(shared[a + 1 : b], default=0) - GROUP_COST for a, b in parts) + GROUP_COST
     if gain <= (stop - start - 1) * least:
         return [(start, stop)]

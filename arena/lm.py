@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from safetensors.torch import load_file
@@ -18,21 +18,13 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from arena import prefix_attention
+from arena.choice import ChoiceLogprobs, choice_logprobs
 from arena.chunks import Chunk, Tokens, plan_chunks
 from games.errors import UsageError
 from roles.prompts import Message, defuse, plain_text
 from roles.trie import ReplyTrie, build_trie
 
 transformers_logging.disable_progress_bar()  # it would write over the run's own view
-
-MASKED = -1e9  # log-prob of what a mask forbids: finite, so that 0 * MASKED is 0 and not NaN
-
-
-class ChoiceLogprobs(NamedTuple):
-    """Masked log-probs of a chunk of prompts with legal replies."""
-
-    replies: Tensor  # [R, A] log pi(reply | prompt); MASKED beyond a row's own replies
-    nodes: Tensor  # [N, W] log pi(branch | node), nodes of all rows in order; MASKED beyond a node's branches
 
 
 class LanguageModel:
@@ -41,7 +33,7 @@ class LanguageModel:
     def __init__(self, model: Any, tokenizer: Any) -> None:
         self.model = model
         self.tokenizer = tokenizer
-        self.special_tokens = tuple(tokenizer.all_special_tokens)
+        self.special_tokens = _special_tokens(tokenizer)
         self.end_token = _end_token(tokenizer)
         self._shares_prefix = prefix_attention.enable(model)
         self._tries: dict[tuple[str, ...], ReplyTrie] = {}
@@ -51,7 +43,7 @@ class LanguageModel:
         """Load a folder in Hugging Face layout, or a hub id. Raises UsageError where there is none."""
         try:
             tokenizer = AutoTokenizer.from_pretrained(str(source))
-            model = AutoModelForCausalLM.from_pretrained(str(source), dtype=getattr(torch, dtype))
+            model: Any = AutoModelForCausalLM.from_pretrained(str(source), dtype=getattr(torch, dtype))
         except (OSError, ValueError) as error:
             reason = str(error).strip().splitlines()[0]
             raise UsageError(
@@ -66,16 +58,20 @@ class LanguageModel:
         Raises UsageError, with the folder named, for weights of another shape.
         """
         model = copy.deepcopy(self.model).requires_grad_(False)
+        model.zero_grad(set_to_none=True)  # a copy has its own gradients too
         weights: dict[str, Tensor] = {}
         for path in sorted(folder.glob("*.safetensors")):
             weights |= load_file(path)
         try:
-            missing = set(model.load_state_dict(weights, strict=False).missing_keys)
+            missing = model.load_state_dict(weights, strict=False).missing_keys
         except RuntimeError as error:
-            raise UsageError(f"The weights in {folder} do not fit the model they are loaded into: {error}") from error
-        tied = {name for name in missing if _is_tied(model, name)}
-        if missing - tied:
-            raise UsageError(f"The weights in {folder} lack {', '.join(sorted(missing - tied)[:3])}.")
+            reason = " ".join(str(error).split())
+            raise UsageError(f"The weights in {folder} do not fit the model they are loaded into: {reason}") from error
+        lacking = sorted(set(missing) - _tied(model))
+        if lacking:
+            raise UsageError(
+                f"The weights in {folder} lack {', '.join(lacking[:3])} of the model they are loaded into."
+            )
         return LanguageModel(model, self.tokenizer)
 
     def save(self, folder: Path) -> None:
@@ -86,7 +82,8 @@ class LanguageModel:
     @property
     def device(self) -> torch.device:
         """The device that holds the weights."""
-        return next(self.model.parameters()).device
+        device: torch.device = next(self.model.parameters()).device
+        return device
 
     def encode_prompt(self, chat: Sequence[Message]) -> Tokens:
         """Return the chat's token ids up to where the reply begins.
@@ -98,7 +95,7 @@ class LanguageModel:
         if self.tokenizer.chat_template:
             ids = self.tokenizer.apply_chat_template(safe, add_generation_prompt=True, return_dict=False)
         else:
-            ids = self._encode(plain_text(safe))
+            ids = [*_opening(self.tokenizer), *self._encode(plain_text(safe))]
         return tuple(ids)
 
     def trie(self, legal: tuple[str, ...]) -> ReplyTrie:
@@ -128,7 +125,7 @@ class LanguageModel:
     def choice_logprobs(self, chunk: Chunk, tries: Sequence[ReplyTrie], temperature: float) -> ChoiceLogprobs:
         """Return the masked log-probs of a chunk's legal replies; ``tries`` are those of the whole plan."""
         logits = self._run(chunk, 1)[:, 0].float() / temperature  # [N, V]
-        return _choice_rows(logits, [tries[i] for i in chunk.items])
+        return choice_logprobs(logits, [tries[i] for i in chunk.items])
 
     def reply_logits(self, chunk: Chunk, replies: Sequence[Tokens]) -> Tensor:
         """Return logits [R, T, V] of a chunk of ``plan_chunks(prompts, [(reply,), ...])``.
@@ -196,7 +193,9 @@ class LanguageModel:
         """
         width, start = max(map(len, chunk.suffixes)), len(chunk.prefix)
         pads = [width - len(suffix) for suffix in chunk.suffixes]
-        ids = torch.tensor([[0] * pad + list(s) for pad, s in zip(pads, chunk.suffixes, strict=True)], device=self.device)
+        ids = torch.tensor(
+            [[0] * pad + list(s) for pad, s in zip(pads, chunk.suffixes, strict=True)], device=self.device
+        )
         pad = torch.tensor(pads, device=self.device)[:, None]  # [N, 1]
         columns = torch.arange(width, device=self.device)[None]
         positions = (columns - pad).clamp(min=0) + start
@@ -236,9 +235,20 @@ class Decoding:
         self._lengths = self._lengths + 1
 
 
-def _is_tied(model: Any, name: str) -> bool:
-    """Return whether a weight is another name of a parameter that has its own."""
-    return name not in dict(model.named_parameters()) and name in model.state_dict()
+def _tied(model: Any) -> set[str]:
+    """Return the names of parameters that are another name of one that comes first."""
+    return {n for n, _ in model.named_parameters(remove_duplicate=False)} - {n for n, _ in model.named_parameters()}
+
+
+def _special_tokens(tokenizer: Any) -> tuple[str, ...]:
+    """Return all that the tokenizer would read as a control token; chat marks are often not among its named ones."""
+    marked = [str(token) for token in tokenizer.added_tokens_decoder.values() if token.special]
+    return tuple(dict.fromkeys([*tokenizer.all_special_tokens, *marked]))
+
+
+def _opening(tokenizer: Any) -> list[int]:
+    """Return the token that begins every text, for a tokenizer that puts one there."""
+    return [i for i in tokenizer.encode("") if i == tokenizer.bos_token_id]
 
 
 def _end_token(tokenizer: Any) -> int:
@@ -248,33 +258,3 @@ def _end_token(tokenizer: Any) -> int:
             "Set eos_token in its tokenizer_config.json."
         )
     return int(tokenizer.eos_token_id)
-
-
-def _choice_rows(logits: Tensor, tries: Sequence[ReplyTrie]) -> ChoiceLogprobs:
-    """Turn the logits [N, V] of all branching nodes of ``tries`` into log-probs of replies."""
-    branches = [allowed for trie in tries for allowed in trie.branches or (trie.tokens[0][:1],)]
-    width = max(map(len, branches))
-    index = torch.tensor([(*allowed, *[0] * (width - len(allowed))) for allowed in branches], device=logits.device)
-    beyond = torch.tensor([[False] * len(a) + [True] * (width - len(a)) for a in branches], device=logits.device)
-    nodes = logits.gather(1, index).masked_fill(beyond, MASKED).log_softmax(-1)
-    nodes = nodes.masked_fill(beyond, MASKED)
-    if len(branches) == len(tries):  # one node each: its branches are the replies, in order
-        return ChoiceLogprobs(nodes, nodes)
-    return ChoiceLogprobs(_sum_paths(nodes, tries), nodes)
-
-
-def _sum_paths(nodes: Tensor, tries: Sequence[ReplyTrie]) -> Tensor:
-    """Return the sum of the nodes' log-probs along each reply's path.  # [R, A]"""
-    width = nodes.shape[1]
-    most = max(len(trie.replies) for trie in tries)
-    depth = max(len(path) for trie in tries for path in trie.paths)
-    forced, absent = nodes.numel(), nodes.numel() + 1  # slots that hold log 1 and log 0
-    rows, first = [], 0
-    for trie in tries:
-        slots = [[(first + node) * width + branch for node, branch in path] for path in trie.paths]
-        row = [own + [forced] * (depth - len(own)) for own in slots]
-        rows.append(row + [[absent] + [forced] * (depth - 1)] * (most - len(row)))
-        first += len(trie.prefixes) or 1
-    ends = nodes.new_tensor([0.0, MASKED])
-    flat = torch.cat([nodes.reshape(-1), ends])
-    return flat[torch.tensor(rows, device=nodes.device)].sum(-1)

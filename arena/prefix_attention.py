@@ -27,7 +27,9 @@ def enable(model: Any) -> bool:
     Without that argument the model attends as with "sdpa".
     """
     config = model.config
-    plain = config.model_type in FAMILIES and set(getattr(config, "layer_types", None) or ["full_attention"]) == {"full_attention"}
+    plain = config.model_type in FAMILIES and set(getattr(config, "layer_types", None) or ["full_attention"]) == {
+        "full_attention"
+    }
     if plain:
         model.set_attn_implementation(NAME)
     return plain

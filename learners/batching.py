@@ -39,7 +39,7 @@ class FreeRow(NamedTuple):
     reply: Tokens  # [T]
     temperature: float
     weight: float
-    count: float
+    visits: float  # turns that drew it
     gain: float
     loss: float
     sampled: tuple[float, ...]  # nats  # [T]
@@ -78,8 +78,8 @@ def to_batch(
         for turn, advantage in zip(trajectory.turns, advantages_K, strict=True):
             if turn.trace is None:
                 raise ValueError(
-                    f"Match {trajectory.match} trains role {trajectory.role} on a turn of {turn.player!r}, which kept no "
-                    "tokens: only language models can be trained."
+                    f"Match {trajectory.match} trains role {trajectory.role} on a turn of {turn.player!r}, which kept "
+                    "no tokens: only language models can be trained."
                 )
             snapshots[turn.trace.snapshot] = None
             distinct = None if merge else len(choice) + len(free)
@@ -105,7 +105,9 @@ def _add_choice(
     row = rows.get(key)
     if row is None:
         zeros = [0.0] * len(mask)
-        row = ChoiceRow(game, trace.prompt_ids, mask, trace.temperature, weight, zeros, zeros[:], zeros[:], [None] * len(mask))
+        row = ChoiceRow(
+            game, trace.prompt_ids, mask, trace.temperature, weight, zeros, zeros[:], zeros[:], [None] * len(mask)
+        )
         rows[key] = row
     drawn = mask.index(reply)
     row.counts[drawn] += 1
@@ -121,5 +123,5 @@ def _add_free(
     if row is None:
         row = FreeRow(game, trace.prompt_ids, trace.reply_ids, trace.temperature, weight, 0.0, 0.0, 0.0, trace.logprobs)
     rows[key] = row._replace(
-        count=row.count + 1, gain=row.gain + max(advantage, 0.0), loss=row.loss + min(advantage, 0.0)
+        visits=row.visits + 1, gain=row.gain + max(advantage, 0.0), loss=row.loss + min(advantage, 0.0)
     )

@@ -58,7 +58,7 @@ def cold_start(
             own = [rows[i] for i in chunk.items]
             logits = lm.reply_logits(chunk, [row.reply for row in rows])
             loss = _imitation_loss(logits, [row.reply for row in own], [drawn[row] for row in own]) / tokens
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             loss_value += float(loss.detach())
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
@@ -71,5 +71,7 @@ def _imitation_loss(logits: torch.Tensor, replies: Sequence[Tokens], counts: Seq
     """Return the cross-entropy of the replies, summed with their counts.  # logits [R, T, V]"""
     longest = logits.shape[1]
     targets = torch.tensor([[*reply, *[-100] * (longest - len(reply))] for reply in replies], device=logits.device)
-    losses = torch.nn.functional.cross_entropy(logits.transpose(1, 2).float(), targets, reduction="none", ignore_index=-100)
+    losses = torch.nn.functional.cross_entropy(
+        logits.transpose(1, 2).float(), targets, reduction="none", ignore_index=-100
+    )
     return (losses.sum(1) * torch.tensor(counts, device=logits.device)).sum()

@@ -56,13 +56,15 @@ def update(policy: Policy, batch: TrainBatch, objective: Objective, steps: Steps
         policy.optimizer.zero_grad(set_to_none=True)
         sums = Sums()
         for loss in losses.losses(step, sums):
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             sums.add("loss", loss)
         norms.append(float(torch.nn.utils.clip_grad_norm_(policy.parameters.values(), steps.max_grad_norm)))
         _check_finite(policy, batch, sums, norms[-1], step)
         policy.optimizer.step()
     policy.updates += 1
-    metrics = {name: before.mean(name) for name in ("entropy", "gap", "magnet_kl") if name in before.totals}
+    metrics: dict[str, float] = {
+        name: before.mean(name) for name in ("entropy", "gap", "magnet_kl") if name in before.totals
+    }
     metrics |= {"loss": before.totals.get("loss", 0.0), "grad_norm": sum(norms) / len(norms)}
     return metrics | {"kl_old": sums.mean("kl_old"), "clipped": sums.mean("clipped")}
 
@@ -71,8 +73,8 @@ def _check_finite(policy: Policy, batch: TrainBatch, sums: Sums, norm: float, st
     loss = sums.totals.get("loss", 0.0)
     if not math.isfinite(loss) or not math.isfinite(norm):
         raise LearningError(
-            f"Policy {policy.name!r}, update {policy.updates + 1}, step {step + 1}: the loss is {loss} and the gradient "
-            f"norm {norm}. The step was not taken. Lower learner.learning_rate, or look into the saved batch.",
+            f"Policy {policy.name!r}, update {policy.updates + 1}, step {step + 1}: the loss is {loss} and the "
+            f"gradient norm {norm}. The step was not taken. Lower learner.learning_rate, or look into the saved batch.",
             batch,
         )
 
@@ -81,8 +83,8 @@ def _check_gap(policy: Policy, batch: TrainBatch, sums: Sums, steps: Steps) -> N
     gap = sums.mean("gap")
     if gap > steps.max_gap:
         raise LearningError(
-            f"Policy {policy.name!r}: the log-probs that the engine recorded for {', '.join(batch.snapshots)} differ from "
-            f"the learner's by {gap:.4f} nats a turn on average; learner.max_gap allows {steps.max_gap}. The engine played "
-            "other weights, another mask or another temperature than the learner has.",
+            f"Policy {policy.name!r}: the log-probs that the engine recorded for {', '.join(batch.snapshots)} "
+            f"differ from the learner's by {gap:.4f} nats a turn on average; learner.max_gap allows {steps.max_gap}. "
+            "The engine played other weights, another mask or another temperature than the learner has.",
             batch,
         )

@@ -47,10 +47,13 @@ def kl(logprobs: Tensor, reference: Tensor) -> Tensor:
     return (logprobs.exp() * (logprobs - reference)).sum(-1)
 
 
-def k3(logprobs: Tensor, reference: Tensor) -> Tensor:
-    """Return Schulman's k3 estimate of KL(pi | reference) from samples of pi: r - 1 - log r, r = reference / pi."""
-    log_ratio = reference - logprobs
-    return log_ratio.exp() - 1 - log_ratio
+def k2(logprobs: Tensor, reference: Tensor) -> Tensor:
+    """Return Schulman's k2 estimate of KL(pi | reference) from samples of pi: (log pi - log reference)^2 / 2.
+
+    k2 and not k3 as a loss term: for samples of pi, the mean gradient of k2 is that of
+    KL(pi | reference), while k3's is that of KL(reference | pi).
+    """
+    return 0.5 * (logprobs - reference).square()
 
 
 def mix_uniform(logprobs: Tensor, absent: Tensor, share: float) -> Tensor:

@@ -1,7 +1,7 @@
 """A batch's loss, chunk by chunk: policy gradient, entropy, KL to the old policy and to the magnet.
 
 For ``choice`` rows entropy and divergences are exact sums over the legal replies; for ``free`` rows the
-entropy is exact at each sampled token and the divergences are k3 estimates. Terms are summed over a
+entropy is exact at each sampled token and the divergences are k2 estimates. Terms are summed over a
 reply's tokens (constant normalisation) and averaged over a game's turns.
 """
 
@@ -16,7 +16,7 @@ from torch import Tensor
 from arena.chunks import Chunk, plan_chunks
 from arena.lm import LanguageModel
 from learners.batching import ChoiceRow, FreeRow, TrainBatch
-from learners.losses import Surrogate, entropy, k3, kl, mix_uniform, surrogate_loss
+from learners.losses import Surrogate, entropy, k2, kl, mix_uniform, surrogate_loss
 
 _Row = TypeVar("_Row", ChoiceRow, FreeRow)
 
@@ -162,7 +162,7 @@ class _FreePart:
         self._tokens = _padded([row.reply for row in own], width, device).long()  # [R, T]
         self._sampled = _padded([row.sampled for row in own], width, device)
         self._real = (~_absent(lengths, width, device)).float()
-        self._visits = torch.tensor([row.count for row in own], device=device)  # [R]
+        self._visits = torch.tensor([row.visits for row in own], device=device)  # [R]
         self._gains = torch.tensor([[row.gain] * width for row in own], device=device)  # [R, T]
         self._losses = torch.tensor([[row.loss] * width for row in own], device=device)
         self._weight, self._bonus = _row_numbers(own, objective, device)
@@ -176,11 +176,11 @@ class _FreePart:
         if self._old is None:
             self._old = logprobs.detach()
             self._magnet = self._logprobs(self._models.magnet)[1] if self._models.magnet else None
-        row_entropy, row_kl = (entropy(distributions) * real).sum(1), (k3(logprobs, self._old) * real).sum(1)
+        row_entropy, row_kl = (entropy(distributions) * real).sum(1), (k2(logprobs, self._old) * real).sum(1)
         surrogate = surrogate_loss(logprobs, self._old, self._gains, self._losses, objective.surrogate)
         terms = (surrogate * real).sum(1) + visits * (objective.kl_old * row_kl - self._bonus * row_entropy)
         if self._magnet is not None:
-            magnet_kl = (k3(logprobs, self._magnet) * real).sum(1)
+            magnet_kl = (k2(logprobs, self._magnet) * real).sum(1)
             terms = terms + visits * objective.magnet * magnet_kl
             sums.add("magnet_kl", visits * magnet_kl)
         outside = _outside(logprobs, self._old, objective.surrogate) * real
@@ -198,9 +198,7 @@ class _FreePart:
         return distributions, distributions.gather(2, self._tokens[:, :, None])[:, :, 0]
 
 
-def _minibatches(
-    rows: Sequence[_Row], parts: int, minibatch: int
-) -> dict[tuple[tuple[int, int], float], list[_Row]]:
+def _minibatches(rows: Sequence[_Row], parts: int, minibatch: int) -> dict[tuple[tuple[int, int], float], list[_Row]]:
     """Return rows by ((minibatch, of how many), temperature); a game's rows are dealt out in turn."""
     by_game: dict[str, list[_Row]] = {}
     for row in rows:

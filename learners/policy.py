@@ -24,7 +24,9 @@ class Policy:
         self.updates = 0
         self.magnet: LanguageModel | None = _frozen_copy(lm) if magnet else None
         self.parameters = dict(lm.model.named_parameters())
-        self.optimizer = torch.optim.AdamW(self.parameters.values(), lr=0.0, betas=(0.9, 0.99), weight_decay=weight_decay)
+        self.optimizer = torch.optim.AdamW(
+            self.parameters.values(), lr=0.0, betas=(0.9, 0.99), weight_decay=weight_decay
+        )
 
     @property
     def live_id(self) -> str:

@@ -29,7 +29,9 @@ def build_trie(replies: Sequence[str], encode: Callable[[str], Sequence[int]], e
     """
     tokens = tuple((*encode(reply), end_token) for reply in replies)
     if len(set(tokens)) < len(tokens):
-        raise ValueError(f"Two of the legal replies {list(replies)} have the same tokens; they must differ to be told apart.")
+        raise ValueError(
+            f"Two of the legal replies {list(replies)} have the same tokens; they must differ to be told apart."
+        )
     following: dict[tuple[int, ...], list[int]] = {}
     for reply_tokens in tokens:
         for depth, token in enumerate(reply_tokens):

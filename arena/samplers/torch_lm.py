@@ -118,8 +118,8 @@ class TorchLM:
         for asked in requests:
             if asked.role.reply is not ReplyForm.CHOICE:
                 raise UsageError(
-                    f"Role {asked.role.name!r} of {asked.role.game} answers in free text, whose distribution over actions "
-                    "is not a table. Set roles.reply = 'choice', or estimate it by sampling."
+                    f"Role {asked.role.name!r} of {asked.role.game} answers in free text, whose distribution over "
+                    "actions is not a table. Set roles.reply = 'choice', or estimate it by sampling."
                 )
         return [
             tuple(b - a for a, b in zip((0.0, *menu.cumulated), menu.cumulated, strict=False))

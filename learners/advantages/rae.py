@@ -18,7 +18,9 @@ from typing import Any
 from learners.trajectories import Trajectory
 
 
-def rae(trajectories: Sequence[Trajectory], state: dict[str, Any], settings: Any) -> tuple[list[list[float]], dict[str, Any]]:
+def rae(
+    trajectories: Sequence[Trajectory], state: dict[str, Any], settings: Any
+) -> tuple[list[list[float]], dict[str, Any]]:
     """Return R - b for every turn; uses ``settings.decay`` (alpha) and ``settings.fold``."""
     baselines = dict(state)
     alpha = settings.decay

@@ -1,6 +1,6 @@
 """REINFORCE (Williams 1992): the discounted sum of rewards from a turn on, with no baseline.
 
-    A_k = sum over j >= k of gamma^(j-k) r_j
+A_k = sum over j >= k of gamma^(j-k) r_j
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from typing import Any
 from learners.trajectories import Trajectory
 
 
-def reinforce(trajectories: Sequence[Trajectory], state: dict[str, Any], settings: Any) -> tuple[list[list[float]], dict[str, Any]]:
+def reinforce(
+    trajectories: Sequence[Trajectory], state: dict[str, Any], settings: Any
+) -> tuple[list[list[float]], dict[str, Any]]:
     """Return rewards to go; uses ``settings.gamma``."""
     return [rewards_to_go(t.rewards, settings.gamma) for t in trajectories], state
 
