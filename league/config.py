@@ -101,9 +101,11 @@ class ObjectiveConfig(Section):
     clip_high: NonNegative = Field(0.2, description="ppo: upper clip of the ratio, 1 + clip_high")
     dual_clip: float | None = Field(None, gt=1.0, description="ppo: bound c on the loss of negative advantages")
     kl_old: NonNegative = Field(0.0, description="weight of KL(policy | policy before the update), nats")
+    kl_old_end: NonNegative | None = Field(None, description="its weight at the end, reached geometrically; None: constant")
     entropy: NonNegative = Field(0.05, description="weight of the entropy bonus at the start")
     entropy_end: NonNegative | None = Field(None, description="weight at the end, reached geometrically; None: constant")
     magnet: NonNegative = Field(0.0, description="weight of KL(policy | magnet)")
+    magnet_end: NonNegative | None = Field(None, description="its weight at the end, reached geometrically; None: constant")
     magnet_every: Positive = Field(100, description="updates between two refreshes of the magnet")
     magnet_uniform: Share = Field(0.1, description="share of the uniform policy mixed into the magnet (choice replies)")
 

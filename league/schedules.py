@@ -26,7 +26,9 @@ def objective_at(config: RunConfig, iteration: int) -> Objective:
         default_end = settings.entropy_end if game.entropy is None else None
         entropy[name] = geometric(start, game.entropy_end if game.entropy_end is not None else default_end, share)
     surrogate = Surrogate(settings.name, settings.clip_low, settings.clip_high, settings.dual_clip)
-    return Objective(surrogate, entropy, settings.kl_old, settings.magnet, settings.magnet_uniform)
+    magnet = geometric(settings.magnet, settings.magnet_end, share)
+    kl_old = geometric(settings.kl_old, settings.kl_old_end, share)
+    return Objective(surrogate, entropy, kl_old, magnet, settings.magnet_uniform)
 
 
 def steps_at(config: RunConfig, iteration: int) -> Steps:
