@@ -50,6 +50,8 @@ class LanguageModel:
                 f"No causal language model could be loaded from {str(source)!r}: {reason} "
                 "Give a folder in Hugging Face layout (config.json, model.safetensors, tokenizer.json) or a hub id."
             ) from error
+        for origin in ("is_local", "local_files_only"):  # would be saved, and tell a resumed run's snapshots apart
+            tokenizer.init_kwargs.pop(origin, None)
         return cls(model.to(device).eval(), tokenizer)
 
     def with_weights(self, folder: Path) -> LanguageModel:
