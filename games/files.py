@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from pathlib import Path
+
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")
 
 
 def atomic_write(path: Path, content: bytes | str) -> None:
@@ -27,6 +30,17 @@ def atomic_write(path: Path, content: bytes | str) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def is_leftover(path: Path) -> bool:
+    """Return whether a path is named as ``atomic_write`` names its temporary files, which a kill may leave."""
+    return _TEMPORARY.fullmatch(path.name) is not None
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what killed writers left anywhere below a folder. No other process may be writing there."""
+    for path in [path for path in folder.rglob(".*.tmp") if is_leftover(path)]:
+        path.unlink()
 
 
 def sync_folder(folder: Path) -> None:

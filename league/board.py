@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -43,6 +44,7 @@ class Board:
             raise ValueError(f"Iteration {iteration} has metrics that are not finite: {broken}.")
         self._lines.write(json.dumps({"iteration": iteration, **metrics}) + "\n")
         self._lines.flush()
+        os.fsync(self._lines.fileno())
         for name, value in metrics.items():
             self._writer.add_scalar(name, value, iteration)
         self._writer.flush()

@@ -101,11 +101,17 @@ class ObjectiveConfig(Section):
     clip_high: NonNegative = Field(0.2, description="ppo: upper clip of the ratio, 1 + clip_high")
     dual_clip: float | None = Field(None, gt=1.0, description="ppo: bound c on the loss of negative advantages")
     kl_old: NonNegative = Field(0.0, description="weight of KL(policy | policy before the update), nats")
-    kl_old_end: NonNegative | None = Field(None, description="its weight at the end, reached geometrically; None: constant")
+    kl_old_end: NonNegative | None = Field(
+        None, description="its weight at the end, reached geometrically; None: constant"
+    )
     entropy: NonNegative = Field(0.05, description="weight of the entropy bonus at the start")
-    entropy_end: NonNegative | None = Field(None, description="weight at the end, reached geometrically; None: constant")
+    entropy_end: NonNegative | None = Field(
+        None, description="weight at the end, reached geometrically; None: constant"
+    )
     magnet: NonNegative = Field(0.0, description="weight of KL(policy | magnet)")
-    magnet_end: NonNegative | None = Field(None, description="its weight at the end, reached geometrically; None: constant")
+    magnet_end: NonNegative | None = Field(
+        None, description="its weight at the end, reached geometrically; None: constant"
+    )
     magnet_every: Positive = Field(100, description="updates between two refreshes of the magnet")
     magnet_uniform: Share = Field(0.1, description="share of the uniform policy mixed into the magnet (choice replies)")
 
@@ -134,14 +140,16 @@ class MatchmakingConfig(Section):
     pfsp_weighting: Literal["hard", "variance", "even"] = Field("hard", description="f(x) of PFSP")
     pfsp_power: NonNegative = Field(2.0, description="p of f_hard(x) = (1 - x)^p")
     opponents: Positive = Field(4, description="different opponents that one iteration draws from the population")
-    forgetting: Share = Field(0.9, description="share of the live learner's payoff counts kept from one iteration to the next")
+    forgetting: Share = Field(
+        0.9, description="share of the live learner's payoff counts kept from one iteration to the next"
+    )
 
     @model_validator(mode="after")
     def _some_rule_has_weight(self) -> MatchmakingConfig:
         if self.self_play + self.fictitious + self.pfsp == 0:
             raise ValueError(
-                "matchmaking.self_play, matchmaking.fictitious and matchmaking.pfsp are all 0, so no match can be drawn. "
-                "Give at least one of them a weight."
+                "matchmaking.self_play, matchmaking.fictitious and matchmaking.pfsp are all 0, so no match can be "
+                "drawn. Give at least one of them a weight."
             )
         return self
 
@@ -151,7 +159,10 @@ class EvaluationConfig(Section):
 
     matches: int = Field(64, ge=0, description="rating matches of a new snapshot against each opponent, by game")
     opponents: Positive = Field(2, description="earlier snapshots a new snapshot is rated against")
-    anchors: tuple[str, ...] = Field(("random",), description="scripted players that every snapshot is rated against")
+    anchors: tuple[str, ...] = Field(
+        ("random",),
+        description="scripted players that every snapshot is rated against; the first one's rating is fixed",
+    )
     exact: bool = Field(True, description="compute exact exploitability where the game is small enough")
     exact_limit: Positive = Field(1_000, description="information states of the largest game that is tabulated")
     mixture: Literal["uniform", "linear", "nash"] = Field("linear", description="meta-strategy of RUN@mixture")

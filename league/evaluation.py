@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from arena.records import Episode, MatchRequest, Sampler
-from games.errors import UsageError
+from arena.records import MatchRequest, Sampler
+from games.errors import UsageError, unknown_name
 from games.files import atomic_write
-from games.registry import make_game
 from games.seeds import derive_seed
 from games.spec import GameSpec, Utility
 from league.config import EvaluationConfig
 from league.exploitability import PolicyTable, exploitability, head_to_head, mixable, mixture
 from league.meta_solvers import META_SOLVERS
-from league.payoffs import PayoffTable
-from league.players import Player
+from league.payoffs import PayoffTable, Result
+from league.players import SCRIPTED, Engines, Player
 from league.population import Snapshot
+from league.start import Roles
 from roles.role import Role
+
+
+def anchor_engines(config: EvaluationConfig) -> dict[str, Sampler]:
+    """Return the engine of each anchor by its name. Raises UsageError for a name that is no scripted player's."""
+    engines, found = Engines(), {}
+    for name in config.anchors:
+        engine = engines.scripted(name)
+        if engine is None:
+            raise unknown_name("scripted player", name, SCRIPTED, "Set evaluation.anchors.")
+        found[name] = engine
+    return found
 
 
 def rating_matches(
@@ -30,29 +42,38 @@ def rating_matches(
     snapshot: Snapshot,
     earlier: Sequence[Snapshot],
     specs: Sequence[GameSpec],
+    roles: Roles,
     first_index: int,
 ) -> list[MatchRequest]:
-    """Return matches of a new snapshot against the anchors and some earlier snapshots, in every seating.
+    """Return matches of a new snapshot against the anchors and some earlier snapshots.
 
-    Each deal is played once with the snapshot in each seat, the opponent in all others.
+    Each deal is played once with the snapshot in each seat whose role its policy has, the opponent in
+    all others; earlier snapshots are of the policies that it meets there.
     """
     rng = np.random.default_rng(derive_seed(run_seed, "rating", snapshot.id))
-    past = [one.id for one in earlier if one.policy == snapshot.policy]
-    drawn = rng.choice(len(past), size=min(config.opponents, len(past)), replace=False) if past else []
-    opponents = [*config.anchors, *(past[i] for i in sorted(drawn))]
+    facing = {spec.name: _facing(snapshot.policy, roles[spec.name]) for spec in specs}
+    past = [one for one in earlier if any(one.policy in met for met in facing.values())]
+    size = min(config.opponents, len(past))
+    drawn = sorted(rng.choice(len(past), size=size, replace=False).tolist()) if past else []
     requests: list[MatchRequest] = []
     for spec in specs:
-        for opponent in opponents:
-            for deal in range(-(-config.matches // spec.seats)):
-                for seat in range(spec.seats):
-                    players = tuple(snapshot.id if s == seat else opponent for s in range(spec.seats))
-                    seeds = (
-                        derive_seed(run_seed, "rating deal", snapshot.id, spec.name, opponent, deal),
-                        derive_seed(run_seed, "rating sample", snapshot.id, spec.name, opponent, deal, seat),
-                    )
-                    index = first_index + len(requests)
-                    requests.append(MatchRequest(index, spec.name, *seeds, players, (False,) * spec.seats, "rating"))
+        own = [seat for seat, role in enumerate(roles[spec.name]) if role.policy == snapshot.policy]
+        met = [past[i].id for i in drawn if past[i].policy in facing[spec.name]]
+        deals = -(-config.matches // len(own)) if own else 0
+        for opponent, deal, seat in itertools.product([*config.anchors, *met], range(deals), own):
+            players = tuple(snapshot.id if s == seat else opponent for s in range(spec.seats))
+            seeds = (
+                derive_seed(run_seed, "rating deal", snapshot.id, spec.name, opponent, deal),
+                derive_seed(run_seed, "rating sample", snapshot.id, spec.name, opponent, deal, seat),
+            )
+            index = first_index + len(requests)
+            requests.append(MatchRequest(index, spec.name, *seeds, players, (False,) * spec.seats, "rating"))
     return requests
+
+
+def _facing(policy: str, roles: Sequence[Role]) -> set[str]:
+    """Return the policies that sit across from a policy in a game."""
+    return {other.policy for role in roles if role.policy == policy for other in roles if other.seat != role.seat}
 
 
 class Tables:
@@ -63,7 +84,9 @@ class Tables:
         self._tables: dict[tuple[str, str], PolicyTable] = {}
         self._too_large: set[str] = set()
 
-    def add(self, snapshot: str, spec: GameSpec, engine: Sampler, roles: tuple[Role, ...], seed: int) -> PolicyTable | None:
+    def add(
+        self, snapshot: str, spec: GameSpec, engine: Sampler, roles: tuple[Role, ...], seed: int
+    ) -> PolicyTable | None:
         """Tabulate a snapshot in a game; None if the game is too large for a table."""
         if spec.name in self._too_large:
             return None
@@ -119,13 +142,7 @@ def exact_metrics(
     return metrics | {f"{spec.name}/mixture_exploitability": exploitability(mixed)}
 
 
-def score_against(episodes: Sequence[Episode], player: str, opponent: str, game: str) -> float | None:
-    """Return a player's mean score (win 1, draw 1/2, loss 0) over both roles; None without a match."""
-    scores = [
-        1.0 if own > other else 0.5 if own == other else 0.0
-        for episode in episodes
-        if episode.request.game == game and set(episode.request.players) == {player, opponent}
-        for seat in [episode.request.players.index(player)]
-        for own, other in [(episode.returns[seat], episode.returns[1 - seat])]
-    ]
-    return sum(scores) / len(scores) if scores else None
+def score_against(results: Sequence[Result], player: str, opponent: str, game: str) -> float | None:
+    """Return a player's mean score (win 1, draw 1/2, loss 0) over all matches; None without a match."""
+    own = [one for one in results if (one.player, one.opponent, one.game) == (player, opponent, game)]
+    return sum(one.sum_score for one in own) / sum(one.n for one in own) if own else None

@@ -1,8 +1,9 @@
 """Everything a run would lose if it were killed, to and from disk.
 
 ``state/iteration-000123/`` holds one safetensors file a policy and ``state.json``; it appears by one
-rename, and older ones go after it. The payoff table is folded from ``journal.jsonl``, so saving costs
-the same however large the population is.
+rename, and older ones go after it. The payoff table is folded from ``state/journal.jsonl``, and the
+ratings, which only a snapshot changes, have a file for the newest: saving an iteration costs the same
+however large the population is.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from games.errors import UsageError
 from games.files import atomic_write, sync_folder
 from league import journal
 from league.config import RunConfig
@@ -25,6 +25,9 @@ from learners.policy import Policy
 
 STATE_FOLDER = "state"
 JOURNAL_FILE = "journal.jsonl"
+STATE_FILE = "state.json"
+_PREFIX = "iteration-"
+_RATINGS = "ratings-"
 
 
 @dataclass(slots=True)
@@ -38,6 +41,7 @@ class RunState:
     credit: dict[str, Any] = field(default_factory=dict)  # what running baselines remember
     iteration: int = 0  # finished iterations
     next_match: int = 0  # index of the next match
+    rated_at: int = 0  # the iteration after which the ratings were last saved, and the newest snapshot frozen
     news: list[Result] = field(default_factory=list)  # of the iteration that is not saved yet
 
     def record(self, results: list[Result]) -> None:
@@ -52,19 +56,18 @@ def new_state(config: RunConfig, run_dir: Path, policies: dict[str, Policy]) -> 
         policies,
         Population(run_dir / "population"),
         PayoffTable(live=policies, forgetting=config.matchmaking.forgetting),
-        Ratings(config.evaluation.anchors),
+        Ratings(config.evaluation.anchors[:1]),  # two of different strength cannot both be held at the same rating
     )
 
 
 def save_state(run_dir: Path, state: RunState) -> None:
     """Write the state of a finished iteration; when this returns, a kill loses nothing before it."""
-    journal.append(run_dir / JOURNAL_FILE, state.iteration, state.news)
+    journal.append(run_dir / STATE_FOLDER / JOURNAL_FILE, state.iteration, state.news)
     state.news = []
-    folder = run_dir / STATE_FOLDER / _name(state.iteration)
+    folder = run_dir / STATE_FOLDER / f"{_PREFIX}{state.iteration:06d}"
     partial = folder.with_name(f".{folder.name}")
-    for stale in (partial, folder):
-        shutil.rmtree(stale, ignore_errors=True)
-    partial.mkdir(parents=True)
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
     for name, policy in state.policies.items():
         policy.save(partial / f"{name}.safetensors")
     numbers = {
@@ -72,21 +75,19 @@ def save_state(run_dir: Path, state: RunState) -> None:
         "next_match": state.next_match,
         "credit": state.credit,
         "policies": sorted(state.policies),
-        "ratings_at": _newest_step(state),
+        "rated_at": state.rated_at,
     }
-    atomic_write(partial / "state.json", json.dumps(numbers))
+    atomic_write(partial / STATE_FILE, json.dumps(numbers))
     _sync_files(partial)
     partial.rename(folder)
     sync_folder(folder.parent)
-    for older in folder.parent.iterdir():
-        if older.is_dir() and older != folder:
-            shutil.rmtree(older, ignore_errors=True)
+    _remove_older(folder, _ratings_file(run_dir, state.rated_at))
 
 
 def save_ratings(run_dir: Path, state: RunState) -> None:
-    """Write the ratings as they are after the newest snapshot; older versions stay until it is in a state."""
-    newest = _ratings_file(run_dir, _newest_step(state))
-    atomic_write(newest, json.dumps(state.ratings.to_json()))
+    """Write the ratings after a snapshot; the older version stays until a saved state names the new one."""
+    state.rated_at = state.iteration
+    atomic_write(_ratings_file(run_dir, state.rated_at), json.dumps(state.ratings.to_json()))
 
 
 def publish(run_dir: Path, state: RunState) -> None:
@@ -101,38 +102,53 @@ def load_state(config: RunConfig, run_dir: Path, policies: dict[str, Policy]) ->
     What a killed process did after it is undone: newer snapshots and journal lines are removed.
     """
     folder = newest_state(run_dir)
-    numbers = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+    numbers = json.loads((folder / STATE_FILE).read_text(encoding="utf-8"))
     for name, policy in policies.items():
         policy.restore(folder / f"{name}.safetensors")
     state = new_state(config, run_dir, policies)
-    state.population.discard_after(numbers["ratings_at"])
-    state.payoffs.apply(journal.replay(run_dir / JOURNAL_FILE, numbers["iteration"]))
-    ratings = _ratings_file(run_dir, numbers["ratings_at"])
+    state.population.discard_after(numbers["rated_at"])
+    state.payoffs.apply(journal.replay(run_dir / STATE_FOLDER / JOURNAL_FILE, numbers["iteration"]))
+    ratings = _ratings_file(run_dir, numbers["rated_at"])
+    _remove_older(folder, ratings)
     state.ratings = Ratings.from_json(json.loads(ratings.read_text(encoding="utf-8")))
-    state.credit, state.iteration, state.next_match = numbers["credit"], numbers["iteration"], numbers["next_match"]
+    state.credit, state.rated_at = numbers["credit"], numbers["rated_at"]
+    state.iteration, state.next_match = numbers["iteration"], numbers["next_match"]
     return state
 
 
 def newest_state(run_dir: Path) -> Path:
-    """Return the folder of the newest whole state. Raises UsageError where there is none."""
-    folders = sorted((run_dir / STATE_FOLDER).glob("iteration-*"))
-    if not folders:
-        raise UsageError(
-            f"{run_dir} holds no saved state to resume from. Start it anew without --resume, in an empty directory."
-        )
-    return folders[-1]
+    """Return the folder of the newest whole state. Raises ValueError where there is none."""
+    return max((run_dir / STATE_FOLDER).glob(f"{_PREFIX}*"))
 
 
-def _newest_step(state: RunState) -> int:
-    return max((snapshot.step for snapshot in state.population.all()), default=0)
+def has_state(run_dir: Path) -> bool:
+    """Return whether there is a state to resume from; there is none before the first snapshot is measured."""
+    return any((run_dir / STATE_FOLDER).glob(f"{_PREFIX}*"))
 
 
-def _name(iteration: int) -> str:
-    return f"iteration-{iteration:06d}"
+def finished_iterations(run_dir: Path) -> int:
+    """Return how many iterations the newest state has behind it."""
+    return int(json.loads((newest_state(run_dir) / STATE_FILE).read_text(encoding="utf-8"))["iteration"])
 
 
-def _ratings_file(run_dir: Path, step: int) -> Path:
-    return run_dir / STATE_FOLDER / f"ratings-{step:06d}.json"
+def begin_state(run_dir: Path) -> None:
+    """Remove what a run that was killed before its first state left, journal included."""
+    shutil.rmtree(run_dir / STATE_FOLDER, ignore_errors=True)
+    (run_dir / STATE_FOLDER).mkdir()
+    Population(run_dir / "population").discard_after(-1)
+
+
+def _remove_older(folder: Path, ratings: Path) -> None:
+    """Remove all states but the one in ``folder``, whole or half written, and all ratings but its own."""
+    for older in folder.parent.iterdir():
+        if older.name.lstrip(".").startswith(_PREFIX) and older != folder:
+            shutil.rmtree(older)
+        elif older.name.startswith(_RATINGS) and older != ratings:
+            older.unlink()
+
+
+def _ratings_file(run_dir: Path, iteration: int) -> Path:
+    return run_dir / STATE_FOLDER / f"{_RATINGS}{iteration:06d}.json"
 
 
 def _sync_files(folder: Path) -> None:

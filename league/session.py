@@ -11,14 +11,15 @@ import torch
 
 from arena.lm import LanguageModel
 from games.errors import UsageError
-from games.files import atomic_write
+from games.files import atomic_write, is_leftover, remove_leftovers
 from games.registry import make_game
 from league.config import RunConfig
+from league.evaluation import anchor_engines
 from league.interrupt import StopRequest
 from league.lock import LOCK_FILE, run_lock
 from league.population import Population
 from league.progress import Progress
-from league.run_state import RunState, load_state, new_state, newest_state
+from league.run_state import RunState, begin_state, finished_iterations, has_state, load_state, new_state
 from league.settings import CONFIG_FILE, load, seat_roles, to_toml
 from league.start import Roles, new_policy, start_policies
 from league.train import League, run_loop
@@ -46,14 +47,15 @@ def train(config: RunConfig, run_dir: Path) -> Outcome:
     Raises UsageError if the directory is in use or already holds something, and RunFailed if an
     update is not finite or disagrees with the engine.
     """
+    rule_named(config.credit.rule)
+    anchor_engines(config.evaluation)
     with run_lock(run_dir):
-        taken = sorted(path.name for path in run_dir.iterdir() if path.name != LOCK_FILE)
+        taken = sorted(path.name for path in run_dir.iterdir() if path.name != LOCK_FILE and not is_leftover(path))
         if taken:
             raise UsageError(
-                f"{run_dir} is not empty (it holds {', '.join(taken[:3])}). Choose another --run-dir, or go on with that run: "
-                f"league train --resume --run-dir {run_dir}"
+                f"{run_dir} is not empty (it holds {', '.join(taken[:3])}). Choose another --run-dir, or go on with "
+                f"that run: league train --resume --run-dir {run_dir}"
             )
-        rule_named(config.credit.rule)
         atomic_write(run_dir / CONFIG_FILE, to_toml(config))
         return _session(config, run_dir, resume=False)
 
@@ -67,47 +69,46 @@ def resume(run_dir: Path) -> Outcome:
         raise UsageError(f"{run_dir} holds no run to resume: it has no {CONFIG_FILE}. Name one with --run-dir.")
     with run_lock(run_dir):
         config = load(str(run_dir / CONFIG_FILE))
-        started = any((run_dir / "state").glob("iteration-*"))  # else it died in its cold start
-        return _session(config, run_dir, resume=started)
+        remove_leftovers(run_dir)
+        return _session(config, run_dir, resume=has_state(run_dir))  # without one, it died in its cold start
 
 
 def _session(config: RunConfig, run_dir: Path, *, resume: bool) -> Outcome:
     set_threads(config.threads)
     roles = {game: seat_roles(config.roles, make_game(game).spec) for game in config.games}
-    with Progress(list(config.games), config.iterations, done=_done(run_dir) if resume else 0) as progress:
-        with StopRequest(lambda: progress.announce("stopping once this iteration is finished and saved")) as stop:
-            state = _resumed(config, run_dir, roles) if resume else _begun(config, run_dir, roles, progress)
-            try:
-                finished = run_loop(League(config, run_dir, roles, state), progress, stop)
-            except LearningError as error:
-                path = run_dir / FAILED_BATCH_FILE
-                atomic_write(path, json.dumps(error.batch._asdict(), indent=1))
-                raise RunFailed(f"{error} The batch is in {path}.") from error
+    done = finished_iterations(run_dir) if resume else 0
+    with (
+        Progress(list(config.games), config.iterations, done) as progress,
+        StopRequest(lambda: progress.announce("stopping once this iteration is finished and saved")) as stop,
+    ):
+        state = _resumed(config, run_dir, roles) if resume else _begun(config, run_dir, roles, progress)
+        try:
+            finished = run_loop(League(config, run_dir, roles, state), progress, stop)
+        except LearningError as error:
+            path = run_dir / FAILED_BATCH_FILE
+            atomic_write(path, json.dumps(error.batch._asdict(), indent=1))
+            raise RunFailed(f"{error} The batch is in {path}.") from error
     return Outcome(run_dir, finished, state.iteration)
 
 
 def _begun(config: RunConfig, run_dir: Path, roles: Roles, progress: Progress) -> RunState:
     """Return the state of a new run, its policies ready for their first match."""
     progress.doing("cold start: learning what legal replies look like")
-    Population(run_dir / "population").discard_after(-1)  # what a run killed before its first state left
+    begin_state(run_dir)
     policies = start_policies(config, roles, lambda step, loss: None)
     return new_state(config, run_dir, policies)
 
 
 def _resumed(config: RunConfig, run_dir: Path, roles: Roles) -> RunState:
-    """Return the newest saved state; models are shaped by the first snapshots and filled from the state."""
+    """Return the newest saved state; models are shaped by the newest snapshots and filled from the state."""
     population = Population(run_dir / "population")
     names = dict.fromkeys(role.policy for seated in roles.values() for role in seated)
     policies = {}
     for name in names:
-        first = population.verify(population.all(name)[0])
-        lm = LanguageModel.load(first.path, device=config.model.device, dtype=config.model.dtype)
+        newest = population.verify(population.newest(name))
+        lm = LanguageModel.load(newest.path, device=config.model.device, dtype=config.model.dtype)
         policies[name] = new_policy(config, name, lm)
     return load_state(config, run_dir, policies)
-
-
-def _done(run_dir: Path) -> int:
-    return int(json.loads((newest_state(run_dir) / "state.json").read_text(encoding="utf-8"))["iteration"])
 
 
 def set_threads(threads: int) -> None:

@@ -26,7 +26,6 @@ class _Shown(NamedTuple):
 
     chat: list[Message]
     reply: str
-    policy: str
 
 
 def start_policies(config: RunConfig, roles: Roles, on_step: Callable[[int, float], None]) -> dict[str, Policy]:
@@ -47,9 +46,7 @@ def start_policies(config: RunConfig, roles: Roles, on_step: Callable[[int, floa
 
 def new_policy(config: RunConfig, name: str, lm: LanguageModel) -> Policy:
     """Return a policy as the configuration wants it trained."""
-    return Policy(
-        name, lm, weight_decay=config.learner.weight_decay, magnet=config.objective.magnet > 0.0
-    )
+    return Policy(name, lm, weight_decay=config.learner.weight_decay, magnet=config.objective.magnet > 0.0)
 
 
 def base_model(config: RunConfig, shown: list[_Shown]) -> LanguageModel:
@@ -68,18 +65,22 @@ def base_model(config: RunConfig, shown: list[_Shown]) -> LanguageModel:
 
 def _random_play(config: RunConfig, roles: Roles) -> list[_Shown]:
     """Return every turn of random matches of all games."""
-    requests = []
+    requests: list[MatchRequest] = []
     for game, seated in roles.items():
         for number in range(config.cold_start.matches):
-            seeds = (derive_seed(config.seed, "cold start", part, game, number) for part in ("deal", "sample"))
+            deal, sample = (derive_seed(config.seed, "cold start", part, game, number) for part in ("deal", "sample"))
             seats = len(seated)
-            requests.append(MatchRequest(len(requests), game, *seeds, ("random",) * seats, (False,) * seats))
+            requests.append(MatchRequest(len(requests), game, deal, sample, ("random",) * seats, (False,) * seats))
     engine = Random()
     episodes = play(
-        requests, roles_of=roles.__getitem__, engine_of=lambda _: engine, make_game=make_game, in_flight=config.in_flight
+        requests,
+        roles_of=roles.__getitem__,
+        engine_of=lambda _: engine,
+        make_game=make_game,
+        in_flight=config.in_flight,
     )
     return [
-        _Shown(messages(role, turn.observation, turn.legal), turn.reply, role.policy)
+        _Shown(messages(role, turn.observation, turn.legal), turn.reply)
         for episode in episodes
         for turn in episode.turns
         for role in [roles[episode.request.game][turn.seat]]

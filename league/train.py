@@ -11,22 +11,22 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 
-from arena.records import Episode, MatchRequest, Sampler
+from arena.records import Episode, MatchRequest
 from arena.replays import save_episodes
-from arena.samplers.scripted import Random
 from arena.samplers.torch_lm import TorchLM
 from arena.scheduler import play
 from games.registry import make_game
 from league.board import Board
 from league.config import RunConfig
-from league.evaluation import Tables, exact_metrics, rating_matches, score_against
+from league.evaluation import Tables, anchor_engines, exact_metrics, rating_matches, score_against
 from league.interrupt import StopRequest
 from league.matchmaking.draw import draw_matches
 from league.payoffs import summarise
 from league.population import Snapshot
 from league.progress import Progress
-from league.run_state import RunState, publish, save_ratings, save_state
+from league.run_state import STATE_FOLDER, RunState, publish, save_ratings, save_state
 from league.schedules import objective_at, steps_at
 from league.start import Roles
 from learners.advantages import Credit, rule_named
@@ -40,14 +40,15 @@ Metrics = dict[str, float]
 def run_loop(league: League, progress: Progress, stop: StopRequest) -> bool:
     """Train from the state's iteration to the configured last one; return False if asked to stop before.
 
-    The state is saved after every iteration, so a kill at any moment loses at most the current one.
+    The state is saved at the end of every iteration, so a kill at any moment loses at most the current
+    one. It comes last: what the board has beyond the state is cut off on resuming, what it lacks is lost.
     """
     state, config = league.state, league.config
     with Board(league.run_dir, resume_at=state.iteration + 1 if state.population else 0) as board:
         if not state.population:
             first = league.snapshot(0)
-            save_state(league.run_dir, state)
             board.write(0, first)
+            save_state(league.run_dir, state)
             progress.update(-1, first)
         for iteration in range(state.iteration + 1, config.iterations + 1):
             started = time.perf_counter()
@@ -62,8 +63,8 @@ def run_loop(league: League, progress: Progress, stop: StopRequest) -> bool:
                 metrics |= league.snapshot(iteration)
                 league.keep_episodes(episodes, iteration)
             metrics["seconds"] = time.perf_counter() - started
-            save_state(league.run_dir, state)
             board.write(iteration, metrics)
+            save_state(league.run_dir, state)
             progress.update(iteration - 1, metrics)
             if stop.asked:
                 break
@@ -80,11 +81,9 @@ class League:
         self.scales = {
             game: return_scale(spec) if config.credit.scale_returns else 1.0 for game, spec in self.specs.items()
         }
-        self._tables = Tables(run_dir / "tables", config.evaluation.exact_limit)
-        self._engine = TorchLM(
-            device=config.model.device, dtype=config.model.dtype, loaded=config.loaded_snapshots
-        )
-        self._anchors: dict[str, Sampler] = {anchor: Random() for anchor in config.evaluation.anchors}
+        self._tables = Tables(run_dir / STATE_FOLDER / "tables", config.evaluation.exact_limit)
+        self._engine = TorchLM(device=config.model.device, dtype=config.model.dtype, loaded=config.loaded_snapshots)
+        self._anchors = anchor_engines(config.evaluation)
         self._tokens_before = 0
         for policy in state.policies.values():
             self._engine.add(policy.live_id, policy.lm)
@@ -167,14 +166,14 @@ class League:
 
     def snapshot(self, iteration: int) -> Metrics:
         """Freeze every policy into the population and measure it."""
-        metrics: Metrics = {}
-        population = self.state.population
+        population, rated = self.state.population, []
+        earlier = population.all()
         for name, policy in self.state.policies.items():
-            earlier = population.all(name)
-            parent = earlier[-1].id if earlier else None
+            parent = next((one.id for one in reversed(earlier) if one.policy == name), None)
             snapshot = population.add(name, iteration, parent, policy.lm.save)
             self._seat(snapshot)
-            metrics |= self._rate(snapshot, earlier)
+            rated.append(self._rate(snapshot, earlier))
+        metrics = _means(rated)
         for game, spec in self.specs.items():
             if self.config.evaluation.exact and len(self.state.policies) == 1:
                 newest = population.all()[-1].id
@@ -210,17 +209,25 @@ class League:
             snapshot=snapshot,
             earlier=earlier,
             specs=list(self.specs.values()),
+            roles=self.roles,
             first_index=self.state.next_match,
         )
         self.state.next_match += len(requests)
         episodes = self.play(requests)
         self.state.ratings.fold(episodes)
-        self.state.record(summarise(episodes, self.state.iteration))
-        means = [self.state.ratings.rating(snapshot.id, game)[0] for game in self.specs]
-        metrics: Metrics = {"rating": sum(means) / len(means)}
+        results = summarise(episodes, self.state.iteration)
+        self.state.record(results)
+        played = [game for game in self.specs if snapshot.policy in {role.policy for role in self.roles[game]}]
+        metrics: Metrics = {"rating": fmean(self.state.ratings.rating(snapshot.id, game)[0] for game in played)}
         for game in self.specs:
             for anchor in self._anchors:
-                score = score_against(episodes, snapshot.id, anchor, game)
+                score = score_against(results, snapshot.id, anchor, game)
                 if score is not None:
                     metrics[f"{game}/score_against_{anchor}"] = score
         return metrics
+
+
+def _means(measured: Sequence[Metrics]) -> Metrics:
+    """Return the mean of each metric over those that have it."""
+    keys = dict.fromkeys(key for one in measured for key in one)
+    return {key: fmean(one[key] for one in measured if key in one) for key in keys}
