@@ -1,0 +1,144 @@
+"""Stored results to the tables of docs/results.md, each between two marks; all around them is written by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from games.files import atomic_write
+from league.head_to_head import student_quantile
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+PAGE = ROOT / "docs" / "results.md"
+
+Result = dict[str, Any]
+
+
+class Row(NamedTuple):
+    """One figure of a table: where it is in a result, how it is written, and what it should be."""
+
+    key: str
+    words: str
+    form: str  # of str.format
+    target: float | None = None
+    at_most: bool = True  # the target bounds it from above, else from below
+
+
+def _learned(minutes: int, main: float, mixture: float, score: float, share: float) -> list[Row]:
+    """Return the rows of a preset that trains the three games."""
+    return [
+        Row("seconds", "time from an empty directory to the end", "{:,.0f} s", 60 * minutes),
+        Row("peak_memory_gb", "peak memory", "{:.2f} GB", 3),
+        Row("kuhn_exploitability", "Kuhn poker: exploitability of the last main", "{:.3f}", main),
+        Row("kuhn_mixture_exploitability", "Kuhn poker: exploitability of the mixture", "{:.3f}", mixture),
+        Row("tic_tac_toe_score", "tic-tac-toe: score against random, 400 matches", "{:.3f}", score, at_most=False),
+        Row("tiny_hanabi_share_of_optimum", "tiny Hanabi: share of the best return", "{:.3f}", share, at_most=False),
+        Row("illegal_rate", "illegal replies", "{:.1%}", 0),
+    ]
+
+
+ROWS: dict[str, list[Row]] = {
+    "pocket": _learned(6, 0.10, 0.05, 0.85, 0.8),
+    "long": _learned(30, 0.03, 0.03, 0.95, 0.95),
+    "free": [
+        Row("seconds", "time from an empty directory to the end", "{:,.0f} s"),
+        Row("peak_memory_gb", "peak memory", "{:.2f} GB", 3),
+        Row("kuhn_exploitability", "Kuhn poker: exploitability of the last main, from samples", "{:.3f}", 0.15),
+        Row("illegal_rate", "illegal replies", "{:.2%}", 0.02),
+    ],
+    "arena": [
+        Row("arena", "steps/s of this arena", "{:,.0f}"),
+        Row("textarena_raw", "steps/s of TextArena, bare environment", "{:,.0f}"),
+        Row("textarena_wrapped", "steps/s of TextArena, as registered", "{:,.0f}"),
+        Row("ratio", "this arena ÷ TextArena's bare environment", "{:.2f}", 1, at_most=False),
+    ],
+}
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return the 95 % interval of the mean of independent values: mean ± t s / √n, t with n − 1 degrees of freedom."""
+    half = student_quantile(len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    mean = statistics.fmean(values)
+    return mean - half, mean + half
+
+
+def table(part: str, stored: Result) -> str:
+    """Return a part's result as Markdown: the command, a table, and where it was measured."""
+    rows, result = ROWS[part], stored["result"]
+    shown = _by_seed(rows, result["seeds"]) if "seeds" in result else _by_repeat(rows, result)
+    return "\n".join([f"`{stored['command']}`", "", *shown, "", _origin(stored)])
+
+
+def render() -> None:
+    """Write every stored result into its place in the page. Raises ValueError for a result that has none."""
+    page = PAGE.read_text(encoding="utf-8")
+    for path in sorted(RESULTS.glob("*.json")):
+        page = insert(page, path.stem, table(path.stem, json.loads(path.read_text(encoding="utf-8"))))
+    atomic_write(PAGE, page)
+
+
+def insert(page: str, part: str, text: str) -> str:
+    """Return the page with what stands between a part's two marks replaced."""
+    begin, end = f"<!-- {part}: written by `python -m benchmarks --render` -->", f"<!-- {part}: end -->"
+    marked = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
+    if len(marked.findall(page)) != 1:
+        raise ValueError(
+            f"{PAGE.name} must hold the marks {begin} and {end} once; the result of {part} goes between them."
+        )
+    return marked.sub(lambda _: f"{begin}\n{text}\n{end}", page)
+
+
+def _by_seed(rows: Sequence[Row], seeds: Sequence[dict[str, float]]) -> list[str]:
+    names = [f"seed {figures['seed']}" for figures in seeds]
+    lines = _head("figure", "target", "mean, 95 % interval over seeds", *names, "met")
+    for row in rows:
+        values = [figures[row.key] for figures in seeds]
+        low, high = interval(values) if len(values) > 1 else (values[0], values[0])
+        mean = row.form.format(statistics.fmean(values))
+        span = f" ({row.form.format(max(low, 0.0))} to {row.form.format(high)})" if low < high else ""
+        lines.append(_line(row.words, _target(row), mean + span, *map(row.form.format, values), _met(row, values)))
+    return lines
+
+
+def _by_repeat(rows: Sequence[Row], result: Result) -> list[str]:
+    lines = _head("figure", "target", "median", "lowest", "highest", "met")
+    for row in rows:
+        values = [result[row.key][name] for name in ("median", "min", "max")]
+        lines.append(_line(row.words, _target(row), *map(row.form.format, values), _met(row, values[:1])))
+    return lines
+
+
+def _head(*names: str) -> list[str]:
+    return [_line(*names), _line("---", *["---:"] * (len(names) - 2), "---")]
+
+
+def _line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _target(row: Row) -> str:
+    if row.target is None:
+        return "–"
+    return f"{'≤' if row.at_most else '≥'} {row.form.format(row.target)}"
+
+
+def _met(row: Row, values: Sequence[float]) -> str:
+    """Return whether every value keeps to the target."""
+    if row.target is None:
+        return "–"
+    kept = sum(value <= row.target if row.at_most else value >= row.target for value in values)
+    return "yes" if kept == len(values) else f"no ({kept} of {len(values)})" if len(values) > 1 else "no"
+
+
+def _origin(stored: Result) -> str:
+    machine, changed = stored["machine"], " with uncommitted changes" if stored["uncommitted_changes"] else ""
+    versions = ", ".join(f"{name} {number}" for name, number in stored["packages"].items() if number)
+    return (
+        f"Measured on {stored['date']} at commit {stored['commit']}{changed}: {machine['cores']} cores of "
+        f"{machine['cpu']}, {machine['memory_gb']:g} GB, {machine['system']}; {versions}."
+    )

@@ -1,0 +1,94 @@
+"""Benchmarks: figures that are stored are the figures that are shown, and their statistics are the textbook's."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks import learning, report
+from benchmarks.__main__ import PARTS
+
+ORIGIN = {
+    "command": "python -m benchmarks.learning pocket --seeds 0 1 2",
+    "commit": "0123456789",
+    "uncommitted_changes": False,
+    "date": "2026-01-31",
+    "machine": {"cpu": "Some CPU", "cores": 2, "memory_gb": 25.3, "system": "Linux"},
+    "packages": {"python": "3.11.7", "textarena": None},
+}
+
+
+def seed(number, **figures):
+    usual = {"seconds": 300.0, "peak_memory_gb": 1.5, "kuhn_exploitability": 0.08, "kuhn_mixture_exploitability": 0.04}
+    usual |= {"tic_tac_toe_score": 0.9, "tiny_hanabi_share_of_optimum": 0.95, "illegal_rate": 0.0}
+    return {"seed": number, **usual, **figures}
+
+
+def test_the_interval_is_students():
+    # Values 1 to 5: mean 3, s = 1.5811, t(4, 0.975) = 2.7764, so the half width is 2.7764 · 1.5811 / √5.
+    assert report.interval([1, 2, 3, 4, 5]) == pytest.approx((1.0368, 4.9632), abs=1e-4)
+
+
+def test_a_table_shows_every_seed_and_which_targets_were_missed():
+    seeds = [seed(0), seed(1, tic_tac_toe_score=0.8), seed(2, kuhn_exploitability=0.11)]
+    text = report.table("pocket", ORIGIN | {"result": {"preset": "pocket", "seeds": seeds}})
+    lines = {line.split(" | ")[0]: line for line in text.splitlines()}
+    # t(2, 0.975) = 4.3027, s = 0.01732: 0.09 ± 0.0430.
+    kuhn = "≤ 0.100 | 0.090 (0.047 to 0.133) | 0.080 | 0.080 | 0.110 | no (2 of 3) |"
+    assert lines["| Kuhn poker: exploitability of the last main"].endswith(kuhn)
+    assert lines["| tic-tac-toe: score against random, 400 matches"].endswith("0.900 | 0.800 | 0.900 | no (2 of 3) |")
+    assert lines["| illegal replies"].endswith("| ≤ 0.0% | 0.0% | 0.0% | 0.0% | 0.0% | yes |")
+    assert "at commit 0123456789: 2 cores of Some CPU" in text
+
+
+def test_the_page_is_what_its_stored_results_render_to():
+    page = report.PAGE.read_text(encoding="utf-8")
+    for part in PARTS:
+        path = report.RESULTS / f"{part}.json"
+        if path.exists():
+            text = report.table(part, json.loads(path.read_text(encoding="utf-8")))
+            assert report.insert(page, part, text) == page, (
+                f"{path} is newer than the page: python -m benchmarks --render"
+            )
+        else:
+            assert report.insert(page, part, "Not measured yet.") == page
+
+
+def test_a_part_without_its_place_in_the_page_is_refused():
+    with pytest.raises(ValueError, match="<!-- chess: written"):
+        report.insert("# Results", "chess", "text")
+
+
+def test_every_question_is_asked_of_the_real_command_line_once(monkeypatch, tmp_path):
+    asked = []
+
+    def answer(command, **_):
+        asked.append(" ".join(command[3:]))
+        return subprocess.CompletedProcess(command, 0, json.dumps({"exploitability": 0.2, "illegal_rate": 0.01}))
+
+    monkeypatch.setattr(subprocess, "run", answer)
+    found = learning.answers(tmp_path, learning.FREE_REPLIES)
+    assert found == {"kuhn_exploitability": 0.2, "illegal_rate": 0.01}
+    assert asked[0] == f"exploitability {tmp_path} --game kuhn_poker --json"
+    assert len(asked) == len(set(asked)) == 2
+
+
+def test_every_figure_that_is_shown_is_measured():
+    for part, preset in (("pocket", "pocket"), ("long", "pocket-long"), ("free", "pocket-free")):
+        measured = {"seconds", "peak_memory_gb", *learning.QUESTIONS[preset]}
+        assert {row.key for row in report.ROWS[part]} <= measured
+
+
+def test_a_process_is_timed_and_its_memory_is_its_own():
+    hundred_megabytes = "x = bytearray(100_000_000); import time; time.sleep(0.2)"
+    measure = f"from benchmarks.learning import timed; print(*timed([{sys.executable!r}, '-c', {hundred_megabytes!r}]))"
+    done = subprocess.run([sys.executable, "-c", measure], cwd=report.ROOT, capture_output=True, text=True, check=True)
+    seconds, gigabytes = map(float, done.stdout.split())
+    assert 0.2 <= seconds < 10
+    assert 0.1 < gigabytes < 0.2
+
+
+def test_a_training_that_fails_gives_no_figures():
+    with pytest.raises(subprocess.CalledProcessError):
+        learning.timed([sys.executable, "-c", "raise SystemExit(3)"])
