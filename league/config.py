@@ -131,12 +131,17 @@ class LearnerConfig(Section):
     max_gap: float = Field(0.05, gt=0.0, description="mean |log p learner - log p sampler| (nats) that stops the run")
 
 
-class MatchmakingConfig(Section):
-    """Shares of the matches by rule, and how PFSP weighs opponents."""
+class SharesConfig(Section):
+    """One weight for each matchmaking rule: its share of the matches."""
 
     self_play: NonNegative = Field(0.7, description="weight of the learner against itself")
     fictitious: NonNegative = Field(0.3, description="weight of uniformly drawn past snapshots")
     pfsp: NonNegative = Field(0.0, description="weight of prioritised fictitious self-play")
+
+
+class MatchmakingConfig(SharesConfig):
+    """Shares of the matches by rule, and how PFSP weighs opponents."""
+
     pfsp_weighting: Literal["hard", "variance", "even"] = Field("hard", description="f(x) of PFSP")
     pfsp_power: NonNegative = Field(2.0, description="p of f_hard(x) = (1 - x)^p")
     opponents: Positive = Field(4, description="different opponents that one iteration draws from the population")
@@ -146,11 +151,9 @@ class MatchmakingConfig(Section):
 
     @model_validator(mode="after")
     def _some_rule_has_weight(self) -> MatchmakingConfig:
-        if self.self_play + self.fictitious + self.pfsp == 0:
-            raise ValueError(
-                "matchmaking.self_play, matchmaking.fictitious and matchmaking.pfsp are all 0, so no match can be "
-                "drawn. Give at least one of them a weight."
-            )
+        if not any(getattr(self, rule) for rule in SharesConfig.model_fields):
+            rules = ", ".join(f"matchmaking.{rule}" for rule in SharesConfig.model_fields)
+            raise ValueError(f"{rules} are all 0, so no match can be drawn. Give at least one of them a weight.")
         return self
 
 

@@ -28,7 +28,6 @@ from roles.role import ReplyForm, Role
 if TYPE_CHECKING:
     from arena.samplers.torch_lm import TorchLM
 
-SCRIPTED = ("random", "equilibrium", "mcts:SIMS")
 REPLIES_PER_STATE = 1024  # sampled where a policy cannot be read off exactly
 
 Members = tuple[tuple[str, float], ...]  # player ids and their weights, which sum to one
@@ -112,6 +111,26 @@ class _Asked:
         return tuple(count / sum(counts) if any(counts) else 1 / len(counts) for count in counts)
 
 
+def _mcts(sims: str) -> Sampler:
+    if not sims.isdecimal():
+        raise UsageError(f"mcts takes a number of simulations, for example mcts:100, not {sims!r}.")
+    return Mcts(int(sims))
+
+
+# Players that are rules, as they are written. What a person writes after a colon is given to the constructor.
+SCRIPTED: dict[str, Callable[..., Sampler]] = {"random": Random, "equilibrium": Equilibrium, "mcts:SIMS": _mcts}
+
+
+def _scripted(text: str) -> Sampler | None:
+    name, _, argument = text.partition(":")
+    for form, make in SCRIPTED.items():
+        if form.startswith(f"{name}:"):
+            return make(argument)
+        if form == text:
+            return make()
+    return None
+
+
 class Engines:
     """The engines of one command, each made when a player first needs it."""
 
@@ -120,15 +139,9 @@ class Engines:
         self._torch: dict[tuple[str, str], TorchLM] = {}
 
     def scripted(self, text: str) -> Sampler | None:
-        """Return the engine of a scripted player, None for any other. Raises UsageError for bad SIMS."""
-        makers: dict[str, Callable[[], Sampler]] = {"random": Random, "equilibrium": Equilibrium}
-        name, _, sims = text.partition(":")
-        if name == "mcts":
-            if not sims.isdecimal():
-                raise UsageError(f"{text}: write mcts:SIMS with a number of simulations, for example mcts:100.")
-            makers[text] = lambda: Mcts(int(sims))
-        if text in makers and text not in self._scripted:
-            self._scripted[text] = makers[text]()
+        """Return the engine of a player in ``SCRIPTED``, None for any other. Raises UsageError for a bad argument."""
+        if text not in self._scripted and (engine := _scripted(text)):
+            self._scripted[text] = engine
         return self._scripted.get(text)
 
     def torch(self, device: str, dtype: str) -> TorchLM:
@@ -149,7 +162,7 @@ def resolve(text: str, spec: GameSpec, engines: Engines) -> Player:
     name, _, which = text.partition("@")
     path = find_run(name)
     if path is None:
-        hint = "A player is random, equilibrium, mcts:SIMS, RUN, RUN@SNAPSHOT, RUN@mixture or hf:PATH_OR_ID."
+        hint = f"A player is {', '.join(SCRIPTED)}, RUN, RUN@SNAPSHOT, RUN@mixture or hf:PATH_OR_ID."
         raise unknown_name("player", name, [*SCRIPTED, *run_names()], hint)
     return _from_run(text, Run(path), which, spec, engines)
 

@@ -1,7 +1,7 @@
 """Who meets whom: one rule a file, and the draw that turns their shares into matches.
 
 To add a rule for past opponents: write its file with a function ``OpponentPool -> probabilities``,
-name it in ``draw.PAST_RULES``, and give it a weight of the same name in ``MatchmakingConfig``.
+name it in ``draw.PAST_RULES``, and give it a weight of the same name in ``SharesConfig``.
 """
 
 from league.matchmaking.draw import draw_matches
