@@ -13,6 +13,10 @@ class UsageError(ValueError):
     """
 
 
+class GameTooLarge(UsageError):
+    """A game has more positions than an exact computation was allowed to visit."""
+
+
 def unknown_name(kind: str, given: str, valid: Iterable[str], hint: str = "") -> UsageError:
     """Return the error for a name that does not exist, with the nearest names that do.
 

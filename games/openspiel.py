@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import pyspiel
 
-from games.errors import UsageError, unknown_name
+from games.errors import GameTooLarge, UsageError, unknown_name
 from games.positions import Position, PositionTree
 from games.renderers import renderer_for
 from games.spec import GameSpec, Utility
@@ -278,7 +278,7 @@ def decision_points(name: str, limit: int) -> dict[tuple[int, str], OpenSpielGam
 
 def _check_size(name: str, what: str, met: int, limit: int) -> None:
     if met > limit:
-        raise UsageError(
+        raise GameTooLarge(
             f"{name} is too large to be counted out: {met:,} {what} met and more to come, the limit is {limit:,}. "
             "Choose a smaller game, or measure by matches instead."
         )

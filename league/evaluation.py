@@ -93,7 +93,7 @@ class Tables:
         try:
             player = Player(snapshot, spec, engine, roles, (((snapshot, 1.0),),) * spec.seats)
             table = player.tabulate(seed, self._limit).table
-        except UsageError:
+        except GameTooLarge:
             self._too_large.add(spec.name)
             return None
         rows = [[seat, state, *row] for (seat, state), row in table.probabilities.items()]
