@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from arena.records import MatchRequest, Sampler
-from games.errors import UsageError, unknown_name
+from games.errors import GameTooLarge, unknown_name
 from games.files import atomic_write
 from games.seeds import derive_seed
 from games.spec import GameSpec, Utility
