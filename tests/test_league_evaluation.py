@@ -1,0 +1,78 @@
+"""What a new snapshot is measured against: the players that are named, in the roles that its policy has."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from arena.records import EndReason, Episode, MatchRequest
+from arena.samplers.scripted import Equilibrium, Mcts, Random
+from games.errors import UsageError
+from games.registry import make_game
+from league.config import EvaluationConfig, RolesConfig
+from league.evaluation import anchor_engines, rating_matches, score_against
+from league.payoffs import summarise
+from league.population import Snapshot
+from league.settings import seat_roles
+
+KUHN = make_game("kuhn_poker").spec
+THREE = make_game("kuhn_poker(players=3)").spec
+
+
+def snapshot(policy, step):
+    return Snapshot(f"{policy}-{step:06d}", policy, step, None, {}, Path())
+
+
+def drawn(spec, policies, snapshot, earlier, **config):
+    roles = {spec.name: seat_roles(RolesConfig(policy=policies), spec)}
+    settings = EvaluationConfig(**config)
+    return rating_matches(
+        settings, run_seed=0, snapshot=snapshot, earlier=earlier, specs=[spec], roles=roles, first_index=7
+    )
+
+
+def test_an_anchor_is_the_player_that_it_is_named_for():
+    engines = anchor_engines(EvaluationConfig(anchors=("random", "equilibrium", "mcts:5")))
+    assert [type(engine) for engine in engines.values()] == [Random, Equilibrium, Mcts]
+    with pytest.raises(UsageError, match="Did you mean equilibrium"):
+        anchor_engines(EvaluationConfig(anchors=("equilibirum",)))
+
+
+def test_every_deal_is_rated_in_every_seat_of_a_shared_policy():
+    past = [snapshot("main", step) for step in (0, 1, 2)]
+    requests = drawn(KUHN, {}, snapshot("main", 3), past, matches=10, opponents=2)
+    assert [request.index for request in requests] == list(range(7, 7 + 30))
+    assert not any(any(request.trained) for request in requests)
+    opponents = Counter(player for request in requests for player in request.players if player != "main-000003")
+    assert opponents["random"] == 10
+    assert sorted(opponents.values()) == [10, 10, 10]
+    seated = {}
+    for request in requests:
+        seated.setdefault(request.deal_seed, []).append(request.players.index("main-000003"))
+    assert all(seats == [0, 1] for seats in seated.values())
+    assert len({request.sample_seed for request in requests}) == 30
+
+
+def test_a_policy_is_rated_in_its_own_roles_against_those_it_meets_there():
+    bound = {"kuhn_poker/first": "a", "kuhn_poker/second": "b"}
+    past = [snapshot(policy, 0) for policy in "ab"]
+    requests = drawn(KUHN, bound, snapshot("b", 1), past, matches=10, opponents=5)
+    assert Counter(request.players for request in requests) == {
+        ("random", "b-000001"): 10,
+        ("a-000000", "b-000001"): 10,
+    }
+    assert drawn(KUHN, bound, snapshot("c", 1), past, matches=10) == []
+
+
+def test_a_score_among_three_seats_counts_each_of_the_others():
+    """Seat 2 gains 2 where the others lose 1 and 1, then loses 1 with one of them: scores 1 and (0 + 1/2) / 2."""
+    request = MatchRequest(0, THREE.name, 0, 0, ("random", "random", "new"), (False,) * 3)
+    results = summarise(
+        [
+            Episode(request, (), (-1.0, -1.0, 2.0), EndReason.FINISHED),
+            Episode(request._replace(index=1), (), (2.0, -1.0, -1.0), EndReason.FINISHED),
+        ],
+        iteration=0,
+    )
+    assert score_against(results, "new", "random", THREE.name) == pytest.approx((1 + 0.25) / 2)
+    assert score_against(results, "new", "equilibrium", THREE.name) is None

@@ -1,0 +1,190 @@
+"""A run that is killed, at whatever moment, ends bit for bit as one that never was."""
+
+import json
+import os
+import random
+import signal
+import time
+
+import pytest
+from run_processes import TINY, TrainingProcess, contents, league_train
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from league.board import read_metrics
+from league.settings import load
+
+VARIANTS = {
+    "plain": "",
+    "magnet, PFSP, three games": """
+games.tiny_hanabi.matches = 16
+games.tic_tac_toe = { matches = 8, every = 2 }
+objective = { magnet = 0.1, magnet_every = 2 }
+matchmaking = { self_play = 0.4, fictitious = 0.3, pfsp = 0.3 }
+evaluation.mixture = "nash"
+loaded_snapshots = 1
+""",
+    "free replies": """
+roles = { reply = "free", on_illegal = "retry", retries = 1, max_reply_tokens = 3 }
+learner.inner_steps = 1
+evaluation.exact = false
+credit = { fold = "trajectory" }
+""",
+    "two policies": """
+roles.policy = { "kuhn_poker/first" = "a", "kuhn_poker/second" = "b" }
+learner = { weight_decay = 0.1 }
+""",
+}
+WINDOWS = [  # moments at which a death is most likely to tear something, in the order of a run
+    (".config.toml", 1),  # the configuration is written, but not under its name
+    ("population/.partial-main-000000", 3),
+    ("state/.iteration-000000", 0),  # the journal has the first results, and no state has
+    ("state/tables/.main-000002", 1),
+    ("payoffs.json", 0),  # the snapshot is frozen and rated, and no state knows it
+    ("state/.iteration-000002", 2),
+    ("state/iteration-000001", 0),  # two states side by side
+    ("state/ratings-000002", 0),
+    ("state/iteration-000005", 0),  # the last iteration is saved, and not yet published
+    ("payoffs.json", 1),
+]
+
+
+class Whole:
+    """A configuration's file, and the run that was trained by it without a break."""
+
+    def __init__(self, variant, folder):
+        self.config = folder / "config.toml"
+        self.config.write_text(TINY + VARIANTS[variant])
+        self.run = folder / "run"
+        ended = league_train(self.config, run_dir=self.run)
+        assert ended.status == 0, ended.output
+        self.seconds = ended.seconds
+
+
+@pytest.fixture(scope="module")
+def wholes(tmp_path_factory):
+    made = {}
+
+    def whole(variant):
+        if variant not in made:
+            made[variant] = Whole(variant, tmp_path_factory.mktemp("whole"))
+        return made[variant]
+
+    return whole
+
+
+def train_through(deaths, config, run_dir):
+    """Train until a process lives to the end, through deaths ("at", window) and ("after", seconds)."""
+    for kind, when in [*deaths, ("after", None)]:
+        arguments = ["--resume"] if (run_dir / "config.toml").exists() else [config]
+        process = TrainingProcess(*arguments, run_dir=run_dir, die_at=when if kind == "at" else None)
+        ended = process.end(when if kind == "after" else None)
+        if ended.status == 0:
+            return
+        assert ended.status == -signal.SIGKILL, ended.output
+    pytest.fail("the last process was not to be killed")
+
+
+def random_deaths(number, whole, seed):
+    rng = random.Random(seed)
+    by_clock = [("after", rng.uniform(0.0, whole.seconds)) for _ in range(number // 2)]
+    deaths = by_clock + [("at", ("", rng.randrange(100))) for _ in range(number - number // 2)]
+    return rng.sample(deaths, len(deaths))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_killed_at_random_moments(variant, wholes, tmp_path):
+    whole = wholes(variant)
+    train_through(random_deaths(2, whole, seed=variant), whole.config, tmp_path / "run")
+    assert contents(tmp_path / "run") == contents(whole.run)
+
+
+def test_killed_in_every_window(wholes, tmp_path):
+    whole = wholes("plain")
+    run = tmp_path / "run"
+    for window in WINDOWS:
+        arguments = ["--resume"] if (run / "config.toml").exists() else [whole.config]
+        ended = TrainingProcess(*arguments, run_dir=run, die_at=window).end()
+        assert ended.status == -signal.SIGKILL, (window, ended.output)
+    train_through([], whole.config, run)
+    assert contents(run) == contents(whole.run)
+    events = EventAccumulator(str(run / "tb"))
+    events.Reload()
+    shown = [(event.step, event.value) for event in events.Scalars("kuhn_poker/exploitability")]
+    lines = [line for line in read_metrics(run) if "kuhn_poker/exploitability" in line]
+    assert [step for step, _ in shown] == [line["iteration"] for line in lines] == [0, 2, 4, 6]
+    assert [value for _, value in shown] == pytest.approx([line["kuhn_poker/exploitability"] for line in lines])
+
+
+def test_ctrl_c_finishes_the_iteration_and_says_how_to_go_on(wholes, tmp_path):
+    whole = wholes("plain")
+    run = tmp_path / "run"
+    process = TrainingProcess(whole.config, run_dir=run)
+    while not (run / "state" / "iteration-000000").exists():
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGINT)
+    ended = process.end()
+    assert ended.status == 130, ended.output
+    (state,) = (run / "state").glob("iteration-*")
+    iteration = json.loads((state / "state.json").read_text())["iteration"]
+    assert 1 <= iteration < 6
+    assert [line["iteration"] for line in read_metrics(run)] == list(range(iteration + 1))
+    assert f"Stopped after iteration {iteration}" in ended.output
+    assert f"league train --resume --run-dir {run}" in ended.output
+    train_through([], whole.config, run)
+    assert contents(run) == contents(whole.run)
+
+
+def test_a_run_holds_what_is_documented_and_nothing_else(wholes):
+    whole = wholes("plain")
+    names = {path.name for path in whole.run.iterdir()}
+    shown = {"config.toml", "metrics.jsonl", "tb", "population", "payoffs.json", "ratings.json", "episodes"}
+    assert names == shown | {"state", ".lock"}
+    assert {path.name for path in (whole.run / "state").iterdir()} == {
+        "iteration-000006",
+        "journal.jsonl",
+        "ratings-000006.json",
+        "tables",
+    }
+    assert load(str(whole.run / "config.toml")) == load(str(whole.config))
+
+
+def test_roles_bound_to_two_policies_train_both_each_in_its_own_role(wholes):
+    run = wholes("two policies").run
+    snapshots = {path.name for path in (run / "population").iterdir()}
+    assert snapshots == {f"{policy}-{step:06d}" for policy in "ab" for step in (0, 2, 4, 6)}
+    weights = {name: (run / "population" / name / "model.safetensors").read_bytes() for name in snapshots}
+    assert weights["a-000000"] == weights["b-000000"]  # equal at the start, and then each goes its own way
+    assert len(set(weights.values())) == 7
+    cells = json.loads((run / "payoffs.json").read_text())["cells"]
+    roles = {(player[0], role) for player, _, _, role, *_ in cells if player != "random"}
+    assert roles == {("a", "first"), ("b", "second")}
+    rated = json.loads((run / "ratings.json").read_text())["ratings"]["kuhn_poker"]
+    assert set(rated) == snapshots | {"random"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_killed_twenty_times(variant, wholes, tmp_path):
+    whole = wholes(variant)
+    long = tmp_path / "config.toml"
+    long.write_text(whole.config.read_text().replace("iterations = 6", "iterations = 30"))
+    assert league_train(long, run_dir=tmp_path / "whole").status == 0
+    train_through(random_deaths(24, whole, seed=variant), long, tmp_path / "run")
+    assert contents(tmp_path / "run") == contents(tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_killed_before_every_access_to_the_disk_until_the_second_snapshot_is_saved(wholes, tmp_path):
+    config = tmp_path / "config.toml"
+    config.write_text(TINY.replace("iterations = 6", "iterations = 1").replace("matches = 64", "matches = 8"))
+    assert league_train(config, run_dir=tmp_path / "whole").status == 0
+    expected, status = contents(tmp_path / "whole"), -signal.SIGKILL
+    for access in range(1000):
+        run = tmp_path / str(access)
+        status = TrainingProcess(config, run_dir=run, die_at=("", access)).end().status
+        if status == 0:
+            break
+        train_through([], config, run)
+        assert contents(run) == expected, access
+    assert status == 0
+    assert access > 100
