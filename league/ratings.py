@@ -65,10 +65,13 @@ class Ratings:
         return mu - 3.0 * sigma
 
     def standings(self, game: str) -> list[Standing]:
-        """Return the players that have met somebody in a game, the highest ordinal first, ties by name."""
+        """Return the players that have met somebody in a game, the highest mu first, ties by name.
+
+        By mu, since an anchor is certain of its own and would lead every list that is sorted by ordinal.
+        """
         players = self._ratings.get(game, {})
         lines = [Standing(player, *self.rating(player, game), self.ordinal(player, game)) for player in players]
-        return sorted(lines, key=lambda line: (-line.ordinal, line.player))
+        return sorted(lines, key=lambda line: (-line.mu, line.player))
 
     def to_json(self) -> dict[str, Any]:
         """Return the ratings as plain data; floats survive ``json`` exactly."""
