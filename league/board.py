@@ -8,14 +8,27 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote
 
 METRICS_FILE = "metrics.jsonl"
 TENSORBOARD_FOLDER = "tb"
+
+# The curves that tell most, in this order: TensorBoard shows them above all others.
+PINNED = (
+    r".+/(mixture_)?exploitability",
+    r".+/return",
+    r".+/score_against_.+",
+    r"rating",
+    r".+/score/.+",
+    r"illegal_rate",
+    r"gap",
+)
 
 
 class Board:
@@ -83,9 +96,35 @@ def serve(run_dir: Path, port: int) -> str:
         with socket.socket() as probe:  # TensorBoard itself would end the process
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("localhost", port))
-    server = program.TensorBoard()
+    server = program.TensorBoard(
+        server_class=lambda app, flags: program.WerkzeugServer(_opening_on_pinned(app, run_dir), flags)
+    )
     server.configure(logdir=str(run_dir / TENSORBOARD_FOLDER), port=port, bind_all=False, load_fast="false")
     return str(server.launch())
+
+
+def pinned(metrics: Iterable[Mapping[str, float]]) -> list[str]:
+    """Return the names that ``PINNED`` names. A score that never moves is left out: nobody wins a cooperative game."""
+    values: dict[str, set[float]] = {}
+    for line in metrics:
+        for name, value in line.items():
+            values.setdefault(name, set()).add(value)
+    worth = [name for name, seen in values.items() if len(seen) > 1 or "/score" not in name]
+    return [name for pattern in PINNED for name in worth if re.fullmatch(pattern, name)]
+
+
+def _opening_on_pinned(app: Callable[..., Any], run_dir: Path) -> Callable[..., Any]:
+    """Return TensorBoard's WSGI application, its bare address sent on to the pinned curves, unsmoothed."""
+
+    def opening(environ: Mapping[str, Any], start_response: Callable[..., Any]) -> Any:
+        if environ["PATH_INFO"] != "/" or environ.get("QUERY_STRING"):
+            return app(environ, start_response)
+        cards = [{"plugin": "scalars", "tag": name} for name in pinned(read_metrics(run_dir))]
+        location = f"/?pinnedCards={quote(json.dumps(cards))}&smoothing=0"
+        start_response("302 Found", [("Location", location), ("Content-Length", "0")])
+        return []
+
+    return opening
 
 
 def _truncate(path: Path, resume_at: int) -> None:

@@ -1,9 +1,13 @@
 """What a run measured is written once for each iteration, whatever interrupted it."""
 
+import json
+from urllib.parse import parse_qs, urlparse
+from urllib.request import urlopen
+
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from league.board import Board, read_metrics
+from league.board import Board, pinned, read_metrics, serve
 
 
 def scalars(path, name):
@@ -41,3 +45,21 @@ def test_a_metric_that_is_not_finite_is_refused_by_name(tmp_path):
 
 def test_a_run_without_metrics_has_none(tmp_path):
     assert list(read_metrics(tmp_path)) == []
+
+
+def test_exploitability_is_pinned_first_and_a_score_that_cannot_move_not_at_all():
+    first = {"gap": 0.0, "tiny_hanabi/score/signaller": 0.5, "kuhn_poker/score/first": 0.4, "illegal_rate": 0.0}
+    first |= {"rating": 25.0, "kuhn_poker/mixture_exploitability": 0.3, "main/loss": 0.1}
+    lines = [first, first | {"kuhn_poker/score/first": 0.5}]
+    names = ["kuhn_poker/mixture_exploitability", "rating", "kuhn_poker/score/first", "illegal_rate", "gap"]
+    assert pinned(lines) == names
+
+
+def test_the_board_opens_on_the_pinned_curves(tmp_path):
+    with Board(tmp_path) as board:
+        board.write(0, {"kuhn_poker(players=3)/exploitability": 1.0})
+    with urlopen(serve(tmp_path, 0)) as page:
+        query = parse_qs(urlparse(page.url).query)
+        assert b"TensorBoard" in page.read()
+    assert json.loads(query["pinnedCards"][0]) == [{"plugin": "scalars", "tag": "kuhn_poker(players=3)/exploitability"}]
+    assert query["smoothing"] == ["0"]
