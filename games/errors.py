@@ -13,8 +13,8 @@ class UsageError(ValueError):
     """
 
 
-class GameTooLarge(UsageError):
-    """A game has more positions than an exact computation was allowed to visit."""
+class NotEnumerable(UsageError):
+    """A game's positions cannot all be visited: too many, behind hidden chance, or not listed by its rules."""
 
 
 def unknown_name(kind: str, given: str, valid: Iterable[str], hint: str = "") -> UsageError:

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import pyspiel
 
-from games.errors import GameTooLarge, UsageError, unknown_name
+from games.errors import NotEnumerable, UsageError, unknown_name
 from games.positions import Position, PositionTree
 from games.renderers import renderer_for
 from games.spec import GameSpec, Utility
@@ -247,12 +247,12 @@ def decision_points(name: str, limit: int) -> dict[tuple[int, str], OpenSpielGam
     """Return one position for each (seat, information state) in which a seat decides.
 
     Walks every history, chance included; in a board game whose key is the board, every board.
-    Raises UsageError as soon as it has met more than ``limit`` information states, or more than
+    Raises NotEnumerable as soon as it has met more than ``limit`` information states, or more than
     ``HISTORIES_PER_POINT`` times as many histories.
     """
     rules = _rules_of(name)
     if rules.sampled:
-        raise UsageError(f"{name} hides its chance moves, so its positions cannot be counted out.")
+        raise NotEnumerable(f"{name} hides its chance moves, so its positions cannot be counted out.")
     renderer = rules.tree.renderer
     points: dict[tuple[int, str], OpenSpielGame] = {}
     waiting = [rules.game.new_initial_state()]
@@ -278,7 +278,7 @@ def decision_points(name: str, limit: int) -> dict[tuple[int, str], OpenSpielGam
 
 def _check_size(name: str, what: str, met: int, limit: int) -> None:
     if met > limit:
-        raise GameTooLarge(
+        raise NotEnumerable(
             f"{name} is too large to be counted out: {met:,} {what} met and more to come, the limit is {limit:,}. "
             "Choose a smaller game, or measure by matches instead."
         )

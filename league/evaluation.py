@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from arena.records import MatchRequest, Sampler
-from games.errors import GameTooLarge, unknown_name
+from games.errors import NotEnumerable, unknown_name
 from games.files import atomic_write
 from games.seeds import derive_seed
 from games.spec import GameSpec, Utility
@@ -82,19 +82,19 @@ class Tables:
     def __init__(self, folder: Path, limit: int) -> None:
         self._folder, self._limit = folder, limit
         self._tables: dict[tuple[str, str], PolicyTable] = {}
-        self._too_large: set[str] = set()
+        self._without_table: set[str] = set()
 
     def add(
         self, snapshot: str, spec: GameSpec, engine: Sampler, roles: tuple[Role, ...], seed: int
     ) -> PolicyTable | None:
-        """Tabulate a snapshot in a game; None if the game is too large for a table."""
-        if spec.name in self._too_large:
+        """Tabulate a snapshot in a game; None if the game has no table."""
+        if spec.name in self._without_table:
             return None
         try:
             player = Player(snapshot, spec, engine, roles, (((snapshot, 1.0),),) * spec.seats)
             table = player.tabulate(seed, self._limit).table
-        except GameTooLarge:
-            self._too_large.add(spec.name)
+        except NotEnumerable:
+            self._without_table.add(spec.name)
             return None
         rows = [[seat, state, *row] for (seat, state), row in table.probabilities.items()]
         atomic_write(self._path(snapshot, spec.name), json.dumps(rows))
