@@ -24,11 +24,13 @@ class Chunk(NamedTuple):
     suffixes: tuple[Tokens, ...]  # what follows the prefix: every continuation of every item, in order
 
 
-def plan_chunks(prompts: Sequence[Tokens], continuations: Sequence[Sequence[Tokens]], budget: int) -> list[Chunk]:
+def plan_chunks(
+    prompts: Sequence[Tokens], continuations: Sequence[Sequence[Tokens]], budget: int, *, share: bool = True
+) -> list[Chunk]:
     """Return chunks that hold every prompt once, each of at most ``budget`` padded suffix tokens.
 
     At least one token of a prompt stays in its suffixes, so that its logits come out. A prompt whose
-    continuations exceed the budget makes a chunk by itself.
+    continuations exceed the budget makes a chunk by itself. Without ``share`` every prefix is empty.
     """
     if not prompts:
         return []
@@ -36,9 +38,9 @@ def plan_chunks(prompts: Sequence[Tokens], continuations: Sequence[Sequence[Toke
     ordered = [prompts[i] for i in order]
     shared = [0, *(_common_prefix(a, b) for a, b in pairwise(ordered))]
     chunks = []
-    for start, stop in _groups(shared, 0, len(order)):
+    for start, stop in _groups(shared, 0, len(order)) if share else [(0, len(order))]:
         limit = min(len(prompt) for prompt in ordered[start:stop]) - 1
-        prefix = ordered[start][: min([limit, *shared[start + 1 : stop]])] if stop - start > 1 else ()
+        prefix = ordered[start][: min([limit, *shared[start + 1 : stop]])] if share and stop - start > 1 else ()
         suffixes = [(i, [(prompts[i] + c)[len(prefix) :] for c in continuations[i]]) for i in order[start:stop]]
         chunks += _cut(prefix, suffixes, budget)
     return chunks

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from arena.chunks import Chunk, Tokens, plan_chunks
+from arena.chunks import Tokens
 from arena.lm import LanguageModel
+from arena.steps import Steps, begin
 
 
 class Sampled(NamedTuple):
@@ -50,39 +51,39 @@ def generate(
         asking.setdefault(prompt, []).append(_Row(i, rng, [], []))
     distinct = list(asking)
     rows: list[_Row] = []
-    for chunk in plan_chunks(distinct, [((),)] * len(distinct), budget):
-        states = [asking[distinct[i]] for i in chunk.items]
-        _decode_chunk(lm, chunk, states, temperature, max_tokens)
+    chunks = lm.plan(distinct, [((),)] * len(distinct), budget)
+    for items, steps in begin(lm, chunks, max_tokens - 1):
+        states = [asking[distinct[i]] for i in items]
+        _decode(steps, states, temperature, max_tokens, lm.end_token)
         rows += [row for state in states for row in state]
     rows.sort(key=lambda row: row.request)
     return [Sampled(tuple(row.ids), tuple(row.logprobs)) for row in rows]
 
 
-def _decode_chunk(
-    lm: LanguageModel, chunk: Chunk, states: list[list[_Row]], temperature: float, max_tokens: int
-) -> None:
-    """Decode all requests of one chunk to their end; fills the rows in place."""
-    decoding = lm.prefill(chunk)
+def _decode(steps: Steps, states: list[list[_Row]], temperature: float, max_tokens: int, end: int) -> None:
+    """Decode all requests to their end; fills the rows in place."""
     for step in range(max_tokens):
-        parents, tokens, states = _draw(states, decoding.logits / temperature, lm.end_token)
+        parents, tokens, states = _draw(states, steps.logits.float() / temperature, end)
         if not tokens or step == max_tokens - 1:
             return
-        decoding.advance(parents, tokens)
+        steps.advance(parents, tokens)
 
 
 def _draw(states: list[list[_Row]], logits: Tensor, end: int) -> tuple[list[int], list[int], list[list[_Row]]]:
     """Draw every request's next token; return parent state, token and rows of each state that goes on."""
-    state_of = torch.tensor([s for s, rows in enumerate(states) for _ in rows], device=logits.device)
+    logprobs = logits.log_softmax(-1)  # [S, V]
+    cumulated = logprobs.exp().cumsum(-1, dtype=torch.float64)
+    state_of = [s for s, rows in enumerate(states) for _ in rows]
     rows = [row for state in states for row in state]
-    logprobs = logits.float().log_softmax(-1)  # [S, V]
-    cumulated = logprobs.double().exp().cumsum(-1)
     points = torch.tensor([row.rng.random() for row in rows], dtype=torch.float64, device=logits.device)
-    bounds = cumulated[state_of]  # [R, V]
-    drawn = torch.searchsorted(bounds, (points * bounds[:, -1])[:, None], right=True)[:, 0]
+    if len(rows) > len(states):
+        place = torch.tensor(state_of, device=logits.device)
+        logprobs, cumulated = logprobs[place], cumulated[place]  # [R, V]
+    drawn = torch.searchsorted(cumulated, (points * cumulated[:, -1])[:, None], right=True)
     drawn = drawn.clamp(max=logits.shape[1] - 1)
-    chosen = logprobs[state_of, drawn].tolist()
+    chosen = logprobs.gather(1, drawn)[:, 0].tolist()
     going: dict[tuple[int, int], list[_Row]] = {}
-    for row, state, token, logprob in zip(rows, state_of.tolist(), drawn.tolist(), chosen, strict=True):
+    for row, state, token, logprob in zip(rows, state_of, drawn[:, 0].tolist(), chosen, strict=True):
         row.ids.append(token)
         row.logprobs.append(logprob)
         if token != end:

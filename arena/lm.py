@@ -35,7 +35,7 @@ class LanguageModel:
         self.tokenizer = tokenizer
         self.special_tokens = _special_tokens(tokenizer)
         self.end_token = _end_token(tokenizer)
-        self._shares_prefix = prefix_attention.enable(model)
+        self.shares_prefix = prefix_attention.enable(model)
         self._tries: dict[tuple[str, ...], ReplyTrie] = {}
 
     @classmethod
@@ -117,124 +117,72 @@ class LanguageModel:
         """Return a reply's text without special tokens."""
         return str(self.tokenizer.decode(list(reply_ids), skip_special_tokens=True))
 
+    def plan(self, prompts: Sequence[Tokens], continuations: Sequence[Sequence[Tokens]], budget: int) -> list[Chunk]:
+        """Return ``plan_chunks`` of the prompts; prefixes are shared if this model's attention can do that."""
+        return plan_chunks(prompts, continuations, budget, share=self.shares_prefix)
+
     def plan_choice(self, prompts: Sequence[Tokens], tries: Sequence[ReplyTrie], budget: int) -> list[Chunk]:
         """Return the chunks in which ``choice_logprobs`` takes prompts with their tries; each prompt comes once.
 
         Only branching nodes are computed: a forced token has probability 1 under the mask.
         """
-        return plan_chunks(prompts, [trie.prefixes or ((),) for trie in tries], budget)
+        return self.plan(prompts, [trie.prefixes or ((),) for trie in tries], budget)
 
     def choice_logprobs(self, chunk: Chunk, tries: Sequence[ReplyTrie], temperature: float) -> ChoiceLogprobs:
         """Return the masked log-probs of a chunk's legal replies; ``tries`` are those of the whole plan."""
-        logits = self._run(chunk, 1)[:, 0].float() / temperature  # [N, V]
+        logits = self.run(chunk, 1).logits[:, 0].float() / temperature  # [N, V]
         return choice_logprobs(logits, [tries[i] for i in chunk.items])
 
     def reply_logits(self, chunk: Chunk, replies: Sequence[Tokens]) -> Tensor:
-        """Return logits [R, T, V] of a chunk of ``plan_chunks(prompts, [(reply,), ...])``.
+        """Return logits [R, T, V] of a chunk of ``plan(prompts, [(reply,), ...])``.
 
         Position t scores token t of a row's reply; T is the chunk's longest. Shorter replies are
         aligned left, with numbers of no meaning behind them.
         """
         lengths = [len(replies[i]) for i in chunk.items]
         longest = max(lengths)
-        logits = self._run(chunk, longest + 1)[:, :-1]  # [R, T, V], replies aligned right
+        logits = self.run(chunk, longest + 1).logits[:, :-1]  # [R, T, V], replies aligned right
         shift = torch.tensor([longest - n for n in lengths], device=logits.device)
         source = (torch.arange(longest, device=logits.device)[None] + shift[:, None]) % longest
-        return logits.gather(1, source[:, :, None].expand_as(logits))
+        aligned: Tensor = logits.gather(1, source[:, :, None].expand_as(logits))
+        return aligned
 
-    def _run(self, chunk: Chunk, keep: int) -> Tensor:
-        """Return the last ``keep`` positions' logits of each sequence.  # [N, keep, V]
+    def run(self, chunk: Chunk, keep: int, cache: Any = None, behind: dict[str, Any] | None = None) -> Any:
+        """Return the model's output, with logits at the last ``keep`` positions of each suffix.  # [N, keep, V]
 
-        The shared prefix runs once and its keys and values serve all sequences; gradients flow
-        through it. Sequences are padded on the left.
+        The shared prefix runs once, and gradients flow through it; give what ``behind`` returned for it
+        to use that again. Keys and values of the suffixes go into ``cache`` if one is given.
         """
-        if not chunk.prefix or not self._shares_prefix:
-            return self._forward(chunk, keep, use_cache=False)[0].logits  # type: ignore[no-any-return]
-        layers = self._read(chunk.prefix).layers
-        ids, positions, mask = self._inputs(chunk, own_mask=True)
-        output = self.model(
-            input_ids=ids,
-            attention_mask=mask,
-            position_ids=positions,
-            use_cache=False,
-            logits_to_keep=min(keep, ids.shape[1]),
-            shared_prefix=[(layer.keys, layer.values) for layer in layers],
-        )
-        return output.logits  # type: ignore[no-any-return]
-
-    def prefill(self, chunk: Chunk) -> Decoding:
-        """Run a chunk of prompts and keep what decoding needs to go on from there."""
-        output, mask, positions = self._forward(chunk, 1, use_cache=True)
-        return Decoding(self.model, output.logits[:, -1], output.past_key_values, mask, positions[:, -1] + 1)
-
-    def _forward(self, chunk: Chunk, keep: int, use_cache: bool) -> tuple[Any, Tensor | None, Tensor]:
-        """Return the model's output, the attention mask [N, P + S] (None: no padding) and positions [N, S]."""
-        ids, positions, mask = self._inputs(chunk, own_mask=False)
-        cache = self._read(chunk.prefix) if chunk.prefix else None
-        if cache is not None:
-            cache.batch_repeat_interleave(len(ids))
-        output = self.model(
+        ids, positions, mask = self._inputs(chunk)
+        return self.model(
             input_ids=ids,
             attention_mask=mask,
             position_ids=positions,
             past_key_values=cache,
-            use_cache=use_cache or cache is not None,
+            use_cache=cache is not None,
             logits_to_keep=min(keep, ids.shape[1]),
+            **(self.behind(chunk.prefix) if behind is None else behind),
         )
-        return output, mask, positions
 
-    def _read(self, prefix: Tokens) -> Any:
-        """Return the keys and values of a prefix."""
+    def behind(self, prefix: Tokens) -> dict[str, Any]:
+        """Return the model's arguments that put its input behind a prefix."""
+        if not prefix:
+            return {}
         ids = torch.tensor([prefix], device=self.device)
-        return self.model(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
+        cache = self.model(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
+        return {"shared_prefix": [(layer.keys, layer.values) for layer in cache.layers]}
 
-    def _inputs(self, chunk: Chunk, own_mask: bool) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return ids [N, S], positions [N, S] and the mask of real tokens (None where all are).
-
-        The mask covers the suffixes [N, S] if ``own_mask``, else the prefix too [N, P + S].
-        """
-        width, start = max(map(len, chunk.suffixes)), len(chunk.prefix)
+    def _inputs(self, chunk: Chunk) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return ids [N, S] padded on the left, positions [N, S] and the mask of real tokens [N, S] (None: all are)."""
+        width = max(map(len, chunk.suffixes))
         pads = [width - len(suffix) for suffix in chunk.suffixes]
         ids = torch.tensor(
             [[0] * pad + list(s) for pad, s in zip(pads, chunk.suffixes, strict=True)], device=self.device
         )
         pad = torch.tensor(pads, device=self.device)[:, None]  # [N, 1]
         columns = torch.arange(width, device=self.device)[None]
-        positions = (columns - pad).clamp(min=0) + start
-        if not any(pads):
-            return ids, positions, None
-        mask = (columns >= pad).long()
-        return ids, positions, mask if own_mask else torch.cat([mask.new_ones(len(ids), start), mask], 1)
-
-
-class Decoding:
-    """Sequences in the middle of decoding: logits of the next token, keys and values so far."""
-
-    def __init__(self, model: Any, logits: Tensor, cache: Any, mask: Tensor | None, lengths: Tensor) -> None:
-        self._model = model
-        self.logits = logits  # [N, V]
-        self._cache = cache
-        self._mask = mask  # [N, K]
-        self._lengths = lengths  # [N]
-
-    def advance(self, parents: list[int], tokens: list[int]) -> None:
-        """Go on with ``tokens[i]`` after sequence ``parents[i]``; others are dropped, some may repeat."""
-        if parents != list(range(len(self._lengths))):
-            kept = torch.tensor(parents, device=self._lengths.device)
-            self._cache.batch_select_indices(kept)
-            self._lengths = self._lengths[kept]
-            self._mask = None if self._mask is None else self._mask[kept]
-        if self._mask is not None:
-            self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], 1)
-        output = self._model(
-            input_ids=torch.tensor(tokens, device=self._lengths.device)[:, None],
-            attention_mask=self._mask,
-            position_ids=self._lengths[:, None],
-            past_key_values=self._cache,
-            use_cache=True,
-        )
-        self.logits = output.logits[:, -1]
-        self._lengths = self._lengths + 1
+        positions = (columns - pad).clamp(min=0) + len(chunk.prefix)
+        return ids, positions, (columns >= pad).long() if any(pads) else None
 
 
 def _tied(model: Any) -> set[str]:

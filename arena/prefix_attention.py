@@ -51,19 +51,20 @@ def _attend(
     to_prefix = to_prefix.view(groups, rows, -1, before).transpose(0, 1)  # [B, G, (H/G) S, P]
     own = query.view(rows, groups, -1, width)
     to_own = own @ key.transpose(2, 3)  # [B, G, (H/G) S, S]
-    allowed = _allowed(attention_mask, length, query.device)
+    allowed = _allowed(attention_mask, length, key.shape[2], query.device)
     blocked = ~allowed.repeat(1, 1, heads // groups, 1)
-    weights = torch.cat([to_prefix, to_own.masked_fill(blocked, float("-inf"))], -1).softmax(-1)
+    weights = torch.cat([to_prefix, to_own.masked_fill(blocked, float("-inf"))], -1)
+    weights = weights.softmax(-1, dtype=torch.float32).to(query.dtype)
     from_prefix = weights[..., :before].transpose(0, 1).reshape(groups, -1, before) @ prefix_value[0]
     from_prefix = from_prefix.view(groups, rows, -1, width).transpose(0, 1)
     mixed = from_prefix + weights[..., before:] @ value
     return mixed.reshape(rows, heads, length, width).transpose(1, 2).contiguous(), None
 
 
-def _allowed(mask: Tensor | None, length: int, device: torch.device) -> Tensor:
-    """Return which own keys each query may attend to.  # [B or 1, 1, S, S]"""
+def _allowed(mask: Tensor | None, length: int, own: int, device: torch.device) -> Tensor:
+    """Return which own keys each query, the last ``length`` of them, may attend to.  # [B or 1, 1, S, K]"""
     if mask is None:
-        return torch.ones(length, length, dtype=torch.bool, device=device).tril()[None, None]
+        return torch.ones(length, own, dtype=torch.bool, device=device).tril(own - length)[None, None]
     return mask if mask.dtype == torch.bool else mask == 0
 
 

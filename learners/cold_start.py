@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import torch
 
-from arena.chunks import Tokens, plan_chunks
+from arena.chunks import Tokens
 from arena.lm import LanguageModel
 
 BUDGET = 8192  # padded tokens in one forward and backward pass
@@ -54,7 +54,7 @@ def cold_start(
         tokens = sum(count * len(example.reply) for example, count in drawn.items())
         optimizer.zero_grad(set_to_none=True)
         loss_value = 0.0
-        for chunk in plan_chunks([row.prompt for row in rows], [(row.reply,) for row in rows], BUDGET):
+        for chunk in lm.plan([row.prompt for row in rows], [(row.reply,) for row in rows], BUDGET):
             own = [rows[i] for i in chunk.items]
             logits = lm.reply_logits(chunk, [row.reply for row in rows])
             loss = _imitation_loss(logits, [row.reply for row in own], [drawn[row] for row in own]) / tokens

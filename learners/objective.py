@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from arena.chunks import Chunk, plan_chunks
+from arena.chunks import Chunk
 from arena.lm import LanguageModel
 from learners.batching import ChoiceRow, FreeRow, TrainBatch
 from learners.losses import Surrogate, entropy, k2, kl, mix_uniform, surrogate_loss
@@ -73,7 +73,7 @@ class BatchLoss:
                 _ChoicePart(models, objective, chunk, rows, temperature) for chunk in chunks
             )
         for (key, temperature), replies in _minibatches(batch.free, parts, minibatch).items():
-            chunks = plan_chunks([row.prompt for row in replies], [(row.reply,) for row in replies], budget)
+            chunks = lm.plan([row.prompt for row in replies], [(row.reply,) for row in replies], budget)
             self._parts.setdefault(key, []).extend(
                 _FreePart(models, objective, chunk, replies, temperature) for chunk in chunks
             )
