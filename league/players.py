@@ -118,7 +118,11 @@ def _mcts(sims: str) -> Sampler:
 
 
 # Players that are rules, as they are written. What a person writes after a colon is given to the constructor.
-SCRIPTED: dict[str, Callable[..., Sampler]] = {"random": Random, "equilibrium": Equilibrium, "mcts:SIMS": _mcts}
+SCRIPTED: dict[str, Callable[..., Sampler]] = {
+    "random": Random,
+    "equilibrium": Equilibrium,
+    "mcts:SIMS": _mcts,
+}
 
 
 def _scripted(text: str) -> Sampler | None:

@@ -70,12 +70,12 @@ def resume(run_dir: Path) -> Outcome:
         raise UsageError(f"{run_dir} holds no run to resume: it has no {CONFIG_FILE}. Name one with --run-dir.")
     with run_lock(run_dir):
         config = load(str(run_dir / CONFIG_FILE))
-        remove_leftovers(run_dir)
         return _session(config, run_dir, resume=has_state(run_dir))  # without one, it died in its cold start
 
 
 def _session(config: RunConfig, run_dir: Path, *, resume: bool) -> Outcome:
     prepare_process(config.threads)
+    remove_leftovers(run_dir)
     roles = {game: seat_roles(config.roles, make_game(game).spec) for game in config.games}
     done = finished_iterations(run_dir) if resume else 0
     with (

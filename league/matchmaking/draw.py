@@ -23,7 +23,10 @@ from league.matchmaking.pfsp import pfsp
 from league.matchmaking.pool import OpponentPool
 from league.matchmaking.self_play import self_play
 
-PAST_RULES: dict[str, Callable[[OpponentPool], NDArray[np.float64]]] = {"fictitious": fictitious, "pfsp": pfsp}
+PAST_RULES: dict[str, Callable[[OpponentPool], NDArray[np.float64]]] = {
+    "fictitious": fictitious,
+    "pfsp": pfsp,
+}
 
 
 class _Seating(NamedTuple):

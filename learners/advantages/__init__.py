@@ -28,7 +28,10 @@ class Credit(NamedTuple):
 
 
 Rule = Callable[[Sequence[Trajectory], State, Any], tuple[Advantages, State]]
-RULES: dict[str, Rule] = {"reinforce": reinforce, "rae": rae}
+RULES: dict[str, Rule] = {
+    "reinforce": reinforce,
+    "rae": rae,
+}
 
 
 def rule_named(name: str) -> Rule:
