@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from math import exp
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -61,7 +61,7 @@ class TorchLM:
         self._sources: dict[str, Callable[[], LanguageModel]] = {}
         self._loaded: dict[str, LanguageModel] = {}  # least recently used first
         self._menus: dict[_Asked, _Menu] = {}
-        self._prompts: dict[tuple[int, _Asked], Tokens] = {}
+        self._prompts: dict[tuple[Any, _Asked], Tokens] = {}  # by tokenizer itself: the id of a dropped one may return
         self.tokens = 0  # prompt and reply tokens that the replies so far consist of
 
     def add(self, player: str, lm: LanguageModel) -> None:
@@ -179,7 +179,7 @@ class TorchLM:
 
     def _prompt(self, lm: LanguageModel, asked: _Asked) -> Tokens:
         """Return the prompt's tokens; players that share a tokenizer share the work."""
-        key = id(lm.tokenizer), asked._replace(player="")
+        key = lm.tokenizer, asked._replace(player="")
         if key not in self._prompts:
             self._prompts[key] = lm.encode_prompt(messages(asked.role, asked.observation, asked.legal, asked.refusals))
         return self._prompts[key]
