@@ -57,6 +57,14 @@ ROWS: dict[str, list[Row]] = {
         Row("textarena_wrapped", "steps/s of TextArena, as registered", "{:,.0f}"),
         Row("ratio", "this arena ÷ TextArena's bare environment", "{:.2f}", 1, at_most=False),
     ],
+    "growth": [
+        Row("iteration_8", "seconds of an iteration, 8 snapshots", "{:.3f}"),
+        Row("iteration_512", "seconds of an iteration, 512 snapshots", "{:.3f}"),
+        Row("iteration_ratio", "512 snapshots ÷ 8", "{:.3f}", 1.1),
+        Row("snapshot_8", "seconds of an iteration that freezes a snapshot, 8 snapshots", "{:.3f}"),
+        Row("snapshot_512", "seconds of an iteration that freezes a snapshot, 512 snapshots", "{:.3f}"),
+        Row("snapshot_ratio", "512 snapshots ÷ 8", "{:.3f}", 1.1),
+    ],
 }
 
 

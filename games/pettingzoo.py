@@ -71,7 +71,7 @@ class raw_env(AECEnv[str, Any, Any]):  # type: ignore[misc]  # noqa: N801  # Pet
         """Return the agent's observation space, a Dict."""
         return self.observation_spaces[agent]
 
-    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:  # noqa: ARG002
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
         """Begin a new match."""
         if seed is not None:
             self._seeds = random.Random(seed)

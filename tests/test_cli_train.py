@@ -45,6 +45,7 @@ def test_a_run_ends_with_standings_what_was_learned_and_what_to_try(folder, caps
     assert "kuhn_poker: exploitability" in out
     assert "in theory −1/18" in out
     assert "league match runs/small random --game kuhn_poker" in out
+    assert "league exploitability runs/small@mixture --game kuhn_poker" in out
     assert "seed = 3" in (folder / "runs/small/config.toml").read_text()
     assert main(["standings", "small", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["games"]["kuhn_poker"]["exploitability"]) == 3

@@ -81,11 +81,13 @@ def _tell(trained: Run, console: Console) -> None:
     for game in trained.config.games:
         for line in learned(trained.path, make_game(game).spec):
             console.print(f"  {game}: {line}", markup=False)
-    name, game = shlex.quote(str(trained.path)), shlex.quote(next(iter(trained.config.games)))
+    first = next(iter(trained.config.games))
+    name, game = shlex.quote(str(trained.path)), shlex.quote(first)
+    small = found.games[first].measured["mixture_exploitability"]  # else the game has no table to compute it from
     console.print("\nTry next", style="bold")
     for command in (
         f"league match {name} random --game {game}",
-        f"league exploitability {name}@mixture --game {game}",
+        *([f"league exploitability {name}@mixture --game {game}"] if small else []),
         f"league play --game {game} --against {name}",
         f"league board {name}",
     ):
