@@ -5,6 +5,7 @@ from __future__ import annotations
 import timeit
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -113,6 +114,13 @@ def test_no_more_than_the_configured_opponents_are_met(limit: int) -> None:
     config = MatchmakingConfig(self_play=0.0, fictitious=0.5, pfsp=0.5, opponents=limit)
     met = [len(opponents(draw(past=100, config=config, iteration=i))) for i in range(20)]
     assert max(met) == limit
+
+
+def test_all_games_of_an_iteration_meet_the_same_snapshots() -> None:
+    config = MatchmakingConfig(self_play=0.5, fictitious=0.3, pfsp=0.2, opponents=5)
+    for iteration in range(20):
+        games = [draw(past=500, config=config, iteration=iteration, game=replace(spec(), name=name)) for name in "ab"]
+        assert set(opponents(games[0])) == set(opponents(games[1]))
 
 
 def test_with_one_opponent_the_rules_take_turns_by_weight() -> None:

@@ -53,12 +53,13 @@ def draw_matches(
     """Return the training matches of one game in one iteration, with indices from ``first_index`` on.
 
     ``live`` names the live policy by seat [seats]; ``past`` lists each policy's snapshots, oldest
-    first. At most ``config.opponents`` different snapshots are met (one a policy, if that is more).
+    first. At most ``config.opponents`` different snapshots are met (one a policy, if that is more), and
+    where a rule weighs them alike, the same ones in all games: each costs an engine a set of weights.
     While a policy has no snapshots, everything is self-play. Matches that a rule's whole deals leave
     over go to self-play; without self-play they are not played.
     Raises UsageError when not even one deal fits into ``matches``.
     """
-    rng = np.random.default_rng(derive_seed(run_seed, "draw", iteration, game.name))
+    rng = np.random.default_rng(derive_seed(run_seed, "draw", iteration))
     pools = {
         policy: OpponentPool(past.get(policy, ()), _learners(policy, live), game.name, win_rate, config)
         for policy in sorted(set(live))
