@@ -75,7 +75,7 @@ def populated(config: RunConfig, roles: Roles, run_dir: Path, size: int) -> RunS
     """Return the state of a run that has frozen and rated ``size`` snapshots."""
     run_dir.mkdir()
     begin_state(run_dir)
-    state = new_state(config, run_dir, start_policies(config, roles, lambda step, loss: None))
+    state = new_state(config, run_dir, start_policies(config, roles))
     League(config, run_dir, roles, state).snapshot(0)
     (first,) = state.population.all()
     ids = [first.id]

@@ -96,7 +96,7 @@ def _begun(config: RunConfig, run_dir: Path, roles: Roles, progress: Progress) -
     """Return the state of a new run, its policies ready for their first match."""
     progress.doing("cold start: learning what legal replies look like")
     begin_state(run_dir)
-    policies = start_policies(config, roles, lambda step, loss: None)
+    policies = start_policies(config, roles)
     return new_state(config, run_dir, policies)
 
 

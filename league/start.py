@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from arena.lm import LanguageModel
@@ -28,10 +28,10 @@ class _Shown(NamedTuple):
     reply: str
 
 
-def start_policies(config: RunConfig, roles: Roles, on_step: Callable[[int, float], None]) -> dict[str, Policy]:
+def start_policies(config: RunConfig, roles: Roles) -> dict[str, Policy]:
     """Return the policies that the roles bind to, by name; a pocket model has had its cold start.
 
-    Policies start from equal weights. ``on_step`` sees the number and loss of each cold-start step.
+    Policies start from equal weights.
     """
     shown = _random_play(config, roles)
     names = dict.fromkeys(role.policy for seated in roles.values() for role in seated)
@@ -39,7 +39,7 @@ def start_policies(config: RunConfig, roles: Roles, on_step: Callable[[int, floa
     for name in names:
         lm = base_model(config, shown)
         if config.cold_start.steps and config.model.source == "pocket":
-            _imitate(config, lm, shown, on_step)
+            _imitate(config, lm, shown)
         policies[name] = new_policy(config, name, lm)
     return policies
 
@@ -87,7 +87,7 @@ def _random_play(config: RunConfig, roles: Roles) -> list[_Shown]:
     ]
 
 
-def _imitate(config: RunConfig, lm: LanguageModel, shown: list[_Shown], on_step: Callable[[int, float], None]) -> None:
+def _imitate(config: RunConfig, lm: LanguageModel, shown: list[_Shown]) -> None:
     """Teach the model what legal replies look like."""
     settings = config.cold_start
     cold_start(
@@ -97,5 +97,4 @@ def _imitate(config: RunConfig, lm: LanguageModel, shown: list[_Shown], on_step:
         batch_size=settings.batch_size,
         learning_rate=settings.learning_rate,
         seed=derive_seed(config.seed, "imitation"),
-        on_step=on_step,
     )
