@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -52,6 +53,7 @@ def update(policy: Policy, batch: TrainBatch, objective: Objective, steps: Steps
     before, norms, sums = Sums(), [], Sums()
     losses.fix_old(before)
     _check_gap(policy, batch, before, steps)
+    _check_finite(policy, batch, before, 0.0, 0)  # a batch that holds NaN must not take its sound minibatches' steps
     for step in range(steps.inner_steps):
         policy.optimizer.zero_grad(set_to_none=True)
         sums = Sums()
@@ -62,11 +64,15 @@ def update(policy: Policy, batch: TrainBatch, objective: Objective, steps: Steps
         _check_finite(policy, batch, sums, norms[-1], step)
         policy.optimizer.step()
     policy.updates += 1
-    metrics: dict[str, float] = {
-        name: before.mean(name) for name in ("entropy", "gap", "magnet_kl") if name in before.totals
-    }
-    metrics |= {"loss": before.totals.get("loss", 0.0), "grad_norm": sum(norms) / len(norms)}
-    return metrics | {"kl_old": sums.mean("kl_old"), "clipped": sums.mean("clipped")}
+    return _metrics(before, sums, norms)
+
+
+def _metrics(before: Sums, last: Sums, norms: Sequence[float]) -> dict[str, float]:
+    """Return means over the batch before the update, how far it had moved by its last step, and the gradient's norm."""
+    names: list[str] = [name for name in ("entropy", "gap", "magnet_kl") if name in before.totals]
+    metrics = {name: before.mean(name) for name in names}
+    metrics |= {"kl_old": last.mean("kl_old"), "clipped": last.mean("clipped")}
+    return metrics | {"loss": before.totals.get("loss", 0.0), "grad_norm": sum(norms) / len(norms)}
 
 
 def _check_finite(policy: Policy, batch: TrainBatch, sums: Sums, norm: float, step: int) -> None:

@@ -55,10 +55,13 @@ class Policy:
         _copy_into(self.parameters, tensors, "weights", path)
         if self.magnet is not None:
             _copy_into(dict(self.magnet.model.named_parameters()), tensors, "magnet", path)
+        self.optimizer.state.clear()
         for name, parameter in self.parameters.items():
             moments = {m: tensors[f"{m}/{name}"] for m in _MOMENTS if f"{m}/{name}" in tensors}
-            if moments:
-                self.optimizer.state[parameter] = moments
+            if moments:  # AdamW keeps its step count on the CPU
+                self.optimizer.state[parameter] = {
+                    m: value if m == "step" else value.to(parameter.device) for m, value in moments.items()
+                }
         self.updates = int(tensors["updates"])
 
 

@@ -1,5 +1,6 @@
 """Small language models for tests, and what they say computed the plainest way there is."""
 
+import copy
 from functools import cache
 
 import torch
@@ -11,10 +12,28 @@ from learners.pocket import PocketShape, build_pocket, train_tokenizer
 TEXTS = ("You play cards.\nYour card: J\n>bet", "You play cards.\nYour card: Q\nThey: pass\n>pass", "1 2 3\nX O 6\n>6")
 
 
-def pocket(seed=0, sharpness=4.0, **shape):
+def pocket(seed=0, sharpness=4.0, texts=TEXTS, **shape):
     """Return a pocket model whose weights are ``sharpness`` times as large, so that its opinions differ."""
+    lm = _untouched_pocket(seed, texts, **shape)
+    return sharpened(LanguageModel(copy.deepcopy(lm.model), lm.tokenizer), sharpness)
+
+
+@cache
+def _untouched_pocket(seed, texts, **shape):
     sizes = {"hidden_size": 32, "layers": 2, "intermediate_size": 64, "vocabulary": 300, **shape}
-    return sharpened(build_pocket(TEXTS, PocketShape(**sizes), seed), sharpness)
+    return build_pocket(texts, PocketShape(**sizes), seed)
+
+
+def copied(lm):
+    return LanguageModel(copy.deepcopy(lm.model), lm.tokenizer)
+
+
+def brief(lm):
+    """Return the model with a bias towards a few tokens, the end token among them: its replies are short and recur."""
+    bias = torch.zeros(len(lm.tokenizer))
+    bias[[lm.end_token, 60, 70]] = torch.tensor([6.0, 6.0, 5.0])
+    lm.model.lm_head.bias = torch.nn.Parameter(bias)
+    return lm
 
 
 def other_family(config, seed=0):

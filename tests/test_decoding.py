@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 import torch
-from small_models import other_family, plain_logprobs, plainly, pocket
+from small_models import brief, other_family, plain_logprobs, plainly, pocket
 from transformers import Gemma2Config, GPT2Config, MambaConfig
 
 from arena import steps
@@ -101,12 +101,7 @@ def test_other_architectures_decode_the_same_way(name, tmp_path):
 
 @pytest.fixture(scope="module")
 def ending():
-    """Return a model that ends a reply after about three tokens."""
-    lm = pocket(seed=1, sharpness=2.0)
-    bias = torch.zeros(len(lm.tokenizer))
-    bias[lm.end_token] = 5.0
-    lm.model.lm_head.bias = torch.nn.Parameter(bias)
-    return lm
+    return brief(pocket(seed=1, sharpness=2.0))
 
 
 def test_replies_end_with_the_end_token_or_at_the_limit(ending):
