@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
@@ -40,11 +41,16 @@ def _attend(
 ) -> tuple[Tensor, None]:
     """Attend as ``transformers`` asks: return [B, S, H, D]."""
     prefix: KeysValues | None = settings.pop("shared_prefix", None)
+    rows, heads, length, width = query.shape
+    groups = key.shape[1]
+    if prefix is None and length == 1:  # heads that share keys stand where positions would: keys are read once
+        packed = query.view(rows, groups, -1, width)
+        mixed = scaled_dot_product_attention(packed, key, value, attention_mask, scale=settings["scaling"])
+        return mixed.reshape(rows, 1, heads, width), None
     if prefix is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **settings)
     prefix_key, prefix_value = prefix[module.layer_idx]
-    rows, heads, length, width = query.shape
-    groups, before = prefix_key.shape[1], prefix_key.shape[2]
+    before = prefix_key.shape[2]
     query = (query * settings["scaling"]).contiguous()
     shared = query.view(rows, groups, -1, width).transpose(0, 1).reshape(groups, -1, width)  # [G, B (H/G) S, D]
     to_prefix = shared @ prefix_key[0].transpose(1, 2)  # [G, B (H/G) S, P]

@@ -129,13 +129,14 @@ class TorchLM:
     def _menus_of(self, requests: Sequence[ReplyRequest]) -> list[_Menu]:
         """Return each request's menu; those not known yet are computed together."""
         asked = [_Asked(r.player, r.role, r.observation, r.legal, r.refusals) for r in requests]
+        menus = [self._menus.get(one) for one in asked]
         unknown: dict[tuple[str, float], dict[_Asked, None]] = {}
-        for one in asked:
-            if one not in self._menus:
+        for one, menu in zip(asked, menus, strict=True):
+            if menu is None:
                 unknown.setdefault((one.player, one.role.temperature), {})[one] = None
         for (player, temperature), news in unknown.items():
             self._compute(player, temperature, list(news))
-        return [self._menus[one] for one in asked]
+        return [menu or self._menus[one] for one, menu in zip(asked, menus, strict=True)]
 
     @torch.inference_mode()
     def _compute(self, player: str, temperature: float, asked: list[_Asked]) -> None:
