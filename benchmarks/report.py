@@ -65,14 +65,6 @@ ROWS: dict[str, list[Row]] = {
         Row("distinct_generate", "the same: replies/s of generate", "{:,.0f}"),
         Row("distinct_ratio", "torch_lm ÷ generate", "{:.2f}", 1.5, at_most=False),
     ],
-    "sampler": [
-        Row("kuhn_league", "Kuhn poker, 512 matches in flight: replies/s of torch_lm", "{:,.0f}"),
-        Row("kuhn_generate", "Kuhn poker, 512 matches in flight: replies/s of generate", "{:,.0f}"),
-        Row("kuhn_ratio", "torch_lm ÷ generate", "{:.1f}", 5, at_most=False),
-        Row("distinct_league", "256 different prompts of 200 tokens, 32 new: replies/s of torch_lm", "{:,.1f}"),
-        Row("distinct_generate", "256 different prompts of 200 tokens, 32 new: replies/s of generate", "{:,.1f}"),
-        Row("distinct_ratio", "torch_lm ÷ generate", "{:.2f}", 1.5, at_most=False),
-    ],
     "growth": [
         Row("iteration_8", "seconds of an iteration, 8 snapshots", "{:.3f}"),
         Row("iteration_512", "seconds of an iteration, 512 snapshots", "{:.3f}"),
