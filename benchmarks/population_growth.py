@@ -4,10 +4,11 @@
 
 Both leagues begin with equal weights and go on from the same iteration of the same configuration. Their
 snapshots are copies of one, under ids of their own, with results, ratings and exact tables such as a run
-leaves. They take turns, so that whatever else the machine does meets both of them; a ratio is taken
-within a turn. ``iteration`` is the median of a turn's iterations between two snapshots; ``snapshot`` is an
-iteration in which a snapshot is frozen, rated and measured, too. ``ratio`` is of seconds on the clock,
-``cpu_ratio`` of this process's own, which other programs do not lengthen, and which waits for no disk.
+leaves; as in the process that froze them, no hash is left to check (after a resume, each is checked when
+it is first drawn). They take turns, so that whatever else the machine does meets both of them; a ratio is
+taken within a turn. ``iteration`` is the median of a turn's iterations between two snapshots; ``snapshot``
+is an iteration in which a snapshot is frozen, rated and measured, too. ``ratio`` is of seconds on the
+clock, ``cpu_ratio`` of this process's own, which other programs do not lengthen, and which waits for no disk.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ from league import settings
 from league.config import RunConfig
 from league.interrupt import StopRequest
 from league.payoffs import Result
-from league.population import Population
 from league.progress import Progress
 from league.ratings import Ratings
 from league.run_state import STATE_FOLDER, RunState, begin_state, new_state
@@ -44,7 +44,7 @@ OVERRIDES = [
     "threads=1",  # two that share a busy core wait for each other far longer than what is measured here takes
     "matchmaking.opponents=4",  # in a small population they stay loaded, in a large one each is loaded anew
 ]
-IN_A_TURN = {"iteration": 5, "snapshot": 2}  # iterations that are timed, after one that is not
+IN_A_TURN = {"iteration": 9, "snapshot": 3}  # iterations that are timed, after one that is not
 
 
 class Watch:
@@ -84,7 +84,6 @@ def populated(config: RunConfig, roles: Roles, run_dir: Path, size: int) -> RunS
         for table in (run_dir / STATE_FOLDER / "tables").glob(f"{first.id}.*"):
             os.link(table, table.with_name(table.name.replace(first.id, copy.id)))
         ids.append(copy.id)
-    state.population = Population(run_dir / "population")  # as a process that resumes sees it: nothing verified yet
     met = {
         (a, b) for i, a in enumerate(ids) for b in [*ids[max(i - 2, 0) : i], *config.evaluation.anchors, first.policy]
     }
@@ -145,7 +144,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs=2, default=[8, 512], metavar=("SMALL", "LARGE"))
-    parser.add_argument("--repeats", type=int, default=7, help="turns of each league")
+    parser.add_argument("--repeats", type=int, default=5, help="turns of each league")
     parser.add_argument("--preset", default="pocket")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     arguments = parser.parse_args()
