@@ -16,7 +16,7 @@ setup(
     # Ranges stay open here; constraints.txt pins what the Makefile installs.
     install_requires=[
         "torch>=2.6",
-        "transformers>=4.51",
+        "transformers>=5.0",
         "tokenizers>=0.21",
         "safetensors>=0.5",
         "numpy>=2.0",

@@ -75,11 +75,15 @@ def draw_matches(
             hands = {policy: _hand(pool, PAST_RULES[rule](pool), 1 + extra, rng) for policy, pool in pools.items()}
             seatings += _seatings(rule, live, hands, deals[rule], first_deal=len(seatings))
     if not seatings:
-        raise UsageError(
-            f"No match of {game.name} can be drawn: {matches} matches are too few for the {game.seats} seatings of a "
-            "deal under each rule. Play more matches an iteration, or give matchmaking.self_play a weight."
-        )
+        raise _too_few(game, matches)
     return [_request(run_seed, first_index, number, game.name, seating) for number, seating in enumerate(seatings)]
+
+
+def _too_few(game: GameSpec, matches: int) -> UsageError:
+    return UsageError(
+        f"No match of {game.name} can be drawn: {matches} matches are too few for the {game.seats} seatings of a "
+        "deal under each rule. Play more matches an iteration, or give matchmaking.self_play a weight."
+    )
 
 
 def apportion(total: int, weights: Mapping[str, float]) -> dict[str, int]:
