@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from arena.records import ReplyRequest, Sampler
+from arena.records import ReplyRequest, Sampler, Tabular
 from arena.samplers.scripted import Equilibrium, Mcts, Random
 from games.errors import UsageError, unknown_name
 from games.spec import Game, GameSpec
@@ -31,14 +31,6 @@ if TYPE_CHECKING:
 REPLIES_PER_STATE = 1024  # sampled where a policy cannot be read off exactly
 
 Members = tuple[tuple[str, float], ...]  # player ids and their weights, which sum to one
-
-
-class TabularSampler(Sampler, Protocol):
-    """An engine that can also say what it would draw from."""
-
-    def distributions(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
-        """Return probabilities over each request's legal actions, in their order."""
-        ...
 
 
 class Tabulated(NamedTuple):
@@ -92,9 +84,9 @@ class _Asked:
 
     def __call__(self, positions: Sequence[tuple[int, Game]]) -> list[tuple[float, ...]]:
         requests = [self._request(seat, game) for seat, game in positions]
-        distributions = getattr(self._player.engine, "distributions", None)
-        if distributions and all(request.role.reply is ReplyForm.CHOICE for request in requests):
-            return list(distributions(requests))
+        engine = self._player.engine
+        if isinstance(engine, Tabular) and all(request.role.reply is ReplyForm.CHOICE for request in requests):
+            return engine.distributions(requests)
         return [self._estimate(request) for request in requests]
 
     def _request(self, seat: int, game: Game) -> ReplyRequest:
