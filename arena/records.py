@@ -24,6 +24,7 @@ class MatchRequest(NamedTuple):
     players: tuple[str, ...]  # player id by seat  # [seats]
     trained: tuple[bool, ...]  # which seats give trajectories  # [seats]
     rule: str = ""  # the matchmaking rule that drew it
+    parent: int | None = None  # the index of the match that opened it, for a sub-role's part of that
 
 
 class Refusal(NamedTuple):

@@ -5,19 +5,19 @@ TOML in, TOML out: ``league/presets/*.toml`` and a run's own ``config.toml`` hav
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-Positive = Annotated[int, Field(ge=1)]
-Share = Annotated[float, Field(ge=0.0, le=1.0)]
-NonNegative = Annotated[float, Field(ge=0.0)]
-
-
-class Section(BaseModel):
-    """A frozen table of the configuration; unknown keys are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+from league.config_learning import (
+    AlarmsConfig,
+    CreditConfig,
+    CriticConfig,
+    LearnerConfig,
+    ObjectiveConfig,
+    PolicyConfig,
+)
+from league.sections import NonNegative, Positive, Section, Share
 
 
 class GameConfig(Section):
@@ -83,54 +83,6 @@ class ColdStartConfig(Section):
     learning_rate: NonNegative = Field(3e-3, description="peak learning rate")
 
 
-class CreditConfig(Section):
-    """How returns become advantages."""
-
-    rule: str = Field("rae", description="advantage rule: reinforce or rae")
-    gamma: Share = Field(1.0, description="discount of later turn rewards within a match")
-    decay: Share = Field(0.95, description="rae: how much of the old baseline a fold keeps (alpha)")
-    fold: Literal["batch", "trajectory"] = Field("batch", description="rae: fold the batch mean, or each return")
-    scale_returns: bool = Field(True, description="divide returns by half the game's range of returns first")
-
-
-class ObjectiveConfig(Section):
-    """What an update minimises."""
-
-    name: Literal["reinforce", "ppo"] = Field("ppo", description="surrogate objective")
-    clip_low: NonNegative = Field(0.2, description="ppo: lower clip of the ratio, 1 - clip_low")
-    clip_high: NonNegative = Field(0.2, description="ppo: upper clip of the ratio, 1 + clip_high")
-    dual_clip: float | None = Field(None, gt=1.0, description="ppo: bound c on the loss of negative advantages")
-    kl_old: NonNegative = Field(0.0, description="weight of KL(policy | policy before the update), nats")
-    kl_old_end: NonNegative | None = Field(
-        None, description="its weight at the end, reached geometrically; None: constant"
-    )
-    entropy: NonNegative = Field(0.05, description="weight of the entropy bonus at the start")
-    entropy_end: NonNegative | None = Field(
-        None, description="weight at the end, reached geometrically; None: constant"
-    )
-    magnet: NonNegative = Field(0.0, description="weight of KL(policy | magnet)")
-    magnet_end: NonNegative | None = Field(
-        None, description="its weight at the end, reached geometrically; None: constant"
-    )
-    magnet_every: Positive = Field(100, description="updates between two refreshes of the magnet")
-    magnet_uniform: Share = Field(0.1, description="share of the uniform policy mixed into the magnet (choice replies)")
-
-
-class LearnerConfig(Section):
-    """The optimiser (AdamW)."""
-
-    learning_rate: NonNegative = Field(5e-4, description="learning rate at the start")
-    learning_rate_end: NonNegative | None = Field(None, description="learning rate at the end; None: constant")
-    inner_steps: Positive = Field(4, description="optimiser steps on one batch")
-    minibatch_prompts: Positive = Field(
-        256, description="a game with more different prompts is spread over the inner steps, so many or more in each"
-    )
-    weight_decay: NonNegative = Field(0.0, description="AdamW weight decay")
-    max_grad_norm: float = Field(1.0, gt=0.0, description="gradients are clipped to this norm")
-    micro_batch_tokens: Positive = Field(8192, description="tokens in one forward and backward pass")
-    max_gap: float = Field(0.05, gt=0.0, description="mean |log p learner - log p sampler| (nats) that stops the run")
-
-
 class SharesConfig(Section):
     """One weight for each matchmaking rule: its share of the matches."""
 
@@ -147,6 +99,9 @@ class MatchmakingConfig(SharesConfig):
     opponents: Positive = Field(4, description="different opponents that one iteration draws from the population")
     forgetting: Share = Field(
         0.9, description="share of the live learner's payoff counts kept from one iteration to the next"
+    )
+    group_size: Positive = Field(
+        1, description="matches from the same start with the same players; rules that compare within groups need 2"
     )
 
     @model_validator(mode="after")
@@ -185,8 +140,14 @@ class RunConfig(Section):
     roles: RolesConfig = RolesConfig()
     model: ModelConfig = ModelConfig()
     cold_start: ColdStartConfig = ColdStartConfig()
+    policies: dict[str, PolicyConfig] = Field({}, description="how single policies are trained, by name")
+    alternate: int = Field(
+        0, ge=0, description="policies take turns, each training so many iterations while the others rest; 0: all train"
+    )
     credit: CreditConfig = CreditConfig()
+    critic: CriticConfig = CriticConfig()
     objective: ObjectiveConfig = ObjectiveConfig()
     learner: LearnerConfig = LearnerConfig()
     matchmaking: MatchmakingConfig = MatchmakingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
+    alarms: AlarmsConfig = AlarmsConfig()

@@ -18,7 +18,8 @@ from pydantic_core import ErrorDetails
 from games.errors import UsageError, unknown_name
 from games.registry import make_game
 from games.spec import GameSpec
-from league.config import GameConfig, RolesConfig, RunConfig, Section
+from league.config import GameConfig, RolesConfig, RunConfig
+from league.sections import Section
 from roles.cards import load_roles, with_overrides
 from roles.role import Role
 

@@ -124,7 +124,7 @@ class League:
     def compute_advantages(self, trajectories: Sequence[Trajectory]) -> list[list[float]]:
         """Return one number a turn; moves the running baselines on."""
         credit = self.config.credit
-        settings = Credit(credit.gamma, credit.decay, credit.fold)
+        settings = Credit(*(getattr(credit, name) for name in Credit._fields))
         advantages, self.state.credit = rule_named(credit.rule)(trajectories, self.state.credit, settings)
         return advantages
 

@@ -11,7 +11,11 @@ from roles.role import Role
 
 
 class Trajectory(NamedTuple):
-    """One trained seat's part of one episode. ``rewards`` sum to its (scaled) return."""
+    """One trained seat's part of one episode.
+
+    A seat whose match ended before its first turn has no turns; it still has its return, and a place
+    in its group. Returns and rewards are in units of the scale that was asked for.
+    """
 
     game: str
     role: str
@@ -19,8 +23,12 @@ class Trajectory(NamedTuple):
     seat: int
     match: int  # the request's index
     deal_seed: int
+    players: tuple[str, ...]  # who sat in every seat  # [seats]
     turns: tuple[Turn, ...]  # [K]
-    rewards: tuple[float, ...]  # by turn, in units of the scale that was asked for  # [K]
+    rewards: tuple[float, ...]  # by turn; they sum to the match's return where there is a turn  # [K]
+    match_return: float
+    parent: int | None = None  # the index of the match that opened this one for a sub-role
+    values: tuple[float, ...] | None = None  # the critic's estimate of the return from each turn on  # [K]
 
 
 def to_trajectories(
@@ -28,7 +36,7 @@ def to_trajectories(
     roles_of: Callable[[str], Sequence[Role]],
     scales: Mapping[str, float],
 ) -> list[Trajectory]:
-    """Return the trajectories of all trained seats that had a turn, in the order of the episodes.
+    """Return the trajectories of all trained seats, in the order of the episodes.
 
     ``scales`` gives, by game, what rewards are divided by.
     """
@@ -36,16 +44,23 @@ def to_trajectories(
     for episode in episodes:
         request = episode.request
         roles, scale = roles_of(request.game), scales[request.game]
-        for seat, trained in enumerate(request.trained):
-            turns = tuple(turn for turn in episode.turns if turn.seat == seat) if trained else ()
-            if turns:
-                rewards = tuple(turn.reward / scale for turn in turns)
-                role = roles[seat]
-                trajectories.append(
-                    Trajectory(
-                        request.game, role.name, role.policy, seat, request.index, request.deal_seed, turns, rewards
-                    )
+        for seat in (seat for seat, trained in enumerate(request.trained) if trained):
+            turns = tuple([turn for turn in episode.turns if turn.seat == seat])
+            trajectories.append(
+                Trajectory(
+                    request.game,
+                    roles[seat].name,
+                    roles[seat].policy,
+                    seat,
+                    request.index,
+                    request.deal_seed,
+                    request.players,
+                    turns,
+                    tuple([turn.reward / scale for turn in turns]),
+                    episode.returns[seat] / scale,
+                    request.parent,
                 )
+            )
     return trajectories
 
 

@@ -14,7 +14,8 @@ from learners.trajectories import Trajectory
 
 
 def trajectory(rewards, role="first", game="kuhn_poker", policy="main", seat=0, match=0):
-    return Trajectory(game, role, policy, seat, match, 0, (None,) * len(rewards), tuple(rewards))
+    turns = (None,) * len(rewards)
+    return Trajectory(game, role, policy, seat, match, 0, ("main", "main"), turns, tuple(rewards), sum(rewards))
 
 
 def test_reinforce_is_the_discounted_reward_to_go():

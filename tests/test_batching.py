@@ -23,7 +23,7 @@ def turn(reply="bet", prompt=(1, 2), legal=LEGAL, snapshot="main", temperature=1
 
 
 def trajectory(*turns, game="kuhn_poker"):
-    return Trajectory(game, "first", "main", 0, 0, 0, turns, (0.0,) * len(turns))
+    return Trajectory(game, "first", "main", 0, 0, 0, ("main", "main"), turns, (0.0,) * len(turns), 0.0)
 
 
 def test_equal_prompts_are_one_row_worked_by_hand():

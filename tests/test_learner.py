@@ -139,7 +139,7 @@ def test_an_engine_that_played_other_weights_stops_the_run(trajectories):
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_an_advantage_that_is_no_number_stops_the_run(trajectories, bad):
     learner, advantages = policy(), [[0.5] * len(t.turns) for t in trajectories]
-    advantages[3][0] = bad
+    next(one for one in advantages if one)[0] = bad
     before, batch = weights(learner), batch_of(trajectories, advantages)
     with pytest.raises(LearningError, match=r"Policy 'main', update 1, step 1: the loss is") as stop:
         update(learner, batch, PLAIN, STEPS._replace(inner_steps=4, minibatch=1))

@@ -25,6 +25,13 @@ class Credit(NamedTuple):
     gamma: float = 1.0
     decay: float = 0.95
     fold: str = "batch"
+    baseline: str = "role"
+    level: str = "turn"
+    trace_decay: float = 0.95
+    step_weight: float = 1.0
+    step_gamma: float = 0.95
+    step_spread: bool = False
+    alignment: float = 1.0
 
 
 Rule = Callable[[Sequence[Trajectory], State, Any], tuple[Advantages, State]]

@@ -25,10 +25,13 @@ def rae(
     baselines = dict(state)
     alpha = settings.decay
     returns: dict[str, list[float]] = {}
-    advantages = []
+    advantages: list[list[float]] = []
     for trajectory in trajectories:
+        if not trajectory.turns:  # its return says nothing of the role's replies
+            advantages.append([])
+            continue
         key = f"{trajectory.game}/{trajectory.role}/{trajectory.policy}"
-        total = sum(trajectory.rewards)
+        total = trajectory.match_return
         baseline = baselines.get(key, 0.0)
         advantages.append([total - baseline] * len(trajectory.turns))
         if settings.fold == "trajectory":

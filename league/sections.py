@@ -1,0 +1,17 @@
+"""What every table of the configuration is made of."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Positive = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+NonNegative = Annotated[float, Field(ge=0.0)]
+
+
+class Section(BaseModel):
+    """A frozen table of the configuration; unknown keys are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
