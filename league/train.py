@@ -29,6 +29,7 @@ from league.progress import Progress
 from league.run_state import STATE_FOLDER, RunState, publish, save_ratings, save_state
 from league.schedules import objective_at, steps_at
 from league.start import Roles
+from league.updates import learning_now
 from learners.advantages import Credit, rule_named
 from learners.batching import to_batch
 from learners.learner import update
@@ -93,6 +94,7 @@ class League:
     def draw_matches(self, iteration: int) -> list[MatchRequest]:
         """Return this iteration's matches of every game that is due."""
         past = {name: [s.id for s in self.state.population.all(name)] for name in self.state.policies}
+        learning = learning_now(self.config, list(self.state.policies), iteration)
         requests: list[MatchRequest] = []
         for game, settings in self.config.games.items():
             if (iteration - 1) % settings.every == 0:
@@ -102,6 +104,7 @@ class League:
                     iteration=iteration,
                     game=self.specs[game],
                     live=tuple(self.state.policies[role.policy].live_id for role in self.roles[game]),
+                    learning=learning,
                     past=past,
                     win_rate=self.state.payoffs.win_rate,
                     matches=settings.matches,

@@ -33,6 +33,7 @@ def draw(past: int | dict[str, Sequence[str]] = 10, live: tuple[str, ...] = ("ma
         "iteration": 7,
         "game": spec(len(live)),
         "live": live,
+        "learning": set(live),
         "past": {"main": [f"main-{step:06d}" for step in range(past)]} if isinstance(past, int) else past,
         "win_rate": lambda player, opponent, game: 0.5,
         "matches": 512,
@@ -204,3 +205,25 @@ def test_the_cost_of_a_draw_hardly_depends_on_the_population(rule: str) -> None:
 
     small, large = ({"main": [f"main-{step:06d}" for step in range(size)]} for size in (8, 512))
     assert cost(large) - cost(small) < 0.005
+
+
+@pytest.mark.parametrize("live", [("main", "main"), ("a", "b", "a")])
+def test_groups_share_deal_and_players_but_not_what_players_draw(live: tuple[str, ...]) -> None:
+    past = {policy: [f"{policy}-{n}" for n in range(3)] for policy in set(live)}
+    config = MatchmakingConfig(self_play=0.5, fictitious=0.5, group_size=8)
+    matches = draw(past=past, live=live, config=config, matches=480)
+    groups: dict[object, list[MatchRequest]] = {}
+    for match in matches:
+        groups.setdefault((match.deal_seed, match.players, match.trained), []).append(match)
+    assert {len(group) for group in groups.values()} == {8}
+    assert len({match.sample_seed for match in matches}) == len({match.index for match in matches}) == 480
+    by_deal = Counter(deal for deal, players, _ in groups if set(players) != set(live))
+    assert set(by_deal.values()) == {len(live)}, "a deal against past opponents is played in every seating"
+
+
+def test_a_resting_policy_gives_no_trajectories() -> None:
+    past = {"a": ["a-0"], "b": ["b-0"]}
+    matches = draw(past=past, live=("a", "b"), learning={"b"}, config=MatchmakingConfig(self_play=0.5, fictitious=0.5))
+    assert {match.trained for match in matches} == {(False, True)}
+    assert {match.players for match in matches} == {("a", "b"), ("a-0", "b")}
+    assert draw(past=past, live=("a", "a"), learning={"b"}) == []

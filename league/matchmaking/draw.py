@@ -1,13 +1,14 @@
 """The draw: the rules' shares become matches, each with its own seeds.
 
 Against a past opponent every seating is played on the same deal, so that no role is trained more
-often than another, and only the learner's seat is trained. Opponents are drawn by systematic
+often than another, and only the learner's seat is trained. Each seating is played ``group_size`` times
+on its deal, so that rules which compare within groups get whole ones, role by role. Opponents are drawn by systematic
 sampling (Madow 1949): snapshot B is expected in exactly P(B) of a rule's matches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,10 +31,10 @@ PAST_RULES: dict[str, Callable[[OpponentPool], NDArray[np.float64]]] = {
 
 
 class _Seating(NamedTuple):
-    """One match before it has an index and seeds."""
+    """A group of matches before they have indices and seeds."""
 
     rule: str
-    deal: int  # place in the draw of the first match on this deal
+    deal: int  # place in the draw of the first seating on this deal
     players: tuple[str, ...]  # [seats]
     trained: tuple[bool, ...]  # [seats]
 
@@ -45,6 +46,7 @@ def draw_matches(
     iteration: int,
     game: GameSpec,
     live: tuple[str, ...],
+    learning: Collection[str],
     past: Mapping[str, Sequence[str]],
     win_rate: Callable[[str, str, str], float],
     matches: int,
@@ -52,13 +54,17 @@ def draw_matches(
 ) -> list[MatchRequest]:
     """Return the training matches of one game in one iteration, with indices from ``first_index`` on.
 
-    ``live`` names the live policy by seat [seats]; ``past`` lists each policy's snapshots, oldest
-    first. At most ``config.opponents`` different snapshots are met (one a policy, if that is more), and
-    where a rule weighs them alike, the same ones in all games: each costs an engine a set of weights.
-    While a policy has no snapshots, everything is self-play. Matches that a rule's whole deals leave
-    over go to self-play; without self-play they are not played.
+    ``live`` names the live policy by seat [seats], ``learning`` those that train now: a game that seats
+    none of them is not played. ``past`` lists each policy's snapshots, oldest first. At most
+    ``config.opponents`` different snapshots are met (one a policy, if that is more), and where a rule
+    weighs them alike, the same ones in all games: each costs an engine a set of weights. While a policy
+    has no snapshots, everything is self-play. Matches that a rule's whole deals leave over go to
+    self-play; without self-play they are not played.
     Raises UsageError when not even one deal fits into ``matches``.
     """
+    learners = [seat for seat, policy in enumerate(live) if policy in learning]
+    if not learners:
+        return []
     rng = np.random.default_rng(derive_seed(run_seed, "draw", iteration))
     pools = {
         policy: OpponentPool(past.get(policy, ()), _learners(policy, live), game.name, win_rate, config)
@@ -67,22 +73,24 @@ def draw_matches(
     met = game.seats > 1 and all(pool.snapshots for pool in pools.values())
     picks = max(1, config.opponents // len(pools))
     rules = _active_rules(config, rng, picks) if met else {}
-    deals = _deals(config, rules, matches, game.seats)
-    alone = matches - game.seats * sum(deals.values()) if config.self_play or not rules else 0
-    seatings = [_Seating("self_play", number, *self_play(live)) for number in range(alone)]
+    groups = matches // config.group_size
+    deals = _deals(config, rules, groups, len(learners))
+    alone = groups - len(learners) * sum(deals.values()) if config.self_play or not rules else 0
+    seatings = [_Seating("self_play", number, *self_play(live, learning)) for number in range(alone)]
     for rule, extra in apportion(picks - len(rules), rules).items():
         if deals[rule]:
             hands = {policy: _hand(pool, PAST_RULES[rule](pool), 1 + extra, rng) for policy, pool in pools.items()}
-            seatings += _seatings(rule, live, hands, deals[rule], first_deal=len(seatings))
+            seatings += _seatings(rule, live, learners, hands, deals[rule], first_deal=len(seatings))
     if not seatings:
-        raise _too_few(game, matches)
-    return [_request(run_seed, first_index, number, game.name, seating) for number, seating in enumerate(seatings)]
+        raise _too_few(game, matches, config.group_size)
+    return _requests(seatings, config.group_size, run_seed, first_index, game.name)
 
 
-def _too_few(game: GameSpec, matches: int) -> UsageError:
+def _too_few(game: GameSpec, matches: int, group_size: int) -> UsageError:
+    times = f", each played {group_size} times," if group_size > 1 else ""
     return UsageError(
         f"No match of {game.name} can be drawn: {matches} matches are too few for the {game.seats} seatings of a "
-        "deal under each rule. Play more matches an iteration, or give matchmaking.self_play a weight."
+        f"deal{times} under each rule. Play more matches an iteration, or give matchmaking.self_play a weight."
     )
 
 
@@ -112,10 +120,10 @@ def _active_rules(config: MatchmakingConfig, rng: np.random.Generator, picks: in
     return {rule: rest for number, rule in enumerate(weights) if number in chosen}
 
 
-def _deals(config: MatchmakingConfig, rules: Mapping[str, float], matches: int, seats: int) -> dict[str, int]:
-    """Return how many deals each past rule plays, every one of them in all seatings."""
-    counts = apportion(matches, {"self_play": config.self_play, **rules}) if rules else {}
-    return {rule: counts[rule] // seats for rule in rules}
+def _deals(config: MatchmakingConfig, rules: Mapping[str, float], groups: int, learners: int) -> dict[str, int]:
+    """Return how many deals each past rule plays, every one of them with the learner in each of its seats."""
+    counts = apportion(groups, {"self_play": config.self_play, **rules}) if rules else {}
+    return {rule: counts[rule] // learners for rule in rules}
 
 
 def _learners(policy: str, live: tuple[str, ...]) -> tuple[str, ...]:
@@ -133,30 +141,40 @@ def _hand(pool: OpponentPool, probabilities: NDArray[np.float64], size: int, rng
 
 
 def _seatings(
-    rule: str, live: tuple[str, ...], hands: Mapping[str, Sequence[str]], deals: int, first_deal: int
+    rule: str,
+    live: tuple[str, ...],
+    learners: Sequence[int],
+    hands: Mapping[str, Sequence[str]],
+    deals: int,
+    first_deal: int,
 ) -> Iterator[_Seating]:
-    """Yield, deal by deal, a match for each seat of the learner; the others go round the table with it."""
+    """Yield, deal by deal, a seating for each learner's seat; the others go round the table with it."""
     seats = len(live)
     for deal in range(deals):
-        for learner in range(seats):
+        for learner in learners:
             players = list(live)
             for ahead in range(1, seats):
                 seat = (learner + ahead) % seats
                 hand = hands[live[seat]]
                 players[seat] = hand[(deal + ahead - 1) % len(hand)]
             trained = tuple(seat == learner for seat in range(seats))
-            yield _Seating(rule, first_deal + deal * seats, tuple(players), trained)
+            yield _Seating(rule, first_deal + deal * len(learners), tuple(players), trained)
 
 
-def _request(run_seed: int, first_index: int, number: int, game: str, seating: _Seating) -> MatchRequest:
-    """Return the ``number``-th match of a draw with its index and seeds."""
-    index = first_index + number
-    return MatchRequest(
-        index=index,
-        game=game,
-        deal_seed=derive_seed(run_seed, "deal", first_index + seating.deal),
-        sample_seed=derive_seed(run_seed, "sample", index),
-        players=seating.players,
-        trained=seating.trained,
-        rule=seating.rule,
-    )
+def _requests(
+    seatings: Sequence[_Seating], group_size: int, run_seed: int, first_index: int, game: str
+) -> list[MatchRequest]:
+    """Return the matches of a draw with their indices and seeds, ``group_size`` of every seating."""
+    every = (seating for seating in seatings for _ in range(group_size))
+    return [
+        MatchRequest(
+            index=index,
+            game=game,
+            deal_seed=derive_seed(run_seed, "deal", first_index + seating.deal * group_size),
+            sample_seed=derive_seed(run_seed, "sample", index),
+            players=seating.players,
+            trained=seating.trained,
+            rule=seating.rule,
+        )
+        for index, seating in enumerate(every, first_index)
+    ]
