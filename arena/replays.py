@@ -47,8 +47,13 @@ def load_episodes(path: Path) -> list[Episode]:
 
 def _record(episode: Episode) -> dict[str, Any]:
     """Return an episode as JSON has it: named fields; tuples become lists."""
-    turns = [{**turn._asdict(), "trace": turn.trace and turn.trace._asdict()} for turn in episode.turns]
+    turns = [turn_record(turn) for turn in episode.turns]
     return {**episode._asdict(), "request": episode.request._asdict(), "turns": turns}
+
+
+def turn_record(turn: Turn) -> dict[str, Any]:
+    """Return a turn as JSON has it."""
+    return {**turn._asdict(), "trace": turn.trace and turn.trace._asdict()}
 
 
 def _parsed(path: Path, number: int, line: str) -> Any:
@@ -63,8 +68,8 @@ def _episode(path: Path, number: int, line: str) -> Episode:
     record = _parsed(path, number, line)
     try:
         return Episode(
-            request=MatchRequest(**_tuples(record["request"])),
-            turns=tuple([_turn(turn) for turn in record["turns"]]),
+            request=MatchRequest(**tuples(record["request"])),
+            turns=tuple([turn_of(turn) for turn in record["turns"]]),
             returns=tuple(record["returns"]),
             end=EndReason(record["end"]),
             offender=record["offender"],
@@ -76,11 +81,12 @@ def _episode(path: Path, number: int, line: str) -> Episode:
         ) from error
 
 
-def _turn(record: dict[str, Any]) -> Turn:
+def turn_of(record: dict[str, Any]) -> Turn:
+    """Return the turn of a ``turn_record``."""
     trace = record["trace"]
-    return Turn(**{**_tuples(record), "trace": None if trace is None else TokenTrace(**_tuples(trace))})
+    return Turn(**{**tuples(record), "trace": None if trace is None else TokenTrace(**tuples(trace))})
 
 
-def _tuples(record: dict[str, Any]) -> dict[str, Any]:
+def tuples(record: dict[str, Any]) -> dict[str, Any]:
     """Return the fields with their lists as tuples."""
     return {key: tuple(value) if isinstance(value, list) else value for key, value in record.items()}

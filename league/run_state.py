@@ -21,6 +21,7 @@ from league.config import RunConfig
 from league.payoffs import PayoffTable, Result
 from league.population import Population
 from league.ratings import Ratings
+from learners.pending import Pending
 from learners.policy import Policy
 
 STATE_FOLDER = "state"
@@ -28,6 +29,7 @@ JOURNAL_FILE = "journal.jsonl"
 STATE_FILE = "state.json"
 _PREFIX = "iteration-"
 _RATINGS = "ratings-"
+_PENDING = ".pending.json"
 
 
 @dataclass(slots=True)
@@ -38,7 +40,9 @@ class RunState:
     population: Population
     payoffs: PayoffTable
     ratings: Ratings
-    credit: dict[str, Any] = field(default_factory=dict)  # what running baselines remember
+    credit: dict[str, Any] = field(default_factory=dict)  # what running baselines remember, by rule
+    alarms: dict[str, Any] = field(default_factory=dict)  # what the alarms hold for normal
+    pending: dict[str, Pending] = field(default_factory=dict)  # turns of policies whose update is not due, by policy
     iteration: int = 0  # finished iterations
     next_match: int = 0  # index of the next match
     rated_at: int = 0  # the iteration after which the ratings were last saved, and the newest snapshot frozen
@@ -70,10 +74,14 @@ def save_state(run_dir: Path, state: RunState) -> None:
     partial.mkdir()
     for name, policy in state.policies.items():
         policy.save(partial / f"{name}.safetensors")
+    for name, pending in state.pending.items():
+        (partial / f"{name}{_PENDING}").write_text(pending.to_json(), encoding="utf-8")
     numbers = {
         "iteration": state.iteration,
         "next_match": state.next_match,
         "credit": state.credit,
+        "alarms": state.alarms,
+        "pending": sorted(state.pending),
         "policies": sorted(state.policies),
         "rated_at": state.rated_at,
     }
@@ -111,7 +119,11 @@ def load_state(config: RunConfig, run_dir: Path, policies: dict[str, Policy]) ->
     ratings = _ratings_file(run_dir, numbers["rated_at"])
     _remove_older(folder, ratings)
     state.ratings = Ratings.from_json(json.loads(ratings.read_text(encoding="utf-8")))
-    state.credit, state.rated_at = numbers["credit"], numbers["rated_at"]
+    state.pending = {
+        name: Pending.from_json((folder / f"{name}{_PENDING}").read_text(encoding="utf-8"))
+        for name in numbers["pending"]
+    }
+    state.credit, state.alarms, state.rated_at = numbers["credit"], numbers["alarms"], numbers["rated_at"]
     state.iteration, state.next_match = numbers["iteration"], numbers["next_match"]
     return state
 

@@ -1,0 +1,42 @@
+"""What a policy has gathered for its next update: the trajectories of several iterations, with their advantages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from arena.replays import tuples, turn_of, turn_record
+from learners.trajectories import Trajectory
+
+
+@dataclass(slots=True)
+class Pending:
+    """A policy's turns since its last update. Its weights have not changed since, so all are its own."""
+
+    iterations: int = 0
+    trajectories: list[Trajectory] = field(default_factory=list)
+    advantages: list[Sequence[float]] = field(default_factory=list)  # by trajectory, by turn
+
+    def add(self, trajectories: Sequence[Trajectory], advantages: Sequence[Sequence[float]]) -> None:
+        """Add one iteration's."""
+        self.iterations += 1
+        self.trajectories += trajectories
+        self.advantages += advantages
+
+    def to_json(self) -> str:
+        """Return JSON that ``from_json`` reads back equal, floats included."""
+        records = [{**t._asdict(), "turns": [turn_record(turn) for turn in t.turns]} for t in self.trajectories]
+        fields = {"iterations": self.iterations, "trajectories": records, "advantages": self.advantages}
+        return json.dumps(fields, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Pending:
+        """Return what ``to_json`` wrote."""
+        fields = json.loads(text)
+        return cls(fields["iterations"], [_trajectory(one) for one in fields["trajectories"]], fields["advantages"])
+
+
+def _trajectory(record: dict[str, Any]) -> Trajectory:
+    return Trajectory(**{**tuples(record), "turns": tuple([turn_of(turn) for turn in record["turns"]])})
