@@ -19,12 +19,14 @@ from games.errors import UsageError, unknown_name
 from games.registry import make_game
 from games.spec import GameSpec
 from league.config import GameConfig, RolesConfig, RunConfig
+from league.config_learning import PolicyConfig
 from league.sections import Section
 from roles.cards import load_roles, with_overrides
 from roles.role import Role
 
 CONFIG_FILE = "config.toml"  # in a run directory
 PRESETS = Path(__file__).parent / "presets"
+_TABLES: Mapping[str, type[Section]] = {"games": GameConfig, "policies": PolicyConfig}  # whose keys the user chooses
 
 
 def preset_names() -> list[str]:
@@ -52,8 +54,9 @@ def validate(data: Mapping[str, Any]) -> RunConfig:
     try:
         return RunConfig.model_validate(data)
     except ValidationError as error:
-        games = data.get("games")
-        known = dict(_fields(RunConfig, games if isinstance(games, Mapping) else ()))
+        given = {name: data.get(name) for name in _TABLES}
+        tables = {name: list(table) if isinstance(table, Mapping) else [] for name, table in given.items()}
+        known = dict(_fields(RunConfig, tables))
         raise UsageError("\n".join(_sentence(mistake, known) for mistake in error.errors())) from None
 
 
@@ -150,17 +153,19 @@ def _put(data: dict[str, Any], keys: Sequence[str], value: Any) -> None:
     data[keys[-1]] = value
 
 
-def _fields(section: type[Section], games: Iterable[str], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Yield every dotted key below ``section`` with its field; ``games`` gives the tables of ``games``."""
+def _fields(
+    section: type[Section], tables: Mapping[str, Iterable[str]], prefix: str = ""
+) -> Iterator[tuple[str, FieldInfo]]:
+    """Yield every dotted key below ``section`` with its field; ``tables`` names those of ``games`` and ``policies``."""
     for name, field in section.model_fields.items():
         key = prefix + name
         yield key, field
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, Section):
-            yield from _fields(kind, games, f"{key}.")
-        elif section is RunConfig and name == "games":
-            for game in games:
-                yield from _fields(GameConfig, games, f"{key}.{game}.")
+            yield from _fields(kind, tables, f"{key}.")
+        elif section is RunConfig and name in _TABLES:
+            for table in tables[name]:
+                yield from _fields(_TABLES[name], tables, f"{key}.{table}.")
 
 
 def _sentence(mistake: ErrorDetails, known: Mapping[str, FieldInfo]) -> str:
