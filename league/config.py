@@ -151,3 +151,7 @@ class RunConfig(Section):
     matchmaking: MatchmakingConfig = MatchmakingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     alarms: AlarmsConfig = AlarmsConfig()
+
+    def policy(self, name: str) -> PolicyConfig:
+        """Return how a policy is trained."""
+        return self.policies.get(name, PolicyConfig())

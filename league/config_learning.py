@@ -42,6 +42,10 @@ class CreditConfig(Section):
     alignment: float = Field(1.0, description="advantage_alignment: weight beta of the other seat's advantages")
     scale_returns: bool = Field(True, description="divide returns by half the game's range of returns first")
 
+    def rule_for(self, game: str, role: str) -> str:
+        """Return the name of a role's rule."""
+        return self.rules.get(f"{game}/{role}", self.rule)
+
 
 class CriticConfig(Section):
     """The value heads that ``gae_turn`` estimates turns with: one for each role, on the policy's last hidden state."""

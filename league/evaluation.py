@@ -76,40 +76,54 @@ def _facing(policy: str, roles: Sequence[Role]) -> set[str]:
     return {other.policy for role in roles if role.policy == policy for other in roles if other.seat != role.seat}
 
 
+Profile = tuple[str, ...]  # a snapshot's id by seat
+
+
 class Tables:
     """The exact policy tables of all snapshots in the small games, kept in ``tables/`` of a run."""
 
     def __init__(self, folder: Path, limit: int) -> None:
         self._folder, self._limit = folder, limit
-        self._tables: dict[tuple[str, str], PolicyTable] = {}
+        self._tables: dict[tuple[Profile, str], PolicyTable] = {}
         self._without_table: set[str] = set()
 
     def add(
-        self, snapshot: str, spec: GameSpec, engine: Sampler, roles: tuple[Role, ...], seed: int
+        self, profile: Profile, spec: GameSpec, engine: Sampler, roles: tuple[Role, ...], seed: int
     ) -> PolicyTable | None:
-        """Tabulate a snapshot in a game; None if the game has no table."""
+        """Tabulate the snapshots that sit in a game's seats; None if the game has no table."""
         if spec.name in self._without_table:
             return None
         try:
-            player = Player(snapshot, spec, engine, roles, (((snapshot, 1.0),),) * spec.seats)
+            player = Player("+".join(profile), spec, engine, roles, tuple(((one, 1.0),) for one in profile))
             table = player.tabulate(seed, self._limit).table
         except NotEnumerable:
             self._without_table.add(spec.name)
             return None
         rows = [[seat, state, *row] for (seat, state), row in table.probabilities.items()]
-        atomic_write(self._path(snapshot, spec.name), json.dumps(rows))
-        self._tables[snapshot, spec.name] = table
+        atomic_write(self._path(profile, spec.name), json.dumps(rows))
+        self._tables[profile, spec.name] = table
         return table
 
-    def get(self, snapshot: str, game: str) -> PolicyTable:
+    def get(self, profile: Profile, game: str) -> PolicyTable:
         """Return a table, from memory or disk."""
-        if (snapshot, game) not in self._tables:
-            rows = json.loads(self._path(snapshot, game).read_text(encoding="utf-8"))
-            self._tables[snapshot, game] = PolicyTable(game, {(seat, state): tuple(row) for seat, state, *row in rows})
-        return self._tables[snapshot, game]
+        if (profile, game) not in self._tables:
+            rows = json.loads(self._path(profile, game).read_text(encoding="utf-8"))
+            self._tables[profile, game] = PolicyTable(game, {(seat, state): tuple(row) for seat, state, *row in rows})
+        return self._tables[profile, game]
 
-    def _path(self, snapshot: str, game: str) -> Path:
-        return self._folder / f"{snapshot}.{game}.json"
+    def _path(self, profile: Profile, game: str) -> Path:
+        return self._folder / f"{'+'.join(dict.fromkeys(profile))}.{game}.json"
+
+
+def profiles(snapshots: Sequence[Snapshot], roles: Sequence[Role]) -> list[Profile]:
+    """Return who sat in a game's seats each time that policies were frozen: the newest of each policy by then."""
+    newest: dict[str, str] = {}
+    found: dict[int, Profile] = {}  # by step
+    for snapshot in snapshots:
+        newest[snapshot.policy] = snapshot.id
+        if all(role.policy in newest for role in roles):
+            found[snapshot.step] = tuple(newest[role.policy] for role in roles)
+    return list(dict.fromkeys(found.values()))
 
 
 def exact_metrics(
@@ -117,13 +131,14 @@ def exact_metrics(
     spec: GameSpec,
     table: PolicyTable,
     tables: Tables,
-    snapshots: Sequence[str],
+    past: Sequence[Profile],
     payoffs: PayoffTable,
 ) -> dict[str, float]:
-    """Return what a table tells of the newest snapshot, and the tables of all of them of their mixture.
+    """Return what a table tells of the newest snapshots, and the tables of all ``past`` profiles of their mixture.
 
     A cooperative game has its joint return; any other game its exploitability (NashConv / seats) and
-    the first seat's value against itself.
+    the first seat's value against itself. The Nash mixture is one of single snapshots: it is left out
+    where roles have policies of their own.
     """
     values = head_to_head([table] * spec.seats)
     if spec.utility is Utility.IDENTICAL:
@@ -132,13 +147,14 @@ def exact_metrics(
         f"{spec.name}/exploitability": exploitability(table),
         f"{spec.name}/first_seat_value": values[0],
     }
-    if not mixable(spec.name):
+    alone = all(len(set(profile)) == 1 for profile in past)
+    if not mixable(spec.name) or (config.mixture == "nash" and not alone):
         return metrics
-    matrix = np.zeros((len(snapshots), len(snapshots)))
+    matrix = np.zeros((len(past), len(past)))
     if config.mixture == "nash":
-        matrix, _ = payoffs.matrix(snapshots, spec.name)
+        matrix, _ = payoffs.matrix([profile[0] for profile in past], spec.name)
     weights = META_SOLVERS[config.mixture](matrix)
-    mixed = mixture([tables.get(one, spec.name) for one in snapshots], [float(w) for w in weights])
+    mixed = mixture([tables.get(one, spec.name) for one in past], [float(w) for w in weights])
     return metrics | {f"{spec.name}/mixture_exploitability": exploitability(mixed)}
 
 

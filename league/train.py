@@ -20,7 +20,7 @@ from arena.scheduler import play
 from games.registry import make_game
 from league.board import Board
 from league.config import RunConfig
-from league.evaluation import Tables, anchor_engines, exact_metrics, rating_matches, score_against
+from league.evaluation import Tables, anchor_engines, exact_metrics, profiles, rating_matches, score_against
 from league.interrupt import StopRequest
 from league.matchmaking.draw import draw_matches
 from league.payoffs import summarise
@@ -168,24 +168,31 @@ class League:
         return metrics
 
     def snapshot(self, iteration: int) -> Metrics:
-        """Freeze every policy into the population and measure it."""
+        """Freeze every policy into the population and measure it; one that never trains, only once."""
         population, rated = self.state.population, []
         earlier = population.all()
         for name, policy in self.state.policies.items():
             parent = next((one.id for one in reversed(earlier) if one.policy == name), None)
+            if parent and self.config.policy(name).frozen:
+                continue
             snapshot = population.add(name, iteration, parent, policy.lm.save)
             self._seat(snapshot)
             rated.append(self._rate(snapshot, earlier))
         metrics = _means(rated)
-        for game, spec in self.specs.items():
-            if self.config.evaluation.exact and len(self.state.policies) == 1:
-                newest = population.all()[-1].id
-                table = self._tables.add(newest, spec, self._engine, self.roles[game], self.config.seed)
-                if table is not None:
-                    ids = [one.id for one in population.all()]
-                    metrics |= exact_metrics(self.config.evaluation, spec, table, self._tables, ids, self.state.payoffs)
+        metrics |= self._exact()
         save_ratings(self.run_dir, self.state)
         publish(self.run_dir, self.state)
+        return metrics
+
+    def _exact(self) -> Metrics:
+        """Return the exact values of the newest snapshots and of the mixture so far, in games small enough."""
+        metrics: Metrics = {}
+        config, population = self.config, self.state.population
+        for game, spec in self.specs.items() if config.evaluation.exact else ():
+            past = profiles(population.all(), self.roles[game])
+            table = self._tables.add(past[-1], spec, self._engine, self.roles[game], config.seed)
+            if table is not None:
+                metrics |= exact_metrics(config.evaluation, spec, table, self._tables, past, self.state.payoffs)
         return metrics
 
     def keep_episodes(self, episodes: Sequence[Episode], iteration: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from league.config import PolicyConfig, RunConfig
+from league.config import RunConfig
 
 
 def learning_now(config: RunConfig, policies: Sequence[str], iteration: int) -> list[str]:
@@ -12,7 +12,7 @@ def learning_now(config: RunConfig, policies: Sequence[str], iteration: int) -> 
 
     All that are not frozen; with ``alternate`` one at a time, in the order of ``policies``.
     """
-    trained = [name for name in policies if not config.policies.get(name, PolicyConfig()).frozen]
+    trained = [name for name in policies if not config.policy(name).frozen]
     if config.alternate and trained:
         return [trained[(iteration - 1) // config.alternate % len(trained)]]
     return trained

@@ -10,7 +10,10 @@ import pytest
 from run_processes import TINY, TrainingProcess, contents, league_train
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from games.registry import make_game
 from league.board import read_metrics
+from league.exploitability import exploitability
+from league.players import Engines, resolve
 from league.settings import load
 
 VARIANTS = {
@@ -160,6 +163,16 @@ def test_roles_bound_to_two_policies_train_both_each_in_its_own_role(wholes):
     assert roles == {("a", "first"), ("b", "second")}
     rated = json.loads((run / "ratings.json").read_text())["ratings"]["kuhn_poker"]
     assert set(rated) == snapshots | {"random"}
+
+
+def test_exact_figures_of_two_policies_are_those_of_the_players_that_they_make(wholes):
+    """What training wrote, against the tables that `league exploitability` makes of the same run."""
+    run = wholes("two policies").run
+    last = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
+    spec = make_game("kuhn_poker").spec
+    for which, name in (("", "exploitability"), ("@mixture", "mixture_exploitability")):
+        table = resolve(f"{run}{which}", spec, Engines()).tabulate(0, 100).table
+        assert last[f"kuhn_poker/{name}"] == pytest.approx(exploitability(table), abs=1e-6)
 
 
 @pytest.mark.slow

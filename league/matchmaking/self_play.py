@@ -6,7 +6,6 @@ or intransitive strategies; the rules for past opponents are there to damp that.
 
 from __future__ import annotations
 
-
 from collections.abc import Collection
 
 
