@@ -18,6 +18,9 @@ class PolicyConfig(Section):
     targets: tuple[str, ...] = Field((), description="lora: names of the adapted modules; none: every linear layer")
     frozen: bool = Field(False, description="plays, but is never trained")
     every: Positive = Field(1, description="iterations whose trajectories make one update of it")
+    matches: Positive | None = Field(
+        None, description="most matches of each game in one update of it, in whole groups; None: all it has gathered"
+    )
     learning_rate: NonNegative | None = Field(None, description="its own rate at the start; None: the learner's")
     learning_rate_end: NonNegative | None = Field(None, description="its own rate at the end; None: as the start")
     inner_steps: Positive | None = Field(None, description="its own optimiser steps on one batch; None: the learner's")

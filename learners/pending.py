@@ -25,6 +25,24 @@ class Pending:
         self.trajectories += trajectories
         self.advantages += advantages
 
+    def spread(self, matches: int) -> Pending:
+        """Return at most ``matches`` matches of each game, spread evenly over what was gathered.
+
+        Matches of one start stay together, so the last ones may be left out to keep groups whole.
+        """
+        starts: dict[str, dict[int, set[int]]] = {}  # by game and start, the matches
+        for one in self.trajectories:
+            starts.setdefault(one.game, {}).setdefault(one.deal_seed, set()).add(one.match)
+        kept: set[int] = set()
+        for groups in starts.values():
+            every = list(groups.values())
+            share = min(1.0, matches / sum(map(len, every)))
+            for number, group in enumerate(every):
+                if int((number + 1) * share + 1e-9) > int(number * share + 1e-9):
+                    kept |= group
+        chosen = [i for i, one in enumerate(self.trajectories) if one.match in kept]
+        return Pending(self.iterations, [self.trajectories[i] for i in chosen], [self.advantages[i] for i in chosen])
+
     def to_json(self) -> str:
         """Return JSON that ``from_json`` reads back equal, floats included."""
         records = [{**t._asdict(), "turns": [turn_record(turn) for turn in t.turns]} for t in self.trajectories]

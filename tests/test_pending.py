@@ -1,6 +1,7 @@
 """What waits for an update survives a round trip through JSON to the last digit."""
 
 import json
+from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,6 +32,25 @@ turns = st.builds(
     numbers,
     st.none() | traces,
 )
+
+
+@given(st.integers(1, 9), st.integers(1, 5), st.integers(1, 60))
+def test_spread_keeps_whole_groups_of_every_game_up_to_the_limit(groups, size, limit):
+    pending, index = Pending(), 0
+    for game in ("g", "h"):
+        for start in range(groups):
+            for _ in range(size):
+                for seat in (0, 1):
+                    role = ("first", "second")[seat]
+                    one = Trajectory(game, role, "main", seat, index, start, ("main",) * 2, (), (), 0.5)
+                    pending.add([one], [[float(index)]])
+                index += 1
+    kept = pending.spread(limit)
+    by_start = Counter((one.game, one.deal_seed) for one in kept.trajectories)
+    assert set(by_start.values()) <= {2 * size}
+    expected = min(groups, limit // size)
+    assert Counter(game for game, _ in by_start) == ({"g": expected, "h": expected} if expected else {})
+    assert kept.advantages == [[float(one.match)] for one in kept.trajectories]
 
 
 @given(st.lists(st.lists(turns, max_size=3), max_size=3), st.integers(0, 2**63), st.none() | st.tuples(numbers))
