@@ -17,6 +17,7 @@ setup(
     install_requires=[
         "torch>=2.6",
         "transformers>=5.0",
+        "peft>=0.19",
         "tokenizers>=0.21",
         "safetensors>=0.5",
         "numpy>=2.0",

@@ -9,11 +9,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+from jinja2 import TemplateError
 from safetensors.torch import load_file
 from torch import Tensor
+from torch.nn import Parameter
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
@@ -23,6 +25,9 @@ from arena.chunks import Chunk, Tokens, plan_chunks
 from games.errors import UsageError
 from roles.prompts import Message, defuse, plain_text
 from roles.trie import ReplyTrie, build_trie
+
+if TYPE_CHECKING:
+    from arena.adapters import Adapters
 
 transformers_logging.disable_progress_bar()  # it would write over the run's own view
 
@@ -36,6 +41,7 @@ class LanguageModel:
         self.special_tokens = _special_tokens(tokenizer)
         self.end_token = _end_token(tokenizer)
         self.shares_prefix = prefix_attention.enable(model)
+        self.adapters: Adapters | None = None  # those on this model's weights; this view plays without them
         self._tries: dict[tuple[str, ...], ReplyTrie] = {}
 
     @classmethod
@@ -59,8 +65,7 @@ class LanguageModel:
 
         Raises UsageError, with the folder named, for weights of another shape.
         """
-        model = copy.deepcopy(self.model).requires_grad_(False)
-        model.zero_grad(set_to_none=True)  # a copy has its own gradients too
+        model = self.copy().model.requires_grad_(False)
         weights: dict[str, Tensor] = {}
         for path in sorted(folder.glob("*.safetensors")):
             weights |= load_file(path)
@@ -75,6 +80,29 @@ class LanguageModel:
                 f"The weights in {folder} lack {', '.join(lacking[:3])} of the model they are loaded into."
             )
         return LanguageModel(model, self.tokenizer)
+
+    def copy(self) -> LanguageModel:
+        """Return a model with weights of its own, equal to these, and the same tokenizer."""
+        model = copy.deepcopy(self.model)
+        model.zero_grad(set_to_none=True)  # a copy has its own gradients too
+        return LanguageModel(model, self.tokenizer)
+
+    def frozen_copy(self) -> LanguageModel:
+        """Return a model that keeps the weights of this moment, and is not trained."""
+        frozen = self.copy()
+        frozen.model.requires_grad_(False)
+        return frozen
+
+    def untrained(self) -> LanguageModel:
+        """Return a model that keeps the weights from before training; called before it begins."""
+        return self.frozen_copy()
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Return what training changes, by name."""
+        return dict(self.model.named_parameters())
+
+    def release(self) -> None:
+        """Free what this view holds in a model that it shares with others; this one shares nothing."""
 
     def save(self, folder: Path) -> None:
         """Write weights (safetensors), configuration and tokenizer in Hugging Face layout."""
@@ -95,10 +123,26 @@ class LanguageModel:
         """
         safe = [{**message, "content": defuse(message["content"], self.special_tokens)} for message in chat]
         if self.tokenizer.chat_template:
-            ids = self.tokenizer.apply_chat_template(safe, add_generation_prompt=True, return_dict=False)
+            ids = self._templated(safe)
         else:
             ids = [*_opening(self.tokenizer), *self._encode(plain_text(safe))]
+        room = getattr(self.model.config, "max_position_embeddings", None)
+        if room and len(ids) > room:
+            raise UsageError(
+                f"A prompt is {len(ids)} tokens long, but {type(self.model).__name__} reads {room} at most. "
+                "Use a model with a longer context, or a role card with a shorter prompt."
+            )
         return tuple(ids)
+
+    def _templated(self, chat: list[Message]) -> list[int]:
+        """Return the tokens of the chat template; one that refuses a system message gets it with the request."""
+        try:
+            return list(self.tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False))
+        except TemplateError:
+            if [message["role"] for message in chat[:2]] != ["system", "user"]:
+                raise
+            system, user, *rest = chat
+            return self._templated([{**user, "content": f"{system['content']}\n\n{user['content']}"}, *rest])
 
     def trie(self, legal: tuple[str, ...]) -> ReplyTrie:
         """Return the token trie of the legal replies (kept: games ask for the same ones again)."""
@@ -147,6 +191,12 @@ class LanguageModel:
         aligned: Tensor = logits.gather(1, source[:, :, None].expand_as(logits))
         return aligned
 
+    def forward(self, **inputs: Any) -> Any:
+        """Return the model's output. Every pass goes through here, or another view's adapter may be in force."""
+        if self.adapters is not None:
+            self.adapters.activate(None)
+        return self.model(**inputs)
+
     def run(self, chunk: Chunk, keep: int, cache: Any = None, behind: dict[str, Any] | None = None) -> Any:
         """Return the model's output, with logits at the last ``keep`` positions of each suffix.  # [N, keep, V]
 
@@ -154,7 +204,7 @@ class LanguageModel:
         to use that again. Keys and values of the suffixes go into ``cache`` if one is given.
         """
         ids, positions, mask = self._inputs(chunk)
-        return self.model(
+        return self.forward(
             input_ids=ids,
             attention_mask=mask,
             position_ids=positions,
@@ -169,7 +219,7 @@ class LanguageModel:
         if not prefix:
             return {}
         ids = torch.tensor([prefix], device=self.device)
-        cache = self.model(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
+        cache = self.forward(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
         return {"shared_prefix": [(layer.keys, layer.values) for layer in cache.layers]}
 
     def _inputs(self, chunk: Chunk) -> tuple[Tensor, Tensor, Tensor | None]:

@@ -102,7 +102,7 @@ class _Cached:
         ids[place] = torch.tensor(tokens, device=device)
         if self._mask is not None:
             self._mask = torch.cat([self._mask, self._mask.new_ones(total, 1)], 1)
-        output = self._lm.model(
+        output = self._lm.forward(
             input_ids=ids[:, None],
             attention_mask=self._mask,
             position_ids=self._positions[:, None],

@@ -1,9 +1,10 @@
-"""A policy in training: its model, its optimiser, its magnet, and all of it to and from disk."""
+"""A policy in training: its model, its optimiser, its magnet and reference, and all of it to and from disk."""
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -12,18 +13,37 @@ from torch import Tensor
 from arena.lm import LanguageModel
 from games.errors import UsageError
 
+if TYPE_CHECKING:
+    from learners.critic import Critic
+
 _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 
 
 class Policy:
-    """Trainable weights with AdamW state. ``updates`` counts finished updates."""
+    """Trainable weights with AdamW state. ``updates`` counts finished updates.
 
-    def __init__(self, name: str, lm: LanguageModel, *, weight_decay: float, magnet: bool) -> None:
+    The weights are all of a model's, or those of an adapter on a base that others share. ``entropy_means``
+    are the running means that ``epo`` compares with.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        lm: LanguageModel,
+        *,
+        weight_decay: float,
+        magnet: bool,
+        reference: bool = False,
+        critic: Critic | None = None,
+    ) -> None:
         self.name = name
         self.lm = lm
         self.updates = 0
-        self.magnet: LanguageModel | None = _frozen_copy(lm) if magnet else None
-        self.parameters = dict(lm.model.named_parameters())
+        self.entropy_means: dict[str, float] = {}
+        self.critic = critic
+        self.magnet: LanguageModel | None = lm.frozen_copy() if magnet else None
+        self.reference: LanguageModel | None = lm.untrained() if reference else None
+        self.parameters = lm.parameters()
         self.optimizer = torch.optim.AdamW(
             self.parameters.values(), lr=0.0, betas=(0.9, 0.99), weight_decay=weight_decay
         )
@@ -36,25 +56,29 @@ class Policy:
     def refresh_magnet(self) -> None:
         """Move the magnet to the current weights."""
         if self.magnet is not None:
-            self.magnet.model.load_state_dict(self.lm.model.state_dict())
+            with torch.no_grad():
+                for kept, current in zip(self.magnet.parameters().values(), self.parameters.values(), strict=True):
+                    kept.copy_(current)
 
     def save(self, path: Path) -> None:
-        """Write weights, optimiser state and magnet to one safetensors file."""
-        tensors = {f"weights/{name}": parameter.detach() for name, parameter in self.parameters.items()}
+        """Write what is this policy's own to one safetensors file: a base that it shares is not in it."""
+        tensors: dict[str, Tensor] = {"updates": torch.tensor(self.updates)}
+        for part, parameters in self._parts().items():
+            tensors |= {f"{part}/{name}": parameter.detach() for name, parameter in parameters.items()}
         for name, parameter in self.parameters.items():
             for moment, value in self.optimizer.state.get(parameter, {}).items():
                 tensors[f"{moment}/{name}"] = value
-        if self.magnet is not None:
-            tensors |= {f"magnet/{name}": p.detach() for name, p in self.magnet.model.named_parameters()}
-        tensors["updates"] = torch.tensor(self.updates)
+        for key, mean in self.entropy_means.items():
+            tensors[f"entropy_mean/{key}"] = torch.tensor(mean, dtype=torch.float64)
+        if self.critic is not None:
+            tensors |= {f"critic/{name}": tensor for name, tensor in self.critic.tensors().items()}
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
 
     def restore(self, path: Path) -> None:
         """Read what ``save`` wrote. Raises UsageError if it does not fit this model."""
         tensors = load_file(path)
-        _copy_into(self.parameters, tensors, "weights", path)
-        if self.magnet is not None:
-            _copy_into(dict(self.magnet.model.named_parameters()), tensors, "magnet", path)
+        for part, parameters in self._parts().items():
+            _copy_into(parameters, tensors, part, path)
         self.optimizer.state.clear()
         for name, parameter in self.parameters.items():
             moments = {m: tensors[f"{m}/{name}"] for m in _MOMENTS if f"{m}/{name}" in tensors}
@@ -62,16 +86,27 @@ class Policy:
                 self.optimizer.state[parameter] = {
                     m: value if m == "step" else value.to(parameter.device) for m, value in moments.items()
                 }
+        self.entropy_means = {key: float(mean) for key, mean in _below(tensors, "entropy_mean").items()}
+        if self.critic is not None:
+            self.critic.restore(_below(tensors, "critic"))
         self.updates = int(tensors["updates"])
 
+    def _parts(self) -> dict[str, Mapping[str, Tensor]]:
+        """Return the weights that are this policy's own, by what they are for and by name."""
+        parts: dict[str, Mapping[str, Tensor]] = {"weights": self.parameters}
+        if self.magnet is not None:
+            parts["magnet"] = self.magnet.parameters()
+        if self.reference is not None and self.reference.adapters is None:  # an adapter's is the base, which is kept
+            parts["reference"] = self.reference.parameters()
+        return parts
 
-def _frozen_copy(lm: LanguageModel) -> LanguageModel:
-    model = copy.deepcopy(lm.model)
-    model.requires_grad_(False)
-    return LanguageModel(model, lm.tokenizer)
+
+def _below(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
+    """Return the tensors whose names begin with ``part/``, by the rest of their names."""
+    return {name.removeprefix(f"{part}/"): t for name, t in tensors.items() if name.startswith(f"{part}/")}
 
 
-def _copy_into(parameters: dict[str, Tensor], tensors: dict[str, Tensor], part: str, path: Path) -> None:
+def _copy_into(parameters: Mapping[str, Tensor], tensors: Mapping[str, Tensor], part: str, path: Path) -> None:
     with torch.no_grad():
         for name, parameter in parameters.items():
             saved = tensors.get(f"{part}/{name}")

@@ -22,7 +22,8 @@ DOORS = {
     "rich": ["league/progress.py", "league/cli.py", "league/commands"],
     "argparse": ["league/cli.py", "league/commands"],
     "torch": ["arena", "learners", "league"],
-    "transformers": ["arena/lm.py", "arena/prefix_attention.py", "arena/steps.py", "learners"],
+    "peft": ["arena/adapters.py"],
+    "transformers": ["arena/adapters.py", "arena/lm.py", "arena/prefix_attention.py", "arena/steps.py", "learners"],
 }
 
 

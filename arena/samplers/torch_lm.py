@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from math import exp
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
+from arena.adapters import load_model
 from arena.chunks import Tokens
 from arena.decoding import generate
 from arena.lm import LanguageModel
@@ -27,6 +28,14 @@ from roles.trie import ReplyTrie, token_logprobs
 
 BUDGET = 8192  # padded tokens in one forward pass
 KEPT_PROMPTS = 200_000  # tokenized prompts remembered from one ``forget`` to the next
+
+
+class Like(Protocol):
+    """What other weights can be loaded into: a model of the same shape, or the base of an adapter."""
+
+    def with_weights(self, folder: Path) -> LanguageModel:
+        """Return a model with the weights in a folder."""
+        ...
 
 
 class _Asked(NamedTuple):
@@ -73,11 +82,11 @@ class TorchLM:
         player: str,
         source: str | Path,
         check: Callable[[], object] | None = None,
-        like: LanguageModel | None = None,
+        like: Like | None = None,
     ) -> None:
         """Name a folder or hub id; it is loaded when first asked, after ``check`` (which may raise).
 
-        With ``like``, a model of the same shape and tokenizer, only the folder's weights are read.
+        With ``like``, which has the same tokenizer, only the folder's weights are read.
         """
 
         def load() -> LanguageModel:
@@ -85,7 +94,7 @@ class TorchLM:
                 check()
             if like is not None:
                 return like.with_weights(Path(source))
-            return LanguageModel.load(source, device=self._device, dtype=self._dtype)
+            return load_model(source, device=self._device, dtype=self._dtype)
 
         self._sources[player] = load
 
@@ -193,7 +202,7 @@ class TorchLM:
             if player not in self._sources:
                 raise unknown_name("language-model player", player, [*self._live, *self._sources])
             while len(self._loaded) >= self._most_loaded:
-                del self._loaded[next(iter(self._loaded))]
+                self._loaded.pop(next(iter(self._loaded))).release()
             self._loaded[player] = self._sources[player]()
         self._loaded[player] = lm = self._loaded.pop(player)
         return lm

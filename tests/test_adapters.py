@@ -1,0 +1,285 @@
+"""Adapters on one base: each plays and learns as if it had a model of its own, and nobody else notices."""
+
+import json
+import random
+
+import pytest
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from small_models import other_family, plain_logprobs, pocket
+from transformers import AutoModelForCausalLM, GPT2Config, MambaConfig
+
+from arena.adapters import Adapters, AdapterShape, load_model
+from arena.decoding import generate
+from arena.samplers.torch_lm import TorchLM
+from games.errors import UsageError
+
+SYSTEM = tuple(range(50, 250))
+PROMPTS = [(*SYSTEM, 5, 6, 7), (*SYSTEM, 9), (*SYSTEM, 11, 12, 13, 14)]
+REPLIES = [(21, 22, 23), (24,), (25, 26)]
+SHAPE = AdapterShape(rank=4, alpha=8.0)
+
+
+def scrambled(view, seed=1):
+    """Give an adapter weights that matter, B included."""
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for weight in view.parameters().values():
+            weight.normal_(std=0.3)
+    return view
+
+
+def logits(view, prompts=PROMPTS, replies=REPLIES):
+    """Return all replies' logits; the prompts' common beginning runs once."""
+    with torch.no_grad():
+        return [view.reply_logits(chunk, replies) for chunk in view.plan(prompts, [(r,) for r in replies], 8192)]
+
+
+def logprobs(view, prompts=PROMPTS, replies=REPLIES):
+    """Return each reply's log-probs, one list a reply."""
+    with torch.no_grad():
+        rows = {}
+        for chunk in view.plan(prompts, [(r,) for r in replies], 8192):
+            scores = view.reply_logits(chunk, replies).log_softmax(-1)
+            for row, item in enumerate(chunk.items):
+                rows[item] = [float(scores[row, t, token]) for t, token in enumerate(replies[item])]
+    return [rows[i] for i in range(len(replies))]
+
+
+def same(one, other):
+    return all(map(torch.equal, one, other))
+
+
+@pytest.fixture
+def base():
+    return pocket()
+
+
+@pytest.fixture
+def adapters(base):
+    return Adapters(base, "../../base")
+
+
+def step(view):
+    """Take one optimiser step on a view's parameters."""
+    optimizer = torch.optim.AdamW(view.parameters().values(), lr=0.1)
+    loss = sum(view.reply_logits(chunk, REPLIES).sum() for chunk in view.plan(PROMPTS, [(r,) for r in REPLIES], 8192))
+    loss.backward()
+    optimizer.step()
+
+
+def test_a_new_adapter_plays_exactly_as_its_base(base):
+    before = logits(base)
+    adapters = Adapters(base, "base")
+    assert same(logits(adapters.add(SHAPE, seed=0)), before)
+    assert same(logits(base), before)
+
+
+def test_training_one_adapter_leaves_the_others_and_the_base_bit_equal(base, adapters):
+    one, other = scrambled(adapters.add(SHAPE, 0), 1), scrambled(adapters.add(AdapterShape(2, 4.0), 1), 2)
+    before = [logits(view) for view in (base, one, other)]
+    step(one)
+    after = [logits(view) for view in (base, one, other)]
+    assert same(before[0], after[0])
+    assert not same(before[1], after[1])
+    assert same(before[2], after[2])
+    assert all(weight.grad is None for weight in other.parameters().values())
+    assert all(weight.grad is not None for weight in one.parameters().values())
+
+
+def test_views_may_take_turns_between_forward_and_backward(base, adapters):
+    """Gradients of two losses built in turns are those of the losses built alone."""
+    views = [scrambled(adapters.add(SHAPE, i), i) for i in range(2)]
+
+    def gradients(order):
+        for view in views:
+            for weight in view.parameters().values():
+                weight.grad = None
+        for together in order:
+            losses = [
+                view.reply_logits(chunk, REPLIES).log_softmax(-1)[..., 30].sum()
+                for view in together
+                for chunk in view.plan(PROMPTS, [(r,) for r in REPLIES], 8192)
+            ]
+            adapters.activate(None)
+            sum(losses).backward()
+        return [weight.grad.clone() for view in views for weight in view.parameters().values()]
+
+    assert same(gradients([views]), gradients([[views[0]], [views[1]]]))
+
+
+def test_adding_loading_and_dropping_others_keeps_what_is_trained(base, adapters, tmp_path):
+    one = scrambled(adapters.add(SHAPE, 0))
+    before = logits(one)
+    one.save(tmp_path)
+    with torch.inference_mode():  # as the engine loads a snapshot in the middle of sampling
+        snapshot = one.with_weights(tmp_path)
+    magnet = one.frozen_copy()
+    other = adapters.add(SHAPE, 1)
+    assert [all(w.requires_grad for w in v.parameters().values()) for v in (one, snapshot, magnet, other)] == [
+        True,
+        False,
+        False,
+        True,
+    ]
+    assert not any(w.requires_grad for n, w in base.model.named_parameters() if "lora_" not in n)
+    assert same(logits(snapshot), before)
+    assert same(logits(magnet), before)
+    step(one)
+    assert same(logits(magnet), before)
+    expected = logits(one)
+    number = len(list(base.model.parameters()))
+    for view in (snapshot, magnet):
+        view.release()
+    assert same(logits(one), expected)
+    assert number - len(list(base.model.parameters())) == 2 * len(one.parameters())
+
+
+def test_no_weight_of_the_base_is_ever_copied(base, tmp_path):
+    where = sorted(weight.data_ptr() for weight in base.model.parameters())
+    adapters = Adapters(base, "base")
+    one = adapters.add(SHAPE, 0)
+    one.save(tmp_path)
+    for view in (one, adapters.add(SHAPE, 1), one.frozen_copy(), one.untrained(), one.with_weights(tmp_path)):
+        assert sorted(w.data_ptr() for n, w in view.model.named_parameters() if "lora_" not in n) == where
+
+
+def test_it_shares_prefixes_and_agrees_with_peft_alone(tmp_path):
+    """Our log-probs, with a shared prefix, against PEFT and transformers, one sequence at a time."""
+    pocket().save(tmp_path / "base")
+    view = scrambled(Adapters(pocket(), "../base").add(SHAPE, 0))
+    view.save(tmp_path / "adapter")
+    (chunk,) = view.plan(PROMPTS, [(reply,) for reply in REPLIES], 8192)
+    assert len(chunk.prefix) == len(SYSTEM)
+    plain = AutoModelForCausalLM.from_pretrained(tmp_path / "base", attn_implementation="eager")
+    peft = PeftModel.from_pretrained(plain, tmp_path / "adapter").eval()
+    rows = logprobs(view)
+    for prompt, reply, row in zip(PROMPTS, REPLIES, rows, strict=True):
+        assert row == pytest.approx(plain_logprobs(peft, prompt, reply), abs=1e-5)
+        with peft.disable_adapter():
+            assert row != pytest.approx(plain_logprobs(peft, prompt, reply), abs=1e-2)
+    for again, row in zip(logprobs(load_model(tmp_path / "adapter")), rows, strict=True):
+        assert again == pytest.approx(row, abs=1e-6)
+
+
+def test_what_peft_saved_plays_here(tmp_path):
+    pocket().save(tmp_path / "base")
+    plain = AutoModelForCausalLM.from_pretrained(tmp_path / "base", attn_implementation="eager").eval()
+    peft = get_peft_model(plain, LoraConfig(r=3, lora_alpha=5, target_modules=["q_proj", "down_proj"]))
+    with torch.no_grad():
+        for name, weight in peft.named_parameters():
+            if "lora_" in name:
+                weight.normal_(std=0.3)
+    peft.save_pretrained(tmp_path / "adapter")
+    ours = logprobs(Adapters(pocket(), "base").with_weights(tmp_path / "adapter"))
+    for prompt, reply, row in zip(PROMPTS, REPLIES, ours, strict=True):
+        assert row == pytest.approx(plain_logprobs(peft, prompt, reply), abs=1e-5)
+
+
+def test_another_architecture_with_transposed_layers(tmp_path):
+    """GPT-2's Conv1D, against a base into whose weights the same adapter was merged by hand."""
+    config = GPT2Config(vocab_size=300, n_embd=32, n_layer=2, n_head=4, n_positions=1024)
+    base, merged = other_family(config), other_family(config)
+    view = scrambled(Adapters(base, "base").add(SHAPE, 0))
+    weights = view.parameters()
+    with torch.no_grad():
+        for name, weight in merged.model.named_parameters():
+            stem = name.removesuffix(".weight")
+            if f"{stem}.lora_A.weight" in weights:
+                weight += 2.0 * (weights[f"{stem}.lora_B.weight"] @ weights[f"{stem}.lora_A.weight"]).T
+    for own, row in zip(logprobs(view), logprobs(merged), strict=True):
+        assert own == pytest.approx(row, abs=1e-4)
+
+
+def test_decoding_samples_from_the_adapter(adapters):
+    """Free replies of two views and the base, each with the log-probs of its own weights."""
+    views = [scrambled(adapters.add(SHAPE, 0), 1), adapters.base, scrambled(adapters.add(SHAPE, 1), 2)]
+    for view in views:
+        rngs = [random.Random(i) for i in range(len(PROMPTS))]
+        sampled = generate(view, PROMPTS, rngs, temperature=1.0, max_tokens=5, budget=8192)
+        expected = logprobs(view, PROMPTS, [one.reply_ids for one in sampled])
+        for one, row in zip(sampled, expected, strict=True):
+            assert one.logprobs == pytest.approx(row, abs=1e-4)
+
+
+def test_the_engine_frees_the_adapters_that_it_drops(adapters, tmp_path):
+    live = adapters.add(SHAPE, 0)
+    engine = TorchLM(loaded=2)
+    expected = {}
+    for number in range(4):
+        scrambled(live, number).save(tmp_path / f"s{number}")
+        expected[f"s{number}"] = logits(live)
+        engine.register(f"s{number}", tmp_path / f"s{number}", like=live)
+    for name in ("s0", "s1", "s2", "s3", "s0", "s3"):
+        assert same(logits(engine.model_of(name)), expected[name])
+    weights = [name for name, _ in adapters.base.model.named_parameters() if "lora_" in name]
+    assert len(weights) == 3 * len(live.parameters())
+
+
+def test_a_seed_fixes_an_adapter_and_leaves_the_processs_generator_alone():
+    torch.manual_seed(3)
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    views = [Adapters(pocket(), "base").add(SHAPE, seed) for seed in (1, 1, 2)]
+    assert torch.equal(torch.rand(1), expected)
+    one, again, other = ([w for n, w in v.parameters().items() if "lora_A" in n] for v in views)
+    assert same(one, again)
+    assert not same(one, other)
+
+
+def test_half_precision_bases_have_adapters_in_full_precision(base):
+    base.model.to(torch.bfloat16)
+    view = scrambled(Adapters(base, "base").add(SHAPE, 0))
+    assert {weight.dtype for weight in view.parameters().values()} == {torch.float32}
+    assert logits(view)[0].dtype == torch.bfloat16
+
+
+def test_targets_that_name_no_module_are_refused_with_those_that_do(adapters):
+    with pytest.raises(UsageError, match=r"no linear layer of Qwen3ForCausalLM named 'c_attn'.*q_proj"):
+        adapters.add(AdapterShape(targets=("q_proj", "c_attn")), 0)
+    with pytest.raises(UsageError, match="lm_head"):
+        adapters.add(AdapterShape(targets=("lm_head",)), 0)
+    only = adapters.add(AdapterShape(targets=("self_attn.q_proj",)), 0)
+    assert {name.split(".lora_")[0] for name in only.parameters()} == {
+        f"model.layers.{layer}.self_attn.q_proj" for layer in range(2)
+    }
+    everywhere = {name.split(".")[-3] for name in adapters.add(SHAPE, 0).parameters()}
+    assert everywhere == {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
+
+
+def test_a_model_that_peft_cannot_adapt_is_refused_with_the_reason():
+    config = MambaConfig(vocab_size=300, hidden_size=32, num_hidden_layers=1, state_size=4)
+    with pytest.raises(UsageError, match=r"PEFT cannot adapt .*out_proj.* of MambaForCausalLM.*targets"):
+        Adapters(other_family(config), "base").add(SHAPE, 0)
+
+
+def test_adapters_that_do_not_fit_are_refused_by_name(adapters, tmp_path):
+    Adapters(pocket(hidden_size=16), "base").add(SHAPE, 0).save(tmp_path / "narrow")
+    Adapters(pocket(layers=1), "base").add(SHAPE, 0).save(tmp_path / "shallow")
+    before = len(list(adapters.base.model.parameters()))
+    for name, reason in (("narrow", r"\(16, 4\).*\(32, 4\)"), ("shallow", "nothing for model.layers.1")):
+        with pytest.raises(UsageError, match=rf"adapter in .*{name} has .*{reason}"):
+            adapters.with_weights(tmp_path / name)
+    assert len(list(adapters.base.model.parameters())) == before
+
+
+def test_adapters_of_other_kinds_are_refused(adapters, tmp_path):
+    adapters.add(SHAPE, 0).save(tmp_path)
+    path = tmp_path / "adapter_config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps({**config, "use_dora": True}))
+    with pytest.raises(UsageError, match=r"other than plain LoRA \(use_dora\)"):
+        adapters.with_weights(tmp_path)
+    path.write_text("{")
+    with pytest.raises(UsageError, match=r"adapter_config\.json cannot be read"):
+        adapters.with_weights(tmp_path)
+
+
+def test_equal_adapters_are_equal_files(adapters, tmp_path):
+    one = scrambled(adapters.add(SHAPE, 0))
+    one.save(tmp_path / "one")
+    one.frozen_copy().save(tmp_path / "two")
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    targets = json.loads((tmp_path / "one" / "adapter_config.json").read_text())["target_modules"]
+    assert targets == sorted(targets)
