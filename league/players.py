@@ -26,6 +26,7 @@ from roles.replies import parse_reply
 from roles.role import ReplyForm, Role
 
 if TYPE_CHECKING:
+    from arena.adapters import Adapters
     from arena.samplers.torch_lm import TorchLM
 
 REPLIES_PER_STATE = 1024  # sampled where a policy cannot be read off exactly
@@ -133,6 +134,7 @@ class Engines:
     def __init__(self) -> None:
         self._scripted: dict[str, Sampler] = {}
         self._torch: dict[tuple[str, str], TorchLM] = {}
+        self._adapters: dict[Path, Adapters] = {}
 
     def scripted(self, text: str) -> Sampler | None:
         """Return the engine of a player in ``SCRIPTED``, None for any other. Raises UsageError for a bad argument."""
@@ -147,6 +149,15 @@ class Engines:
 
             self._torch[device, dtype] = TorchLM(device=device, dtype=dtype)
         return self._torch[device, dtype]
+
+    def adapters(self, run: Run) -> Adapters:
+        """Return the base of a run's adapters, which all its snapshots share. Raises UsageError if it has changed."""
+        if run.path not in self._adapters:
+            from arena.adapters import Adapters
+            from league.bases import base_source, load_base
+
+            self._adapters[run.path] = Adapters(load_base(run.config, run.path), base_source(run.config))
+        return self._adapters[run.path]
 
 
 def resolve(text: str, spec: GameSpec, engines: Engines) -> Player:
@@ -172,7 +183,9 @@ def _from_run(text: str, run: Run, which: str, spec: GameSpec, engines: Engines)
     for policy in dict.fromkeys(role.policy for role in roles):
         weighted = run.members(which, policy, spec.name)
         for snapshot, _ in weighted:
-            engine.register(f"{run.path}@{snapshot.id}", snapshot.path, partial(run.population.verify, snapshot))
+            like = engines.adapters(run) if run.config.policy(snapshot.policy).kind == "lora" else None
+            check = partial(run.population.verify, snapshot)
+            engine.register(f"{run.path}@{snapshot.id}", snapshot.path, check, like)
         by_policy[policy] = tuple((f"{run.path}@{snapshot.id}", weight) for snapshot, weight in weighted)
     return Player(text, spec, engine, roles, tuple(by_policy[role.policy] for role in roles))
 

@@ -1,26 +1,22 @@
 """The snapshots of a run on disk: atomic, hashed, immutable.
 
-``population/<policy>-<step>/`` is a folder in Hugging Face layout, which other tools load as it is,
-plus ``snapshot.json``. A folder appears under its name complete or not at all; whatever a killed
-process leaves half written starts with a dot and is ignored.
+``population/<policy>-<step>/`` is a folder that other tools load as it is, plus ``snapshot.json``: a model
+in Hugging Face layout, or an adapter in PEFT's. It appears under its name complete or not at all; whatever
+a killed process leaves half written starts with a dot and is ignored.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import re
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from games.errors import UsageError, unknown_name
-from games.files import sync_folder
+from league.frozen import changed, discard, freeze, remove_partial
 
 _CARD = "snapshot.json"
-_TEMPORARY = ".partial-"
 _POLICY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -57,21 +53,9 @@ class Population:
         exists, is older than the newest, has an unknown parent or no safetensors weights.
         """
         identity = self._checked_id(policy, step, parent)
-        partial = self.root / f"{_TEMPORARY}{identity}-{os.getpid()}"
-        partial.mkdir()
-        try:
-            write(partial)
-            hashes = {name: _sha256(partial / name) for name in _files(partial)}
-            if not any(name.endswith(".safetensors") for name in hashes):
-                raise ValueError(f"snapshot {identity} has no model weights (*.safetensors), only {sorted(hashes)}")
-            snapshot = Snapshot(identity, policy, step, parent, hashes, self.root / identity)
-            (partial / _CARD).write_text(_card(snapshot), encoding="utf-8")
-            _settle(partial)
-            partial.rename(snapshot.path)
-        finally:
-            if partial.exists():
-                shutil.rmtree(partial)
-        sync_folder(self.root)
+        facts = {"id": identity, "policy": policy, "step": step, "parent": parent}
+        hashes = freeze(self.root / identity, _CARD, write, facts)
+        snapshot = Snapshot(identity, policy, step, parent, hashes, self.root / identity)
         self._snapshots[identity] = snapshot
         self._verified.add(identity)
         return snapshot
@@ -99,11 +83,7 @@ class Population:
         Raises UsageError that names the snapshot and the file which is missing, foreign or changed.
         """
         if snapshot.id not in self._verified:
-            found = set(_files(snapshot.path)) if snapshot.path.is_dir() else set()
-            wrong = sorted(found ^ set(snapshot.sha256)) or [
-                name for name, expected in snapshot.sha256.items() if _sha256(snapshot.path / name) != expected
-            ]
-            if wrong:
+            if wrong := changed(snapshot.path, _CARD, snapshot.sha256):
                 raise UsageError(
                     f"Snapshot {snapshot.id} is not as it was frozen: {', '.join(wrong)} in {snapshot.path} is "
                     "missing, foreign or changed. Restore the folder from a copy, or delete it to go on without it."
@@ -119,13 +99,10 @@ class Population:
         """
         newer = [snapshot for snapshot in self._snapshots.values() if snapshot.step > step]
         for snapshot in newer:
-            # A folder that is renamed first is never seen half deleted.
-            snapshot.path.rename(self.root / f"{_TEMPORARY}discarded-{snapshot.id}")
+            discard(snapshot.path)
             del self._snapshots[snapshot.id]
             self._verified.discard(snapshot.id)
-        for partial in self.root.glob(f"{_TEMPORARY}*"):
-            shutil.rmtree(partial)
-        sync_folder(self.root)
+        remove_partial(self.root)
         return [snapshot.id for snapshot in newer]
 
     def _checked_id(self, policy: str, step: int, parent: str | None) -> str:
@@ -157,32 +134,3 @@ def _read(folder: Path) -> Snapshot:
     if snapshot.id != folder.name:
         raise UsageError(f"Folder {folder} holds snapshot {snapshot.id}. Rename the folder to {snapshot.id}.")
     return snapshot
-
-
-def _card(snapshot: Snapshot) -> str:
-    """Return a snapshot's card as JSON text."""
-    facts = {name: getattr(snapshot, name) for name in ("id", "policy", "step", "parent", "sha256")}
-    return json.dumps(facts, indent=2) + "\n"
-
-
-def _files(folder: Path) -> list[str]:
-    """Return the names, relative to the folder, of all its files but the card."""
-    paths = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir())
-    return sorted(path for path in paths if path != _CARD)
-
-
-def _sha256(path: Path) -> str:
-    """Return the SHA-256 of a file's content in hexadecimal, as ``sha256sum`` prints it."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _settle(folder: Path) -> None:
-    """Put every file of a folder on the disk for good, and make it read-only."""
-    for path in [folder, *folder.rglob("*")]:
-        if path.is_dir():
-            sync_folder(path)
-            continue
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-        path.chmod(0o444)

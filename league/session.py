@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import torch
 
-from arena.lm import LanguageModel
 from games.errors import UsageError
 from games.files import atomic_write, is_leftover, remove_leftovers
 from games.registry import make_game
@@ -22,7 +21,7 @@ from league.population import Population
 from league.progress import Progress
 from league.run_state import RunState, begin_state, finished_iterations, has_state, load_state, new_state
 from league.settings import CONFIG_FILE, load, seat_roles, to_toml
-from league.start import Roles, new_policy, start_policies
+from league.start import Roles, reopened_policies, start_policies
 from league.train import League, run_loop
 from learners.advantages import rule_named
 from learners.learner import LearningError
@@ -96,19 +95,13 @@ def _begun(config: RunConfig, run_dir: Path, roles: Roles, progress: Progress) -
     """Return the state of a new run, its policies ready for their first match."""
     progress.doing("cold start: learning what legal replies look like")
     begin_state(run_dir)
-    policies = start_policies(config, roles)
+    policies = start_policies(config, roles, run_dir)
     return new_state(config, run_dir, policies)
 
 
 def _resumed(config: RunConfig, run_dir: Path, roles: Roles) -> RunState:
-    """Return the newest saved state; models are shaped by the newest snapshots and filled from the state."""
-    population = Population(run_dir / "population")
-    names = dict.fromkeys(role.policy for seated in roles.values() for role in seated)
-    policies = {}
-    for name in names:
-        newest = population.verify(population.newest(name))
-        lm = LanguageModel.load(newest.path, device=config.model.device, dtype=config.model.dtype)
-        policies[name] = new_policy(config, name, lm)
+    """Return the newest saved state."""
+    policies = reopened_policies(config, roles, run_dir, Population(run_dir / "population"))
     return load_state(config, run_dir, policies)
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+from arena.adapters import Adapters, AdapterShape, check_targets, linear_layers
 from arena.lm import LanguageModel
 from arena.records import MatchRequest
 from arena.samplers.scripted import Random
 from arena.scheduler import play
 from games.registry import make_game
 from games.seeds import derive_seed
+from league.bases import base_source, load_base, save_base
 from league.config import RunConfig
+from league.population import Population
 from learners.cold_start import Example, cold_start
 from learners.pocket import PocketShape, build_pocket
 from learners.policy import Policy
@@ -28,25 +32,73 @@ class _Shown(NamedTuple):
     reply: str
 
 
-def start_policies(config: RunConfig, roles: Roles) -> dict[str, Policy]:
+def start_policies(config: RunConfig, roles: Roles, run_dir: Path | None = None) -> dict[str, Policy]:
     """Return the policies that the roles bind to, by name; a pocket model has had its cold start.
 
-    Policies start from equal weights.
+    Policies start from equal weights. A base that adapters share is kept in ``run_dir``, if one is given.
+    Raises UsageError for an adapter that does not fit the model.
     """
-    shown = _random_play(config, roles)
-    names = dict.fromkeys(role.policy for seated in roles.values() for role in seated)
-    policies = {}
+    names, shown = policy_names(roles), _random_play(config, roles)
+    adapted = [name for name in names if config.policy(name).kind == "lora"]
+    lm = base_model(config, shown)
+    linear = linear_layers(lm.model)
+    for name in adapted:
+        check_targets(lm.model, linear, config.policy(name).targets)
+    if config.cold_start.steps and config.model.source == "pocket":
+        _imitate(config, lm, shown)
+    if run_dir is not None and adapted:
+        save_base(config, run_dir, lm)
+    whole = [name for name in names if name not in adapted]
+    models = {name: lm.copy() if adapted or name != whole[-1] else lm for name in whole}
+    if adapted:
+        models |= _adapters(config, adapted, lm)
+    return {name: new_policy(config, name, models[name]) for name in names}
+
+
+def reopened_policies(config: RunConfig, roles: Roles, run_dir: Path, population: Population) -> dict[str, Policy]:
+    """Return the policies of a run that is gone on with, to be filled from its saved state.
+
+    Whole models are shaped by their newest snapshots. Raises UsageError if a file they need has changed.
+    """
+    names, model = policy_names(roles), config.model
+    models: dict[str, LanguageModel] = {}
+    adapted = [name for name in names if config.policy(name).kind == "lora"]
+    if adapted:
+        models |= _adapters(config, adapted, load_base(config, run_dir))
     for name in names:
-        lm = base_model(config, shown)
-        if config.cold_start.steps and config.model.source == "pocket":
-            _imitate(config, lm, shown)
-        policies[name] = new_policy(config, name, lm)
-    return policies
+        if name not in adapted:
+            newest = population.verify(population.newest(name))
+            models[name] = LanguageModel.load(newest.path, device=model.device, dtype=model.dtype)
+    return {name: new_policy(config, name, models[name]) for name in names}
+
+
+def policy_names(roles: Roles) -> list[str]:
+    """Return the policies that roles bind to, each once."""
+    return list(dict.fromkeys(role.policy for seated in roles.values() for role in seated))
+
+
+def _adapters(config: RunConfig, names: Sequence[str], base: LanguageModel) -> dict[str, LanguageModel]:
+    """Return the new adapters of policies, by name, all on one base."""
+    adapters = Adapters(base, base_source(config))
+    return {
+        name: adapters.add(
+            AdapterShape(settings.rank, settings.alpha, settings.targets), derive_seed(config.seed, "adapter", name)
+        )
+        for name in names
+        for settings in [config.policy(name)]
+    }
 
 
 def new_policy(config: RunConfig, name: str, lm: LanguageModel) -> Policy:
     """Return a policy as the configuration wants it trained."""
-    return Policy(name, lm, weight_decay=config.learner.weight_decay, magnet=config.objective.magnet > 0.0)
+    objective, trained = config.objective, not config.policy(name).frozen
+    return Policy(
+        name,
+        lm,
+        weight_decay=config.learner.weight_decay,
+        magnet=trained and objective.magnet > 0.0,
+        reference=trained and objective.kl_reference > 0.0,
+    )
 
 
 def base_model(config: RunConfig, shown: list[_Shown]) -> LanguageModel:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from games.errors import UsageError
-from league import population as population_module
+from league import frozen
 from league.population import Population
 
 
@@ -94,8 +94,8 @@ def test_a_missing_and_a_foreign_file_are_refused_by_name(tmp_path: Path) -> Non
 def test_files_are_hashed_once_in_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Population(tmp_path).add("main", 3, None, writer())
     hashed: list[Path] = []
-    original = population_module._sha256
-    monkeypatch.setattr(population_module, "_sha256", lambda path: hashed.append(path) or original(path))
+    original = frozen._sha256
+    monkeypatch.setattr(frozen, "_sha256", lambda path: hashed.append(path) or original(path))
     population = Population(tmp_path)
     assert not hashed, "opening reads no weights"
     for _ in range(3):
