@@ -1,10 +1,23 @@
-"""What several test files need: a run directory as training leaves it, made in a second or two."""
+"""What several test files need: a small model, and a run directory as training leaves it, made in a second or two."""
 
 import json
 
 import pytest
+from small_models import plainly, pocket
 
 GAME = "kuhn_poker"
+
+
+@pytest.fixture(scope="module")
+def lm():
+    """Return a small pocket model."""
+    return pocket()
+
+
+@pytest.fixture(scope="module")
+def plain(lm, tmp_path_factory):
+    """Return the same model as ``transformers`` loads it by itself."""
+    return plainly(lm, tmp_path_factory.mktemp("plain"))
 
 
 @pytest.fixture(scope="session")

@@ -15,16 +15,6 @@ from arena.decoding import generate
 SYSTEM = tuple(range(50, 290))
 
 
-@pytest.fixture(scope="module")
-def lm():
-    return pocket()
-
-
-@pytest.fixture(scope="module")
-def plain(lm, tmp_path_factory):
-    return plainly(lm, tmp_path_factory.mktemp("plain"))
-
-
 def prompts_of(number, seed=0, prefix=()):
     """Return different prompts of different lengths."""
     rng = random.Random(seed)

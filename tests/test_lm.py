@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from jinja2 import TemplateError
 from small_models import allowed_tokens, other_family, plain_logprobs, plainly, pocket, small_tokenizer
 from transformers import Gemma2Config, GPT2Config
 
@@ -16,16 +17,6 @@ CHAT_TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-
-
-@pytest.fixture(scope="module")
-def lm():
-    return pocket()
-
-
-@pytest.fixture(scope="module")
-def plain(lm, tmp_path_factory):
-    return plainly(lm, tmp_path_factory.mktemp("plain"))
 
 
 def prompts_of(lm, texts):
@@ -190,6 +181,24 @@ def test_a_chat_template_is_used_where_there_is_one(chatty):
     )
     start, end = chatty.tokenizer.convert_tokens_to_ids(["<|im_start|>", "<|im_end|>"])
     assert (prompt.count(start), prompt.count(end)) == (3, 2)
+
+
+def test_a_template_that_refuses_a_system_message_gets_it_with_the_request(chatty):
+    """As Gemma's does."""
+    refusal = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+    chatty.tokenizer.chat_template = refusal + CHAT_TEMPLATE
+    chat = [{"role": "system", "content": "Play."}, {"role": "user", "content": "Card: J"}]
+    assert chatty.tokenizer.decode(chatty.encode_prompt(chat)) == (
+        "<|im_start|>user\nPlay.\n\nCard: J<|im_end|>\n<|im_start|>assistant\n"
+    )
+    with pytest.raises(TemplateError, match="System role not supported"):
+        chatty.encode_prompt(chat[:1])
+
+
+def test_a_prompt_longer_than_the_models_context_is_refused_with_both_lengths(lm):
+    assert len(lm.encode_prompt([{"role": "user", "content": "6" * 1000}])) <= 1024
+    with pytest.raises(UsageError, match=r"prompt is 2\d\d\d tokens long, but Qwen3ForCausalLM reads 1024 at most"):
+        lm.encode_prompt([{"role": "user", "content": "6" * 2000}])
 
 
 def test_an_observation_cannot_forge_another_message(chatty):

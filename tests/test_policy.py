@@ -1,0 +1,134 @@
+"""A policy's file holds what is its own and no more, and brings it back bit for bit."""
+
+import math
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from small_models import pocket
+
+from arena.adapters import Adapters, AdapterShape
+from games.errors import UsageError
+from learners.policy import Policy
+
+SHAPE = AdapterShape(rank=2, alpha=4.0, targets=("q_proj",))
+PROMPT, REPLY = (5, 6, 7), (8, 9)
+
+
+class Numbers:
+    """A critic that is two numbers."""
+
+    def __init__(self):
+        self.held = {"kuhn_poker/first/weight": torch.zeros(1), "kuhn_poker/first/step": torch.zeros(1)}
+
+    def tensors(self):
+        return self.held
+
+    def restore(self, tensors):
+        self.held = tensors
+
+
+def adapter_policy(seed=0, adapters=None, **settings):
+    lm = (adapters or Adapters(pocket(), "base")).add(SHAPE, seed)
+    return Policy("main", lm, weight_decay=0.0, **{"magnet": True, "reference": True, **settings})
+
+
+def full_policy(seed=0, **settings):
+    return Policy("main", pocket(seed), weight_decay=0.0, **{"magnet": True, "reference": True, **settings})
+
+
+def step(policy):
+    (chunk,) = policy.lm.plan([PROMPT], [(REPLY,)], 8192)
+    policy.optimizer.param_groups[0]["lr"] = 0.01
+    policy.optimizer.zero_grad(set_to_none=True)
+    policy.lm.reply_logits(chunk, [REPLY]).log_softmax(-1)[..., 9].sum().backward()
+    policy.optimizer.step()
+    policy.updates += 1
+
+
+def logits(lm):
+    (chunk,) = lm.plan([PROMPT], [(REPLY,)], 8192)
+    with torch.no_grad():
+        return lm.reply_logits(chunk, [REPLY])
+
+
+@pytest.mark.parametrize("make", [adapter_policy, full_policy])
+def test_a_restored_policy_goes_on_as_if_nothing_had_happened(make, tmp_path):
+    policy, restored = make(0, critic=Numbers()), make(1, critic=Numbers())
+    before = logits(policy.lm)
+    step(policy)
+    policy.refresh_magnet()
+    step(policy)
+    policy.entropy_means = {"kuhn_poker/first": math.pi}
+    policy.critic.held["kuhn_poker/first/weight"] += 2.5
+    policy.save(tmp_path / "policy.safetensors")
+    restored.restore(tmp_path / "policy.safetensors")
+    for _ in range(2):
+        assert torch.equal(logits(policy.lm), logits(restored.lm))
+        assert torch.equal(logits(policy.magnet), logits(restored.magnet))
+        assert torch.equal(logits(restored.reference), before), "the reference is what was there before training"
+        step(policy)
+        step(restored)
+    assert not torch.equal(logits(policy.lm), logits(policy.magnet))
+    assert not torch.equal(logits(policy.magnet), before)
+    assert restored.updates == policy.updates == 4
+    assert restored.entropy_means == policy.entropy_means
+    assert restored.critic.held == policy.critic.held
+
+
+def test_only_an_adapters_own_weights_are_trained_and_saved(tmp_path):
+    policy = adapter_policy()
+    step(policy)
+    policy.save(tmp_path / "policy.safetensors")
+    own = {
+        f"model.layers.{layer}.self_attn.q_proj.lora_{side}.weight": ((2, 32), (32, 2))[side == "B"]
+        for layer in range(2)
+        for side in "AB"
+    }
+    assert {name: tuple(weight.shape) for name, weight in policy.parameters.items()} == own
+    parts = ("weights", "magnet", "exp_avg", "exp_avg_sq", "step")
+    assert set(load_file(tmp_path / "policy.safetensors")) == {f"{p}/{name}" for p in parts for name in own} | {
+        "updates"
+    }
+    assert all(weight.grad is None for name, weight in policy.lm.model.named_parameters() if "lora_" not in name)
+
+
+def test_an_adapters_magnet_and_reference_are_on_the_same_base():
+    policy = adapter_policy()
+    assert policy.magnet.model is policy.reference.model is policy.lm.model
+    assert not any(weight.requires_grad for weight in policy.magnet.parameters().values())
+    assert policy.reference is policy.lm.adapters.base
+
+
+def test_a_whole_models_reference_and_magnet_are_frozen_copies():
+    policy = full_policy()
+    where = [
+        {weight.data_ptr() for weight in lm.model.parameters()} for lm in (policy.lm, policy.magnet, policy.reference)
+    ]
+    assert len(set.union(*where)) == sum(map(len, where))
+    assert not any(w.requires_grad for lm in (policy.magnet, policy.reference) for w in lm.model.parameters())
+
+
+def test_policies_on_one_base_are_saved_and_restored_apart(tmp_path):
+    adapters = Adapters(pocket(), "base")
+    one, other = adapter_policy(0, adapters), adapter_policy(1, adapters)
+    step(one)
+    before = logits(other.lm)
+    one.save(tmp_path / "one.safetensors")
+    step(one)
+    one.restore(tmp_path / "one.safetensors")
+    assert torch.equal(logits(other.lm), before)
+    assert not other.optimizer.state
+
+
+def test_a_policy_that_never_trained_has_no_optimiser_state(tmp_path):
+    frozen = adapter_policy(magnet=False, reference=False)
+    frozen.save(tmp_path / "frozen.safetensors")
+    assert {name.split("/")[0] for name in load_file(tmp_path / "frozen.safetensors")} == {"weights", "updates"}
+
+
+def test_another_shape_is_refused_by_name(tmp_path):
+    adapter_policy().save(tmp_path / "two.safetensors")
+    lm = Adapters(pocket(), "base").add(SHAPE._replace(rank=3), 0)
+    with pytest.raises(UsageError, match=r"shape \(2, 32\) for weights/.*lora_A.*\(3, 32\)"):
+        Policy("main", lm, weight_decay=0.0, magnet=False).restore(tmp_path / "two.safetensors")
