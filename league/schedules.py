@@ -31,13 +31,15 @@ def objective_at(config: RunConfig, iteration: int) -> Objective:
     return Objective(surrogate, entropy, kl_old, magnet, settings.magnet_uniform)
 
 
-def steps_at(config: RunConfig, iteration: int) -> Steps:
-    """Return how the update of an iteration (counted from 1) steps."""
-    learner = config.learner
-    rate = geometric(learner.learning_rate, learner.learning_rate_end, _share(config, iteration))
+def steps_at(config: RunConfig, iteration: int, policy: str) -> Steps:
+    """Return how a policy's update of an iteration (counted from 1) steps."""
+    learner, own = config.learner, config.policy(policy)
+    start, end = learner.learning_rate, learner.learning_rate_end
+    if own.learning_rate is not None:
+        start, end = own.learning_rate, own.learning_rate_end
     return Steps(
-        learning_rate=rate,
-        inner_steps=learner.inner_steps,
+        learning_rate=geometric(start, end, _share(config, iteration)),
+        inner_steps=own.inner_steps or learner.inner_steps,
         max_grad_norm=learner.max_grad_norm,
         max_gap=learner.max_gap,
         budget=learner.micro_batch_tokens,

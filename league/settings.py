@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails
 from games.errors import UsageError, unknown_name
 from games.registry import make_game
 from games.spec import GameSpec
+from league.checks import check
 from league.config import GameConfig, RolesConfig, RunConfig
 from league.config_learning import PolicyConfig
 from league.sections import Section
@@ -45,7 +46,7 @@ def load(source: str, overrides: Sequence[str] = ()) -> RunConfig:
         keys, value = parse_override(override)
         _put(data, keys, value)
     config = validate(data)
-    check_names(config)
+    check(config, {game: seat_roles(config.roles, make_game(game).spec) for game in config.games})
     return config
 
 
@@ -85,15 +86,6 @@ def parse_override(text: str) -> tuple[list[str], Any]:
             depth += (letter == "(") - (letter == ")")
             word += letter
     raise UsageError(f"--set {text}: there is no '=' in it. Write --set key=value, for example --set iterations=50.")
-
-
-def check_names(config: RunConfig) -> None:
-    """Raise UsageError if the configuration names a game or a role that does not exist."""
-    roles = {game: seat_roles(config.roles, make_game(game).spec) for game in config.games}
-    names = [f"{game}/{role.name}" for game, seated in roles.items() for role in seated]
-    for name in config.roles.policy:
-        if name not in names:
-            raise unknown_name("role", name, names, "roles.policy takes keys of the form game/role.")
 
 
 def seat_roles(config: RolesConfig, spec: GameSpec) -> tuple[Role, ...]:

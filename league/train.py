@@ -1,6 +1,6 @@
 """The loop. Each iteration is a list of verbs, and each verb reads only what earlier ones returned:
 
-draw_matches -> play -> to_trajectories -> compute_advantages -> update -> record -> snapshot
+draw_matches -> play -> to_trajectories -> credit_turns -> update_policies -> record -> snapshot
 
 The only backward edge is the payoff table, which the next draw reads.
 """
@@ -27,13 +27,9 @@ from league.payoffs import summarise
 from league.population import Snapshot
 from league.progress import Progress
 from league.run_state import STATE_FOLDER, RunState, publish, save_ratings, save_state
-from league.schedules import objective_at, steps_at
 from league.start import Roles
-from league.updates import learning_now
-from learners.advantages import Credit, rule_named
-from learners.batching import to_batch
-from learners.learner import update
-from learners.trajectories import Trajectory, return_scale, to_trajectories
+from league.updates import credit_metrics, credit_turns, estimate_values, learning_now, update_policies
+from learners.trajectories import return_scale, to_trajectories
 
 Metrics = dict[str, float]
 
@@ -56,8 +52,10 @@ def run_loop(league: League, progress: Progress, stop: StopRequest) -> bool:
             requests = league.draw_matches(iteration)
             episodes = league.play(requests)
             trajectories = to_trajectories(episodes, league.roles.__getitem__, league.scales)
-            advantages = league.compute_advantages(trajectories)
-            metrics = league.update(trajectories, advantages, iteration)
+            trajectories = estimate_values(config, state, trajectories)
+            advantages = credit_turns(config, state, trajectories)
+            metrics = update_policies(config, state, trajectories, advantages, iteration)
+            metrics |= credit_metrics(config, trajectories, advantages)
             metrics |= league.record(episodes, iteration)
             metrics["tokens_per_second"] = league.tokens_played() / (time.perf_counter() - started)
             if iteration % config.snapshot_every == 0 or iteration == config.iterations:
@@ -123,31 +121,6 @@ class League:
             make_game=make_game,
             in_flight=self.config.in_flight,
         )
-
-    def compute_advantages(self, trajectories: Sequence[Trajectory]) -> list[list[float]]:
-        """Return one number a turn; moves the running baselines on."""
-        credit = self.config.credit
-        settings = Credit(*(getattr(credit, name) for name in Credit._fields))
-        advantages, self.state.credit = rule_named(credit.rule)(trajectories, self.state.credit, settings)
-        return advantages
-
-    def update(
-        self, trajectories: Sequence[Trajectory], advantages: Sequence[Sequence[float]], iteration: int
-    ) -> Metrics:
-        """Update every policy that has trajectories; return their metrics by policy."""
-        objective, steps = objective_at(self.config, iteration), steps_at(self.config, iteration)
-        weights = {game: settings.loss_weight for game, settings in self.config.games.items()}
-        metrics: Metrics = {"learning_rate": steps.learning_rate}
-        for name, policy in self.state.policies.items():
-            own = [i for i, trajectory in enumerate(trajectories) if trajectory.policy == name]
-            if own:
-                batch = to_batch(name, [trajectories[i] for i in own], [advantages[i] for i in own], weights)
-                results = update(policy, batch, objective, steps)
-                metrics |= {f"{name}/{key}": value for key, value in results.items()}
-                metrics["gap"] = max(metrics.get("gap", 0.0), results["gap"])
-                if policy.updates % self.config.objective.magnet_every == 0:
-                    policy.refresh_magnet()
-        return metrics
 
     def record(self, episodes: Sequence[Episode], iteration: int) -> Metrics:
         """Fold the matches into the payoff table; return scores by role and the rate of illegal replies."""

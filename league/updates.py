@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean, pstdev
 
 from league.config import RunConfig
+from league.run_state import RunState
+from league.schedules import objective_at, steps_at
+from learners.advantages import Credit, compute_advantages
+from learners.advantages.gae_turn import critic_targets
+from learners.batching import to_batch
+from learners.groups import flat_groups
+from learners.learner import update
+from learners.pending import Pending
+from learners.policy import Policy
+from learners.trajectories import Trajectory
+
+Metrics = dict[str, float]
+Advantages = list[list[float]]
 
 
 def learning_now(config: RunConfig, policies: Sequence[str], iteration: int) -> list[str]:
@@ -16,3 +30,82 @@ def learning_now(config: RunConfig, policies: Sequence[str], iteration: int) -> 
     if config.alternate and trained:
         return [trained[(iteration - 1) // config.alternate % len(trained)]]
     return trained
+
+
+def estimate_values(config: RunConfig, state: RunState, trajectories: Sequence[Trajectory]) -> list[Trajectory]:
+    """Return the trajectories with their turns' values, where the rule of the role needs them."""
+    valued = list(trajectories)
+    for name, policy in state.policies.items():
+        if policy.critic is not None:
+            own = [
+                i
+                for i, one in enumerate(trajectories)
+                if one.policy == name and config.credit.rule_for(one.game, one.role) == "gae_turn"
+            ]
+            values = policy.critic.values(policy.lm, [trajectories[i] for i in own])
+            for i, values_K in zip(own, values, strict=True):
+                valued[i] = trajectories[i]._replace(values=values_K)
+    return valued
+
+
+def credit_turns(config: RunConfig, state: RunState, trajectories: Sequence[Trajectory]) -> Advantages:
+    """Return one advantage a turn; moves the running baselines on."""
+    settings = Credit(*(getattr(config.credit, name) for name in Credit._fields))
+    advantages, state.credit = compute_advantages(trajectories, config.credit.rule_for, state.credit, settings)
+    return advantages
+
+
+def credit_metrics(config: RunConfig, trajectories: Sequence[Trajectory], advantages: Advantages) -> Metrics:
+    """Return the mean and spread of the advantages by role, and the share of groups that tell nothing."""
+    by_role: dict[str, list[float]] = {}
+    for trajectory, advantages_K in zip(trajectories, advantages, strict=True):
+        by_role.setdefault(f"{trajectory.game}/advantage/{trajectory.role}", []).extend(advantages_K)
+    metrics: Metrics = {}
+    for name, numbers in by_role.items():
+        if numbers:
+            metrics[f"{name}/mean"], metrics[f"{name}/spread"] = fmean(numbers), pstdev(numbers)
+    if config.matchmaking.group_size > 1:
+        for (game, role), (flat, groups) in flat_groups(trajectories).items():
+            metrics[f"{game}/flat_groups/{role}"] = flat / groups
+    return metrics
+
+
+def update_policies(
+    config: RunConfig, state: RunState, trajectories: Sequence[Trajectory], advantages: Advantages, iteration: int
+) -> Metrics:
+    """Update every policy that has gathered enough; return their metrics by policy."""
+    metrics: Metrics = {}
+    for name, policy in state.policies.items():
+        own = [i for i, trajectory in enumerate(trajectories) if trajectory.policy == name]
+        if own:
+            pending = state.pending.setdefault(name, Pending())
+            pending.add([trajectories[i] for i in own], [advantages[i] for i in own])
+        if name in state.pending and _is_due(config, name, state.pending[name], iteration):
+            results = _update(config, policy, state.pending.pop(name), iteration)
+            metrics |= {f"{name}/{key}": value for key, value in results.items()}
+            metrics["gap"] = max(metrics.get("gap", 0.0), results["gap"])
+    return metrics
+
+
+def _is_due(config: RunConfig, name: str, pending: Pending, iteration: int) -> bool:
+    """Return whether a policy has gathered enough; the last iteration leaves nothing unused."""
+    return pending.iterations >= config.policy(name).every or iteration == config.iterations
+
+
+def _update(config: RunConfig, policy: Policy, gathered: Pending, iteration: int) -> Metrics:
+    """Update one policy, and its critic if it has one, on what it has gathered."""
+    weights = {game: settings.loss_weight for game, settings in config.games.items()}
+    most = config.policy(policy.name).matches
+    if most is not None:
+        gathered = gathered.spread(most)
+    batch = to_batch(policy.name, gathered.trajectories, gathered.advantages, weights)
+    steps = steps_at(config, iteration, policy.name)
+    metrics = update(policy, batch, objective_at(config, iteration), steps) | {"learning_rate": steps.learning_rate}
+    if policy.critic is not None:
+        valued = [i for i, one in enumerate(gathered.trajectories) if one.values is not None]
+        own, given = [gathered.trajectories[i] for i in valued], [gathered.advantages[i] for i in valued]
+        fitted = policy.critic.fit(policy.lm, own, critic_targets(own, given))
+        metrics |= {f"critic/{key}": value for key, value in fitted.items()}
+    if policy.updates % config.objective.magnet_every == 0:
+        policy.refresh_magnet()
+    return metrics

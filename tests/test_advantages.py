@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from games.errors import UsageError
 from learners.advantages import RULES, Credit, rule_named
-from learners.advantages.reinforce import rewards_to_go
+from learners.advantages.sums import rewards_to_go
 from learners.trajectories import Trajectory
 
 
@@ -91,7 +91,7 @@ batches = st.lists(
     min_size=1,
     max_size=14,
 )
-rules = st.sampled_from(sorted(RULES))
+rules = st.sampled_from(["mars", "rae", "reinforce"])  # those that need neither groups nor values
 states = st.dictionaries(
     st.sampled_from([f"kuhn_poker/seat {seat}/main" for seat in range(3)]), st.floats(-1, 1), max_size=3
 )
@@ -130,7 +130,10 @@ def test_other_roles_in_the_batch_change_nothing(batch, rule, state, others):
 @given(batches, st.integers(-3, 3))
 def test_a_constant_added_to_returns_is_taken_off_by_a_settled_baseline(batch, constant):
     """With a baseline at each role's mean, adding a constant to returns and baseline changes nothing."""
-    moved = [one._replace(rewards=(one.rewards[0] + constant, *one.rewards[1:])) for one in batch]
+    moved = [
+        one._replace(rewards=(one.rewards[0] + constant, *one.rewards[1:]), match_return=one.match_return + constant)
+        for one in batch
+    ]
     _, settled = RULES["rae"](batch, {}, Credit(decay=0.0))
     _, moved_settled = RULES["rae"](moved, {}, Credit(decay=0.0))
     plain, _ = RULES["rae"](batch, settled, Credit())

@@ -11,8 +11,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from games.errors import unknown_name
+from learners.advantages.at_grpo import at_grpo
+from learners.advantages.flow_grpo import flow_grpo
+from learners.advantages.gae_turn import gae_turn
+from learners.advantages.gigpo import gigpo
+from learners.advantages.grpo import dr_grpo, grpo
+from learners.advantages.mars import mars
+from learners.advantages.matpo import matpo
 from learners.advantages.rae import rae
 from learners.advantages.reinforce import reinforce
+from learners.advantages.rloo import rloo
 from learners.trajectories import Trajectory
 
 State = dict[str, Any]
@@ -38,6 +46,15 @@ Rule = Callable[[Sequence[Trajectory], State, Any], tuple[Advantages, State]]
 RULES: dict[str, Rule] = {
     "reinforce": reinforce,
     "rae": rae,
+    "mars": mars,
+    "grpo": grpo,
+    "dr_grpo": dr_grpo,
+    "rloo": rloo,
+    "matpo": matpo,
+    "gigpo": gigpo,
+    "at_grpo": at_grpo,
+    "gae_turn": gae_turn,
+    "flow_grpo": flow_grpo,
 }
 
 
@@ -46,3 +63,29 @@ def rule_named(name: str) -> Rule:
     if name not in RULES:
         raise unknown_name("advantage rule", name, RULES, "Set credit.rule.")
     return RULES[name]
+
+
+def compute_advantages(
+    trajectories: Sequence[Trajectory], rule_for: Callable[[str, str], str], state: State, settings: Credit
+) -> tuple[Advantages, State]:
+    """Return one advantage a turn, each trajectory credited by the rule of its (game, role), and the new state.
+
+    A rule sees its own trajectories, in their order, and its own part of the state, ``state[rule]``.
+    Raises ValueError for a rule that does not give every turn one number.
+    """
+    places: dict[str, list[int]] = {}
+    for place, trajectory in enumerate(trajectories):
+        places.setdefault(rule_for(trajectory.game, trajectory.role), []).append(place)
+    advantages: Advantages = [[] for _ in trajectories]
+    after = dict(state)
+    for rule, own in places.items():
+        given, after[rule] = rule_named(rule)([trajectories[i] for i in own], state.get(rule, {}), settings)
+        for place, advantages_K in zip(own, given, strict=True):
+            one = trajectories[place]
+            if len(advantages_K) != len(one.turns):
+                raise ValueError(
+                    f"Rule {rule!r} gave {len(advantages_K)} advantages for the {len(one.turns)} turns of {one.role} "
+                    f"in match {one.match}; it must give one for each."
+                )
+            advantages[place] = advantages_K
+    return advantages, after

@@ -7,6 +7,8 @@ depends on its role:
 
 The paper folds R trajectory by trajectory; at alpha = 0.95 b is then a mean over only some 20
 matches, whose noise is a common offset of the whole batch. The default folds the batch mean once.
+
+``baseline = "game"`` keeps one baseline for all roles of a (game, policy): the ablation.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ def rae(
         if not trajectory.turns:  # its return says nothing of the role's replies
             advantages.append([])
             continue
-        key = f"{trajectory.game}/{trajectory.role}/{trajectory.policy}"
+        key = "/".join(_owner(trajectory, settings.baseline))
         total = trajectory.match_return
         baseline = baselines.get(key, 0.0)
         advantages.append([total - baseline] * len(trajectory.turns))
@@ -41,3 +43,10 @@ def rae(
     for key, returns_N in returns.items():
         baselines[key] = alpha * baselines.get(key, 0.0) + (1 - alpha) * fsum(returns_N) / len(returns_N)
     return advantages, baselines
+
+
+def _owner(trajectory: Trajectory, baseline: str) -> tuple[str, ...]:
+    """Return what a trajectory's baseline is kept for."""
+    if baseline == "game":
+        return trajectory.game, trajectory.policy
+    return trajectory.game, trajectory.role, trajectory.policy

@@ -1,0 +1,26 @@
+"""REINFORCE leave-one-out (Kool et al. 2019; Ahmadian et al., arXiv 2402.14740).
+
+A_i = R_i - mean of the group's other returns, which no reply of trajectory i has moved: an unbiased baseline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from learners.advantages.grpo import broadcast, in_groups
+from learners.advantages.sums import centred
+from learners.trajectories import Trajectory
+
+
+def rloo(
+    trajectories: Sequence[Trajectory], state: dict[str, Any], _settings: Any
+) -> tuple[list[list[float]], dict[str, Any]]:
+    """Return leave-one-out differences within groups. Raises UsageError for uneven or short groups."""
+    return broadcast(trajectories, in_groups("rloo", trajectories, _leave_one_out)), state
+
+
+def _leave_one_out(returns_G: Sequence[float]) -> list[float]:
+    """Return R_i - (sum - R_i) / (G - 1), which is the centred return times G / (G - 1)."""
+    size = len(returns_G)
+    return [difference * size / (size - 1) for difference in centred(returns_G)]

@@ -1,0 +1,72 @@
+"""Groups: trajectories whose returns may be compared, because only the replies in them differ.
+
+A group is what one role made of one start: same game, same deal, same policy in the seat, same players
+in the others. Matchmaking draws whole groups (``matchmaking.group_size``); a rule that compares within
+them refuses anything else. A trajectory without turns counts: its start was the same, so its return
+is as good a comparison as any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from games.errors import UsageError
+from learners.trajectories import Trajectory
+
+NEEDS_GROUPS = frozenset({"grpo", "dr_grpo", "rloo", "matpo", "gigpo", "at_grpo", "flow_grpo", "advantage_alignment"})
+
+
+class GroupKey(NamedTuple):
+    """What the members of a group have in common."""
+
+    game: str
+    start: int  # the deal's seed
+    role: str
+    policy: str
+    players: tuple[str, ...]  # by seat, the role's own included
+
+    def __str__(self) -> str:
+        return (
+            f"{self.game}, start {self.start}, role {self.role}, policy {self.policy}, players {'/'.join(self.players)}"
+        )
+
+
+def group_key(trajectory: Trajectory) -> GroupKey:
+    """Return the key of a trajectory's group."""
+    return GroupKey(trajectory.game, trajectory.deal_seed, trajectory.role, trajectory.policy, trajectory.players)
+
+
+def groups_of(rule: str, trajectories: Sequence[Trajectory]) -> dict[GroupKey, list[int]]:
+    """Return the places of each group's members.
+
+    Raises UsageError, with rule, key and sizes, for a group of fewer than two or groups of different sizes.
+    """
+    groups = _grouped(trajectories)
+    sizes = {key: len(places) for key, places in groups.items()}
+    usual = max(sizes.values(), default=0)
+    for key, size in sizes.items():
+        if size < 2 or size != usual:
+            raise UsageError(
+                f"Credit rule {rule!r} compares trajectories within groups of equal size, two or more, but the group "
+                f"({key}) has {size} and others have {usual}. Set matchmaking.group_size to the size that is meant, "
+                "and hand over whole groups."
+            )
+    return groups
+
+
+def flat_groups(trajectories: Sequence[Trajectory]) -> dict[tuple[str, str], tuple[int, int]]:
+    """Return by (game, role) how many groups teach nothing, their returns being equal, and how many there are."""
+    counts: dict[tuple[str, str], tuple[int, int]] = {}
+    for key, places in _grouped(trajectories).items():
+        flat, total = counts.get((key.game, key.role), (0, 0))
+        equal = len({trajectories[place].match_return for place in places}) == 1
+        counts[key.game, key.role] = flat + equal, total + 1
+    return counts
+
+
+def _grouped(trajectories: Sequence[Trajectory]) -> dict[GroupKey, list[int]]:
+    groups: dict[GroupKey, list[int]] = {}
+    for place, trajectory in enumerate(trajectories):
+        groups.setdefault(group_key(trajectory), []).append(place)
+    return groups
