@@ -32,7 +32,13 @@ evaluation.matches = 4
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
-    ["league.session", "league.commands.train", "torch.utils.tensorboard", "transformers.models.qwen3.modeling_qwen3"]
+    [
+        "league.session",
+        "league.commands.train",
+        "peft",
+        "torch.utils.tensorboard",
+        "transformers.models.qwen3.modeling_qwen3",
+    ]
 )
 _ACCESSES = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "shutil.rmtree"}
 

@@ -1,7 +1,13 @@
 """A policy's file holds what is its own and no more, and brings it back bit for bit."""
 
+import json
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
+import adapter_memory
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -132,3 +138,21 @@ def test_another_shape_is_refused_by_name(tmp_path):
     lm = Adapters(pocket(), "base").add(SHAPE._replace(rank=3), 0)
     with pytest.raises(UsageError, match=r"shape \(2, 32\) for weights/.*lora_A.*\(3, 32\)"):
         Policy("main", lm, weight_decay=0.0, magnet=False).restore(tmp_path / "two.safetensors")
+
+
+def test_two_adapters_keep_less_than_a_fifth_more_than_one():
+    """Parameters, optimiser state, magnets and references; the measure itself sees two whole models as twice one."""
+    one, two = (adapter_memory.held(adapter_memory.trained("lora", number)) for number in (1, 2))
+    assert one > 4 * 25_000_000, "the base itself is in it, in single precision"
+    assert one < two < 1.2 * one
+
+
+@pytest.mark.slow
+def test_a_process_with_two_adapters_peaks_less_than_a_fifth_above_one():
+    def peak(kind, number):
+        words = [sys.executable, adapter_memory.__file__, kind, str(number)]
+        found = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+        return json.loads(subprocess.run(words, env=found, capture_output=True, check=True, text=True).stdout)["peak"]
+
+    assert peak("lora", 2) < 1.2 * peak("lora", 1)
+    assert peak("full", 2) > 1.6 * peak("full", 1)
