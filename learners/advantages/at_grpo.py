@@ -22,10 +22,12 @@ def at_grpo(
     Raises UsageError for uneven or short groups.
     """
     sums = [rewards_to_go(one.rewards, settings.gamma) for one in trajectories]
-    advantages = [[0.0] * len(sums_K) for sums_K in sums]
+    advantages: list[list[float]] = [[] for _ in sums]
     for places in groups_of("at_grpo", trajectories).values():
-        for k in range(max(len(sums[place]) for place in places)):
-            present = [place for place in places if k < len(sums[place])]
-            for place, score in zip(present, standardised([sums[place][k] for place in present]), strict=True):
-                advantages[place][k] = score
+        going = sorted(places, key=lambda place: -len(sums[place]))  # the longest first
+        for k in range(len(sums[going[0]])):
+            while len(sums[going[-1]]) <= k:
+                going.pop()
+            for place, score in zip(going, standardised([sums[place][k] for place in going]), strict=True):
+                advantages[place].append(score)
     return advantages, state

@@ -10,7 +10,9 @@ is met once tells nothing: 0.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 from learners.advantages.grpo import in_groups
@@ -28,15 +30,24 @@ def gigpo(
     """
     whole = in_groups("gigpo", trajectories, standardised)
     compare = standardised if settings.step_spread else centred
-    sums = [rewards_to_go(one.rewards, settings.step_gamma) for one in trajectories]
-    advantages = [[a] * len(one.turns) for one, a in zip(trajectories, whole, strict=True)]
+    sums = [total for one in trajectories for total in rewards_to_go(one.rewards, settings.step_gamma)]
+    ends = list(accumulate(len(one.turns) for one in trajectories))  # turns are numbered through the batch
+    steps = [0.0] * len(sums)
     for places in groups_of("gigpo", trajectories).values():
-        steps: dict[str, list[tuple[int, int]]] = {}  # by observation, the turns that begin there
-        for place in places:
-            for k, turn in enumerate(trajectories[place].turns):
-                steps.setdefault(turn.observation, []).append((place, k))
-        for turns in steps.values():
-            if len(turns) > 1:
-                for (place, k), step in zip(turns, compare([sums[i][k] for i, k in turns]), strict=True):
-                    advantages[place][k] += settings.step_weight * step
+        for turns in _step_groups([(trajectories[place], ends[place]) for place in places]):
+            for turn, step in zip(turns, compare([sums[turn] for turn in turns]), strict=True):
+                steps[turn] = settings.step_weight * step
+    advantages = [
+        [a + step for step in steps[end - len(one.turns) : end]]
+        for one, a, end in zip(trajectories, whole, ends, strict=True)
+    ]
     return advantages, state
+
+
+def _step_groups(members: Sequence[tuple[Trajectory, int]]) -> list[list[int]]:
+    """Return the numbers of the turns that begin in the same state, for states met more than once."""
+    met: defaultdict[str, list[int]] = defaultdict(list)
+    for one, end in members:
+        for number, turn in enumerate(one.turns, end - len(one.turns)):
+            met[turn.observation].append(number)
+    return [turns for turns in met.values() if len(turns) > 1]

@@ -19,8 +19,10 @@ def rewards_to_go(rewards_K: Sequence[float], gamma: float) -> list[float]:
 
 def centred(values: Sequence[float]) -> list[float]:
     """Return the values less their mean; equal values give exact zeros."""
+    if not _differ(values):
+        return [0.0] * len(values)
     mean = fsum(values) / len(values)
-    return [value - mean for value in values] if _differ(values) else [0.0] * len(values)
+    return [value - mean for value in values]
 
 
 def standardised(values: Sequence[float]) -> list[float]:
@@ -28,10 +30,10 @@ def standardised(values: Sequence[float]) -> list[float]:
     if not _differ(values):
         return [0.0] * len(values)
     mean = fsum(values) / len(values)
-    spread = sqrt(fsum([(value - mean) ** 2 for value in values]) / len(values)) + EPSILON
-    return [(value - mean) / spread for value in values]
+    differences = [value - mean for value in values]
+    spread = sqrt(fsum([difference * difference for difference in differences]) / len(values)) + EPSILON
+    return [difference / spread for difference in differences]
 
 
 def _differ(values: Sequence[float]) -> bool:
-    first = values[0]
-    return any(value != first for value in values)
+    return values.count(values[0]) != len(values)
