@@ -73,9 +73,9 @@ class Adapters:
             raise
         return view
 
-    def copy(self, adapter: str) -> AdapterLM:
-        """Return a frozen adapter with the weights that another has now."""
-        view = self._add(self._shapes[adapter], 0, trained=False)
+    def copy(self, adapter: str, *, trained: bool) -> AdapterLM:
+        """Return another adapter with the weights that one has now."""
+        view = self._add(self._shapes[adapter], 0, trained=trained)
         with torch.no_grad():
             for own, other in zip(view.parameters().values(), self.parameters(adapter).values(), strict=True):
                 own.copy_(other)
@@ -168,9 +168,13 @@ class AdapterLM(LanguageModel):
         """Return the adapter's weights alone, by name."""
         return self.adapters.parameters(self.adapter)
 
+    def copy(self) -> LanguageModel:
+        """Return another adapter on the same base, with weights of its own, equal to these."""
+        return self.adapters.copy(self.adapter, trained=True)
+
     def frozen_copy(self) -> LanguageModel:
         """Return a frozen adapter with the weights of this moment, on the same base."""
-        return self.adapters.copy(self.adapter)
+        return self.adapters.copy(self.adapter, trained=False)
 
     def untrained(self) -> LanguageModel:
         """Return the base with adapters off."""

@@ -83,6 +83,7 @@ class LanguageModel:
 
     def copy(self) -> LanguageModel:
         """Return a model with weights of its own, equal to these, and the same tokenizer."""
+        self._check_alone()
         model = copy.deepcopy(self.model)
         model.zero_grad(set_to_none=True)  # a copy has its own gradients too
         return LanguageModel(model, self.tokenizer)
@@ -106,8 +107,13 @@ class LanguageModel:
 
     def save(self, folder: Path) -> None:
         """Write weights (safetensors), configuration and tokenizer in Hugging Face layout."""
+        self._check_alone()
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
+
+    def _check_alone(self) -> None:
+        if self.adapters is not None:
+            raise ValueError("a base that adapters share is neither copied nor saved with them: do that before")
 
     @property
     def device(self) -> torch.device:

@@ -142,6 +142,19 @@ def test_no_weight_of_the_base_is_ever_copied(base, tmp_path):
     one.save(tmp_path)
     for view in (one, adapters.add(SHAPE, 1), one.frozen_copy(), one.untrained(), one.with_weights(tmp_path)):
         assert sorted(w.data_ptr() for n, w in view.model.named_parameters() if "lora_" not in n) == where
+    for forbidden in (base.copy, base.frozen_copy, lambda: base.save(tmp_path / "base")):
+        with pytest.raises(ValueError, match="neither copied nor saved"):
+            forbidden()
+
+
+def test_a_copy_is_trained_apart(adapters):
+    one = scrambled(adapters.add(SHAPE, 0))
+    before = logits(one)
+    other = one.copy()
+    step(one)
+    assert same(logits(other), before)
+    step(other)
+    assert same(logits(other), logits(one))
 
 
 def test_it_shares_prefixes_and_agrees_with_peft_alone(tmp_path):
