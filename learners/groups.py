@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from games.errors import UsageError
 from learners.trajectories import Trajectory
 
@@ -53,6 +56,14 @@ def groups_of(rule: str, trajectories: Sequence[Trajectory]) -> dict[GroupKey, l
                 "and hand over whole groups."
             )
     return groups
+
+
+def group_numbers(rule: str, trajectories: Sequence[Trajectory]) -> NDArray[np.intp]:
+    """Return the number of each trajectory's group, from 0 on [N]. Raises UsageError as ``groups_of``."""
+    numbers = np.zeros(len(trajectories), np.intp)
+    for number, places in enumerate(groups_of(rule, trajectories).values()):
+        numbers[places] = number
+    return numbers
 
 
 def flat_groups(trajectories: Sequence[Trajectory]) -> dict[tuple[str, str], tuple[int, int]]:

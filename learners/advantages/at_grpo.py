@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from learners.advantages.sums import rewards_to_go, standardised
-from learners.groups import groups_of
+import numpy as np
+
+from learners.advantages.sums import by_turn, rewards_to_go, standardised, turn_counts
+from learners.groups import group_numbers
 from learners.trajectories import Trajectory
 
 
@@ -21,13 +23,10 @@ def at_grpo(
 
     Raises UsageError for uneven or short groups.
     """
-    sums = [rewards_to_go(one.rewards, settings.gamma) for one in trajectories]
-    advantages: list[list[float]] = [[] for _ in sums]
-    for places in groups_of("at_grpo", trajectories).values():
-        going = sorted(places, key=lambda place: -len(sums[place]))  # the longest first
-        for k in range(len(sums[going[0]])):
-            while len(sums[going[-1]]) <= k:
-                going.pop()
-            for place, score in zip(going, standardised([sums[place][k] for place in going]), strict=True):
-                advantages[place].append(score)
-    return advantages, state
+    groups = group_numbers("at_grpo", trajectories)
+    lengths = turn_counts(trajectories)
+    first = np.cumsum(lengths) - lengths  # each trajectory's first turn in the batch
+    index = np.arange(lengths.sum()) - np.repeat(first, lengths)  # k  [T]
+    labels = np.repeat(groups * lengths.max(initial=0), lengths) + index
+    sums = rewards_to_go(trajectories, settings.gamma)
+    return by_turn(standardised(sums, labels), trajectories), state

@@ -10,14 +10,13 @@ is met once tells nothing: 0.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Any
 
-from learners.advantages.grpo import in_groups
-from learners.advantages.sums import centred, rewards_to_go, standardised
-from learners.groups import groups_of
+import numpy as np
+
+from learners.advantages.sums import Labels, by_turn, centred, rewards_to_go, standardised, turn_counts
+from learners.groups import group_numbers
 from learners.trajectories import Trajectory
 
 
@@ -28,26 +27,19 @@ def gigpo(
 
     Raises UsageError for uneven or short groups.
     """
-    whole = in_groups("gigpo", trajectories, standardised)
+    groups = group_numbers("gigpo", trajectories)
+    whole = standardised([one.match_return for one in trajectories], groups)
     compare = standardised if settings.step_spread else centred
-    sums = [total for one in trajectories for total in rewards_to_go(one.rewards, settings.step_gamma)]
-    ends = list(accumulate(len(one.turns) for one in trajectories))  # turns are numbered through the batch
-    steps = [0.0] * len(sums)
-    for places in groups_of("gigpo", trajectories).values():
-        for turns in _step_groups([(trajectories[place], ends[place]) for place in places]):
-            for turn, step in zip(turns, compare([sums[turn] for turn in turns]), strict=True):
-                steps[turn] = settings.step_weight * step
-    advantages = [
-        [a + step for step in steps[end - len(one.turns) : end]]
-        for one, a, end in zip(trajectories, whole, ends, strict=True)
-    ]
-    return advantages, state
+    steps = compare(rewards_to_go(trajectories, settings.step_gamma), _step_groups(trajectories, groups))
+    advantages = np.repeat(whole, turn_counts(trajectories)) + settings.step_weight * steps
+    return by_turn(advantages, trajectories), state
 
 
-def _step_groups(members: Sequence[tuple[Trajectory, int]]) -> list[list[int]]:
-    """Return the numbers of the turns that begin in the same state, for states met more than once."""
-    met: defaultdict[str, list[int]] = defaultdict(list)
-    for one, end in members:
-        for number, turn in enumerate(one.turns, end - len(one.turns)):
-            met[turn.observation].append(number)
-    return [turns for turns in met.values() if len(turns) > 1]
+def _step_groups(trajectories: Sequence[Trajectory], groups_N: Labels) -> Labels:
+    """Return for each turn the place of the first turn of its group that begins in the same state [T]."""
+    first: list[dict[str, int]] = [{} for _ in trajectories]  # by group
+    labels: list[int] = []
+    for group, one in zip(groups_N.tolist(), trajectories, strict=True):
+        met = first[group]
+        labels += [met.setdefault(turn.observation, place) for place, turn in enumerate(one.turns, len(labels))]
+    return np.array(labels, np.intp)

@@ -13,8 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from learners.advantages.sums import centred, standardised
-from learners.groups import groups_of
+from numpy.typing import ArrayLike
+
+from learners.advantages.sums import Floats, Labels, centred, standardised
+from learners.groups import group_numbers
 from learners.trajectories import Trajectory
 
 
@@ -32,18 +34,11 @@ def dr_grpo(
     return broadcast(trajectories, in_groups("dr_grpo", trajectories, centred)), state
 
 
-def in_groups(
-    rule: str, trajectories: Sequence[Trajectory], compare: Callable[[Sequence[float]], list[float]]
-) -> list[float]:
-    """Return what ``compare`` makes of each group's returns, one number a trajectory."""
-    advantages = [0.0] * len(trajectories)
-    for places in groups_of(rule, trajectories).values():
-        compared = compare([trajectories[place].match_return for place in places])
-        for place, advantage in zip(places, compared, strict=True):
-            advantages[place] = advantage
-    return advantages
+def in_groups(rule: str, trajectories: Sequence[Trajectory], compare: Callable[[ArrayLike, Labels], Floats]) -> Floats:
+    """Return what ``compare`` makes of the returns and the numbers of their groups [N]."""
+    return compare([one.match_return for one in trajectories], group_numbers(rule, trajectories))
 
 
-def broadcast(trajectories: Sequence[Trajectory], advantages: Sequence[float]) -> list[list[float]]:
+def broadcast(trajectories: Sequence[Trajectory], advantages_N: Floats) -> list[list[float]]:
     """Return each trajectory's number once for each of its turns."""
-    return [[a] * len(one.turns) for one, a in zip(trajectories, advantages, strict=True)]
+    return [[a] * len(one.turns) for one, a in zip(trajectories, advantages_N.tolist(), strict=True)]

@@ -14,11 +14,11 @@ gives every turn the whole return.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
-from math import fsum
 from typing import Any
 
-from learners.advantages.sums import rewards_to_go
+import numpy as np
+
+from learners.advantages.sums import by_turn, centred, numbered, rewards_to_go, turn_counts
 from learners.trajectories import Trajectory
 
 
@@ -27,18 +27,10 @@ def mars(
 ) -> tuple[list[list[float]], dict[str, Any]]:
     """Return R_k less its mean; uses ``settings.gamma``, ``settings.baseline`` and ``settings.level``."""
     by_role = settings.baseline == "role"
-    keys = [(one.game, one.role if by_role else "") for one in trajectories]
+    roles = numbered((one.game, one.role if by_role else "") for one in trajectories)
+    lengths = turn_counts(trajectories)
     if settings.level == "turn":
-        sums = [rewards_to_go(one.rewards, settings.gamma) for one in trajectories]
+        sums = rewards_to_go(trajectories, settings.gamma)
     else:
-        sums = [[one.match_return] * len(one.turns) for one in trajectories]
-    pooled: dict[tuple[str, str], list[list[float]]] = {}
-    for key, sums_K in zip(keys, sums, strict=True):
-        pooled.setdefault(key, []).append(sums_K)
-    means = {key: _mean(members) for key, members in pooled.items()}
-    return [[total - means[key] for total in sums_K] for key, sums_K in zip(keys, sums, strict=True)], state
-
-
-def _mean(members: Sequence[Sequence[float]]) -> float:
-    turns = sum(map(len, members))
-    return fsum(chain.from_iterable(members)) / turns if turns else 0.0
+        sums = np.repeat([one.match_return for one in trajectories], lengths)
+    return by_turn(centred(sums, np.repeat(roles, lengths)), trajectories), state

@@ -23,7 +23,7 @@ from learners.trajectories import Trajectory
 def rae(
     trajectories: Sequence[Trajectory], state: dict[str, Any], settings: Any
 ) -> tuple[list[list[float]], dict[str, Any]]:
-    """Return R - b for every turn; uses ``settings.decay`` (alpha) and ``settings.fold``."""
+    """Return R - b for every turn; uses ``settings.decay`` (alpha), ``fold`` and ``baseline``."""
     baselines = dict(state)
     alpha = settings.decay
     returns: dict[str, list[float]] = {}

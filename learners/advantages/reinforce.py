@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from learners.advantages.sums import rewards_to_go
+from learners.advantages.sums import by_turn, rewards_to_go
 from learners.trajectories import Trajectory
 
 
@@ -16,4 +16,4 @@ def reinforce(
     trajectories: Sequence[Trajectory], state: dict[str, Any], settings: Any
 ) -> tuple[list[list[float]], dict[str, Any]]:
     """Return rewards to go; uses ``settings.gamma``."""
-    return [rewards_to_go(t.rewards, settings.gamma) for t in trajectories], state
+    return by_turn(rewards_to_go(trajectories, settings.gamma), trajectories), state

@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from learners.advantages.grpo import broadcast, in_groups
-from learners.advantages.sums import centred
+from learners.advantages.sums import Floats, Labels, centred
 from learners.trajectories import Trajectory
 
 
@@ -20,7 +23,7 @@ def rloo(
     return broadcast(trajectories, in_groups("rloo", trajectories, _leave_one_out)), state
 
 
-def _leave_one_out(returns_G: Sequence[float]) -> list[float]:
-    """Return R_i - (sum - R_i) / (G - 1), which is the centred return times G / (G - 1)."""
-    size = len(returns_G)
-    return [difference * size / (size - 1) for difference in centred(returns_G)]
+def _leave_one_out(returns_N: ArrayLike, groups_N: Labels) -> Floats:
+    """Return R_i - (sum - R_i) / (G - 1), the centred return times G / (G - 1), for groups that have G members each."""
+    size = np.bincount(groups_N)[groups_N]
+    return np.asarray(centred(returns_N, groups_N) * size / (size - 1))
