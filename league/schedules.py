@@ -5,7 +5,8 @@ from __future__ import annotations
 from league.config import RunConfig
 from learners.learner import Steps
 from learners.losses import Surrogate
-from learners.objective import Objective
+from learners.normalisation import Normalisation
+from learners.objective import EntropyBand, Objective
 
 
 def geometric(start: float, end: float | None, share: float) -> float:
@@ -28,7 +29,18 @@ def objective_at(config: RunConfig, iteration: int) -> Objective:
     surrogate = Surrogate(settings.name, settings.clip_low, settings.clip_high, settings.dual_clip)
     magnet = geometric(settings.magnet, settings.magnet_end, share)
     kl_old = geometric(settings.kl_old, settings.kl_old_end, share)
-    return Objective(surrogate, entropy, kl_old, magnet, settings.magnet_uniform)
+    return Objective(
+        surrogate,
+        entropy,
+        kl_old=kl_old,
+        magnet=magnet,
+        magnet_uniform=settings.magnet_uniform,
+        normalisation=Normalisation(settings.normalisation, settings.length),
+        truncate=settings.truncate,
+        kl_reference=settings.kl_reference,
+        kl_estimator=settings.kl_estimator,
+        band=EntropyBand(settings.epo, settings.epo_low, settings.epo_high, settings.epo_decay),
+    )
 
 
 def steps_at(config: RunConfig, iteration: int, policy: str) -> Steps:

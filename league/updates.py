@@ -98,9 +98,10 @@ def _update(config: RunConfig, policy: Policy, gathered: Pending, iteration: int
     most = config.policy(policy.name).matches
     if most is not None:
         gathered = gathered.spread(most)
-    batch = to_batch(policy.name, gathered.trajectories, gathered.advantages, weights)
+    objective = objective_at(config, iteration)
+    batch = to_batch(policy.name, gathered.trajectories, gathered.advantages, weights, objective.normalisation)
     steps = steps_at(config, iteration, policy.name)
-    metrics = update(policy, batch, objective_at(config, iteration), steps) | {"learning_rate": steps.learning_rate}
+    metrics = update(policy, batch, objective, steps) | {"learning_rate": steps.learning_rate}
     if policy.critic is not None:
         valued = [i for i, one in enumerate(gathered.trajectories) if one.values is not None]
         own, given = [gathered.trajectories[i] for i in valued], [gathered.advantages[i] for i in valued]

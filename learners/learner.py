@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
 
+from learners.batch_loss import BatchLoss
 from learners.batching import TrainBatch
-from learners.objective import BatchLoss, Objective, Sums
+from learners.objective import EntropyBand, Objective, Sums
 from learners.policy import Policy
 
 
@@ -36,6 +37,8 @@ def update(policy: Policy, batch: TrainBatch, objective: Objective, steps: Steps
     """Take ``steps.inner_steps`` optimiser steps on one batch; return the update's metrics.
 
     A first pass without gradients gives pi_old and the gap between it and what the sampler recorded.
+    Metrics are means over turns, in nats: ``entropy`` (also by game, ``entropy/GAME``), ``gap``, the
+    divergences; ``importance`` and ``truncated`` are the mean importance weight and the share at its bound.
     Raises LearningError, and leaves the weights as they were before that step, if the mean gap
     exceeds ``steps.max_gap`` or a loss or gradient is not finite.
     """
@@ -47,6 +50,8 @@ def update(policy: Policy, batch: TrainBatch, objective: Objective, steps: Steps
         batch,
         objective,
         budget=steps.budget,
+        reference=policy.reference,
+        entropy_means=policy.entropy_means,
         parts=steps.inner_steps,
         minibatch=steps.minibatch,
     )
@@ -64,15 +69,28 @@ def update(policy: Policy, batch: TrainBatch, objective: Objective, steps: Steps
         _check_finite(policy, batch, sums, norms[-1], step)
         policy.optimizer.step()
     policy.updates += 1
+    if objective.band.weight:
+        policy.entropy_means = _moved_means(policy.entropy_means, before, objective.band)
     return _metrics(before, sums, norms)
 
 
 def _metrics(before: Sums, last: Sums, norms: Sequence[float]) -> dict[str, float]:
     """Return means over the batch before the update, how far it had moved by its last step, and the gradient's norm."""
-    names: list[str] = [name for name in ("entropy", "gap", "magnet_kl") if name in before.totals]
-    metrics = {name: before.mean(name) for name in names}
+    names = ("entropy", "gap", "magnet_kl", "reference_kl", "outside_band", "importance", "truncated")
+    metrics = {name: before.mean(name) for name in names if name in before.totals}
+    metrics |= {f"entropy/{game}": before.mean(f"entropy/{game}", f"turns/{game}") for game in _games(before)}
     metrics |= {"kl_old": last.mean("kl_old"), "clipped": last.mean("clipped")}
     return metrics | {"loss": before.totals.get("loss", 0.0), "grad_norm": sum(norms) / len(norms)}
+
+
+def _moved_means(means: Mapping[str, float], before: Sums, band: EntropyBand) -> dict[str, float]:
+    """Return the running means of a token's entropy with this batch's folded in; a game's first is its own."""
+    now = {game: before.mean(f"entropy/{game}", f"tokens/{game}") for game in _games(before)}
+    return {**means, **{g: band.decay * means.get(g, mean) + (1 - band.decay) * mean for g, mean in now.items()}}
+
+
+def _games(sums: Sums) -> list[str]:
+    return [name.removeprefix("turns/") for name in sums.totals if name.startswith("turns/")]
 
 
 def _check_finite(policy: Policy, batch: TrainBatch, sums: Sums, norm: float, step: int) -> None:

@@ -1,11 +1,12 @@
 """Objectives as pure functions of log-probs. All log-probs and divergences are in nats.
 
-The policy-gradient part takes sums of positive advantages (``gains``) and of negative ones
+The policy-gradient part takes weighted sums of positive advantages (``gains``) and of negative ones
 (``losses``) for each reply or token, as batching merged them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -27,6 +28,7 @@ def surrogate_loss(logprobs: Tensor, old: Tensor, gains: Tensor, losses: Tensor,
     reinforce: -log pi A.   ppo (Schulman et al. 2017): -min(rho A, clip(rho) A), rho = pi / pi_old,
     which for A > 0 is -A min(rho, 1 + clip_high) and for A < 0 is -A max(rho, 1 - clip_low). The
     dual clip (Ye et al. 2020) bounds the ratio of A < 0 by c = ``dual_clip`` too.
+    gspo: ppo; give the log-probs of ``over_reply``.
     """
     if surrogate.name == "reinforce":
         return -logprobs * (gains + losses)
@@ -47,13 +49,58 @@ def kl(logprobs: Tensor, reference: Tensor) -> Tensor:
     return (logprobs.exp() * (logprobs - reference)).sum(-1)
 
 
-def k2(logprobs: Tensor, reference: Tensor) -> Tensor:
-    """Return Schulman's k2 estimate of KL(pi | reference) from samples of pi: (log pi - log reference)^2 / 2.
+def over_reply(logprobs: Tensor, real: Tensor) -> Tensor:
+    """Return at each token the mean of its reply's log-probs; ``real`` is 1 at tokens, 0 at padding.  # [R, T]
 
-    k2 and not k3 as a loss term: for samples of pi, the mean gradient of k2 is that of
-    KL(pi | reference), while k3's is that of KL(reference | pi).
+    GSPO (Zheng et al., arXiv 2507.18071): exp of the difference of two of these is the sequence's ratio
+    s = exp(mean_t log(pi / pi_old)), the same at all tokens. So each token carries its reply's loss, whose
+    gradient is A s mean_t grad log pi; with ``sequence_mean`` the loss is the paper's.
+    """
+    means = (logprobs * real).sum(-1, keepdim=True) / real.sum(-1, keepdim=True)
+    return means.expand_as(logprobs)
+
+
+def truncated_importance(old: Tensor, sampled: Tensor, most: float) -> Tensor:
+    """Return min(pi_old / pi_sampler, most), element by element, without gradient.
+
+    Truncated importance sampling (Ionides 2008): the learner's policy at the batch's start over what
+    the engine sampled with, which differ where the engine computes in another way than the learner.
+    """
+    return (old - sampled).detach().exp().clamp(max=most)
+
+
+def k1(logprobs: Tensor, reference: Tensor) -> Tensor:
+    """Return the estimate log pi - log reference of KL(pi | reference), from samples of pi.
+
+    Unbiased as a number, but no use as a loss: its mean gradient is E[grad log pi] = 0.
+    """
+    return logprobs - reference
+
+
+def k2(logprobs: Tensor, reference: Tensor) -> Tensor:
+    """Return the estimate (log pi - log reference)^2 / 2 of KL(pi | reference), from samples of pi.
+
+    Biased as a number, but for samples of pi its mean gradient is that of KL(pi | reference).
     """
     return 0.5 * (logprobs - reference).square()
+
+
+def k3(logprobs: Tensor, reference: Tensor) -> Tensor:
+    """Return the estimate r - 1 - log r, r = reference / pi, of KL(pi | reference), from samples of pi.
+
+    Unbiased and never negative as a number (GRPO's choice), but for samples of pi its mean gradient is
+    that of KL(reference | pi).
+    """
+    log_ratio = reference - logprobs
+    return log_ratio.exp() - 1 - log_ratio
+
+
+ESTIMATORS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"k1": k1, "k2": k2, "k3": k3}  # Schulman 2020
+
+
+def outside_band(values: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """Return how far each value lies outside its band: max(low - x, 0) + max(x - high, 0)."""
+    return (low - values).clamp(min=0.0) + (values - high).clamp(min=0.0)
 
 
 def mix_uniform(logprobs: Tensor, absent: Tensor, share: float) -> Tensor:

@@ -8,9 +8,10 @@ from small_models import brief, copied
 from small_play import CHOICE, FREE, kuhn_pocket, self_play
 
 from arena.records import TokenTrace, Turn
+from learners.batch_loss import BatchLoss
 from learners.batching import to_batch
 from learners.losses import Surrogate
-from learners.objective import BatchLoss, Objective, Sums
+from learners.objective import Objective, Sums
 from learners.trajectories import Trajectory
 
 LEGAL = ("pass", "bet")
@@ -35,19 +36,19 @@ def test_equal_prompts_are_one_row_worked_by_hand():
     )
     first, second = batch.choice
     assert (first.prompt, first.legal, first.counts) == ((1, 2), LEGAL, [1.0, 2.0])
-    assert (first.gains, first.losses, first.sampled) == ([0.0, 2.0], [-1.0, -0.5], [-0.5, -0.5])
-    assert (second.prompt, second.counts, second.gains) == ((1, 3), [0.0, 1.0], [0.0, 0.25])
+    assert (first.gains, first.losses, first.sampled) == ([0.0, 1.5], [-0.75, -0.375], [-0.5, -0.5])
+    assert (second.prompt, second.counts, second.gains) == ((1, 3), [0.0, 1.0], [0.0, 0.1875])
     assert second.sampled == [None, -0.5]
-    assert first.weight == second.weight == 3.0 / 4
+    assert (first.weights, second.weights) == ([0.75, 1.5], [0.0, 0.75])  # a turn weighs 3 / 4
     assert (batch.policy, batch.turns, batch.snapshots, batch.free) == ("main", 4, ("main",), ())
 
 
 def test_equal_free_replies_are_one_row_worked_by_hand():
     turns = [turn(mask=False), turn(mask=False), turn(mask=False, reply_ids=(8, 9))]
-    batch = to_batch("main", [trajectory(*turns)], [[1.5, -0.5, 1.0]], {})
-    assert [(row.reply, row.visits, row.gain, row.loss) for row in batch.free] == [
-        ((7, 9), 2.0, 1.5, -0.5),
-        ((8, 9), 1.0, 1.0, 0.0),
+    batch = to_batch("main", [trajectory(*turns)], [[1.5, -0.5, 1.0]], {"kuhn_poker": 6.0})
+    assert [(row.reply, row.visits, row.weight, row.gain, row.loss) for row in batch.free] == [
+        ((7, 9), 2.0, 4.0, 3.0, -1.0),  # a turn weighs 6 / 3
+        ((8, 9), 1.0, 2.0, 2.0, 0.0),
     ]
     assert batch.free[0].sampled == (-0.5, -0.25)
 
@@ -70,13 +71,13 @@ def test_games_weigh_as_told_however_many_turns_they_have():
     )
     totals = {}
     for row in batch.choice:
-        totals[row.game] = totals.get(row.game, 0.0) + row.weight * sum(row.counts)
+        totals[row.game] = totals.get(row.game, 0.0) + sum(row.weights)
     assert totals == {"kuhn_poker": pytest.approx(0.25), "tic_tac_toe": pytest.approx(1.0)}
 
 
 def test_a_forced_reply_counts_as_a_turn_and_teaches_nothing():
     batch = to_batch("main", [trajectory(turn("roll", legal=("roll",)), turn())], [[1.0, 1.0]], {})
-    assert (batch.turns, len(batch.choice), batch.choice[0].weight) == (2, 1, 0.5)
+    assert (batch.turns, len(batch.choice), batch.choice[0].weights) == (2, 1, [0.0, 0.5])
 
 
 def test_turns_that_kept_no_tokens_are_refused_by_name():

@@ -1,0 +1,83 @@
+"""A batch's loss, cut into minibatches and chunks for the inner steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from arena.lm import LanguageModel
+from learners.batching import ChoiceRow, FreeRow, TrainBatch
+from learners.loss_parts import ChoicePart, FreePart, Models
+from learners.objective import Objective, Sums
+
+_Row = TypeVar("_Row", ChoiceRow, FreeRow)
+
+
+class BatchLoss:
+    """The losses of one batch, cut into minibatches for the inner steps.
+
+    A game with many different prompts is spread over up to ``parts`` minibatches of at least
+    ``minibatch`` rows, each weighing for the whole; a game with few is in every one.
+    ``entropy_means`` are the running means, by game, that the objective's band is around; a game
+    without one has no band yet.
+    """
+
+    def __init__(
+        self,
+        lm: LanguageModel,
+        magnet: LanguageModel | None,
+        batch: TrainBatch,
+        objective: Objective,
+        *,
+        budget: int,
+        reference: LanguageModel | None = None,
+        entropy_means: Mapping[str, float] | None = None,
+        parts: int = 1,
+        minibatch: int = 1,
+    ) -> None:
+        if objective.kl_reference and reference is None:
+            raise ValueError("objective.kl_reference needs a policy that keeps its reference: Policy(reference=True).")
+        models = Models(lm, magnet if objective.magnet else None, reference if objective.kl_reference else None)
+        means = entropy_means or {}
+        self._parts: dict[tuple[int, int], list[ChoicePart | FreePart]] = {}  # by (minibatch, of how many)
+        for (key, temperature), rows in _minibatches(batch.choice, parts, minibatch).items():
+            tries = [lm.trie(row.legal) for row in rows]
+            chunks = lm.plan_choice([row.prompt for row in rows], tries, budget)
+            self._parts.setdefault(key, []).extend(
+                ChoicePart(models, objective, means, chunk, rows, temperature) for chunk in chunks
+            )
+        for (key, temperature), replies in _minibatches(batch.free, parts, minibatch).items():
+            chunks = lm.plan([row.prompt for row in replies], [(row.reply,) for row in replies], budget)
+            self._parts.setdefault(key, []).extend(
+                FreePart(models, objective, means, chunk, replies, temperature) for chunk in chunks
+            )
+
+    @torch.no_grad()
+    def fix_old(self, sums: Sums) -> None:
+        """Take the current weights' log-probs as pi_old, and add the whole batch's loss to ``sums``."""
+        for chunks in self._parts.values():
+            for chunk in chunks:
+                sums.add("loss", chunk.loss(sums))
+
+    def losses(self, step: int, sums: Sums) -> Iterator[Tensor]:
+        """Yield inner step ``step``'s loss chunk by chunk, each with a graph of its own; add to ``sums``."""
+        for (number, parts), chunks in self._parts.items():
+            if step % parts == number:
+                for chunk in chunks:
+                    yield chunk.loss(sums) * parts
+
+
+def _minibatches(rows: Sequence[_Row], parts: int, minibatch: int) -> dict[tuple[tuple[int, int], float], list[_Row]]:
+    """Return rows by ((minibatch, of how many), temperature); a game's rows are dealt out in turn."""
+    by_game: dict[str, list[_Row]] = {}
+    for row in rows:
+        by_game.setdefault(row.game, []).append(row)
+    dealt: dict[tuple[tuple[int, int], float], list[_Row]] = {}
+    for own in by_game.values():
+        count = min(parts, max(1, len(own) // minibatch))
+        for number, row in enumerate(own):
+            dealt.setdefault(((number % count, count), row.temperature), []).append(row)
+    return dealt
