@@ -50,6 +50,7 @@ class Adapters:
         self._numbers = count()
         self._active: str | None = None
         base.model.requires_grad_(False)
+        base.model.zero_grad(set_to_none=True)  # of its cold start
         base.adapters = self
 
     def add(self, shape: AdapterShape, seed: int) -> AdapterLM:
