@@ -5,7 +5,20 @@ import math
 import pytest
 import torch
 
-from learners.losses import Surrogate, entropy, k2, kl, mix_uniform, surrogate_loss
+from learners.losses import (
+    ESTIMATORS,
+    Surrogate,
+    entropy,
+    k1,
+    k2,
+    k3,
+    kl,
+    mix_uniform,
+    outside_band,
+    over_reply,
+    surrogate_loss,
+    truncated_importance,
+)
 
 PPO = Surrogate()
 ASYMMETRIC = Surrogate(clip_low=0.1, clip_high=0.3)
@@ -83,14 +96,67 @@ def test_k2_worked_by_hand():
     assert float(k2(logs(0.5), logs(0.5))) == 0.0
 
 
-def test_k2_has_on_average_the_gradient_of_kl():
-    """E_pi[grad k2] = grad KL(pi | reference), which is what makes k2 a loss and k3 only an estimate."""
+def test_k1_and_k3_worked_by_hand():
+    assert float(k1(logs(0.5), logs(0.25))) == pytest.approx(math.log(2), abs=1e-12)
+    assert float(k3(logs(0.5), logs(0.25))) == pytest.approx(0.5 - 1 + math.log(2), abs=1e-12)
+    assert float(k3(logs(0.25), logs(0.5))) == pytest.approx(2 - 1 - math.log(2), abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["k1", "k3"])
+def test_k1_and_k3_are_on_average_the_divergence(name):
+    policy, reference = logs(0.2, 0.7, 0.1), logs(0.3, 0.3, 0.4)
+    mean = (policy.exp() * ESTIMATORS[name](policy, reference)).sum()
+    assert float(mean) == pytest.approx(float(kl(policy, reference)), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "estimated"),
+    [
+        ("k1", lambda policy, reference: 0.0 * kl(policy, reference)),
+        ("k2", kl),
+        ("k3", lambda policy, reference: kl(reference, policy)),
+    ],
+)
+def test_what_an_estimators_gradient_is_on_average(name, estimated):
+    """E_pi[grad k1] = 0, E_pi[grad k2] = grad KL(pi | reference), E_pi[grad k3] = grad KL(reference | pi)."""
     logits = torch.tensor([0.2, -0.4, 0.9], dtype=torch.float64, requires_grad=True)
     reference = logs(0.3, 0.3, 0.4)
     policy = logits.log_softmax(-1)
-    (estimated,) = torch.autograd.grad((policy.exp().detach() * k2(policy, reference)).sum(), logits, retain_graph=True)
-    (exact,) = torch.autograd.grad(kl(policy, reference), logits)
-    torch.testing.assert_close(estimated, exact, atol=1e-12, rtol=0)
+    sampled = (policy.exp().detach() * ESTIMATORS[name](policy, reference)).sum()
+    (mean,) = torch.autograd.grad(sampled, logits, retain_graph=True)
+    (exact,) = torch.autograd.grad(estimated(policy, reference), logits)
+    torch.testing.assert_close(mean, exact, atol=1e-12, rtol=0)
+    assert (float(exact.abs().max()) > 0.1) == (name != "k1")
+
+
+def test_gspos_ratio_is_the_geometric_mean_over_the_replys_tokens():
+    """Ratios 1.5 and 0.9 make sqrt(1.35) = 1.1619 at both tokens; what lies behind the reply is not of it."""
+    old = torch.tensor([[-1.0, -2.0, -5.0], [-1.0, -1.0, -1.0]], dtype=torch.float64)
+    ratios = torch.tensor([[1.5, 0.9, 77.0], [2.0, 4.0, 1.0]], dtype=torch.float64)
+    real = torch.tensor([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0]], dtype=torch.float64)
+    logprobs, sequence_old = over_reply(old + ratios.log(), real), over_reply(old, real)
+    assert (logprobs - sequence_old).exp()[0, :2].tolist() == pytest.approx([1.161895, 1.161895], abs=1e-6)
+    assert (logprobs - sequence_old).exp()[1].tolist() == pytest.approx([2.0] * 3, abs=1e-12)
+    gains, none = torch.full((2, 3), 2.0, dtype=torch.float64), torch.zeros(2, 3, dtype=torch.float64)
+    wide, tight = Surrogate("gspo", clip_high=0.5), Surrogate("gspo", clip_high=0.1)
+    assert float(surrogate_loss(logprobs, sequence_old, gains, none, wide)[0, 0]) == pytest.approx(-2.32379, abs=1e-5)
+    assert float(surrogate_loss(logprobs, sequence_old, gains, none, tight)[0, 0]) == pytest.approx(-2.2, abs=1e-12)
+
+
+def test_importance_is_truncated_and_has_no_gradient():
+    old = torch.tensor([math.log(0.5), math.log(0.3), math.log(0.8)], dtype=torch.float64, requires_grad=True)
+    weights = truncated_importance(old, logs(0.25, 0.4, 0.1), 2.5)
+    assert weights.tolist() == pytest.approx([2.0, 0.75, 2.5], abs=1e-12)
+    assert not weights.requires_grad
+
+
+def test_the_band_costs_what_lies_outside_it():
+    values = torch.tensor([0.5, 0.9, 1.0, 1.5])
+    none = torch.full((4,), float("inf"))
+    assert outside_band(values, torch.full((4,), 0.8), torch.full((4,), 1.2)).tolist() == pytest.approx(
+        [0.3, 0.0, 0.0, 0.3]
+    )
+    assert outside_band(values, -none, none).tolist() == [0.0] * 4
 
 
 def test_mixing_with_the_uniform_policy_worked_by_hand():
@@ -116,6 +182,10 @@ GAINS = torch.tensor([[1.0, 0.0, 2.0], [0.5, 0.3, 0.0]], dtype=torch.float64)
 LOSSES = torch.tensor([[0.0, -1.0, -0.5], [-2.0, 0.0, -0.1]], dtype=torch.float64)
 NONE_ABSENT = torch.zeros(2, 3, dtype=torch.bool)
 
+REAL = torch.tensor([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0]], dtype=torch.float64)
+SHARES = truncated_importance(OLD, OLD.flip(1), 1.1)
+LOW = torch.tensor([1.2, 0.3], dtype=torch.float64)  # the first row's entropy is below, the second's above
+
 OBJECTIVES = {
     "ppo": lambda p: surrogate_loss(p, OLD, GAINS, LOSSES, PPO),
     "ppo, asymmetric": lambda p: surrogate_loss(p, OLD, GAINS, LOSSES, ASYMMETRIC),
@@ -123,7 +193,12 @@ OBJECTIVES = {
     "reinforce": lambda p: surrogate_loss(p, OLD, GAINS, LOSSES, REINFORCE),
     "entropy": entropy,
     "kl": lambda p: kl(p, OLD),
+    "gspo": lambda p: surrogate_loss(over_reply(p, REAL), over_reply(OLD, REAL), GAINS, LOSSES, PPO),
+    "importance": lambda p: surrogate_loss(p, OLD, GAINS * SHARES, LOSSES * SHARES, PPO),
+    "k1": lambda p: k1(p, OLD),
     "k2": lambda p: k2(p, OLD),
+    "k3": lambda p: k3(p, OLD),
+    "band": lambda p: outside_band(entropy(p), LOW, LOW + 0.01),
     "mixed": lambda p: mix_uniform(p, NONE_ABSENT, 0.2),
 }
 
