@@ -48,7 +48,6 @@ policies.b = { kind = "lora", frozen = true }
 }
 WINDOWS = [  # moments of death around the base and the first adapters
     ("base", 1),
-    ("/base", 0),
     ("population/.partial-", 3),
     ("state/.iteration-000002", 1),
     ("population/.partial-a-000004", 1),
