@@ -36,6 +36,17 @@ credit = { fold = "trajectory" }
 roles.policy = { "kuhn_poker/first" = "a", "kuhn_poker/second" = "b" }
 learner = { weight_decay = 0.1 }
 """,
+    "policies of their own pace": """
+roles.policy = { "kuhn_poker/first" = "a", "kuhn_poker/second" = "b" }
+policies = { a = { every = 3, inner_steps = 1 }, b = { matches = 32, learning_rate = 1e-3 } }
+credit = { rule = "grpo", rules = { "kuhn_poker/second" = "rae" } }
+matchmaking.group_size = 4
+objective = { name = "gspo", normalisation = "role_mean", kl_reference = 0.1, epo = 0.1 }
+""",
+    "policies that take turns": """
+roles.policy = { "kuhn_poker/first" = "a", "kuhn_poker/second" = "b" }
+alternate = 2
+""",
 }
 WINDOWS = [  # moments at which a death is most likely to tear something, in the order of a run
     (".config.toml", 1),  # the configuration is written, but not under its name
