@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 CONFIG_FILE = "adapter_config.json"
 WEIGHTS_FILE = "adapter_model.safetensors"
+_NOT_PLAIN = ("use_dora", "use_rslora", "modules_to_save", "rank_pattern", "alpha_pattern", "lora_bias")
 _PREFIX = "base_model.model."  # what PEFT puts before the names of modules in its files
 
 
@@ -66,7 +67,10 @@ class Adapters:
 
         Raises UsageError, with the folder named, if it does not fit the base.
         """
-        view = self._add(read_shape(folder), 0, trained=False)
+        try:
+            view = self._add(read_shape(folder), 0, trained=False)
+        except UsageError as error:
+            raise UsageError(f"The adapter in {folder} cannot be put on its base. {error}") from error
         try:
             _fill(view.parameters(), load_file(folder / WEIGHTS_FILE), folder)
         except BaseException:
@@ -124,7 +128,8 @@ class Adapters:
         except ValueError as error:
             raise UsageError(
                 f"PEFT cannot adapt {', '.join(sorted(config.target_modules or ()))} of {type(model).__name__}: "
-                f"{error} Set the policy's targets to others of its linear layers ({', '.join(_ends(self._linear))})."
+                f"{str(error).rstrip('.')}. "
+                f"Set the policy's targets to others of its linear layers ({', '.join(_ends(self._linear))})."
             ) from error
         del model.peft_config  # kept here; PEFT warns of a model that has one already
         self._shapes[adapter] = shape
@@ -233,10 +238,12 @@ def read_shape(folder: Path) -> AdapterShape:
         shape = AdapterShape(int(config["r"]), float(config["lora_alpha"]), tuple(config["target_modules"]))
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{folder / CONFIG_FILE} does not describe a LoRA adapter ({error!r}).") from error
-    odd = [key for key in ("use_dora", "use_rslora", "modules_to_save", "rank_pattern", "lora_bias") if config.get(key)]
-    if odd or config.get("peft_type") != "LORA" or isinstance(config["target_modules"], str):
+    odd = [key for key in _NOT_PLAIN if config.get(key)]
+    odd += ["a pattern of target_modules"] if isinstance(config["target_modules"], str) else []
+    odd += [str(config.get("peft_type"))] if config.get("peft_type") != "LORA" else []
+    if odd:
         raise UsageError(
-            f"{folder} holds an adapter other than plain LoRA ({', '.join(odd) or config.get('peft_type')}), which is "
+            f"{folder} holds an adapter other than plain LoRA ({', '.join(odd)}), which is "
             "not supported. Merge it into its base with PEFT, and use that model."
         )
     return shape

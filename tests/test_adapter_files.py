@@ -67,6 +67,12 @@ def test_adapters_of_other_kinds_are_refused(adapters, tmp_path):
     path.write_text(json.dumps({**config, "use_dora": True}))
     with pytest.raises(UsageError, match=r"other than plain LoRA \(use_dora\)"):
         adapters.with_weights(tmp_path)
+    path.write_text(json.dumps({**config, "target_modules": ".*proj"}))
+    with pytest.raises(UsageError, match="a pattern of target_modules"):
+        adapters.with_weights(tmp_path)
+    path.write_text(json.dumps({**config, "target_modules": ["c_attn"]}))
+    with pytest.raises(UsageError, match=rf"adapter in {tmp_path} cannot be put on its base.*named 'c_attn'"):
+        adapters.with_weights(tmp_path)
     path.write_text("{")
     with pytest.raises(UsageError, match=r"adapter_config\.json cannot be read"):
         adapters.with_weights(tmp_path)
