@@ -26,18 +26,27 @@ class GroupKey(NamedTuple):
     game: str
     start: int  # the deal's seed
     role: str
+    seat: int  # where a role sits in several: each is a start of its own
     policy: str
     players: tuple[str, ...]  # by seat, the role's own included
 
     def __str__(self) -> str:
         return (
-            f"{self.game}, start {self.start}, role {self.role}, policy {self.policy}, players {'/'.join(self.players)}"
+            f"{self.game}, start {self.start}, role {self.role} in seat {self.seat}, policy {self.policy}, "
+            f"players {'/'.join(self.players)}"
         )
 
 
 def group_key(trajectory: Trajectory) -> GroupKey:
     """Return the key of a trajectory's group."""
-    return GroupKey(trajectory.game, trajectory.deal_seed, trajectory.role, trajectory.policy, trajectory.players)
+    return GroupKey(
+        trajectory.game,
+        trajectory.deal_seed,
+        trajectory.role,
+        trajectory.seat,
+        trajectory.policy,
+        trajectory.players,
+    )
 
 
 def groups_of(rule: str, trajectories: Sequence[Trajectory]) -> dict[GroupKey, list[int]]:

@@ -1,0 +1,148 @@
+"""Every credit rule against its formula, written as plain double loops over the batch."""
+
+from statistics import fmean, pstdev
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_batches import batches, trajectory
+
+from learners.advantages import RULES, Credit
+
+
+def to_go(one, k, gamma):
+    return sum(gamma ** (j - k) * one.rewards[j] for j in range(k, len(one.rewards)))
+
+
+def mates(batch, one):
+    """Return the trajectories whose results may be compared with one's."""
+
+    def start(other):
+        return other.game, other.deal_seed, other.role, other.seat, other.policy, other.players
+
+    return [other for other in batch if start(other) == start(one)]
+
+
+def z_score(value, values):
+    spread = pstdev(values)
+    return (value - fmean(values)) / (spread + 1e-6) if spread else 0.0
+
+
+def reinforce(batch, one, k, credit):
+    return to_go(one, k, credit.gamma)
+
+
+def rae(batch, one, k, credit):
+    return one.match_return  # the baselines begin at zero
+
+
+def mars(batch, one, k, credit):
+    def credited(other, j):
+        return to_go(other, j, credit.gamma) if credit.level == "turn" else other.match_return
+
+    pool = []
+    for other in batch:
+        if other.game == one.game and (credit.baseline == "game" or other.role == one.role):
+            pool += [credited(other, j) for j in range(len(other.turns))]
+    return credited(one, k) - fmean(pool)
+
+
+def grpo(batch, one, k, credit):
+    return z_score(one.match_return, [other.match_return for other in mates(batch, one)])
+
+
+def dr_grpo(batch, one, k, credit):
+    return one.match_return - fmean([other.match_return for other in mates(batch, one)])
+
+
+def rloo(batch, one, k, credit):
+    return one.match_return - fmean([other.match_return for other in mates(batch, one) if other is not one])
+
+
+def gigpo(batch, one, k, credit):
+    same = []
+    for other in mates(batch, one):
+        met = [j for j in range(len(other.turns)) if other.turns[j].observation == one.turns[k].observation]
+        same += [to_go(other, j, credit.step_gamma) for j in met]
+    own = to_go(one, k, credit.step_gamma)
+    step = z_score(own, same) if credit.step_spread else own - fmean(same)
+    return grpo(batch, one, k, credit) + credit.step_weight * step
+
+
+def at_grpo(batch, one, k, credit):
+    present = [other for other in mates(batch, one) if k < len(other.turns)]
+    return z_score(to_go(one, k, credit.gamma), [to_go(other, k, credit.gamma) for other in present])
+
+
+def gae_turn(batch, one, k, credit):
+    values, total = [*one.values, 0.0], 0.0
+    for step in range(len(one.turns) - k):
+        delta = one.rewards[k + step] + credit.gamma * values[k + step + 1] - values[k + step]
+        total += (credit.gamma * credit.trace_decay) ** step * delta
+    return total
+
+
+REFERENCES = {
+    "reinforce": reinforce,
+    "rae": rae,
+    "mars": mars,
+    "grpo": grpo,
+    "dr_grpo": dr_grpo,
+    "rloo": rloo,
+    "matpo": grpo,
+    "gigpo": gigpo,
+    "at_grpo": at_grpo,
+    "gae_turn": gae_turn,
+    "flow_grpo": grpo,
+}
+numbers = st.builds(
+    Credit,
+    gamma=st.sampled_from([1.0, 0.5, 0.0]),
+    baseline=st.sampled_from(["role", "game"]),
+    level=st.sampled_from(["turn", "trajectory"]),
+    trace_decay=st.sampled_from([1.0, 0.95, 0.0]),
+    step_weight=st.sampled_from([1.0, 0.25]),
+    step_gamma=st.sampled_from([1.0, 0.95]),
+    step_spread=st.booleans(),
+)
+
+
+@pytest.mark.parametrize("rule", sorted(REFERENCES))
+@settings(max_examples=25)
+@given(batches(), numbers)
+def test_a_rule_is_its_formula(rule, batch, credit):
+    advantages, _ = RULES[rule](batch, {}, credit)
+    for one, advantages_K in zip(batch, advantages, strict=True):
+        expected = [REFERENCES[rule](batch, one, k, credit) for k in range(len(one.turns))]
+        assert advantages_K == pytest.approx(expected, abs=1e-9)
+
+
+@settings(max_examples=40)
+@given(batches(seats=st.just(1)), st.data())
+def test_matpo_of_planners_with_workers(planners, data):
+    """Every worker turn has the z-score of its planner, found by looking at every trajectory."""
+    batch = list(planners)
+    for planner in planners:
+        for _ in range(data.draw(st.integers(0, 3))):
+            turns = data.draw(st.integers(0, 3))
+            fields = {"match": 1000 + len(batch), "deal_seed": 1000 + len(batch), "parent": planner.match}
+            batch.append(trajectory([0.0] * turns, role="worker", **fields))
+    batch = data.draw(st.permutations(batch))
+    advantages, _ = RULES["matpo"](batch, {}, Credit())
+    for one, advantages_K in zip(batch, advantages, strict=True):
+        planner = next(other for other in planners if other.match in (one.match, one.parent))
+        assert advantages_K == pytest.approx([grpo(planners, planner, 0, None)] * len(one.turns), abs=1e-9)
+
+
+@given(batches())
+def test_rae_folded_by_trajectory_is_a_loop(batch):
+    """The paper's loop: each return is measured from its role's baseline, and then moves it."""
+    advantages, state = RULES["rae"](batch, {}, Credit(fold="trajectory"))
+    baselines = {}
+    for one, advantages_K in zip(batch, advantages, strict=True):
+        if one.turns:
+            key = f"{one.game}/{one.role}/{one.policy}"
+            before = baselines.get(key, 0.0)
+            assert advantages_K == pytest.approx([one.match_return - before] * len(one.turns), abs=1e-9)
+            baselines[key] = 0.95 * before + 0.05 * one.match_return
+    assert state == pytest.approx(baselines, abs=1e-9)
