@@ -11,7 +11,7 @@ from games.errors import UsageError
 from learners.batching import to_batch
 from learners.learner import LearningError, Steps, update
 from learners.losses import Surrogate
-from learners.objective import Objective
+from learners.objective import EntropyBand, Objective
 from learners.policy import Policy
 
 STEPS = Steps(learning_rate=1e-3, inner_steps=2, max_grad_norm=1.0, max_gap=0.05, budget=8192, minibatch=1000)
@@ -23,8 +23,8 @@ def trajectories(request):
     return self_play(kuhn_pocket(), 12, request.param)
 
 
-def policy(magnet=False):
-    return Policy("main", kuhn_pocket(), weight_decay=0.0, magnet=magnet)
+def policy(magnet=False, reference=False):
+    return Policy("main", kuhn_pocket(), weight_decay=0.0, magnet=magnet, reference=reference)
 
 
 def batch_of(trajectories, advantages=None):
@@ -110,6 +110,73 @@ def test_the_magnet_pulls_back(trajectories):
     assert update(learner, still, Objective(Surrogate(), {}, magnet=1.0), steps)["magnet_kl"] == pytest.approx(
         0, abs=1e-6
     )
+
+
+@pytest.mark.parametrize("estimator", ["k2", "k3"])
+def test_the_reference_pulls_back_and_stays_where_it_was(trajectories, estimator):
+    learner = policy(reference=True)
+    steps = STEPS._replace(max_gap=9.0)
+    for _ in range(4):
+        update(learner, batch_of(trajectories), PLAIN, steps)
+    still = batch_of(trajectories, [[0.0] * len(t.turns) for t in trajectories])
+    objective = Objective(Surrogate(), {}, kl_reference=1.0, kl_estimator=estimator)
+    pulled = [update(learner, still, objective, steps)["reference_kl"] for _ in range(6)]
+    assert pulled[0] > 1e-3
+    assert pulled[-1] < 0.7 * pulled[0]
+    for kept, start in zip(learner.reference.model.parameters(), kuhn_pocket().model.parameters(), strict=True):
+        assert torch.equal(kept, start)
+
+
+def tokens_in(trajectories):
+    turns = [turn.trace for one in trajectories for turn in one.turns]
+    return sum(len(trace.reply_ids) if trace.mask is None else 1 for trace in turns) / len(turns)
+
+
+def test_the_running_mean_of_entropy_worked_by_hand(trajectories):
+    """First the batch's own, then decay times the old and the rest of the new; by token, and only while it is used."""
+    learner, steps = policy(), STEPS._replace(max_gap=9.0)
+    objective = Objective(Surrogate(), {}, band=EntropyBand(0.1, decay=0.75))
+    first = update(learner, batch_of(trajectories), objective, steps)
+    mean = first["entropy/kuhn_poker"] / tokens_in(trajectories)
+    assert first["outside_band"] == 0.0
+    assert learner.entropy_means == {"kuhn_poker": pytest.approx(mean, rel=1e-5)}
+    second = update(learner, batch_of(trajectories), objective, steps)
+    mean = 0.75 * mean + 0.25 * second["entropy/kuhn_poker"] / tokens_in(trajectories)
+    assert learner.entropy_means == {"kuhn_poker": pytest.approx(mean, rel=1e-5)}
+    update(learner, batch_of(trajectories), PLAIN, steps)
+    assert learner.entropy_means == {"kuhn_poker": pytest.approx(mean, rel=1e-5)}
+
+
+@pytest.mark.parametrize(("share", "sign"), [(0.5, -1), (2.0, 1)])
+def test_the_band_brings_entropy_back(trajectories, share, sign):
+    """Entropy above a band falls, entropy below one rises."""
+    learner, steps = policy(), STEPS._replace(max_gap=9.0, learning_rate=3e-4)
+    still = batch_of(trajectories, [[0.0] * len(t.turns) for t in trajectories])
+    start = update(learner, still, PLAIN, steps)["entropy/kuhn_poker"]
+    learner.entropy_means = {"kuhn_poker": share * start / tokens_in(trajectories)}
+    objective = Objective(Surrogate(), {}, band=EntropyBand(1.0, decay=1.0))
+    metrics = [update(learner, still, objective, steps) for _ in range(5)]
+    assert sign * (metrics[-1]["entropy/kuhn_poker"] - start) > 1e-3
+    assert 0.0 < metrics[-1]["outside_band"] < metrics[0]["outside_band"]
+
+
+def test_entropy_is_told_by_game(trajectories):
+    half = len(trajectories) // 2
+    games = [one._replace(game="other") if i < half else one for i, one in enumerate(trajectories)]
+    metrics = update(policy(), batch_of(games), PLAIN, STEPS)
+    turns = {name: sum(len(one.turns) for one in games if one.game == name) for name in ("other", "kuhn_poker")}
+    mean = sum(turns[name] * metrics[f"entropy/{name}"] for name in turns) / sum(turns.values())
+    assert metrics["entropy"] == pytest.approx(mean, abs=1e-5)
+    assert metrics["entropy/other"] != metrics["entropy/kuhn_poker"]
+    alone = update(policy(), batch_of(games[:half]), PLAIN, STEPS)
+    assert alone["entropy/other"] == pytest.approx(metrics["entropy/other"], abs=1e-5)
+
+
+def test_importance_is_told_while_it_is_used(trajectories):
+    metrics = update(policy(), batch_of(trajectories), PLAIN._replace(truncate=2.0), STEPS)
+    assert metrics["importance"] == pytest.approx(1.0, abs=1e-4)
+    assert metrics["truncated"] == 0.0
+    assert "importance" not in update(policy(), batch_of(trajectories), PLAIN, STEPS)
 
 
 def test_metrics_at_the_sampling_weights(trajectories):
