@@ -221,8 +221,7 @@ def check_targets(model: Any, linear: Mapping[str, Module], targets: tuple[str, 
         )
     for target in targets:
         if not _matching(linear, (target,)):
-            hint = f"The policy's targets are among {', '.join(_ends(linear))}."
-            raise unknown_name(f"linear layer of {type(model).__name__}", target, _ends(linear), hint)
+            raise unknown_name(f"linear layer of {type(model).__name__}", target, _ends(linear))
     return sorted(targets) or _ends(linear)
 
 

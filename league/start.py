@@ -11,6 +11,7 @@ from arena.lm import LanguageModel
 from arena.records import MatchRequest
 from arena.samplers.scripted import Random
 from arena.scheduler import play
+from games.errors import UsageError
 from games.registry import make_game
 from games.seeds import derive_seed
 from league.bases import base_source, load_base, save_base
@@ -43,7 +44,10 @@ def start_policies(config: RunConfig, roles: Roles, run_dir: Path | None = None)
     lm = base_model(config, shown)
     linear = linear_layers(lm.model)
     for name in adapted:
-        check_targets(lm.model, linear, config.policy(name).targets)
+        try:
+            check_targets(lm.model, linear, config.policy(name).targets)
+        except UsageError as error:
+            raise UsageError(f"policies.{name}.targets: {error}") from error
     if config.cold_start.steps and config.model.source == "pocket":
         _imitate(config, lm, shown)
     if run_dir is not None and adapted:

@@ -206,7 +206,7 @@ def test_bad_targets_are_found_before_the_first_match():
     config = settings.validate(
         {"games": {"kuhn_poker": {}}, "policies": {"main": {"kind": "lora", "targets": ["c_fc"]}}}
     )
-    with pytest.raises(UsageError, match=r"named 'c_fc'.*q_proj"):
+    with pytest.raises(UsageError, match=r"policies\.main\.targets: .*named 'c_fc'.*q_proj"):
         start_policies(config, {"kuhn_poker": seat_roles(config.roles, KUHN)})
 
 
