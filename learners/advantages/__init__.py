@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from games.errors import unknown_name
+from learners.advantages.advantage_alignment import advantage_alignment
 from learners.advantages.at_grpo import at_grpo
 from learners.advantages.flow_grpo import flow_grpo
 from learners.advantages.gae_turn import gae_turn
@@ -55,6 +56,7 @@ RULES: dict[str, Rule] = {
     "at_grpo": at_grpo,
     "gae_turn": gae_turn,
     "flow_grpo": flow_grpo,
+    "advantage_alignment": advantage_alignment,
 }
 
 
