@@ -9,7 +9,8 @@ is as good a comparison as any.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,16 +38,7 @@ class GroupKey(NamedTuple):
         )
 
 
-def group_key(trajectory: Trajectory) -> GroupKey:
-    """Return the key of a trajectory's group."""
-    return GroupKey(
-        trajectory.game,
-        trajectory.deal_seed,
-        trajectory.role,
-        trajectory.seat,
-        trajectory.policy,
-        trajectory.players,
-    )
+_KEY = attrgetter("game", "deal_seed", "role", "seat", "policy", "players")  # a GroupKey's fields, in its order
 
 
 def groups_of(rule: str, trajectories: Sequence[Trajectory]) -> dict[GroupKey, list[int]]:
@@ -86,7 +78,7 @@ def flat_groups(trajectories: Sequence[Trajectory]) -> dict[tuple[str, str], tup
 
 
 def _grouped(trajectories: Sequence[Trajectory]) -> dict[GroupKey, list[int]]:
-    groups: dict[GroupKey, list[int]] = {}
-    for place, trajectory in enumerate(trajectories):
-        groups.setdefault(group_key(trajectory), []).append(place)
-    return groups
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for place, key in enumerate(map(_KEY, trajectories)):
+        groups.setdefault(key, []).append(place)
+    return {GroupKey(*key): places for key, places in groups.items()}

@@ -42,7 +42,7 @@ def test_the_rule_is_asked_by_game_and_role():
 
 
 def test_states_stay_apart_and_move_on():
-    """rae's baseline goes 0, 0.05, 0.0975; what other rules remember is not touched."""
+    """The baseline goes 0, 0.05, 0.0975; what other rules remember is not touched."""
     state = {"other": {"kuhn_poker/first/main": 7.0}}
     for expected in (1.0, 0.95, 0.9025):
         advantages, state = compute_advantages([trajectory([1.0])], lambda *_: "rae", state, Credit())
@@ -59,7 +59,7 @@ def test_a_rule_that_forgets_a_turn_is_refused(monkeypatch, given_back):
 
 
 def test_an_unknown_rule_is_refused():
-    with pytest.raises(UsageError, match="'gpro'.*grpo"):
+    with pytest.raises(UsageError, match=r"'gpro'.*grpo"):
         compute_advantages([trajectory([0.0])], lambda *_: "gpro", {}, Credit())
 
 

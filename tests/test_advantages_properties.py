@@ -176,7 +176,7 @@ def test_advantages_stay_with_turns_when_seats_alternate_unevenly_and_leave_earl
     """Seat 0 speaks, seat 1 answers, seat 0 speaks twice more; seat 2 never comes to its turn."""
     roles = [SimpleNamespace(name=f"seat {seat}", policy="main") for seat in range(3)]
     request = MatchRequest(0, "talk", 1, 0, ("main",) * 3, (True,) * 3)
-    turns = (turn(0.5), turn(-2.0, seat=1), turn(0.25), turn(1.0))
+    turns = (turn(0.5, "a"), turn(-2.0, "b", seat=1), turn(0.25, "c"), turn(1.0, "d"))
     episode = Episode(request, turns, (1.75, -2.0, 0.25), EndReason.FINISHED)
     batch = to_trajectories([episode, episode], lambda _: roles, {"talk": 1.0})
     assert [one.turns for one in batch[:3]] == [(turns[0], turns[2], turns[3]), (turns[1],), ()]

@@ -11,6 +11,7 @@ is met once tells nothing: 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ import numpy as np
 from learners.advantages.sums import Labels, by_turn, centred, rewards_to_go, standardised, turn_counts
 from learners.groups import group_numbers
 from learners.trajectories import Trajectory
+
+_OBSERVATION = attrgetter("observation")
 
 
 def gigpo(
@@ -40,6 +43,6 @@ def _step_groups(trajectories: Sequence[Trajectory], groups_N: Labels) -> Labels
     first: list[dict[str, int]] = [{} for _ in trajectories]  # by group
     labels: list[int] = []
     for group, one in zip(groups_N.tolist(), trajectories, strict=True):
-        met = first[group]
-        labels += [met.setdefault(turn.observation, place) for place, turn in enumerate(one.turns, len(labels))]
+        states = map(_OBSERVATION, one.turns)
+        labels.extend(map(first[group].setdefault, states, range(len(labels), len(labels) + len(one.turns))))
     return np.array(labels, np.intp)
