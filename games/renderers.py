@@ -36,8 +36,14 @@ class Renderer:
 
 def renderer_for(game: Any) -> Renderer:
     """Return the renderer of a loaded, turn-based ``pyspiel.Game``: its own, or the plain one."""
-    made = RENDERERS.get(game.get_type().short_name)
+    made = RENDERERS.get(_rules_name(game))
     return made(game) if made else _plain(game)
+
+
+def _rules_name(game: Any) -> str:
+    """Return the short name of the rules, also where OpenSpiel has made a simultaneous game turn-based."""
+    inner = game.get_parameters().get("game", {})
+    return str(inner["name"] if "name" in inner else game.get_type().short_name)
 
 
 def rank_name(rank: int, ranks: int) -> str:
@@ -140,6 +146,35 @@ def _connect_four(_game: Any) -> Renderer:
     return _board(observe)
 
 
+def _repeated_game(game: Any) -> Renderer:
+    """Return the renderer of a repeated matrix game, whose seats are shown the last ``recall`` rounds.
+
+    The key is all rounds before this one, so a seat that is shown fewer has one prompt for many keys.
+    """
+    seats, recall = game.num_players(), game.get_parameters()["game"]["recall"]
+
+    def name(state: Any, seat: int, action: int) -> str:
+        return str(state.action_to_string(seat, action)).lower()
+
+    def rounds(state: Any) -> list[list[str]]:
+        moves = state.history()
+        ends = range(seats, len(moves) + 1, seats)  # a round still being chosen has no end yet
+        return [[name(state, seat, moves[end - seats + seat]) for seat in range(seats)] for end in ends]
+
+    def shown(played: list[list[str]], seat: int) -> str:
+        if not played:
+            return "Last round: none"
+        own = " ".join(moves[seat] for moves in played)
+        others = [" ".join(moves[other] for moves in played) for other in range(seats) if other != seat]
+        return "\n".join([f"You: {own}", *(f"Other: {moves}" for moves in others)])
+
+    return Renderer(
+        lambda state, action: name(state, state.current_player(), action),
+        lambda state, seat: shown(rounds(state)[-recall:], seat),
+        lambda state, seat: shown(rounds(state), seat),
+    )
+
+
 def _plain(game: Any) -> Renderer:
     """Return OpenSpiel's own words.
 
@@ -181,4 +216,5 @@ RENDERERS: dict[str, Callable[[Any], Renderer]] = {
     "tiny_hanabi": _tiny_hanabi,
     "tic_tac_toe": _tic_tac_toe,
     "connect_four": _connect_four,
+    "repeated_game": _repeated_game,
 }
