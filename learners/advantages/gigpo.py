@@ -11,12 +11,13 @@ is met once tells nothing: 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from learners.advantages.sums import Labels, by_turn, centred, rewards_to_go, standardised, turn_counts
+from learners.advantages.sums import Labels, by_turn, centred, numbered, rewards_to_go, standardised, turn_counts
 from learners.groups import group_numbers
 from learners.trajectories import Trajectory
 
@@ -39,10 +40,7 @@ def gigpo(
 
 
 def _step_groups(trajectories: Sequence[Trajectory], groups_N: Labels) -> Labels:
-    """Return for each turn the place of the first turn of its group that begins in the same state [T]."""
-    first: list[dict[str, int]] = [{} for _ in trajectories]  # by group
-    labels: list[int] = []
-    for group, one in zip(groups_N.tolist(), trajectories, strict=True):
-        states = map(_OBSERVATION, one.turns)
-        labels.extend(map(first[group].setdefault, states, range(len(labels), len(labels) + len(one.turns))))
-    return np.array(labels, np.intp)
+    """Return the number of each turn's step group, the turns of a group that begin in the same state [T]."""
+    states = numbered(map(_OBSERVATION, chain.from_iterable(one.turns for one in trajectories)))
+    pairs = np.repeat(groups_N, turn_counts(trajectories)) * (states.max(initial=0) + 1) + states
+    return np.asarray(np.unique(pairs, return_inverse=True)[1], np.intp)
