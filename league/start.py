@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from arena.adapters import Adapters, AdapterShape, check_targets, linear_layers
 from arena.lm import LanguageModel
@@ -22,6 +22,9 @@ from learners.pocket import PocketShape, build_pocket
 from learners.policy import Policy
 from roles.prompts import Message, messages, plain_text
 from roles.role import Role
+
+if TYPE_CHECKING:
+    from learners.critic import Critic
 
 Roles = Mapping[str, tuple[Role, ...]]  # by game, then seat
 
@@ -56,7 +59,7 @@ def start_policies(config: RunConfig, roles: Roles, run_dir: Path | None = None)
     models = {name: lm.copy() if adapted or name != whole[-1] else lm for name in whole}
     if adapted:
         models |= _adapters(config, adapted, lm)
-    return {name: new_policy(config, name, models[name]) for name in names}
+    return {name: new_policy(config, name, models[name], roles) for name in names}
 
 
 def reopened_policies(config: RunConfig, roles: Roles, run_dir: Path, population: Population) -> dict[str, Policy]:
@@ -73,7 +76,7 @@ def reopened_policies(config: RunConfig, roles: Roles, run_dir: Path, population
         if name not in adapted:
             newest = population.verify(population.newest(name))
             models[name] = LanguageModel.load(newest.path, device=model.device, dtype=model.dtype)
-    return {name: new_policy(config, name, models[name]) for name in names}
+    return {name: new_policy(config, name, models[name], roles) for name in names}
 
 
 def policy_names(roles: Roles) -> list[str]:
@@ -93,7 +96,7 @@ def _adapters(config: RunConfig, names: Sequence[str], base: LanguageModel) -> d
     }
 
 
-def new_policy(config: RunConfig, name: str, lm: LanguageModel) -> Policy:
+def new_policy(config: RunConfig, name: str, lm: LanguageModel, roles: Roles) -> Policy:
     """Return a policy as the configuration wants it trained."""
     objective, trained = config.objective, not config.policy(name).frozen
     return Policy(
@@ -102,7 +105,23 @@ def new_policy(config: RunConfig, name: str, lm: LanguageModel) -> Policy:
         weight_decay=config.learner.weight_decay,
         magnet=trained and objective.magnet > 0.0,
         reference=trained and objective.kl_reference > 0.0,
+        critic=_critic(config, name, lm, roles) if trained else None,
     )
+
+
+def _critic(config: RunConfig, name: str, lm: LanguageModel, roles: Roles) -> Critic | None:
+    """Return the value heads of a policy's roles that ``gae_turn`` credits, if there are any."""
+    valued = [
+        f"{game}/{role.name}"
+        for game, seated in roles.items()
+        for role in seated
+        if role.policy == name and config.credit.rule_for(game, role.name) == "gae_turn"
+    ]
+    if not valued:
+        return None
+    from learners.critic import Critic
+
+    return Critic(lm.model.config.hidden_size, valued, config.critic, derive_seed(config.seed, "critic", name))
 
 
 def base_model(config: RunConfig, shown: list[_Shown]) -> LanguageModel:

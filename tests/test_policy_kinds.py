@@ -3,7 +3,9 @@
 import json
 import shutil
 import signal
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from run_processes import TINY, TrainingProcess, contents, league_train
@@ -221,3 +223,18 @@ def test_the_cold_start_happens_once_for_all_policies(monkeypatch):
     assert isinstance(taught[0], LanguageModel)
     assert made["b"].lm.model is taught[0].model
     assert made["a"].lm.model is not taught[0].model
+
+
+def test_a_policy_has_a_critic_for_the_roles_that_need_one(monkeypatch):
+    made = []
+    fake = SimpleNamespace(Critic=lambda *arguments: made.append(arguments) or "critic")
+    monkeypatch.setitem(sys.modules, "learners.critic", fake)
+    games = ("kuhn_poker", "tiny_hanabi")
+    credit = {"rule": "rae", "rules": {"kuhn_poker/first": "gae_turn", "kuhn_poker/second": "gae_turn"}}
+    data = {"games": {name: {} for name in games}, "credit": credit, "cold_start": {"steps": 0, "matches": 4}}
+    data["roles"] = {"policy": {"kuhn_poker/second": "b"}}
+    config = settings.validate({**data, "policies": {"b": {"kind": "lora", "frozen": True}}})
+    policies = start_policies(config, {name: seat_roles(config.roles, make_game(name).spec) for name in games})
+    ((width, roles, given, _),) = made
+    assert (width, roles, given) == (128, ["kuhn_poker/first"], config.critic)
+    assert (policies["main"].critic, policies["b"].critic) == ("critic", None)
