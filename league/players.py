@@ -1,5 +1,5 @@
-"""Players as a person writes them: ``random``, ``equilibrium``, ``mcts:SIMS``, ``RUN``, ``RUN@SNAPSHOT``,
-``RUN@mixture``, ``hf:PATH_OR_ID``.
+"""Players as a person writes them: ``random``, ``always:ACTION``, ``equilibrium``, ``mcts:SIMS``,
+``RUN``, ``RUN@SNAPSHOT``, ``RUN@mixture``, ``hf:PATH_OR_ID``.
 
 A player is resolved for one game. One that comes from a run plays with the role cards and overrides
 of that run, and a mixture draws one snapshot for each of its seats when a match begins.
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from arena.records import ReplyRequest, Sampler, Tabular
-from arena.samplers.scripted import Equilibrium, Mcts, Random
+from arena.samplers.scripted import Always, Equilibrium, Mcts, Random
 from games.errors import UsageError, unknown_name
 from games.spec import Game, GameSpec
 from league.config import RolesConfig
@@ -113,6 +113,7 @@ def _mcts(sims: str) -> Sampler:
 # Players that are rules, as they are written. What a person writes after a colon is given to the constructor.
 SCRIPTED: dict[str, Callable[..., Sampler]] = {
     "random": Random,
+    "always:ACTION": Always,
     "equilibrium": Equilibrium,
     "mcts:SIMS": _mcts,
 }

@@ -1,4 +1,4 @@
-"""Players that are rules, not models: random, equilibrium and Monte Carlo tree search.
+"""Players that are rules, not models: random, one action always, equilibrium and Monte Carlo tree search.
 
 OpenSpiel is imported when a player needs it, so that the command line starts fast.
 """
@@ -36,6 +36,24 @@ class Random:
     def distributions(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
         """Return the uniform distribution over each request's legal actions."""
         return [(1.0 / len(request.legal),) * len(request.legal) for request in requests]
+
+
+class Always:
+    """Gives one action, in games that have it at every turn."""
+
+    def __init__(self, action: str) -> None:
+        """Play ``action``."""
+        self.action = action
+
+    def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
+        """Return the action for each request. Raises UsageError where it is not legal."""
+        for request in requests:
+            if self.action not in request.legal:
+                raise UsageError(
+                    f"always:{self.action} cannot play {request.game.spec.name}, where {', '.join(request.legal)} are "
+                    "legal. Name an action that is legal at every turn."
+                )
+        return [Reply(worded(request.role, self.action)) for request in requests]
 
 
 class Equilibrium:
