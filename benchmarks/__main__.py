@@ -24,6 +24,7 @@ TIMED = {
     "arena": "benchmarks.arena_speed",
     "sampler": "benchmarks.sampler_speed",
     "growth": "benchmarks.population_growth",
+    "dilemma": "benchmarks.dilemma",
 }
 PARTS = (*TRAINED, *TIMED)
 

@@ -73,6 +73,14 @@ ROWS: dict[str, list[Row]] = {
         Row("snapshot_512", "seconds of an iteration that freezes a snapshot, 512 snapshots", "{:.3f}"),
         Row("snapshot_ratio", "512 snapshots ÷ 8", "{:.3f}", 1.1),
     ],
+    "dilemma": [
+        Row("aligned_cooperation", "aligned, with itself: both cooperate", "{:.3f}", 0.8, at_most=False),
+        Row("aligned_defection", "aligned, with always:defect: it defects", "{:.3f}", 0.8, at_most=False),
+        Row("plain_cooperation", "plain, with itself: both cooperate", "{:.3f}", 0.1),
+        Row("plain_defection", "plain, with always:defect: it defects", "{:.3f}"),
+        Row("aligned_seconds", "aligned: time from an empty directory to the end", "{:,.0f} s", 60),
+        Row("plain_seconds", "plain: time from an empty directory to the end", "{:,.0f} s", 60),
+    ],
 }
 
 

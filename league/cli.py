@@ -16,6 +16,7 @@ from games.errors import UsageError, unknown_name
 PLAYERS = """\
 a player is written as one of:
   random            draws every legal action with the same probability
+  always:ACTION     one action at every turn, for example always:defect (games in which it is always legal)
   equilibrium       a solution of the game by CFR+ (small games in which one's gain is another's loss)
   mcts:SIMS         tree search with SIMS simulations a move (games without hidden information)
   RUN               the newest snapshot of a run: its folder, or its name under runs/

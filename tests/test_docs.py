@@ -100,10 +100,10 @@ def test_the_recipes_train_together_and_the_result_is_there_to_look_at(extended)
         [sys.executable, "-c", code], cwd=extended, input="1\n" * 10, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "runs/race against always:1" in done.stdout
+    assert "runs/race against prefers:1" in done.stdout
     assert "league exploitability" not in done.stdout  # which could not be computed
     metrics = json.loads((extended / "runs/race/metrics.jsonl").read_text().splitlines()[-1])
-    assert {"race_to_ten/score/opener", "race_to_ten/score_against_always:1", "opener/loss", "closer/loss"} <= set(
+    assert {"race_to_ten/score/opener", "race_to_ten/score_against_prefers:1", "opener/loss", "closer/loss"} <= set(
         metrics
     )
     episodes = load_episodes(extended / "runs/race/episodes/iteration-000002.jsonl")
