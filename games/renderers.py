@@ -42,8 +42,8 @@ def renderer_for(game: Any) -> Renderer:
 
 def _rules_name(game: Any) -> str:
     """Return the short name of the rules, also where OpenSpiel has made a simultaneous game turn-based."""
-    inner = game.get_parameters().get("game", {})
-    return str(inner["name"] if "name" in inner else game.get_type().short_name)
+    name = game.get_type().short_name
+    return str(game.get_parameters()["game"]["name"] if name == "turn_based_simultaneous_game" else name)
 
 
 def rank_name(rank: int, ranks: int) -> str:
