@@ -3,7 +3,8 @@
 A renderer turns a ``pyspiel.State`` into three texts: the label of an action, a seat's observation,
 and its information-state key. Labels are what a language model must reply and observations are its
 prompt, so both are short, and the rules of the game are left to the role card. In every game rendered
-here two positions have the same observation exactly when they have the same key.
+here two positions have the same observation exactly when they have the same key, but for repeated
+games, where a seat is shown the last rounds only.
 """
 
 from __future__ import annotations
