@@ -10,11 +10,13 @@ import math
 import os
 import re
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
+
+from league.alarms import Alarm
 
 METRICS_FILE = "metrics.jsonl"
 TENSORBOARD_FOLDER = "tb"
@@ -26,6 +28,7 @@ PINNED = (
     r".+/score_against_.+",
     r"rating",
     r".+/score/.+",
+    r"alarms/.+",
     r"illegal_rate",
     r"gap",
 )
@@ -47,8 +50,10 @@ class Board:
         self._lines = path.open("a", encoding="utf-8")
         self._writer = SummaryWriter(str(run_dir / TENSORBOARD_FOLDER), purge_step=resume_at)
 
-    def write(self, iteration: int, metrics: Mapping[str, float]) -> None:
+    def write(self, iteration: int, metrics: Mapping[str, float], alarms: Sequence[Alarm] = ()) -> None:
         """Write one iteration; a metric that was not computed is absent, never 0.
+
+        TensorBoard also gets the words of the alarms that begin in it.
 
         Raises ValueError, and writes nothing, if a metric is not finite.
         """
@@ -60,6 +65,9 @@ class Board:
         os.fsync(self._lines.fileno())
         for name, value in metrics.items():
             self._writer.add_scalar(name, value, iteration)
+        for alarm in alarms:
+            if alarm.since == iteration:
+                self._writer.add_text(f"alarms/{alarm.name}/{alarm.where}", str(alarm), iteration)
         self._writer.flush()
 
     def close(self) -> None:
@@ -104,12 +112,15 @@ def serve(run_dir: Path, port: int) -> str:
 
 
 def pinned(metrics: Iterable[Mapping[str, float]]) -> list[str]:
-    """Return the names that ``PINNED`` names. A score that never moves is left out: nobody wins a cooperative game."""
+    """Return the names that ``PINNED`` names.
+
+    A score that never moves is left out, for nobody wins a cooperative game, and so is an alarm that never rang.
+    """
     values: dict[str, set[float]] = {}
     for line in metrics:
         for name, value in line.items():
             values.setdefault(name, set()).add(value)
-    worth = [name for name, seen in values.items() if len(seen) > 1 or "/score" not in name]
+    worth = [name for name, seen in values.items() if len(seen) > 1 or not re.search("/score|^alarms/", name)]
     return [name for pattern in PINNED for name in worth if re.fullmatch(pattern, name)]
 
 

@@ -2,7 +2,8 @@
 
 It shows the metrics of the loop by these names, and leaves out those that have not been computed:
 ``GAME/score/ROLE``, ``GAME/matches``, those of ``CHANGES`` below ``GAME/``, ``illegal_rate``, ``rating``,
-``gap``, ``tokens_per_second``.
+``gap``, ``tokens_per_second``. Alarms have a line each while they ring; without a terminal, one when they
+begin and one when they end.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
+
+from league.alarms import Alarm
 
 SECONDS_BETWEEN_LINES = 15.0  # where there is no terminal
 
@@ -55,6 +58,7 @@ class Progress:
         self._latest: dict[str, float] = {}
         self._doing = "starting"
         self._announced = ""
+        self._alarms: list[Alarm] = []
         terminal = self._console.is_terminal
         self._live = Live(get_renderable=self._view, console=self._console, refresh_per_second=2) if terminal else None
 
@@ -83,10 +87,10 @@ class Progress:
         """Show a text from the next refresh or update on. Writes nothing itself, so a signal handler may call it."""
         self._announced = text
 
-    def update(self, iteration: int, metrics: Mapping[str, float]) -> None:
+    def update(self, iteration: int, metrics: Mapping[str, float], alarms: Sequence[Alarm] = ()) -> None:
         """Show one finished iteration, counted from 0 (−1: what was measured before the first one).
 
-        Metrics that it lacks keep their last value.
+        Metrics that it lacks keep their last value; ``alarms`` are all that ring now.
         """
         self._done = iteration + 1
         self._doing = "training"
@@ -98,10 +102,23 @@ class Progress:
         if not self._live and self._announced:
             self.say(self._announced)
             self._announced = ""
+        self._tell(alarms)
         due = now - self._last_line >= SECONDS_BETWEEN_LINES or self._done == self._iterations
         if not self._live and (due or "rating" in metrics):
             self._last_line = now
             self._console.print(Text(self._line()), soft_wrap=True)
+
+    def _tell(self, alarms: Sequence[Alarm]) -> None:
+        """Take the alarms that ring now; say which began or ended, where no view shows it."""
+        before, self._alarms = self._alarms, list(alarms)
+        if not self._live:
+            old, new = ({(one.name, one.where): one for one in some} for some in (before, alarms))
+            for key, alarm in new.items():
+                if key not in old:
+                    self.say(str(alarm))
+            for key, alarm in old.items():
+                if key not in new:
+                    self.say(f"The alarm of iteration {alarm.since} is over: {alarm.name} of {alarm.where}.")
 
     def seconds_left(self) -> float | None:
         """Return the seconds that the remaining iterations will take at the pace so far; None while there is none.
@@ -167,7 +184,8 @@ class Progress:
             )
         bar = Table.grid(expand=True)  # a bar alone would not end its line
         bar.add_row(ProgressBar(total=self._iterations, completed=self._done))
-        return Group(head, bar, table, Text("   ".join(self._facts()), style="dim"))
+        alarms = [Text(str(alarm), style="bold red") for alarm in self._alarms]
+        return Group(head, bar, table, Text("   ".join(self._facts()), style="dim"), *alarms)
 
 
 def clock_time(seconds: float) -> str:

@@ -18,6 +18,7 @@ from arena.replays import save_episodes
 from arena.samplers.torch_lm import TorchLM
 from arena.scheduler import play
 from games.registry import make_game
+from league.alarms import watch
 from league.board import Board
 from league.config import RunConfig
 from league.evaluation import Tables, anchor_engines, exact_metrics, profiles, rating_matches, score_against
@@ -62,9 +63,12 @@ def run_loop(league: League, progress: Progress, stop: StopRequest) -> bool:
                 metrics |= league.snapshot(iteration)
                 league.keep_episodes(episodes, iteration)
             metrics["seconds"] = time.perf_counter() - started
-            board.write(iteration, metrics)
+            alarms, rung, state.alarms = watch(
+                iteration, trajectories, advantages, metrics, league.roles, state.alarms, config.alarms
+            )
+            board.write(iteration, metrics | rung, alarms)
             save_state(league.run_dir, state)
-            progress.update(iteration - 1, metrics)
+            progress.update(iteration - 1, metrics, alarms)
             if stop.asked:
                 break
     publish(league.run_dir, state)
