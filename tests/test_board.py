@@ -7,6 +7,7 @@ from urllib.request import urlopen
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from league.alarms import Alarm
 from league.board import Board, pinned, read_metrics, serve
 
 
@@ -35,6 +36,26 @@ def test_a_resumed_run_replaces_what_was_written_past_its_state(tmp_path):
         board.write(3, {"x": 30.0})
     assert [line["x"] for line in read_metrics(tmp_path)] == [0.0, 1.0, 2.0, 30.0]
     assert scalars(tmp_path, "x") == [(0, 0.0), (1, 1.0), (2, 2.0), (3, 30.0)]
+
+
+def test_an_alarm_is_a_curve_and_its_words_stand_at_the_iteration_in_which_it_began(tmp_path):
+    first = Alarm("drift", "kuhn_poker/first", "its mean is +0.5.", 2)
+    with Board(tmp_path) as board:
+        board.write(1, {"alarms/drift": 0.0})
+        board.write(2, {"alarms/drift": 1.0}, [first])
+        board.write(3, {"alarms/drift": 1.0}, [first._replace(message="its mean is +0.6.")])
+    assert [line["alarms/drift"] for line in read_metrics(tmp_path)] == [0.0, 1.0, 1.0]
+    assert scalars(tmp_path, "alarms/drift") == [(1, 0.0), (2, 1.0), (3, 1.0)]
+    events = EventAccumulator(str(tmp_path / "tb"))
+    events.Reload()
+    (words,) = events.Tensors("alarms/drift/kuhn_poker/first/text_summary")
+    assert words.step == 2
+    assert words.tensor_proto.string_val[0].decode() == str(first)
+
+
+def test_an_alarm_is_pinned_once_it_has_rung():
+    lines = [{"alarms/drift": 0.0, "alarms/entropy": 0.0, "gap": 0.0}, {"alarms/drift": 1.0, "alarms/entropy": 0.0}]
+    assert pinned(lines) == ["alarms/drift", "gap"]
 
 
 def test_a_metric_that_is_not_finite_is_refused_by_name(tmp_path):

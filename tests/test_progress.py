@@ -4,6 +4,7 @@ import io
 
 from rich.console import Console
 
+from league.alarms import Alarm
 from league.progress import Progress, clock_time
 
 FIRST = {
@@ -13,6 +14,10 @@ FIRST = {
     "illegal_rate": 0.0,
     "rating": 25.0,
 }
+
+
+DRIFT = Alarm("drift", "kuhn_poker/first", "its mean is +0.5.", 2)
+ECHO = Alarm("echo_trap", "kuhn_poker/second", "90% of its phrases repeat.", 3)
 
 
 class Clock:
@@ -71,6 +76,29 @@ def test_an_announcement_waits_for_a_safe_moment():
     assert lines[0] == "stopping soon"
     assert "\n".join(lines).count("stopping soon") == 1
     assert "stopping soon: iteration 2 of 10" in shown(True, clock, steps)
+
+
+def test_an_alarm_stays_in_the_view_as_long_as_it_rings():
+    steps = [lambda p: p.update(1, FIRST, [DRIFT]), lambda p: p.update(2, {}, [DRIFT, ECHO])]
+    line = "Alarm since iteration 2, drift of kuhn_poker/first: its mean is +0.5."
+    text = shown(True, Clock(), steps)
+    final = text[text.rindex("training: iteration 3 of 10") :]
+    assert line in final
+    assert "Alarm since iteration 3, echo_trap of kuhn_poker/second: 90% of its phrases repeat." in final
+    over = shown(True, Clock(), [*steps, lambda p: p.update(3, {}, [])])
+    assert "Alarm" not in over[over.rindex("training: iteration 4 of 10") :]
+
+
+def test_without_a_terminal_an_alarm_is_told_when_it_begins_and_when_it_ends():
+    later = DRIFT._replace(message="its mean is +0.6.")
+    rung = [[DRIFT], [later], [later, ECHO], [ECHO], [ECHO]]
+    steps = [lambda p, i=i, alarms=alarms: p.update(i, FIRST, alarms) for i, alarms in enumerate(rung, start=1)]
+    lines = [line for line in shown(False, Clock(), steps).splitlines() if "larm" in line]
+    assert lines == [
+        "Alarm since iteration 2, drift of kuhn_poker/first: its mean is +0.5.",
+        "Alarm since iteration 3, echo_trap of kuhn_poker/second: 90% of its phrases repeat.",
+        "The alarm of iteration 2 is over: drift of kuhn_poker/first.",
+    ]
 
 
 def test_time_left_counts_from_where_a_run_was_resumed():

@@ -25,7 +25,7 @@ DEFAULT = "pocket"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Train; return 0 when the run is complete, 130 when it was asked to stop, 1 when an update failed."""
+    """Train; return 0 when the run is complete, 130 when it was stopped, 1 when an update failed."""
     if arguments.resume:
         run_dir = _to_resume(arguments)
     else:
@@ -43,12 +43,21 @@ def run(arguments: argparse.Namespace) -> int:
         console.file.flush()
         sys.stderr.write(f"league: {failure}\n")
         return 1
+    except KeyboardInterrupt:
+        if not (run_dir / settings.CONFIG_FILE).is_file():  # it had not begun
+            raise
+        _tell_resume("Stopped at once; what the iteration in progress did is lost. To go on:", run_dir, console)
+        return 130
     if not outcome.finished:
-        console.print(f"Stopped after iteration {outcome.iteration}; everything is saved. To go on:", markup=False)
-        console.print(f"  league train --resume --run-dir {shlex.quote(str(run_dir))}", markup=False)
+        _tell_resume(f"Stopped after iteration {outcome.iteration}; everything is saved. To go on:", run_dir, console)
         return 130
     _tell(Run(run_dir), console)
     return 0
+
+
+def _tell_resume(how: str, run_dir: Path, console: Console) -> None:
+    """Print how a run stopped, and the command that goes on with it."""
+    console.print(f"{how}\n  league train --resume --run-dir {shlex.quote(str(run_dir))}", markup=False)
 
 
 def _to_resume(arguments: argparse.Namespace) -> Path:
