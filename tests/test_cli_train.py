@@ -92,6 +92,23 @@ def test_an_interrupted_run_says_how_to_resume_and_does(folder):
     assert "The run is kept in runs/small." in out
 
 
+def test_a_run_that_is_stopped_at_once_says_how_to_go_on(folder, capsys, monkeypatch):
+    def stopped_twice(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("league.session.run_loop", stopped_twice)
+    assert main(["train", "small.toml"]) == 130
+    out = capsys.readouterr().out
+    assert "Stopped at once" in out
+    assert "league train --resume --run-dir runs/small" in out
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    assert main(["train", "--resume", "--run-dir", "runs/small"]) == 0
+    monkeypatch.setattr("league.session.prepare_process", stopped_twice)
+    assert main(["train", "small.toml", "--run-dir", "other"]) == 130
+    assert "league train --resume --run-dir other" in capsys.readouterr().out
+
+
 def test_what_was_learned_is_told_by_the_kind_of_game(tmp_path):
     with Board(tmp_path) as board:
         first = {"kuhn_poker/exploitability": 0.46, "tiny_hanabi/return": 3.9, "tic_tac_toe/score_against_random": 0.5}
