@@ -106,16 +106,16 @@ def _seen(
     trajectories: Sequence[Trajectory], advantages: Sequence[Sequence[float]], roles: Mapping[str, Sequence[Role]]
 ) -> dict[str, Seen]:
     """Return what each role that had a turn did in one iteration, by game/role."""
-    places: dict[tuple[str, int], list[int]] = {}
+    places: dict[tuple[str, str], list[int]] = {}
     for place, one in enumerate(trajectories):
-        places.setdefault((one.game, one.seat), []).append(place)
+        places.setdefault((one.game, one.role), []).append(place)
     seen = {}
-    for (game, seat), own in places.items():
-        role, mine = roles[game][seat], [trajectories[i] for i in own]
+    for (game, role), own in places.items():
+        mine = [trajectories[i] for i in own]
         given = [advantage for i in own for advantage in advantages[i]]
         if given:
             returns = [one.match_return for one in mine]
-            seen[f"{game}/{role.name}"] = Seen(
+            seen[f"{game}/{role}"] = Seen(
                 len(mine),
                 len({one.deal_seed for one in mine}),
                 sum(returns),
@@ -124,7 +124,7 @@ def _seen(
                 sum(one.match_return * len(one.turns) for one in mine),
                 sum(given),
                 sum(one * one for one in given),
-                *_read(role, mine),
+                *_read(roles[game][mine[0].seat], mine),
             )
     return seen
 
@@ -182,6 +182,7 @@ def _judge_role(memory: Mapping[str, Any], settings: AlarmsConfig) -> Verdicts:
 
 
 def _total(parts: Sequence[Sequence[float]]) -> Seen:
+    """Return the sums over iterations."""
     return Seen(*map(sum, zip(*parts, strict=True)))
 
 
