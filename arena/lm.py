@@ -203,7 +203,18 @@ class LanguageModel:
             self.adapters.activate(None)
         return self.model(**inputs)
 
-    def run(self, chunk: Chunk, keep: int, cache: Any = None, behind: dict[str, Any] | None = None) -> Any:
+    def prompt_states(self, prompts: Sequence[Tokens], budget: int) -> Tensor:
+        """Return the last hidden state at each prompt's last token.  # [N, H]"""
+        states: list[Tensor | None] = [None] * len(prompts)
+        for chunk in self.plan(prompts, [((),)] * len(prompts), budget):
+            last = self.run(chunk, 1, output_hidden_states=True).hidden_states[-1][:, -1]  # padding is on the left
+            for place, state in zip(chunk.items, last, strict=True):
+                states[place] = state
+        return torch.stack([state for state in states if state is not None])
+
+    def run(
+        self, chunk: Chunk, keep: int, cache: Any = None, behind: dict[str, Any] | None = None, **options: Any
+    ) -> Any:
         """Return the model's output, with logits at the last ``keep`` positions of each suffix.  # [N, keep, V]
 
         The shared prefix runs once, and gradients flow through it; give what ``behind`` returned for it
@@ -218,6 +229,7 @@ class LanguageModel:
             use_cache=cache is not None,
             logits_to_keep=min(keep, ids.shape[1]),
             **(self.behind(chunk.prefix) if behind is None else behind),
+            **options,
         )
 
     def behind(self, prefix: Tokens) -> dict[str, Any]:
