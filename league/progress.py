@@ -75,7 +75,7 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Write one line that stays, above the view."""
-        self._console.print(Text(text))
+        self._console.print(Text(text), soft_wrap=not self._live)  # a log has no width
 
     def doing(self, text: str) -> None:
         """Say what is being done now, for what takes longer than a moment ("cold start")."""

@@ -17,7 +17,7 @@ FIRST = {
 
 
 DRIFT = Alarm("drift", "kuhn_poker/first", "its mean is +0.5.", 2)
-ECHO = Alarm("echo_trap", "kuhn_poker/second", "90% of its phrases repeat.", 3)
+ECHO = Alarm("echo_trap", "kuhn_poker/second", "90% of its phrases repeat" + " again" * 20 + ".", 3)  # a long line
 
 
 class Clock:
@@ -84,7 +84,7 @@ def test_an_alarm_stays_in_the_view_as_long_as_it_rings():
     text = shown(True, Clock(), steps)
     final = text[text.rindex("training: iteration 3 of 10") :]
     assert line in final
-    assert "Alarm since iteration 3, echo_trap of kuhn_poker/second: 90% of its phrases repeat." in final
+    assert "Alarm since iteration 3, echo_trap of kuhn_poker/second: 90% of its phrases repeat again" in final
     over = shown(True, Clock(), [*steps, lambda p: p.update(3, {}, [])])
     assert "Alarm" not in over[over.rindex("training: iteration 4 of 10") :]
 
@@ -96,7 +96,7 @@ def test_without_a_terminal_an_alarm_is_told_when_it_begins_and_when_it_ends():
     lines = [line for line in shown(False, Clock(), steps).splitlines() if "larm" in line]
     assert lines == [
         "Alarm since iteration 2, drift of kuhn_poker/first: its mean is +0.5.",
-        "Alarm since iteration 3, echo_trap of kuhn_poker/second: 90% of its phrases repeat.",
+        str(ECHO),
         "The alarm of iteration 2 is over: drift of kuhn_poker/first.",
     ]
 
