@@ -23,6 +23,8 @@ RENDERED = (
     "tiny_hanabi",
     "tic_tac_toe",
     "connect_four",
+    "hex(board_size=3)",
+    "hanabi(players=2,colors=1,ranks=3,hand_size=2,max_information_tokens=2,max_life_tokens=1)",
 )
 
 

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from games import hanabi
+
 RANKS = ("J", "Q", "K", "A")
 KUHN_MOVES = {"p": "pass", "b": "bet"}
 LEDUC_MOVES = {"0": "fold", "1": "call", "2": "raise"}
@@ -137,6 +139,22 @@ def _tic_tac_toe(_game: Any) -> Renderer:
     return _board(observe)
 
 
+def _hex(game: Any) -> Renderer:
+    rows, columns = game.get_parameters()["num_rows"], game.get_parameters()["num_cols"]
+
+    def observe(state: Any, _seat: int) -> str:
+        marks = re.sub("[opq]", "O", re.sub("[xyz]", "X", re.sub(r"\s", "", state.observation_string(0))), flags=re.I)
+        names = [f"{chr(ord('a') + i % columns)}{i // columns + 1}" for i in range(rows * columns)]
+        cells = [name if mark == "." else mark for name, mark in zip(names, marks, strict=True)]
+        return "\n".join(" ".join(cells[row : row + columns]) for row in range(0, rows * columns, columns))
+
+    return Renderer(_plain_label, observe, observe, key_is_position=True)
+
+
+def _hanabi(_game: Any) -> Renderer:
+    return Renderer(hanabi.move_label, hanabi.observation, hanabi.observation)  # OpenSpiel has no key of its own
+
+
 def _connect_four(_game: Any) -> Renderer:
     def observe(state: Any, _seat: int) -> str:
         rows = state.observation_string(0).upper().split()
@@ -218,4 +236,6 @@ RENDERERS: dict[str, Callable[[Any], Renderer]] = {
     "tic_tac_toe": _tic_tac_toe,
     "connect_four": _connect_four,
     "repeated_game": _repeated_game,
+    "hex": _hex,
+    "hanabi": _hanabi,
 }

@@ -178,5 +178,5 @@ def test_it_goes_on_from_its_saved_state_bit_for_bit(fixed):
     again.fit(lm, few, targets)
     assert whole.values(lm, few) == again.values(lm, few)
     other = Critic(lm.model.config.hidden_size, ROLES, settings(hidden_size=8), seed=0)
-    with pytest.raises(UsageError, match=r"saved critic does not fit: its kuhn_poker/first/hidden\.weight is of another"):
+    with pytest.raises(UsageError, match=r"does not fit: its kuhn_poker/first/hidden\.weight is of another shape"):
         other.restore(saved)

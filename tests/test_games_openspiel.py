@@ -152,7 +152,7 @@ def test_state_given_out_is_the_callers_own():
 
 
 def test_facts_of_known_games():
-    kuhn, three, leduc, _, hanabi, board, _ = game_facts()
+    kuhn, three, leduc, _, hanabi, board, *_, fireworks = game_facts()
     assert (kuhn.seats, kuhn.num_actions, kuhn.max_turns, kuhn.min_return, kuhn.max_return) == (2, 2, 3, -2.0, 2.0)
     assert (three.seats, three.max_turns, three.min_return, three.max_return) == (3, 5, -2.0, 4.0)
     assert (leduc.num_actions, leduc.max_turns, leduc.min_return, leduc.max_return) == (3, 8, -13.0, 13.0)
@@ -160,7 +160,8 @@ def test_facts_of_known_games():
     assert kuhn.has_chance
     assert not kuhn.perfect_information
     assert kuhn.optimum is None
-    assert hanabi.utility is Utility.IDENTICAL
+    assert hanabi.utility is fireworks.utility is Utility.IDENTICAL
+    assert (fireworks.seats, fireworks.min_return, fireworks.max_return) == (2, 0.0, 3.0)
     assert board.perfect_information
     assert not board.has_chance
     assert make_game("goofspiel(num_cards=3)").spec.max_turns == 6

@@ -29,6 +29,8 @@ TEXTS = [
     ("tic_tac_toe", [2, 4], 0, "1 2 X\n4 O 6\n7 8 9"),
     ("connect_four", [], 0, "1 2 3 4 5 6 7"),
     ("connect_four", [3, 3, 0], 1, ". . . O . . .\nX . . X . . .\n1 2 3 4 5 6 7"),
+    ("hex(board_size=3)", [6, 4], 0, "a1 b1 c1\na2 O c2\nX b3 c3"),
+    ("hex(board_size=3)", [1, 0, 4, 3], 0, "O X c1\nO X c2\na3 b3 c3"),
 ]
 
 LABELS = [
@@ -40,6 +42,7 @@ LABELS = [
     ("tiny_hanabi", [0, 1], "a0 a1 a2"),
     ("tic_tac_toe", [2, 4], "1 2 4 6 7 8 9"),
     ("connect_four", [0, 0, 0, 0, 0, 0], "2 3 4 5 6 7"),
+    ("hex(board_size=3)", [6, 4], "a1 b1 c1 a2 c2 b3 c3"),
 ]
 
 
@@ -137,3 +140,48 @@ def test_a_games_own_words_where_no_renderer_is_written():
     assert make_game("chess").observe(0) == "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
     assert stand_at("misere(game=kuhn_poker())", [2, 0, 0]).observe(1) == "0p"
     assert make_game("othello").observe(0).startswith("Black (x) to play:\n  a b c d e f g h")
+
+
+def test_hex_shows_each_board_by_one_text_whose_names_are_the_moves():
+    points = decision_points("hex(board_size=3)", 10_000)
+    for (seat, text), game in points.items():
+        assert text == game.observe(seat)
+        assert tuple(cell for cell in text.split() if cell not in "XO") == game.legal_actions()
+    assert len({text for _, text in points}) == len(points)
+
+
+@pytest.mark.parametrize(("moves", "winner"), [("b1 a1 b2 a2 b3", 0), ("c1 a1 b2 a2 a3", 0), ("a1 a2 c1 b2 b3 c2", 1)])
+def test_hex_is_won_as_its_card_says(moves, winner):
+    """X joins top and bottom by the column b, and by c1-b2-a3, which touch; O joins the sides by the row 2."""
+    game = make_game("hex(board_size=3)")
+    for move in moves.split():
+        assert game.to_act() is not None
+        game.apply(move)
+    assert game.to_act() is None
+    assert game.returns()[winner] == 1.0
+
+
+def test_hanabi_reads_and_hides_a_seats_own_cards():
+    """OpenSpiel's observation of the same position, read by a person, says what ours says in five lines."""
+    game = make_game("hanabi(players=2,colors=2,ranks=2,hand_size=2,max_information_tokens=3,max_life_tokens=1)")
+    game.reset(0)
+    while "+1: R1:RY12 Y1:RY12" not in game.observe(0):  # a deal that is known to the test
+        game.reset(random.Random(game.observe(0)).getrandbits(32))
+    expected = "Fireworks: R0 Y0\nTells: 3  Lives: 1  Deck: 4\nYou: RY12 RY12\n+1: R1:RY12 Y1:RY12\nDiscards: none"
+    assert game.observe(0) == expected
+    assert game.legal_actions() == ("play 1", "play 2", "tell R", "tell Y", "tell 1")
+    game.apply("tell Y")
+    assert "\nTells: 2  Lives: 1  Deck: 4\nYou: R12 Y12\n" in game.observe(1)
+    assert game.legal_actions()[:3] == ("discard 1", "discard 2", "play 1")
+
+
+def test_what_hanabi_shows_decides_what_is_legal():
+    game, rng = make_game("hanabi(players=3,colors=2,ranks=2,hand_size=2)"), random.Random(2)
+    menus: dict[str, tuple[str, ...]] = {}
+    for seed in range(200):
+        game.reset(seed)
+        while (seat := game.to_act()) is not None:
+            legal = game.legal_actions()
+            assert len(set(legal)) == len(legal)
+            assert menus.setdefault(game.observe(seat), legal) == legal
+            game.apply(rng.choice(legal))
