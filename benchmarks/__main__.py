@@ -4,8 +4,8 @@
 
 Each part is a module of its own in a process of its own, one after another. Its result goes to
 benchmarks/results/PART.json, and from there into the page. `--render` measures nothing and only writes the
-page. `--seeds`, `--keep` and `--set` are for the parts that train; with `--set` nothing is stored, because
-the figures would not be those of the preset.
+page. `--seeds` and `--keep` are for the parts that train, `--set` for those that train a preset; with `--set`
+nothing is stored, because the figures would not be those of the preset.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ TIMED = {
     "growth": "benchmarks.population_growth",
     "dilemma": "benchmarks.dilemma",
 }
-PARTS = (*TRAINED, *TIMED)
+STUDIED = ("baselines", "levels", "policies")
+PARTS = (*TRAINED, *TIMED, *STUDIED)
 
 
 def main() -> int:
@@ -35,13 +36,17 @@ def main() -> int:
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)} (default: all of them)")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of the parts that train")
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", help="of the parts that train (default: 0 to 2, of the studies 0 to 4)"
+    )
     parser.add_argument("--keep", metavar="DIR", help="keep what is trained in DIR, as PRESET-SEED")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="try a part with other settings"
     )
     parser.add_argument("--render", action="store_true", help="only write the page from the stored results")
     arguments = parser.parse_args()
+    if arguments.set and not set(arguments.parts) <= set(TRAINED):
+        parser.error(f"--set is for parts that train a preset, which are {', '.join(TRAINED)}; name those.")
     unknown = sorted(set(arguments.parts) - set(PARTS))
     if unknown:
         parser.error(f"there is no part {', '.join(unknown)}; the parts are {', '.join(PARTS)}")
@@ -55,9 +60,12 @@ def main() -> int:
 
 def run(part: str, arguments: argparse.Namespace) -> bool:
     """Measure one part and store its result; return False if its process failed, after saying so itself."""
-    command, private = ["-m", TIMED.get(part, "benchmarks.learning")], []
+    command, private = ["-m", _module(part)], []
+    if part in STUDIED:
+        command += [part, "--seeds", *map(str, arguments.seeds or range(5))]
+        private += ["--keep", arguments.keep] if arguments.keep else []
     if part in TRAINED:
-        command += [TRAINED[part], "--seeds", *map(str, arguments.seeds)]
+        command += [TRAINED[part], "--seeds", *map(str, arguments.seeds or range(3))]
         private += ["--keep", arguments.keep] if arguments.keep else []
         private += [word for override in arguments.set for word in ("--set", override)]
     shown = " ".join(["python", *command])
@@ -72,6 +80,12 @@ def run(part: str, arguments: argparse.Namespace) -> bool:
     else:
         atomic_write(RESULTS / f"{part}.json", json.dumps(found, indent=2) + "\n")
     return True
+
+
+def _module(part: str) -> str:
+    if part in STUDIED:
+        return "benchmarks.credit"
+    return TIMED.get(part, "benchmarks.learning")
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.comparison import compared, interval
 from games.files import atomic_write
-from league.head_to_head import student_quantile
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -84,17 +84,15 @@ ROWS: dict[str, list[Row]] = {
 }
 
 
-def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the 95 % interval of the mean of independent values: mean ± t s / √n, t with n − 1 degrees of freedom."""
-    half = student_quantile(len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    mean = statistics.fmean(values)
-    return mean - half, mean + half
-
-
 def table(part: str, stored: Result) -> str:
     """Return a part's result as Markdown: the command, a table, and where it was measured."""
-    rows, result = ROWS[part], stored["result"]
-    shown = _by_seed(rows, result["seeds"]) if "seeds" in result else _by_repeat(rows, result)
+    result = stored["result"]
+    if "tables" in result:
+        shown = compared(result["tables"])
+    elif "seeds" in result:
+        shown = _by_seed(ROWS[part], result["seeds"])
+    else:
+        shown = _by_repeat(ROWS[part], result)
     return "\n".join([f"`{stored['command']}`", "", *shown, "", _origin(stored)])
 
 

@@ -6,9 +6,10 @@ import sys
 
 import pytest
 
-from benchmarks import learning, report
-from benchmarks.__main__ import PARTS
+from benchmarks import comparison, credit, learning, report
+from benchmarks.__main__ import PARTS, STUDIED
 
+POLICIES = credit.STUDIES["policies"]
 ORIGIN = {
     "command": "python -m benchmarks.learning pocket --seeds 0 1 2",
     "commit": "0123456789",
@@ -27,7 +28,7 @@ def seed(number, **figures):
 
 def test_the_interval_is_students():
     # Values 1 to 5: mean 3, s = 1.5811, t(4, 0.975) = 2.7764, so the half width is 2.7764 · 1.5811 / √5.
-    assert report.interval([1, 2, 3, 4, 5]) == pytest.approx((1.0368, 4.9632), abs=1e-4)
+    assert comparison.interval([1, 2, 3, 4, 5]) == pytest.approx((1.0368, 4.9632), abs=1e-4)
 
 
 def test_a_table_shows_every_seed_and_which_targets_were_missed():
@@ -40,6 +41,37 @@ def test_a_table_shows_every_seed_and_which_targets_were_missed():
     assert lines["| tic-tac-toe: score against random, 400 matches"].endswith("0.900 | 0.800 | 0.900 | no (2 of 3) |")
     assert lines["| illegal replies"].endswith("| ≤ 0.0% | 0.0% | 0.0% | 0.0% | 0.0% | yes |")
     assert "at commit 0123456789: 2 cores of Some CPU" in text
+
+
+def test_conditions_are_compared_seed_by_seed():
+    """Differences 0.1, 0.2, 0.3: mean 0.2, s = 0.1, t(2, 0.975) = 4.3027, so ± 0.2484; with s = 0.01, ± 0.0248."""
+
+    def condition(name, *figures):
+        return {"name": name, "runs": [{"figure": f, "offset": 0.1, "spread": 0.5, "grad_norm": 2.0} for f in figures]}
+
+    conditions = [condition("plain", 0.5, 0.5, 0.5), condition("a", 0.6, 0.7, 0.8), condition("b", 0.69, 0.7, 0.71)]
+    for less_is_better, verdict in ((True, "worse"), (False, "better")):
+        table = {"game": "Chess", "figure": "f", "less_is_better": less_is_better, "conditions": conditions}
+        lines = comparison.compared([table])
+        assert lines[-3] == "| plain | 0.500 (0.500 to 0.500) | – | 0.10 | 0.50 | 2.00 |"
+        assert "| +0.200 (-0.048 to +0.448): no clear difference |" in lines[-2]
+        assert f"| +0.200 (+0.175 to +0.225): {verdict} |" in lines[-1]
+
+
+def test_a_study_trains_every_condition_and_goes_on_where_it_stopped(tmp_path, monkeypatch):
+    """The real thing at its smallest: two conditions of Kuhn poker, two iterations, the second time from memory."""
+    monkeypatch.setattr(credit, "COMMON", credit.COMMON.replace("120", "2").replace("steps = 40", "steps = 2"))
+    found = {own: credit.measure(credit.Run("kuhn_poker", one, 0)) for own, one in enumerate(POLICIES.conditions)}
+    assert all(0.0 < figures["figure"] < 1.0 and figures["seconds"] > 0.0 for figures in found.values())
+    assert found[0]["figure"] != found[1]["figure"]
+    with (tmp_path / "credit.jsonl").open("w") as file:
+        for game in POLICIES.games:
+            for one in POLICIES.conditions:
+                file.write(json.dumps([credit.Run(game, one, 0).key, found[0]]) + "\n")
+    remembered = credit.study("policies", [0], 1, tmp_path)
+    assert {run["figure"] for t in remembered["tables"] for c in t["conditions"] for run in c["runs"]} == {
+        found[0]["figure"]
+    }
 
 
 def test_the_page_is_what_its_stored_results_render_to():
@@ -75,7 +107,7 @@ def test_every_question_is_asked_of_the_real_command_line_once(monkeypatch, tmp_
 
 
 def test_every_figure_that_is_shown_is_measured():
-    assert set(report.ROWS) == set(PARTS)
+    assert set(report.ROWS) == set(PARTS) - set(STUDIED)
     for part, preset in (("pocket", "pocket"), ("long", "pocket-long"), ("free", "pocket-free")):
         measured = {"seconds", "peak_memory_gb", *learning.QUESTIONS[preset]}
         assert {row.key for row in report.ROWS[part]} <= measured

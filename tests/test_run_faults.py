@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from league import train as loop
 from league.cli import main
 from league.lock import run_lock
+from learners.batching import ChoiceRow
 
 
 @pytest.fixture(scope="module")
@@ -132,11 +133,11 @@ def test_a_wrong_name_is_refused_before_anything_is_made(setting, message, whole
 
 @pytest.mark.usefixtures("in_process")
 def test_nan_stops_the_run_with_its_batch_saved_and_costs_no_iteration(run, whole, monkeypatch, capsys):
-    def spoilt(league, trajectories):
+    def spoilt(_config, _state, trajectories):
         return [[math.nan] * len(trajectory.turns) for trajectory in trajectories]
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop.League, "compute_advantages", spoilt)
+        patch.setattr(loop, "credit_turns", spoilt)
         assert main(["train", "--resume", "--run-dir", str(run)]) == 1
     told = capsys.readouterr().err
     assert "Policy 'main', update 5, step 1: the loss is nan" in told
@@ -144,7 +145,8 @@ def test_nan_stops_the_run_with_its_batch_saved_and_costs_no_iteration(run, whol
     batch = json.loads((run / "failed-batch.json").read_text())
     assert batch["policy"] == "main"
     assert batch["turns"] > 64  # matches, each of at least two turns, of which one or both are trained
-    assert sum(sum(counts) for *_, counts, _, _, _ in batch["choice"]) == batch["turns"]
+    counts = ChoiceRow._fields.index("counts")
+    assert sum(sum(row[counts]) for row in batch["choice"]) == batch["turns"]
     (run / "failed-batch.json").unlink()
     assert league_train("--resume", run_dir=run).status == 0
     assert contents(run) == contents(whole[1])

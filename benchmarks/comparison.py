@@ -1,0 +1,56 @@
+"""Conditions side by side: their means over seeds, and what seed by seed they differ from the first, with intervals."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from league.head_to_head import student_quantile
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return the 95 % interval of the mean of independent values: mean ± t s / √n, t with n − 1 degrees of freedom."""
+    half = student_quantile(len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    mean = statistics.fmean(values)
+    return mean - half, mean + half
+
+
+def compared(tables: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the lines of one table for each game of a study."""
+    lines: list[str] = []
+    for table in tables:
+        aim = "less" if table["less_is_better"] else "more"
+        lines += [f"**{table['game']}**, {table['figure']}, {aim} is better", ""]
+        lines += [
+            "| condition | mean, 95 % interval | less the first, by seed | mean advantage | its spread | gradient |"
+        ]
+        lines += ["| --- | --- | --- | --- | --- | --- |"]
+        first = [run["figure"] for run in table["conditions"][0]["runs"]]
+        lines += [_line(condition, first, table["less_is_better"]) for condition in table["conditions"]]
+        lines.append("")
+    return lines[:-1]
+
+
+def _line(condition: dict[str, Any], first: Sequence[float], less_is_better: bool) -> str:
+    """Return one condition's row; the last three columns are means over runs, roles and iterations."""
+    runs = condition["runs"]
+    figures = [run["figure"] for run in runs]
+    differences = [own - other for own, other in zip(figures, first, strict=True)]
+    gained = _difference(differences, less_is_better) if any(differences) else "–"
+    noise = [f"{statistics.fmean(run[name] for run in runs):.2f}" for name in ("offset", "spread", "grad_norm")]
+    return f"| {' | '.join([condition['name'], _mean(figures), gained, *noise])} |"
+
+
+def _mean(values: Sequence[float]) -> str:
+    low, high = interval(values)
+    return f"{statistics.fmean(values):.3f} ({low:.3f} to {high:.3f})"
+
+
+def _difference(values: Sequence[float], less_is_better: bool) -> str:
+    """Return a paired difference in words: better or worse only where its interval leaves zero out."""
+    low, high = interval(values)
+    verdict = "no clear difference"
+    if low > 0.0 or high < 0.0:
+        verdict = "better" if (high < 0.0) == less_is_better else "worse"
+    return f"{statistics.fmean(values):+.3f} ({low:+.3f} to {high:+.3f}): {verdict}"
