@@ -118,10 +118,14 @@ def test_other_numbers_of_seats_are_refused():
         aligned(three)
 
 
-def test_a_match_with_one_seat_left_out_is_refused():
-    batch = [one for match in (0, 1) for one in seats(match, [1.0], [0.0])][:-1]
-    with pytest.raises(UsageError, match=r"match 1 of kuhn_poker has only that of first.*self_play"):
-        aligned(batch)
+def test_against_a_seat_that_does_not_learn_only_the_own_advantage_is_left():
+    """Of matches 0 and 1 both seats train, of 2 and 3 only the first: there A* is the group-relative A, whatever beta."""
+    pairs = [one for match in (0, 1) for one in seats(match, [1.0, 2.0 * match], [3.0 * match, 1.0])]
+    alone = [seats(match, [1.0, match], [0.0, 0.0])[0]._replace(players=("main", "old")) for match in (2, 3)]
+    advantages = aligned(pairs + alone, beta=5.0)
+    assert advantages[: len(pairs)] == aligned(pairs, beta=5.0)
+    assert advantages[len(pairs) :] == aligned(alone, beta=0.0)
+    assert [own[1] for own in advantages[len(pairs) :]] == [-0.5, 0.5]
 
 
 def test_matches_that_cannot_be_compared_are_refused():

@@ -33,8 +33,9 @@ def advantage_alignment(
 ) -> tuple[list[list[float]], dict[str, Any]]:
     """Return A*; uses ``settings.gamma`` and ``settings.alignment`` (beta).
 
-    At turns that the other seat did not live to see, A2 is 0. Raises UsageError for uneven or short
-    groups, for a game of more or fewer seats than two, and where the other seat is not in the batch.
+    A2 is 0 at turns that the other seat did not live to see, and where it is not trained: who does not
+    learn from the match cannot be taught. Raises UsageError for uneven or short groups, and for a game
+    of more or fewer seats than two.
     """
     others = _others(trajectories)
     lengths = turn_counts(trajectories)
@@ -44,7 +45,8 @@ def advantage_alignment(
     own = np.zeros(present.shape)
     own[present] = centred(rewards_to_go(trajectories, settings.gamma), labels[present])
     weights = settings.alignment * settings.gamma * _past(own, settings.gamma)
-    return by_turn((own + weights * own[others])[present], trajectories), state
+    other = np.where(others[:, None] < 0, 0.0, own[others])
+    return by_turn((own + weights * other)[present], trajectories), state
 
 
 def _past(advantages_NK: Floats, gamma: float) -> Floats:
@@ -56,25 +58,12 @@ def _past(advantages_NK: Floats, gamma: float) -> Floats:
 
 
 def _others(trajectories: Sequence[Trajectory]) -> Labels:
-    """Return for each trajectory the place of the one in the other seat of its match [N]. Raises UsageError."""
+    """Return for each trajectory the place of the one in the other seat of its match, -1 for none.  # [N]"""
     places = {(one.match, one.seat): place for place, one in enumerate(trajectories)}
-    others = np.zeros(len(trajectories), np.intp)
-    for place, one in enumerate(trajectories):
-        other = places.get((one.match, 1 - one.seat))
-        if len(one.players) != SEATS or other is None:
-            raise _no_pair(one)
-        others[place] = other
-    return others
-
-
-def _no_pair(one: Trajectory) -> UsageError:
-    if len(one.players) != SEATS:
-        return UsageError(
-            f"Credit rule 'advantage_alignment' weighs two seats against each other, and {one.game} has "
-            f"{len(one.players)}. Set another credit.rule for it."
-        )
-    return UsageError(
-        f"Credit rule 'advantage_alignment' needs the trajectories of both seats of a match, and match {one.match} of "
-        f"{one.game} has only that of {one.role}. Train both seats: play self_play only, with this rule for both roles "
-        "and no frozen policy."
-    )
+    for one in trajectories:
+        if len(one.players) != SEATS:
+            raise UsageError(
+                f"Credit rule 'advantage_alignment' weighs two seats against each other, and {one.game} has "
+                f"{len(one.players)}. Set another credit.rule for it."
+            )
+    return np.array([places.get((one.match, 1 - one.seat), -1) for one in trajectories], np.intp)
