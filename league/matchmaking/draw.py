@@ -66,16 +66,12 @@ def draw_matches(
     if not learners:
         return []
     rng = np.random.default_rng(derive_seed(run_seed, "draw", iteration))
-    pools = {
-        policy: OpponentPool(past.get(policy, ()), _learners(policy, live), game.name, win_rate, config)
-        for policy in sorted(set(live))
-    }
+    pools = _pools(config, game.name, live, past, win_rate)
     met = game.seats > 1 and all(pool.snapshots for pool in pools.values())
     picks = max(1, config.opponents // len(pools))
     rules = _active_rules(config, rng, picks) if met else {}
-    groups = matches // config.group_size
-    deals = _deals(config, rules, groups, len(learners))
-    alone = groups - len(learners) * sum(deals.values()) if config.self_play or not rules else 0
+    deals = _deals(config, rules, matches // config.group_size, len(learners))
+    alone = matches // config.group_size - len(learners) * sum(deals.values()) if config.self_play or not rules else 0
     seatings = [_Seating("self_play", number, *self_play(live, learning)) for number in range(alone)]
     for rule, extra in apportion(picks - len(rules), rules).items():
         if deals[rule]:
@@ -124,6 +120,20 @@ def _deals(config: MatchmakingConfig, rules: Mapping[str, float], groups: int, l
     """Return how many deals each past rule plays, every one of them with the learner in each of its seats."""
     counts = apportion(groups, {"self_play": config.self_play, **rules}) if rules else {}
     return {rule: counts[rule] // learners for rule in rules}
+
+
+def _pools(
+    config: MatchmakingConfig,
+    game: str,
+    live: tuple[str, ...],
+    past: Mapping[str, Sequence[str]],
+    win_rate: Callable[[str, str, str], float],
+) -> dict[str, OpponentPool]:
+    """Return what the rules may look at, by the policy whose past selves are weighed."""
+    return {
+        policy: OpponentPool(past.get(policy, ()), _learners(policy, live), game, win_rate, config)
+        for policy in sorted(set(live))
+    }
 
 
 def _learners(policy: str, live: tuple[str, ...]) -> tuple[str, ...]:
