@@ -22,6 +22,7 @@ setup(
         "safetensors>=0.5",
         "numpy>=2.0",
         "scipy>=1.13",
+        "clarabel>=0.11",
         "open_spiel>=1.6",
         "pettingzoo>=1.25",
         "gymnasium>=1.0",

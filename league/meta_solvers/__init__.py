@@ -1,0 +1,68 @@
+"""Payoffs among players of a population -> the mixture, or joint distribution, that stands for the population.
+
+Pure functions, one solver or family a file. Those for a run's mixture take the empirical payoff matrix
+[N, N] of a symmetric two-player meta-game, snapshots oldest first; they read it as zero-sum, (P - P') / 2,
+and a pair that never met as level. The others take an ``EmpiricalGame`` of any number of players.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from league.meta_solvers.alpha_rank import alpha_rank, alpha_rank_mixture, alpha_rank_population
+from league.meta_solvers.averages import linear, uniform
+from league.meta_solvers.correlated import correlated_equilibrium, gaps, mecce, mece, mgcce, mgce
+from league.meta_solvers.empirical import EmpiricalGame, Joint, Matrix, Mixture, antisymmetric, symmetric_game
+from league.meta_solvers.nash import nash, zero_sum_nash
+from league.meta_solvers.nash_averaging import NashAverage, nash_average, nash_averaging
+from league.meta_solvers.replicator import prd, projected_replicator_dynamics
+
+__all__ = [
+    "FROM_PAYOFFS",
+    "JOINT_SOLVERS",
+    "META_SOLVERS",
+    "EmpiricalGame",
+    "Joint",
+    "Matrix",
+    "Mixture",
+    "NashAverage",
+    "alpha_rank",
+    "alpha_rank_mixture",
+    "alpha_rank_population",
+    "antisymmetric",
+    "correlated_equilibrium",
+    "gaps",
+    "linear",
+    "mecce",
+    "mece",
+    "mgcce",
+    "mgce",
+    "nash",
+    "nash_average",
+    "nash_averaging",
+    "prd",
+    "projected_replicator_dynamics",
+    "symmetric_game",
+    "uniform",
+    "zero_sum_nash",
+]
+
+META_SOLVERS: dict[str, Callable[[Matrix], Mixture]] = {
+    "uniform": uniform,
+    "linear": linear,
+    "nash": nash,
+    "prd": prd,
+    "alpha_rank": alpha_rank_mixture,
+    "nash_averaging": nash_averaging,
+}
+
+FROM_PAYOFFS = frozenset(META_SOLVERS) - {"uniform", "linear"}
+"""The solvers that read payoffs; the others only count snapshots, so their matrix need not be known."""
+
+JOINT_SOLVERS: dict[str, Callable[[EmpiricalGame], Joint]] = {
+    "mgce": mgce,
+    "mgcce": mgcce,
+    "mece": mece,
+    "mecce": mecce,
+    "alpha_rank": alpha_rank,
+}

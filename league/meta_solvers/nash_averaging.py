@@ -1,0 +1,46 @@
+"""Nash averaging: ratings that copies of a player cannot move.
+
+"Re-evaluating evaluation" (Balduzzi et al. 2018, arXiv 1806.02643). A is the antisymmetric matrix of
+a population, p* its Nash equilibrium of greatest entropy; a player's rating is (A p*), its mean payoff
+against that equilibrium, zero for all who are in it. Elo averages over whoever happens to be there and
+cannot tell a cycle from level players; this can.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from league.meta_solvers.empirical import Matrix, Mixture, antisymmetric
+from league.meta_solvers.flattest import flattest
+
+
+class NashAverage(NamedTuple):
+    """A population's equilibrium of greatest entropy, and each player's mean payoff against it."""
+
+    mixture: Mixture
+    ratings: NDArray[np.float64]  # at most zero, in the units of the payoffs  # [N]
+
+
+def nash_average(payoffs: Matrix) -> NashAverage:
+    """Return the weights and ratings of a population; pairs that never met count as level.
+
+    Players with equal payoffs against everybody are one player, whose mass they share. Without that
+    the entropy would count copies where there are several equilibria: of two level players each has
+    1/2, but with a copy of the first a third each, which is 2/3 for the first.
+    """
+    game = antisymmetric(payoffs)
+    _, firsts, originals = np.unique(game, axis=0, return_index=True, return_inverse=True)
+    core = game[np.ix_(firsts, firsts)]
+    # The value of a symmetric zero-sum game is 0, so p is an equilibrium just if nobody gains against it.
+    masses = flattest(core, np.zeros(len(core)), "entropy")
+    copies = np.bincount(originals.ravel(), minlength=len(core))
+    mixture = (masses / copies)[originals.ravel()]
+    return NashAverage(mixture, game @ mixture)
+
+
+def nash_averaging(payoffs: Matrix) -> Mixture:
+    """Return the equilibrium of greatest entropy [N]."""
+    return nash_average(payoffs).mixture
