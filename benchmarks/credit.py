@@ -79,15 +79,19 @@ GAMES = {
 }
 BEST = {"tiny_hanabi": 10.0, HANABI: 3.0}  # the best return; not every deal of Hanabi allows it
 
-# In a zero-sum game of which both seats train, returns of a batch average to 0: one baseline for all roles is none.
+BASELINES = (  # in a zero-sum game of which both seats train, one running baseline for all roles stays at 0
+    Condition("no baseline (or rae with one for all roles)", ("credit.rule=reinforce",)),
+    Condition("rae, a baseline for each role", ("credit.rule=rae",)),
+    Condition("mars, one mean for all roles", ("credit.rule=mars", "credit.baseline=game")),
+    Condition("mars, a mean for each role", ("credit.rule=mars",)),
+)
 STUDIES = {
-    "baselines": Study(
+    "baselines": Study(("kuhn_poker", HEX), BASELINES),
+    "small_batches": Study(
         ("kuhn_poker", HEX),
-        (
-            Condition("no baseline (or rae with one for all roles)", ("credit.rule=reinforce",)),
-            Condition("rae, a baseline for each role", ("credit.rule=rae",)),
-            Condition("mars, one mean for all roles", ("credit.rule=mars", "credit.baseline=game")),
-            Condition("mars, a mean for each role", ("credit.rule=mars",)),
+        tuple(
+            Condition(one.name, (*one.overrides, "games.GAME.matches=16", "iterations=240", "snapshot_every=240"))
+            for one in BASELINES
         ),
     ),
     "levels": Study(
@@ -131,7 +135,7 @@ def measure(run: Run) -> dict[str, float]:
     from league.session import train
 
     game = GAMES[run.game]
-    overrides = [one for one in run.condition.overrides if one != OWN]
+    overrides = [one.replace("GAME", f"'{run.game}'") for one in run.condition.overrides if one != OWN]
     with tempfile.TemporaryDirectory(prefix="league-") as temporary:
         toml = Path(temporary) / "config.toml"
         toml.write_text(f'{COMMON}seed = {run.seed}\ngames."{run.game}" = {{ {game.settings} }}\n', encoding="utf-8")
