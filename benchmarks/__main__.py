@@ -26,7 +26,7 @@ TIMED = {
     "growth": "benchmarks.population_growth",
     "dilemma": "benchmarks.dilemma",
 }
-STUDIED = ("baselines", "small_batches", "levels", "policies")
+STUDIED = ("baselines", "levels", "policies")
 PARTS = (*TRAINED, *TIMED, *STUDIED)
 
 

@@ -87,13 +87,6 @@ BASELINES = (  # in a zero-sum game of which both seats train, one running basel
 )
 STUDIES = {
     "baselines": Study(("kuhn_poker", HEX), BASELINES),
-    "small_batches": Study(
-        ("kuhn_poker", HEX),
-        tuple(
-            Condition(one.name, (*one.overrides, "games.GAME.matches=16", "iterations=240", "snapshot_every=240"))
-            for one in BASELINES
-        ),
-    ),
     "levels": Study(
         (HANABI,),
         (
@@ -135,7 +128,7 @@ def measure(run: Run) -> dict[str, float]:
     from league.session import train
 
     game = GAMES[run.game]
-    overrides = [one.replace("GAME", f"'{run.game}'") for one in run.condition.overrides if one != OWN]
+    overrides = [one for one in run.condition.overrides if one != OWN]
     with tempfile.TemporaryDirectory(prefix="league-") as temporary:
         toml = Path(temporary) / "config.toml"
         toml.write_text(f'{COMMON}seed = {run.seed}\ngames."{run.game}" = {{ {game.settings} }}\n', encoding="utf-8")
