@@ -14,8 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from league.meta_solvers.empirical import EmpiricalGame, Joint, Missing
-from league.meta_solvers.flattest import Flatness, flattest
+from league.meta_solvers.empirical import EmpiricalGame, Flatness, Joint, Missing
 
 Concept = Literal["ce", "cce"]
 
@@ -29,6 +28,8 @@ def correlated_equilibrium(
     deviation that gains less than their errors is no reason to leave a flatter distribution. For a
     CE it bounds each pair (recommended, played) alone. Raises ArithmeticError when the solver fails.
     """
+    from league.meta_solvers.flattest import flattest  # takes a third of a second to import
+
     rows = deviation_gains(game.filled(missing), concept)
     return flattest(rows, np.full(len(rows), slack), flatness).reshape(game.sizes)
 

@@ -18,6 +18,7 @@ Matrix = NDArray[np.float64]  # row's mean return or score against column, nan w
 Mixture = NDArray[np.float64]  # sums to one  # [N]
 Joint = NDArray[np.float64]  # a distribution over profiles, sums to one  # [n_1, …, n_P]
 
+Flatness = Literal["gini", "entropy"]  # of a distribution: 1 - Σ x², or -Σ x ln x in nats
 Missing = Literal["refuse", "zero", "mean"]
 """What stands for a profile that was never played: an error, a level result, or the player's mean over known profiles.
 

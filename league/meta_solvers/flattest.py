@@ -8,14 +8,13 @@ program, entropy with one exponential cone a variable.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import clarabel  # type: ignore[import-untyped]
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-Flatness = Literal["gini", "entropy"]
+from league.meta_solvers.empirical import Flatness
+
 TOLERANCE = 1e-6  # of a constraint, as a share of the largest coefficient
 
 

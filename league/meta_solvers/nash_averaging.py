@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from league.meta_solvers.empirical import Matrix, Mixture, antisymmetric
-from league.meta_solvers.flattest import flattest
 
 
 class NashAverage(NamedTuple):
@@ -31,6 +30,8 @@ def nash_average(payoffs: Matrix) -> NashAverage:
     the entropy would count copies where there are several equilibria: of two level players each has
     1/2, but with a copy of the first a third each, which is 2/3 for the first.
     """
+    from league.meta_solvers.flattest import flattest  # takes a third of a second to import
+
     game = antisymmetric(payoffs)
     _, firsts, originals = np.unique(game, axis=0, return_index=True, return_inverse=True)
     core = game[np.ix_(firsts, firsts)]
