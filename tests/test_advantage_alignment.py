@@ -119,7 +119,7 @@ def test_other_numbers_of_seats_are_refused():
 
 
 def test_against_a_seat_that_does_not_learn_only_the_own_advantage_is_left():
-    """Of matches 0 and 1 both seats train, of 2 and 3 only the first: there A* is the group-relative A, whatever beta."""
+    """In matches 0 and 1 both seats train, in 2 and 3 only the first: there A* is the group-relative A for any beta."""
     pairs = [one for match in (0, 1) for one in seats(match, [1.0, 2.0 * match], [3.0 * match, 1.0])]
     alone = [seats(match, [1.0, match], [0.0, 0.0])[0]._replace(players=("main", "old")) for match in (2, 3)]
     advantages = aligned(pairs + alone, beta=5.0)
