@@ -5,6 +5,7 @@ Numbers of turns are flat arrays [T] in the order of the batch: T is the number 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import accumulate, chain, pairwise
 
@@ -44,8 +45,9 @@ def by_turn(numbers_T: Floats, trajectories: Sequence[Trajectory]) -> list[list[
 
 def numbered(keys: Iterable[Hashable]) -> Labels:
     """Return a number for each key, from 0 on in the order of first sight; equal keys have equal numbers."""
-    numbers: dict[Hashable, int] = {}
-    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.intp)
+    numbers: defaultdict[Hashable, int] = defaultdict()
+    numbers.default_factory = numbers.__len__  # a new key's number is how many there were
+    return np.fromiter(map(numbers.__getitem__, keys), np.intp)
 
 
 def centred(values: ArrayLike, labels: Labels) -> Floats:
