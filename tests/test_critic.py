@@ -130,7 +130,7 @@ def test_merged_targets_take_the_step_that_turns_one_by_one_take(fixed):
     loss.backward()
     for name, parameter in critic._parameters().items():
         assert torch.allclose(parameter.grad, plain._parameters()[name].grad, atol=1e-6), name
-    assert found["loss"] == pytest.approx(float(loss), abs=1e-6)
+    assert found["loss"] == pytest.approx(loss.item(), abs=1e-6)
 
 
 def test_fitting_values_leaves_the_policy_alone(fixed):
