@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from league.meta_solvers import META_SOLVERS, antisymmetric, linear, nash, uniform
+from games.errors import UsageError
+from league.meta_solvers import (
+    FROM_PAYOFFS,
+    META_SOLVERS,
+    EmpiricalGame,
+    antisymmetric,
+    linear,
+    nash,
+    nash_average,
+    nash_averaging,
+    uniform,
+    zero_sum_nash,
+)
 
 ROCK_PAPER_SCISSORS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
 MATRICES = npst.arrays(
@@ -61,6 +75,76 @@ def test_constants_and_scale_cancel() -> None:
 @given(MATRICES)
 def test_no_column_beats_the_nash_mixture(payoffs: np.ndarray) -> None:
     assert (nash(payoffs) @ antisymmetric(payoffs)).min() >= -1e-7
+    assert (nash_averaging(payoffs) @ antisymmetric(payoffs)).min() >= -1e-5
+
+
+def test_a_zero_sum_game_of_two_populations() -> None:
+    """[[2, -1], [-1, 1]] (Ferguson's example of a 2 x 2 game): both mix 2 : 3, and the value is 1 / 5."""
+    row = np.array([[2.0, -1.0], [-1.0, 1.0]])
+    for constant in (0.0, 7.0):
+        first, second = zero_sum_nash(EmpiricalGame(np.stack([row, constant - row])))
+        np.testing.assert_allclose([first, second], [[0.4, 0.6], [0.4, 0.6]])
+        assert first @ row @ second == pytest.approx(0.2)
+    wide = np.array([[3.0, 0.0, 5.0], [0.0, 3.0, 5.0]])  # the column player has a strategy that it never wants
+    first, second = zero_sum_nash(EmpiricalGame(np.stack([wide, -wide])))
+    np.testing.assert_allclose(first, [0.5, 0.5])
+    np.testing.assert_allclose(second, [0.5, 0.5, 0.0], atol=1e-12)
+
+
+def test_what_is_not_two_player_zero_sum_is_refused() -> None:
+    with pytest.raises(UsageError, match="this game has 3"):
+        zero_sum_nash(EmpiricalGame(np.zeros((3, 2, 2, 2))))
+    with pytest.raises(UsageError, match="sum runs from 0 to 2"):
+        zero_sum_nash(EmpiricalGame(np.stack([np.eye(2), np.eye(2)])))
+
+
+def test_nash_averaging_rates_by_the_equilibrium_of_greatest_entropy() -> None:
+    weights, ratings = nash_average(ROCK_PAPER_SCISSORS)
+    np.testing.assert_allclose(weights, 1 / 3, atol=1e-6)
+    np.testing.assert_allclose(ratings, 0.0, atol=1e-6)
+    skill = np.array([2.0, 0.0, 3.0])
+    weights, ratings = nash_average(2 * (skill[:, None] - skill[None]))
+    np.testing.assert_allclose(weights, [0.0, 0.0, 1.0], atol=1e-6)
+    np.testing.assert_allclose(ratings, [-2.0, -6.0, 0.0], atol=1e-5)
+    np.testing.assert_allclose(nash_averaging(np.zeros((5, 5))), 0.2, atol=1e-6)
+
+
+def test_nash_averaging_takes_the_flattest_of_many_equilibria() -> None:
+    """Two rock-paper-scissors cycles, level with each other: any weights of the two are in equilibrium."""
+    payoffs = np.block([[ROCK_PAPER_SCISSORS, np.zeros((3, 3))], [np.zeros((3, 3)), 5 * ROCK_PAPER_SCISSORS]])
+    np.testing.assert_allclose(nash_averaging(payoffs), 1 / 6, atol=1e-5)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(1, 5), st.lists(st.integers(0, 4), max_size=6), st.integers(0, 10_000), st.booleans())
+def test_clones_never_change_nash_averaging(size: int, clones: list[int], seed: int, coarse: bool) -> None:
+    """Copies share the mass of who they copy; all else stays, also with many equilibria (coarse: whole payoffs)."""
+    half = np.triu(np.random.default_rng(seed).normal(size=(size, size)), 1)
+    payoffs = np.sign(np.round(half - half.T)) if coarse else half - half.T
+    originals = [*range(size), *(clone % size for clone in clones)]
+    alone, crowd = nash_average(payoffs), nash_average(payoffs[np.ix_(originals, originals)])
+    masses = np.bincount(originals, crowd.mixture, size)
+    groups = [[j for j in range(size) if (payoffs[i] == payoffs[j]).all()] for i in range(size)]
+    for group in groups:  # who was alike before is one player to begin with
+        assert masses[group].sum() == pytest.approx(alone.mixture[group].sum(), abs=1e-6)
+    np.testing.assert_allclose(crowd.ratings, alone.ratings[originals], atol=1e-6)
+
+
+def test_a_hundred_players_are_solved_in_under_50_ms() -> None:
+    half = np.triu(np.random.default_rng(0).normal(size=(100, 100)), 1)
+    seconds = []
+    for _ in range(10):
+        start = time.perf_counter()
+        nash(half - half.T)
+        seconds.append(time.perf_counter() - start)
+    assert min(seconds) < 0.05
+
+
+def test_who_reads_payoffs_is_told() -> None:
+    """A solver outside of FROM_PAYOFFS gives the same weights whatever the payoffs."""
+    first_leads = np.array([[0.0, 1.0, 1.0], [-1.0, 0.0, 1.0], [-1.0, -1.0, 0.0]])
+    indifferent = {n for n, solve in META_SOLVERS.items() if np.allclose(solve(first_leads), solve(-first_leads))}
+    assert indifferent == set(META_SOLVERS) - FROM_PAYOFFS
 
 
 @settings(deadline=None, max_examples=40)
