@@ -31,12 +31,13 @@ def find_cycles(
     payoffs: NDArray[np.float64],
     errors: NDArray[np.float64] | None = None,
     confidence: float = 0.95,
+    most: int = 20,
 ) -> list[Cycle]:
-    """Return cycles that together pass through every player that lies on one, the shortest and clearest first.
+    """Return cycles, the shortest and clearest first; every player that lies on one is on one of them.
 
     ``payoffs`` [N, N] and their standard ``errors`` [N, N] (None: exact) are row's against column, nan where
     a pair never met. With ``confidence`` no arrow at all is drawn by chance: Bonferroni over the pairs that
-    met.
+    met. Of a component only ``most`` are named, and then players are left out.
     Raises ValueError for shapes that do not fit.
     """
     beats, margins = significant_wins(payoffs, errors, confidence)
@@ -45,13 +46,15 @@ def find_cycles(
     found = []
     for component in strong_components(beats):
         unnamed = set(component)
-        while unnamed:
+        named: list[Cycle] = []
+        while unnamed and len(named) < most:
             nodes = _shortest_cycle(beats, min(unnamed))
             unnamed -= set(nodes)
             first = nodes.index(min(nodes))
             nodes = [*nodes[first:], *nodes[:first]]
             margin = min(float(margins[a, b]) for a, b in zip(nodes, [*nodes[1:], nodes[0]], strict=True))
-            found.append(Cycle(tuple(names[node] for node in nodes), margin))
+            named.append(Cycle(tuple(names[node] for node in nodes), margin))
+        found += named
     return sorted(found, key=lambda cycle: (len(cycle.players), -cycle.margin))
 
 

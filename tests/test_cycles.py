@@ -117,6 +117,13 @@ def test_a_ranking_has_no_cycle(order: list[int], seed: int) -> None:
     assert find_cycles([*"abcdef"], skill[:, None] - skill[None]) == []
 
 
+def test_a_long_list_is_cut_for_each_component() -> None:
+    half = np.triu(np.random.default_rng(0).normal(size=(60, 60)), 1)
+    names = [str(player) for player in range(60)]
+    assert len(find_cycles(names, half - half.T)) == 20
+    assert len(find_cycles(names, half - half.T, most=3)) == 3
+
+
 def test_components_and_bad_input() -> None:
     assert strong_components(np.zeros((4, 4), dtype=bool)) == []
     with pytest.raises(ValueError, match="a name for each of 3"):
