@@ -62,8 +62,7 @@ def draw_matches(
     self-play; without self-play they are not played.
     Raises UsageError when not even one deal fits into ``matches``.
     """
-    learners = [seat for seat, policy in enumerate(live) if policy in learning]
-    if not learners:
+    if not (learners := [seat for seat, policy in enumerate(live) if policy in learning]):
         return []
     rng = np.random.default_rng(derive_seed(run_seed, "draw", iteration))
     pools = _pools(config, game.name, live, past, win_rate)
