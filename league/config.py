@@ -123,7 +123,9 @@ class EvaluationConfig(Section):
     )
     exact: bool = Field(True, description="compute exact exploitability where the game is small enough")
     exact_limit: Positive = Field(1_000, description="information states of the largest game that is tabulated")
-    mixture: Literal["uniform", "linear", "nash"] = Field("linear", description="meta-strategy of RUN@mixture")
+    mixture: Literal["uniform", "linear", "nash", "prd", "alpha_rank", "nash_averaging"] = Field(
+        "linear", description="meta-strategy of RUN@mixture"
+    )
 
 
 class RunConfig(Section):

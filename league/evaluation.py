@@ -16,7 +16,7 @@ from games.seeds import derive_seed
 from games.spec import GameSpec, Utility
 from league.config import EvaluationConfig
 from league.exploitability import PolicyTable, exploitability, head_to_head, mixable, mixture
-from league.meta_solvers import META_SOLVERS
+from league.meta_solvers import FROM_PAYOFFS, META_SOLVERS
 from league.payoffs import PayoffTable, Result
 from league.players import SCRIPTED, Engines, Player
 from league.population import Snapshot
@@ -137,8 +137,8 @@ def exact_metrics(
     """Return what a table tells of the newest snapshots, and the tables of all ``past`` profiles of their mixture.
 
     A cooperative game has its joint return; any other game its exploitability (NashConv / seats) and
-    the first seat's value against itself. The Nash mixture is one of single snapshots: it is left out
-    where roles have policies of their own.
+    the first seat's value against itself. A mixture made from payoffs is one of single snapshots: it is left
+    out where roles have policies of their own.
     """
     values = head_to_head([table] * spec.seats)
     if spec.utility is Utility.IDENTICAL:
@@ -148,10 +148,10 @@ def exact_metrics(
         f"{spec.name}/first_seat_value": values[0],
     }
     alone = all(len(set(profile)) == 1 for profile in past)
-    if not mixable(spec.name) or (config.mixture == "nash" and not alone):
+    if not mixable(spec.name) or (config.mixture in FROM_PAYOFFS and not alone):
         return metrics
     matrix = np.zeros((len(past), len(past)))
-    if config.mixture == "nash":
+    if config.mixture in FROM_PAYOFFS:
         matrix, _ = payoffs.matrix([profile[0] for profile in past], spec.name)
     weights = META_SOLVERS[config.mixture](matrix)
     mixed = mixture([tables.get(one, spec.name) for one in past], [float(w) for w in weights])

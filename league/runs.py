@@ -11,7 +11,7 @@ import numpy as np
 
 from games.errors import UsageError, unknown_name
 from league.config import RunConfig
-from league.meta_solvers import META_SOLVERS
+from league.meta_solvers import FROM_PAYOFFS, META_SOLVERS
 from league.payoffs import PayoffTable
 from league.population import Population, Snapshot
 from league.ratings import Ratings
@@ -73,11 +73,11 @@ class Run:
         """Return the weights that the run's meta-strategy gives to snapshots, oldest first."""
         rule = self.config.evaluation.mixture
         matrix = np.zeros((len(snapshots), len(snapshots)))
-        if rule == "nash":
+        if rule in FROM_PAYOFFS:
             matrix, _ = self.payoffs.matrix([snapshot.id for snapshot in snapshots], game)
             if len(snapshots) > 1 and np.isnan(matrix).all():
                 raise UsageError(
-                    f"{self.path} has no results among its snapshots in {game}, which its mixture (nash) is made from. "
+                    f"{self.path} has no results among its snapshots in {game}, which its mixture, {rule}, is made of. "
                     f"It has trained {', '.join(self.config.games)}."
                 )
         return [float(weight) for weight in META_SOLVERS[rule](matrix)]
