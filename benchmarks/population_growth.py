@@ -33,7 +33,7 @@ from league.payoffs import Result
 from league.progress import Progress
 from league.ratings import Ratings
 from league.run_state import STATE_FOLDER, RunState, begin_state, new_state
-from league.session import prepare_process
+from league.session import prepared_process
 from league.start import Roles, start_policies
 from league.train import League, run_loop
 
@@ -105,7 +105,6 @@ def _link(source: Path, folder: Path) -> None:
 def measure(preset: str, sizes: tuple[int, int], repeats: int, folder: Path) -> Figures:
     """Return min, median and max over the turns of seconds by kind of iteration and size, and of their ratios."""
     config = settings.load(preset, OVERRIDES)
-    prepare_process(config.threads)
     roles = {game: settings.seat_roles(config.roles, make_game(game).spec) for game in config.games}
     states = {size: populated(config, roles, folder / str(size), size) for size in sizes}
     for state in states.values():
@@ -136,7 +135,8 @@ def measure(preset: str, sizes: tuple[int, int], repeats: int, folder: Path) -> 
 def _turn(league: League, iterations: int) -> tuple[float, float]:
     """Return the median seconds of so many iterations of a league, on the clock and of the process."""
     watch = Watch(iterations + 1)
-    run_loop(league, cast(Progress, watch), cast(StopRequest, watch))
+    with prepared_process(league.config.threads):
+        run_loop(league, cast(Progress, watch), cast(StopRequest, watch))
     return watch.medians()
 
 

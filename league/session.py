@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -73,11 +75,11 @@ def resume(run_dir: Path) -> Outcome:
 
 
 def _session(config: RunConfig, run_dir: Path, *, resume: bool) -> Outcome:
-    prepare_process(config.threads)
     remove_leftovers(run_dir)
     roles = {game: seat_roles(config.roles, make_game(game).spec) for game in config.games}
     done = finished_iterations(run_dir) if resume else 0
     with (
+        prepared_process(config.threads),
         Progress(list(config.games), config.iterations, done) as progress,
         StopRequest(lambda: progress.announce("stopping once this iteration is finished and saved")) as stop,
     ):
@@ -105,13 +107,22 @@ def _resumed(config: RunConfig, run_dir: Path, roles: Roles) -> RunState:
     return load_state(config, run_dir, policies)
 
 
-def prepare_process(threads: int) -> None:
+@contextmanager
+def prepared_process(threads: int) -> Iterator[None]:
     """Use ``threads`` torch threads (0: as many as this process may use cores), and set what makes it fast.
 
     Denormals are flushed to zero. Cycles are collected less often: an iteration makes many thousands of
-    records and no cycles, and looking through them took a third of the time of play.
+    records and no cycles, and looking through them took a third of the time of play. All of it belongs to
+    the process, so it is put back at the end: whoever trained may need denormals.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    threads_before, thresholds_before = torch.get_num_threads(), gc.get_threshold()
     torch.set_num_threads(threads or cores or 1)
     torch.set_flush_denormal(True)
     gc.set_threshold(100_000, 50, 100)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads_before)
+        torch.set_flush_denormal(False)
+        gc.set_threshold(*thresholds_before)

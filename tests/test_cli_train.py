@@ -1,5 +1,6 @@
 """``league train`` from the outside: a whole small run, one that is stopped and resumed, and refusals."""
 
+import gc
 import json
 import signal
 import subprocess
@@ -33,8 +34,15 @@ evaluation.matches = 4
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "small.toml").write_text(SMALL)
-    yield tmp_path
-    torch.set_flush_denormal(False)  # training sets it for the whole process, and Hypothesis draws subnormal floats
+    return tmp_path
+
+
+def test_training_leaves_the_process_as_it_was(folder):
+    """Whoever trained may need subnormal floats: Hypothesis draws them."""
+    threads, thresholds = torch.get_num_threads(), gc.get_threshold()
+    main(["train", "small.toml", "--set", "threads=2"])
+    assert float.fromhex("0x1p-1022") / 2 > 0.0
+    assert (torch.get_num_threads(), gc.get_threshold()) == (threads, thresholds)
 
 
 def test_a_run_ends_with_standings_what_was_learned_and_what_to_try(folder, capsys):
@@ -104,7 +112,7 @@ def test_a_run_that_is_stopped_at_once_says_how_to_go_on(folder, capsys, monkeyp
     monkeypatch.undo()
     monkeypatch.chdir(folder)
     assert main(["train", "--resume", "--run-dir", "runs/small"]) == 0
-    monkeypatch.setattr("league.session.prepare_process", stopped_twice)
+    monkeypatch.setattr("league.session.prepared_process", stopped_twice)
     assert main(["train", "small.toml", "--run-dir", "other"]) == 130
     assert "league train --resume --run-dir other" in capsys.readouterr().out
 

@@ -42,12 +42,6 @@ def run(killed, tmp_path):
     return shutil.copytree(killed, tmp_path / "run")
 
 
-@pytest.fixture
-def in_process():
-    yield
-    torch.set_flush_denormal(False)  # training sets it for the whole process
-
-
 def weights_of(run, snapshot):
     path = run / "population" / snapshot / "model.safetensors"
     path.chmod(0o644)
@@ -131,7 +125,6 @@ def test_a_wrong_name_is_refused_before_anything_is_made(setting, message, whole
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.usefixtures("in_process")
 def test_nan_stops_the_run_with_its_batch_saved_and_costs_no_iteration(run, whole, monkeypatch, capsys):
     def spoilt(_config, _state, trajectories):
         return [[math.nan] * len(trajectory.turns) for trajectory in trajectories]
