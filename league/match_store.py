@@ -1,0 +1,263 @@
+"""Every finished match of a run or a tournament, in one SQLite file that a kill cannot harm.
+
+A match is stored once, as a row; what matches add up to is worked out from whole columns when it is asked
+for (``league.match_sums``). Sums kept beside the rows would save nothing in the large: 1,000 players that all
+meet have half a million pairs of two matches each, and to read the sums takes longer than to read the matches.
+
+The file is in WAL mode with synchronous = FULL: a match that ``add`` returned from is on disk, and neither a
+kill nor a power cut loses it. One process writes, any number read meanwhile, each from a state between two
+calls of ``add``.
+
+    players(id, name)                        casts(id, game, rule, roles)    roles: JSON, by seat, null where silent
+    matches(number, cast_id, iteration, deal, players, returns)              players, returns: by seat, with commas
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import math
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from arena.records import Episode
+from games.errors import UsageError
+from league import match_sums
+from league.match_columns import Cast, Columns, read_casts, read_columns
+from league.match_sums import Cells, Pairs
+from league.payoffs import Result
+
+__all__ = ["STORE_FILE", "Cells", "MatchStore", "Pairs", "StoredMatch"]
+
+STORE_FILE = "results.sqlite"  # in the folder of a run or of a tournament
+APPLICATION, VERSION = 0x6C656167, 1  # "leag"; the layout of the tables
+WAIT = 60.0  # seconds for another process to finish its transaction
+
+_LAYOUT = f"""
+BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS players (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS casts (
+    id INTEGER PRIMARY KEY, game TEXT NOT NULL, rule TEXT NOT NULL, roles TEXT NOT NULL, UNIQUE (game, rule, roles)
+);
+CREATE TABLE IF NOT EXISTS matches (
+    number INTEGER PRIMARY KEY, cast_id INTEGER NOT NULL, iteration INTEGER NOT NULL, deal INTEGER NOT NULL,
+    players TEXT NOT NULL, returns TEXT NOT NULL
+);
+PRAGMA application_id = {APPLICATION};
+PRAGMA user_version = {VERSION};
+COMMIT;
+"""
+
+
+class StoredMatch(NamedTuple):
+    """A finished match, as far as standings need it."""
+
+    index: int  # type: ignore[assignment]  # unique in its file; hides tuple.index, which no record needs
+    game: str
+    deal_seed: int
+    players: tuple[str, ...]  # [seats]
+    roles: tuple[str, ...]  # [seats]
+    returns: tuple[float, ...]  # in the game's units  # [seats]
+    rule: str  # the matchmaking rule that drew it
+    iteration: int
+
+
+class MatchStore:
+    """The file of matches at ``path``, made if it is missing; a context manager that closes it.
+
+    Raises UsageError for a file that is damaged, foreign, of a newer version, or held by another process
+    for more than a minute, whenever that shows.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._remembered: dict[str, tuple[tuple[int, int], Columns, list[Cast]]] = {}  # by game, with the file's state
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with self._told():
+            self._db = sqlite3.connect(path, timeout=WAIT, isolation_level=None)
+            self._open()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file. What was added is on disk already."""
+        self._db.close()
+
+    def add(self, episodes: Iterable[Episode], iteration: int = 0) -> int:
+        """Store matches in one transaction and return how many were new.
+
+        A match whose index is there already is left as it is. Raises ValueError, and stores nothing, for a
+        return that is not finite.
+        """
+        batch = list(episodes)
+        casts = [_cast_of(episode) for episode in batch]
+        with self._transaction("IMMEDIATE"):
+            player_ids = self._ids("players", ["name"], {(name,) for one in batch for name in one.request.players})
+            cast_ids = self._ids("casts", ["game", "rule", "roles"], set(casts))
+            rows = [
+                (
+                    episode.request.index,
+                    cast_ids[cast],
+                    iteration,
+                    episode.request.deal_seed,
+                    ",".join([str(player_ids[player,]) for player in episode.request.players]),
+                    _text_of(episode),
+                )
+                for episode, cast in zip(batch, casts, strict=True)
+            ]
+            return self._db.executemany("INSERT OR IGNORE INTO matches VALUES (?, ?, ?, ?, ?, ?)", rows).rowcount
+
+    def discard_after(self, iteration: int) -> None:
+        """Forget the matches of later iterations: a resumed run plays them again."""
+        with self._transaction("IMMEDIATE"):
+            self._db.execute("DELETE FROM matches WHERE iteration > ?", (iteration,))
+
+    def results(self) -> Iterator[Result]:
+        """Yield each iteration's sums as ``league.payoffs.summarise`` gives them, the oldest iteration first."""
+        with self._transaction():
+            parts = [match_sums.results(game, *self._read(game)) for game in self.games()]
+        yield from heapq.merge(*parts, key=lambda result: (result.iteration, result[:4]))
+
+    def matches(self, game: str) -> Iterator[StoredMatch]:
+        """Yield a game's matches in the order of their indices. A silent seat has its role in other matches."""
+        with self._transaction():
+            (columns, casts), usual = self._read(game), self.roles(game)
+        roles = [tuple(own or other for own, other in zip(cast.roles, usual, strict=True)) for cast in casts]
+        by_match = (columns.indices, columns.iteration, columns.cast, columns.deal, columns.seated, columns.returns)
+        for index, when, cast, deal, seated, returns in zip(*(values.tolist() for values in by_match), strict=True):
+            names = tuple([columns.players[player] for player in seated])
+            yield StoredMatch(index, game, deal, names, roles[cast], tuple(returns), casts[cast].rule, when)
+
+    def indices(self) -> set[int]:
+        """Return the index of every match."""
+        with self._told():
+            return {number for (number,) in self._db.execute("SELECT number FROM matches")}
+
+    def games(self) -> list[str]:
+        """Return the games that have matches, sorted."""
+        played = "EXISTS (SELECT 1 FROM matches WHERE cast_id = casts.id)"
+        with self._told():
+            return [
+                name for (name,) in self._db.execute(f"SELECT DISTINCT game FROM casts WHERE {played} ORDER BY game")
+            ]
+
+    def count(self, game: str) -> int:
+        """Return how many matches of a game there are."""
+        with self._told():
+            where = "cast_id IN (SELECT id FROM casts WHERE game = ?)"
+            return int(self._db.execute(f"SELECT count(*) FROM matches WHERE {where}", (game,)).fetchone()[0])
+
+    def roles(self, game: str) -> tuple[str, ...]:
+        """Return a game's roles by seat, those of the latest match in which the seat had a turn; "seat 0" if none."""
+        with self._told():
+            casts = {cast.id: cast for cast in read_casts(self._db, game)}
+            latest = self._db.execute("SELECT cast_id, max(number) FROM matches GROUP BY cast_id ORDER BY 2").fetchall()
+        names: list[str] = []
+        for own in [casts[cast].roles for cast, _ in latest if cast in casts]:
+            known = names or [f"seat {seat}" for seat in range(len(own))]
+            names = [new or old for new, old in zip(own, known, strict=True)]
+        return tuple(names)
+
+    def cells(self, game: str) -> Cells:
+        """Return a game's sums by line-up."""
+        with self._transaction():
+            return match_sums.cells(self._read(game)[0])
+
+    def pairs(self, game: str) -> Pairs:
+        """Return a game's sums by two different players."""
+        with self._transaction():
+            return match_sums.pairs(self._read(game)[0])
+
+    def _open(self) -> None:
+        """Check that the file is one of ours, and lay it out if it is new."""
+        application = self._number("PRAGMA application_id")
+        version = self._number("PRAGMA user_version")
+        if (application, version) == (0, 0) and not self._number("SELECT count(*) FROM sqlite_master"):
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.executescript(_LAYOUT)
+        elif application != APPLICATION:
+            self.close()
+            raise UsageError(f"{self.path} is an SQLite file, but not one of matches. Give another path, or move it.")
+        elif version > VERSION:
+            self.close()
+            raise UsageError(
+                f"{self.path} has the layout {version} of a newer league; this one reads layout {VERSION}. Update it."
+            )
+        self._db.execute("PRAGMA synchronous = FULL")
+
+    def _number(self, query: str) -> int:
+        return int(self._db.execute(query).fetchone()[0])
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn what SQLite raises into a sentence."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise UsageError(
+                f"{self.path} cannot be used now ({error}). See that no other process holds it, and that the disk "
+                "has room."
+            ) from error
+        except sqlite3.DatabaseError as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, how: object) -> UsageError:
+        return UsageError(f"{self.path} is damaged ({how}). Restore it from a copy, or move it away and play again.")
+
+    @contextmanager
+    def _transaction(self, kind: str = "DEFERRED") -> Iterator[None]:
+        """Read one state of the file, or change it as a whole."""
+        with self._told():
+            self._db.execute(f"BEGIN {kind}")
+            try:
+                yield
+            except BaseException:
+                if self._db.in_transaction:  # SQLite has rolled back by itself where the disk is full
+                    self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    def _ids(self, table: str, fields: Sequence[str], rows: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], int]:
+        """Return the id of each row of a table of names, new ones added."""
+        ordered = sorted(rows)
+        places, same = ", ".join("?" * len(fields)), " AND ".join(f"{field} = ?" for field in fields)
+        self._db.executemany(f"INSERT OR IGNORE INTO {table} ({', '.join(fields)}) VALUES ({places})", ordered)
+        query = f"SELECT id FROM {table} WHERE {same}"
+        return {row: int(self._db.execute(query, row).fetchone()[0]) for row in ordered}
+
+    def _read(self, game: str) -> tuple[Columns, list[Cast]]:
+        """Return a game's matches and casts; those of a file that has not changed are remembered."""
+        state = (self._number("PRAGMA data_version"), self._db.total_changes)
+        if game not in self._remembered or self._remembered[game][0] != state:
+            casts = read_casts(self._db, game)
+            try:
+                self._remembered[game] = (state, read_columns(self._db, casts), casts)
+            except (ValueError, KeyError) as error:
+                raise self._damaged(error) from error
+        _, columns, casts = self._remembered[game]
+        return columns, casts
+
+
+def _cast_of(episode: Episode) -> tuple[str, str, str]:
+    """Return the game, the rule, and the roles by seat as JSON."""
+    roles: list[str | None] = [None] * len(episode.request.players)
+    for turn in episode.turns:
+        roles[turn.seat] = turn.role
+    return episode.request.game, episode.request.rule, json.dumps(roles)
+
+
+def _text_of(episode: Episode) -> str:
+    """Return the returns with the digits that give the same numbers again."""
+    if not all(map(math.isfinite, episode.returns)):
+        raise ValueError(f"match {episode.request.index} returned {episode.returns}: a return must be finite")
+    return ",".join([repr(float(value)) for value in episode.returns])

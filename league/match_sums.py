@@ -1,0 +1,283 @@
+"""What stored matches add up to: by line-up, by pair of players, and as results for the payoff table.
+
+Matches of one deal share its luck, so every standard error is clustered by deal, as in
+``league.head_to_head``: with N values y_i in G deals and ȳ their mean,
+Var(ȳ) = G/(G−1) Σ_deals (Σ_{i in deal} (y_i − ȳ))² / N² (Liang and Zeger 1986).
+
+Everything is a few passes over whole columns, so a million matches take about a second. Values are added in
+the order of the matches' indices: the same matches give the same figures bit for bit, however they came.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from league.match_columns import Cast, Columns, Floats, Ints
+from league.payoffs import Result
+
+ROUNDING = 1e-9  # a deal's returns that differ by less, relative to their size, are level
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """What every line-up that met came to, by seat, in the order of ``lineup``; C line-ups, S seats, N players.
+
+    A score is a seat's share of the comparisons with the other seats: win 1, draw ½, loss 0; nan with one seat.
+    """
+
+    players: tuple[str, ...]  # sorted  # [N]
+    lineup: Ints  # indices into players, by seat  # [C, S]
+    n: Ints  # matches  # [C]
+    deals: Ints  # different deals  # [C]
+    returns: Floats  # means, in the game's units  # [C, S]
+    returns_error: Floats  # standard errors, clustered by deal; nan with one deal  # [C, S]
+    scores: Floats  # means  # [C, S]
+    scores_error: Floats  # as returns_error  # [C, S]
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """What every two different players that met came to, in the order of (a, b); K pairs, N players, a < b.
+
+    A match's lead is the mean return of a's seats less that of b's, its score a's share of the comparisons of its
+    seats with b's. A deal is won by whom its matches' leads add up for: where every seating was played, its luck
+    has cancelled ("duplicate" scoring, as in bridge).
+    """
+
+    players: tuple[str, ...]  # sorted  # [N]
+    a: Ints  # index into players  # [K]
+    b: Ints  # [K]
+    n: Ints  # matches  # [K]
+    deals: Ints  # different deals  # [K]
+    lead: Floats  # mean a match, in the game's units  # [K]
+    lead_error: Floats  # standard error, clustered by deal; nan with one deal  # [K]
+    score: Floats  # mean a match  # [K]
+    score_error: Floats  # as lead_error  # [K]
+    won: Ints  # deals  # [K]
+    drawn: Ints  # [K]
+    lost: Ints  # [K]
+
+
+class _Means(NamedTuple):
+    """Means of groups of matches, and standard errors that are nan where a group has one deal."""
+
+    mean: Floats  # [groups]
+    error: Floats  # [groups]
+
+
+class _Groups:
+    """Matches in groups, and in clusters: the matches of one deal in one group."""
+
+    def __init__(self, group: Ints, deal: Ints) -> None:
+        """Take the group of each match, counted from 0 without a gap, and its deal.  # both [M]"""
+        deals, which = np.unique(deal, return_inverse=True)
+        keys, self._cluster = np.unique(group * max(len(deals), 1) + which, return_inverse=True)
+        self._group = group
+        self._group_of_cluster = keys // max(len(deals), 1)
+        self.n = np.bincount(group)
+        self.deals = np.bincount(self._group_of_cluster)
+
+    def means(self, values: Floats) -> _Means:
+        """Return the mean of ``values`` [M] in each group."""
+        mean = np.bincount(self._group, values) / self.n
+        spread = self._sums(self.by_deal(values - mean[self._group]) ** 2)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            error = np.sqrt(self.deals / (self.deals - 1.0) * spread) / self.n
+        return _Means(mean, np.where(self.deals > 1, error, np.nan))
+
+    def by_deal(self, values: Floats) -> Floats:
+        """Return the sum of ``values`` [M] in each cluster."""
+        return np.bincount(self._cluster, values).astype(np.float64, copy=False)
+
+    def count(self, chosen: NDArray[np.bool_]) -> Ints:
+        """Return how many of the ``chosen`` clusters each group has."""
+        return self._sums(chosen.astype(np.float64)).astype(np.int64)
+
+    def _sums(self, values: Floats) -> Floats:
+        """Return the sum of a value of each cluster in each group."""
+        return np.bincount(self._group_of_cluster, values).astype(np.float64, copy=False)
+
+
+def cells(columns: Columns) -> Cells:
+    """Return the sums by line-up."""
+    seats = columns.seated.shape[1]
+    lineup, group = _distinct(columns.seated, len(columns.players))
+    groups = _Groups(group, columns.deal)
+    returns = [groups.means(columns.returns[:, seat]) for seat in range(seats)]
+    scores = [groups.means(score) for score in _seat_scores(columns.returns)]
+    return Cells(
+        columns.players,
+        lineup,
+        groups.n,
+        groups.deals,
+        np.stack([one.mean for one in returns], axis=1),
+        np.stack([one.error for one in returns], axis=1),
+        np.stack([one.mean for one in scores], axis=1),
+        np.stack([one.error for one in scores], axis=1),
+    )
+
+
+def pairs(columns: Columns) -> Pairs:
+    """Return the sums by two different players."""
+    met = _meetings(columns)
+    number = len(columns.players)
+    keys, group = np.unique(met.a * number + met.b, return_inverse=True)
+    groups = _Groups(group, columns.deal[met.match])
+    lead, score = groups.means(met.lead), groups.means(met.score)
+    total, size = groups.by_deal(met.lead), groups.by_deal(np.abs(met.lead))
+    level = np.abs(total) <= ROUNDING * size
+    return Pairs(
+        columns.players,
+        keys // max(number, 1),
+        keys % max(number, 1),
+        groups.n,
+        groups.deals,
+        lead.mean,
+        lead.error,
+        score.mean,
+        score.error,
+        groups.count((total > 0) & ~level),
+        groups.count(level),
+        groups.count((total < 0) & ~level),
+    )
+
+
+class _Meetings(NamedTuple):
+    """Every two different players of every match, a < b; Q of them."""
+
+    match: Ints  # place in the columns  # [Q]
+    a: Ints  # [Q]
+    b: Ints  # [Q]
+    lead: Floats  # [Q]
+    score: Floats  # a's  # [Q]
+
+
+def _meetings(columns: Columns) -> _Meetings:
+    """Return who met whom, each two players once a match, whatever number of seats they held."""
+    seats = columns.seated.shape[1]
+    counted: list[Ints] = []  # each two seats' players  # [M, 2]
+    found = []
+    for both in itertools.combinations(range(seats), 2):
+        couple = np.sort(columns.seated[:, both], axis=1)
+        new = couple[:, 0] != couple[:, 1]
+        for earlier in counted:
+            new &= (earlier != couple).any(1)
+        counted.append(couple)
+        match = np.flatnonzero(new)
+        a, b = couple[match].T
+        found.append(_Meetings(match, a, b, *_compared(columns, match, a, b)))
+    if not found:
+        nothing, none = np.zeros(0, np.int64), np.zeros(0)
+        return _Meetings(nothing, nothing, nothing, none, none)
+    match, a, b, lead, score = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return _Meetings(match, a, b, lead, score)
+
+
+def _compared(columns: Columns, match: Ints, a: Ints, b: Ints) -> tuple[Floats, Floats]:
+    """Return a's lead over b, and its score, in each of some matches."""  # all [Q]
+    returns, seated = columns.returns[match], columns.seated[match]
+    is_a, is_b = seated == a[:, None], seated == b[:, None]
+    lead = (returns * is_a).sum(1) / is_a.sum(1) - (returns * is_b).sum(1) / is_b.sum(1)
+    points = np.zeros(len(match))
+    for mine, theirs in itertools.permutations(range(returns.shape[1]), 2):
+        points += _points(returns, mine, theirs) * (is_a[:, mine] & is_b[:, theirs])
+    return lead, points / (is_a.sum(1) * is_b.sum(1))
+
+
+def _points(returns: Floats, mine: int, theirs: int) -> Floats:
+    """Return what one seat scores against another: win 1, draw ½, loss 0."""  # [M]
+    return (np.sign(returns[:, mine] - returns[:, theirs]) + 1.0) / 2.0
+
+
+def _seat_scores(returns: Floats) -> list[Floats]:
+    """Return each seat's score against all other seats, nan where there is none."""  # S times [M]
+    seats = returns.shape[1]
+    if seats == 1:
+        return [np.full(len(returns), np.nan)]
+    others = [[other for other in range(seats) if other != seat] for seat in range(seats)]
+    return [
+        np.stack([_points(returns, seat, other) for other in rest]).sum(0) / len(rest)
+        for seat, rest in enumerate(others)
+    ]
+
+
+def _distinct(rows: Ints, number: int) -> tuple[Ints, Ints]:
+    """Return the distinct ``rows`` [M, S] of numbers below ``number``, sorted, and which of them each row is."""
+    group = rows[:, 0]
+    for seat in range(1, rows.shape[1]):
+        group = np.unique(group, return_inverse=True)[1] * number + rows[:, seat]
+    _, first, group = np.unique(group, return_index=True, return_inverse=True)
+    return rows[first], group
+
+
+def results(game: str, columns: Columns, casts: Sequence[Cast]) -> Iterator[Result]:
+    """Yield what ``league.payoffs.summarise`` gives for each iteration's matches of one game, oldest first."""
+    iterations, when = np.unique(columns.iteration, return_inverse=True)
+    names, role = _roles(columns.cast, when, len(iterations), [cast.roles for cast in casts])
+    sight = _sightings(columns, role[when])
+    number = max(len(columns.players), 1)
+    key = (when[sight.match] * number + sight.player) * number + sight.opponent
+    _, first, group = np.unique(key * len(names) + sight.role, return_index=True, return_inverse=True)
+    gain = columns.returns[sight.match, sight.seat]
+    sums = [np.bincount(group, values) for values in (gain, gain * gain, sight.score)]
+    rows = zip(np.bincount(group).tolist(), *(values.tolist() for values in sums), first.tolist(), strict=True)
+    for n, total, squares, score, at in rows:
+        player, opponent = columns.players[sight.player[at]], columns.players[sight.opponent[at]]
+        iteration = int(columns.iteration[sight.match[at]])
+        yield Result(player, opponent, game, names[sight.role[at]], n, total, squares, score, iteration)
+
+
+class _Sightings(NamedTuple):
+    """A seat that met an opponent in a match, whatever number of seats that one held; Q of them."""
+
+    match: Ints  # place in the columns  # [Q]
+    seat: Ints  # [Q]
+    player: Ints  # [Q]
+    opponent: Ints  # [Q]
+    role: Ints  # [Q]
+    score: Floats  # [Q]
+
+
+def _sightings(columns: Columns, role: Ints) -> _Sightings:
+    """Return who met whom, match by match and seat by seat: as ``summarise`` adds them up.
+
+    ``role`` [M, S] is a number for the role of each seat.
+    """
+    matches, seats = columns.seated.shape
+    found = []
+    for seat, other in itertools.permutations(range(seats), 2):
+        alike = {third: columns.seated[:, third] == columns.seated[:, other] for third in range(seats) if third != seat}
+        earlier = [same for third, same in alike.items() if third < other]
+        match = np.flatnonzero(~np.any(earlier, axis=0)) if earlier else np.arange(matches)
+        points = np.sum([same * _points(columns.returns, seat, third) for third, same in alike.items()], axis=0)
+        score = points[match] / np.sum(list(alike.values()), axis=0)[match]
+        found.append((match, np.full(len(match), seat), np.full(len(match), other), score))
+    if not found:
+        nothing = np.zeros(0, np.int64)
+        return _Sightings(nothing, nothing, nothing, nothing, nothing, np.zeros(0))
+    matched, seat_of, other_of, scores = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    order = np.lexsort((seat_of, matched))
+    at, by, to = matched[order], seat_of[order], other_of[order]
+    return _Sightings(at, by, columns.seated[at, by], columns.seated[at, to], role[at, by], scores[order])
+
+
+def _roles(cast: Ints, when: Ints, iterations: int, roles: Sequence[Sequence[str | None]]) -> tuple[list[str], Ints]:
+    """Return role names, sorted, and the role of each seat in each iteration as an index into them.  # [I, S]
+
+    It is the one of the latest match in which the seat had a turn.
+    """
+    seats = len(roles[0])
+    found = [[f"seat {seat}"] * iterations for seat in range(seats)]
+    for seat in range(seats):
+        spoke = np.array([own[seat] is not None for own in roles])[cast]
+        latest = dict(zip(when[spoke].tolist(), cast[spoke].tolist(), strict=True))
+        for iteration, its_cast in latest.items():
+            found[seat][iteration] = str(roles[its_cast][seat])
+    names = sorted({name for by_iteration in found for name in by_iteration})
+    return names, np.array([[names.index(name) for name in by_iteration] for by_iteration in found]).T
