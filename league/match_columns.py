@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 CHUNK = 500_000  # matches read at once: SQLite makes no string of more than a gigabyte
-_FIELDS = ("number", "iteration", "cast_id", "deal", "players", "returns")
 
 
 class Cast(NamedTuple):
@@ -26,15 +25,22 @@ class Cast(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """One game's matches in the order of their indices; M matches, S seats, N players."""
+    """One game's matches in the order of their indices; M matches, S seats, N players, D deals."""
 
     players: tuple[str, ...]  # sorted  # [N]
-    indices: Ints  # [M]
-    iteration: Ints  # [M]
-    cast: Ints  # place in the game's casts  # [M]
-    deal: Ints  # deal seeds  # [M]
+    seeds: Ints  # the different deals', sorted  # [D]
+    deal: Ints  # indices into seeds  # [M]
     seated: Ints  # indices into players  # [M, S]
     returns: Floats  # in the game's units  # [M, S]
+
+
+class Origins(NamedTuple):
+    """Where those matches come from, in the same order."""
+
+    indices: Ints  # [M]
+    iteration: Ints  # [M]
+    cast: Ints  # indices into casts  # [M]
+    casts: list[Cast]
 
 
 def read_casts(database: sqlite3.Connection, game: str) -> list[Cast]:
@@ -43,46 +49,45 @@ def read_casts(database: sqlite3.Connection, game: str) -> list[Cast]:
     return [Cast(number, rule, tuple(json.loads(roles))) for number, rule, roles in rows]
 
 
-def read_columns(database: sqlite3.Connection, casts: Sequence[Cast]) -> Columns:
-    """Read the matches of a game, whose casts are given. Raises ValueError for a file that contradicts itself.
-
-    SQLite writes each column as one text and numpy reads it: four times as fast as row by row.
-    """
-    index, iteration, cast, deal, players, returns = _numbers(database, [one.id for one in casts])
+def read_columns(database: sqlite3.Connection, game: str) -> Columns:
+    """Read a game's matches. Raises ValueError for a file that contradicts itself."""
+    casts = read_casts(database, game)
+    deals, players, returns = _texts(database, casts, ("deal", "players", "returns"))
+    seeds, deal = np.unique(np.fromstring(deals, np.int64, sep=","), return_inverse=True)
+    ids, gains = np.fromstring(players, np.int64, sep=","), np.fromstring(returns, np.float64, sep=",")
     seats = len(casts[0].roles) if casts else 1
-    if len({len(index), len(iteration), len(cast), len(deal)}) > 1 or not (
-        len(players) == len(returns) == len(index) * seats
-    ):
-        raise ValueError(f"not every match has {seats} players and returns")
-    names = dict(database.execute("SELECT id, name FROM players"))
-    ids, where = np.unique(players, return_inverse=True)
-    by_name = sorted(range(len(ids)), key=lambda place: str(names[int(ids[place])]))
-    rank = np.argsort(np.array(by_name, dtype=np.int64))
-    order = np.argsort(index, kind="stable")  # SQLite promises none
-    return Columns(
-        players=tuple(str(names[int(ids[place])]) for place in by_name),
-        indices=index[order],
-        iteration=iteration[order],
-        cast=np.searchsorted([one.id for one in casts], cast[order]),
-        deal=deal[order],
-        seated=rank[where].reshape(-1, seats)[order],
-        returns=returns.reshape(-1, seats)[order],
-    )
+    if not len(ids) == len(gains) == len(deal) * seats:
+        raise ValueError(f"not every match of {game} has {seats} players and returns")
+    found = np.flatnonzero(np.bincount(ids)).tolist()
+    named = dict(database.execute("SELECT id, name FROM players"))
+    if not set(found) <= set(named):
+        raise ValueError(f"not every player of {game} has a name")
+    by_name = sorted(found, key=lambda number: str(named[number]))
+    place = np.zeros(max(found, default=0) + 1, np.int64)
+    place[by_name] = np.arange(len(by_name))
+    names = tuple(str(named[number]) for number in by_name)
+    return Columns(names, seeds, deal, place[ids].reshape(-1, seats), gains.reshape(-1, seats))
 
 
-def _numbers(database: sqlite3.Connection, casts: Sequence[int]) -> list[NDArray[Any]]:
-    """Return every field of the matches of some casts as one flat array."""
-    texts = ", ".join(f"group_concat({field})" for field in _FIELDS)
-    wanted = f"SELECT * FROM matches WHERE number > ? AND cast_id IN ({', '.join(map(str, casts))})"
-    query = f"SELECT max(number), {texts} FROM ({wanted} ORDER BY number LIMIT {CHUNK})"
-    chunks: list[tuple[str, ...]] = []
-    last = -1
-    while (found := database.execute(query, (last,)).fetchone())[0] is not None:
-        last, *chunk = found
-        chunks.append(tuple(chunk))
-    return [
-        np.fromstring(
-            ",".join(chunk[place] for chunk in chunks), np.float64 if field == "returns" else np.int64, sep=","
-        )
-        for place, field in enumerate(_FIELDS)
-    ]
+def read_origins(database: sqlite3.Connection, game: str) -> Origins:
+    """Read where a game's matches come from."""
+    casts = read_casts(database, game)
+    texts = _texts(database, casts, ("number", "iteration", "cast_id"))
+    indices, iteration, cast = (np.fromstring(text, np.int64, sep=",") for text in texts)
+    return Origins(indices, iteration, np.searchsorted([one.id for one in casts], cast), casts)
+
+
+def _texts(database: sqlite3.Connection, casts: Sequence[Cast], fields: Sequence[str]) -> list[str]:
+    """Return fields of the matches of some casts, each as one text with commas, in the order of their indices.
+
+    SQLite writes the texts and numpy reads them, which is four times as fast as row by row.
+    """
+    texts = ", ".join(f"group_concat({field})" for field in fields)
+    ids = ", ".join(str(cast.id) for cast in casts)
+    query = f"SELECT {texts} FROM matches WHERE number >= ? AND number < ? AND cast_id IN ({ids})"
+    chunks: list[tuple[str | None, ...]] = []
+    start, following = 0, "SELECT min(number) FROM matches WHERE number >= ?"
+    while (first := database.execute(following, (start,)).fetchone()[0]) is not None:
+        start = first + CHUNK
+        chunks.append(database.execute(query, (first, start)).fetchone())
+    return [",".join(chunk[place] or "" for chunk in chunks if chunk[place]) for place in range(len(fields))]

@@ -27,7 +27,7 @@ from typing import NamedTuple, Self
 from arena.records import Episode
 from games.errors import UsageError
 from league import match_sums
-from league.match_columns import Cast, Columns, read_casts, read_columns
+from league.match_columns import Columns, read_casts, read_columns, read_origins
 from league.match_sums import Cells, Pairs
 from league.payoffs import Result
 
@@ -75,7 +75,7 @@ class MatchStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._remembered: dict[str, tuple[tuple[int, int], Columns, list[Cast]]] = {}  # by game, with the file's state
+        self._columns: dict[str, tuple[tuple[int, int], Columns]] = {}  # by game, with the state of the file
         path.parent.mkdir(parents=True, exist_ok=True)
         with self._told():
             self._db = sqlite3.connect(path, timeout=WAIT, isolation_level=None)
@@ -125,18 +125,19 @@ class MatchStore:
     def results(self) -> Iterator[Result]:
         """Yield each iteration's sums as ``league.payoffs.summarise`` gives them, the oldest iteration first."""
         with self._transaction():
-            parts = [match_sums.results(game, *self._read(game)) for game in self.games()]
+            parts = [match_sums.results(game, self._read(game), read_origins(self._db, game)) for game in self.games()]
         yield from heapq.merge(*parts, key=lambda result: (result.iteration, result[:4]))
 
     def matches(self, game: str) -> Iterator[StoredMatch]:
         """Yield a game's matches in the order of their indices. A silent seat has its role in other matches."""
         with self._transaction():
-            (columns, casts), usual = self._read(game), self.roles(game)
-        roles = [tuple(own or other for own, other in zip(cast.roles, usual, strict=True)) for cast in casts]
-        by_match = (columns.indices, columns.iteration, columns.cast, columns.deal, columns.seated, columns.returns)
-        for index, when, cast, deal, seated, returns in zip(*(values.tolist() for values in by_match), strict=True):
+            columns, origins, usual = self._read(game), read_origins(self._db, game), self.roles(game)
+        roles = [tuple(own or other for own, other in zip(cast.roles, usual, strict=True)) for cast in origins.casts]
+        seeds = columns.seeds[columns.deal]
+        fields = (origins.indices, origins.iteration, origins.cast, seeds, columns.seated, columns.returns)
+        for index, when, cast, seed, seated, returns in zip(*(values.tolist() for values in fields), strict=True):
             names = tuple([columns.players[player] for player in seated])
-            yield StoredMatch(index, game, deal, names, roles[cast], tuple(returns), casts[cast].rule, when)
+            yield StoredMatch(index, game, seed, names, roles[cast], tuple(returns), origins.casts[cast].rule, when)
 
     def indices(self) -> set[int]:
         """Return the index of every match."""
@@ -171,12 +172,12 @@ class MatchStore:
     def cells(self, game: str) -> Cells:
         """Return a game's sums by line-up."""
         with self._transaction():
-            return match_sums.cells(self._read(game)[0])
+            return match_sums.cells(self._read(game))
 
     def pairs(self, game: str) -> Pairs:
         """Return a game's sums by two different players."""
         with self._transaction():
-            return match_sums.pairs(self._read(game)[0])
+            return match_sums.pairs(self._read(game))
 
     def _open(self) -> None:
         """Check that the file is one of ours, and lay it out if it is new."""
@@ -209,10 +210,9 @@ class MatchStore:
                 "has room."
             ) from error
         except sqlite3.DatabaseError as error:
-            raise self._damaged(error) from error
-
-    def _damaged(self, how: object) -> UsageError:
-        return UsageError(f"{self.path} is damaged ({how}). Restore it from a copy, or move it away and play again.")
+            raise UsageError(
+                f"{self.path} is damaged ({error}). Restore it from a copy, or move it away and play again."
+            ) from error
 
     @contextmanager
     def _transaction(self, kind: str = "DEFERRED") -> Iterator[None]:
@@ -235,17 +235,15 @@ class MatchStore:
         query = f"SELECT id FROM {table} WHERE {same}"
         return {row: int(self._db.execute(query, row).fetchone()[0]) for row in ordered}
 
-    def _read(self, game: str) -> tuple[Columns, list[Cast]]:
-        """Return a game's matches and casts; those of a file that has not changed are remembered."""
+    def _read(self, game: str) -> Columns:
+        """Return a game's matches; those of a file that has not changed are remembered."""
         state = (self._number("PRAGMA data_version"), self._db.total_changes)
-        if game not in self._remembered or self._remembered[game][0] != state:
-            casts = read_casts(self._db, game)
+        if game not in self._columns or self._columns[game][0] != state:
             try:
-                self._remembered[game] = (state, read_columns(self._db, casts), casts)
-            except (ValueError, KeyError) as error:
-                raise self._damaged(error) from error
-        _, columns, casts = self._remembered[game]
-        return columns, casts
+                self._columns[game] = state, read_columns(self._db, game)
+            except ValueError as error:
+                raise sqlite3.DatabaseError(str(error)) from error
+        return self._columns[game][1]
 
 
 def _cast_of(episode: Episode) -> tuple[str, str, str]:
@@ -257,7 +255,7 @@ def _cast_of(episode: Episode) -> tuple[str, str, str]:
 
 
 def _text_of(episode: Episode) -> str:
-    """Return the returns with the digits that give the same numbers again."""
+    """Return the returns with as many digits as give the same numbers again."""
     if not all(map(math.isfinite, episode.returns)):
         raise ValueError(f"match {episode.request.index} returned {episode.returns}: a return must be finite")
-    return ",".join([repr(float(value)) for value in episode.returns])
+    return ",".join([repr(float(value)).removesuffix(".0") for value in episode.returns])

@@ -11,14 +11,14 @@ the order of the matches' indices: the same matches give the same figures bit fo
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from league.match_columns import Cast, Columns, Floats, Ints
+from league.match_columns import Columns, Floats, Ints, Origins
 from league.payoffs import Result
 
 ROUNDING = 1e-9  # a deal's returns that differ by less, relative to their size, are level
@@ -74,12 +74,11 @@ class _Means(NamedTuple):
 class _Groups:
     """Matches in groups, and in clusters: the matches of one deal in one group."""
 
-    def __init__(self, group: Ints, deal: Ints) -> None:
-        """Take the group of each match, counted from 0 without a gap, and its deal.  # both [M]"""
-        deals, which = np.unique(deal, return_inverse=True)
-        keys, self._cluster = np.unique(group * max(len(deals), 1) + which, return_inverse=True)
+    def __init__(self, group: Ints, deal: Ints, deals: int) -> None:
+        """Take each match's group, no group empty, and which of the ``deals`` it was played on."""  # both [M]
+        keys, self._cluster = np.unique(group * deals + deal, return_inverse=True)
         self._group = group
-        self._group_of_cluster = keys // max(len(deals), 1)
+        self._group_of_cluster = keys // max(deals, 1)
         self.n = np.bincount(group)
         self.deals = np.bincount(self._group_of_cluster)
 
@@ -108,7 +107,7 @@ def cells(columns: Columns) -> Cells:
     """Return the sums by line-up."""
     seats = columns.seated.shape[1]
     lineup, group = _distinct(columns.seated, len(columns.players))
-    groups = _Groups(group, columns.deal)
+    groups = _Groups(group, columns.deal, len(columns.seeds))
     returns = [groups.means(columns.returns[:, seat]) for seat in range(seats)]
     scores = [groups.means(score) for score in _seat_scores(columns.returns)]
     return Cells(
@@ -128,7 +127,7 @@ def pairs(columns: Columns) -> Pairs:
     met = _meetings(columns)
     number = len(columns.players)
     keys, group = np.unique(met.a * number + met.b, return_inverse=True)
-    groups = _Groups(group, columns.deal[met.match])
+    groups = _Groups(group, columns.deal[met.match], len(columns.seeds))
     lead, score = groups.means(met.lead), groups.means(met.score)
     total, size = groups.by_deal(met.lead), groups.by_deal(np.abs(met.lead))
     level = np.abs(total) <= ROUNDING * size
@@ -216,10 +215,10 @@ def _distinct(rows: Ints, number: int) -> tuple[Ints, Ints]:
     return rows[first], group
 
 
-def results(game: str, columns: Columns, casts: Sequence[Cast]) -> Iterator[Result]:
+def results(game: str, columns: Columns, origins: Origins) -> Iterator[Result]:
     """Yield what ``league.payoffs.summarise`` gives for each iteration's matches of one game, oldest first."""
-    iterations, when = np.unique(columns.iteration, return_inverse=True)
-    names, role = _roles(columns.cast, when, len(iterations), [cast.roles for cast in casts])
+    iterations, when = np.unique(origins.iteration, return_inverse=True)
+    names, role = _roles(origins, when, len(iterations))
     sight = _sightings(columns, role[when])
     number = max(len(columns.players), 1)
     key = (when[sight.match] * number + sight.player) * number + sight.opponent
@@ -229,7 +228,7 @@ def results(game: str, columns: Columns, casts: Sequence[Cast]) -> Iterator[Resu
     rows = zip(np.bincount(group).tolist(), *(values.tolist() for values in sums), first.tolist(), strict=True)
     for n, total, squares, score, at in rows:
         player, opponent = columns.players[sight.player[at]], columns.players[sight.opponent[at]]
-        iteration = int(columns.iteration[sight.match[at]])
+        iteration = int(origins.iteration[sight.match[at]])
         yield Result(player, opponent, game, names[sight.role[at]], n, total, squares, score, iteration)
 
 
@@ -267,17 +266,16 @@ def _sightings(columns: Columns, role: Ints) -> _Sightings:
     return _Sightings(at, by, columns.seated[at, by], columns.seated[at, to], role[at, by], scores[order])
 
 
-def _roles(cast: Ints, when: Ints, iterations: int, roles: Sequence[Sequence[str | None]]) -> tuple[list[str], Ints]:
+def _roles(origins: Origins, when: Ints, iterations: int) -> tuple[list[str], Ints]:
     """Return role names, sorted, and the role of each seat in each iteration as an index into them.  # [I, S]
 
-    It is the one of the latest match in which the seat had a turn.
+    It is that of the latest match in which the seat had a turn. ``when`` is each match's iteration, from 0.  # [M]
     """
-    seats = len(roles[0])
-    found = [[f"seat {seat}"] * iterations for seat in range(seats)]
-    for seat in range(seats):
-        spoke = np.array([own[seat] is not None for own in roles])[cast]
-        latest = dict(zip(when[spoke].tolist(), cast[spoke].tolist(), strict=True))
-        for iteration, its_cast in latest.items():
-            found[seat][iteration] = str(roles[its_cast][seat])
-    names = sorted({name for by_iteration in found for name in by_iteration})
-    return names, np.array([[names.index(name) for name in by_iteration] for by_iteration in found]).T
+    found = [[f"seat {seat}" for seat in range(len(origins.casts[0].roles))] for _ in range(iterations)]
+    for seat in range(len(origins.casts[0].roles)):
+        spoke = np.array([cast.roles[seat] is not None for cast in origins.casts])[origins.cast]
+        latest = dict(zip(when[spoke].tolist(), origins.cast[spoke].tolist(), strict=True))
+        for iteration, cast in latest.items():
+            found[iteration][seat] = str(origins.casts[cast].roles[seat])
+    names = sorted({name for roles in found for name in roles})
+    return names, np.array([[names.index(name) for name in roles] for roles in found])
