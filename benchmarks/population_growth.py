@@ -89,7 +89,8 @@ def populated(config: RunConfig, roles: Roles, run_dir: Path, size: int) -> RunS
     }
     met |= {(b, a) for a, b in met}
     rows = [(*pair, game, role.name) for pair in sorted(met) for game, seated in roles.items() for role in seated]
-    state.record([Result(*row, n=8, sum_return=0.0, sumsq_return=8.0, sum_score=4.0, iteration=0) for row in rows])
+    state.news = [Result(*row, n=8, sum_return=0.0, sumsq_return=8.0, sum_score=4.0, iteration=0) for row in rows]
+    state.payoffs.apply(state.news)
     rated = {game: dict.fromkeys(ids, (25.0, 5.0)) for game in roles}
     state.ratings = Ratings.from_json({"anchors": config.evaluation.anchors, "ratings": rated})
     return state

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from games.errors import UsageError, unknown_name
+from games.registry import make_game
+from games.spec import Utility
 from league.config import RunConfig
 from learners.advantages import rule_named
 from learners.groups import NEEDS_GROUPS
@@ -20,6 +22,8 @@ def check(config: RunConfig, roles: Roles) -> None:
         for name in given:
             if name not in names:
                 raise unknown_name("role", name, names, f"{section} takes keys of the form game/role.")
+    _check_exploiters(config, roles)
+    _check_meta(config, roles)
     _check_policies(config, {role.policy for seated in roles.values() for role in seated})
     rule_named(config.credit.rule)
     for game, seated in roles.items():
@@ -31,9 +35,15 @@ def check(config: RunConfig, roles: Roles) -> None:
 
 
 def _check_policies(config: RunConfig, bound: set[str]) -> None:
-    for name in config.policies:
-        if name not in bound:
-            raise unknown_name("policy", name, bound, "No role binds to it: set roles.policy.")
+    for name, policy in config.policies.items():
+        if name not in bound and policy.learner == "main":
+            hint = "No role binds to it: set roles.policy, or make it an exploiter by its learner."
+            raise unknown_name("policy", name, bound, hint)
+        if name in bound and policy.learner != "main":
+            raise UsageError(
+                f"policies.{name}.learner = {policy.learner!r}, but a role binds to {name}. An exploiter takes "
+                "every seat in turn and is bound to none: leave it out of roles.policy, or set learner = 'main'."
+            )
     for name, policy in config.policies.items():
         if policy.matches is not None and policy.matches < config.matchmaking.group_size:
             raise UsageError(
@@ -48,6 +58,41 @@ def _check_policies(config: RunConfig, bound: set[str]) -> None:
             f"alternate = {config.alternate} lets policies take turns, but only {_listed(trained)} is trained. "
             "Bind roles to several policies (roles.policy), or set alternate = 0."
         )
+
+
+def _check_exploiters(config: RunConfig, roles: Roles) -> None:
+    kinds = config.exploiter_kinds
+    share = config.exploiters.share * len(kinds)
+    if kinds and share >= 1.0:
+        raise UsageError(
+            f"exploiters.share = {config.exploiters.share} for each of {len(kinds)} exploiters leaves the main "
+            f"policies no match. Set it below {1 / len(kinds):.3g}."
+        )
+    if kinds and all(len(seated) == 1 for seated in roles.values()):
+        raise UsageError(f"{_listed(kinds)} cannot exploit anybody: every game of the run has one seat.")
+    if config.exploiters.freeze_from > config.exploiters.freeze_after:
+        raise UsageError(
+            f"exploiters.freeze_from = {config.exploiters.freeze_from} is later than exploiters.freeze_after = "
+            f"{config.exploiters.freeze_after}. Set it to that or less."
+        )
+
+
+def _check_meta(config: RunConfig, roles: Roles) -> None:
+    apart = [game for game, seated in roles.items() if len({role.policy for role in seated}) > 1]
+    asked = {"evaluation.mixture": config.evaluation.mixture}
+    asked |= {"matchmaking.psro_solver": config.matchmaking.psro_solver} if config.matchmaking.psro else {}
+    for setting, solver in asked.items():
+        if apart and solver in ("alpha_rank", "nash_averaging"):
+            raise UsageError(
+                f"{setting} = {solver!r} weighs players that take all seats, but in {apart[0]} roles have policies "
+                "of their own. Use nash, prd, linear or uniform."
+            )
+        for game in apart:
+            if solver == "nash" and (len(roles[game]) != 2 or make_game(game).spec.utility is Utility.GENERAL_SUM):
+                raise UsageError(
+                    f"{setting} = 'nash' solves games of two seats in which one's gain is the other's loss; {game} is "
+                    "not one. Use prd, linear or uniform, or matchmaking.jpsro instead of psro."
+                )
 
 
 def _check_rules(config: RunConfig, game: str, rules: Iterable[str]) -> None:

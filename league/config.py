@@ -14,10 +14,12 @@ from league.config_learning import (
     CreditConfig,
     CriticConfig,
     LearnerConfig,
+    LearnerKind,
     ObjectiveConfig,
     PolicyConfig,
 )
-from league.sections import NonNegative, Positive, Section, Share
+from league.config_matchmaking import EvaluationConfig, ExploitersConfig, MatchmakingConfig
+from league.sections import NonNegative, Positive, Section
 
 
 class GameConfig(Section):
@@ -83,51 +85,6 @@ class ColdStartConfig(Section):
     learning_rate: NonNegative = Field(3e-3, description="peak learning rate")
 
 
-class SharesConfig(Section):
-    """One weight for each matchmaking rule: its share of the matches."""
-
-    self_play: NonNegative = Field(0.7, description="weight of the learner against itself")
-    fictitious: NonNegative = Field(0.3, description="weight of uniformly drawn past snapshots")
-    pfsp: NonNegative = Field(0.0, description="weight of prioritised fictitious self-play")
-
-
-class MatchmakingConfig(SharesConfig):
-    """Shares of the matches by rule, and how PFSP weighs opponents."""
-
-    pfsp_weighting: Literal["hard", "variance", "even"] = Field("hard", description="f(x) of PFSP")
-    pfsp_power: NonNegative = Field(2.0, description="p of f_hard(x) = (1 - x)^p")
-    opponents: Positive = Field(4, description="different opponents that one iteration draws from the population")
-    forgetting: Share = Field(
-        0.9, description="share of the live learner's payoff counts kept from one iteration to the next"
-    )
-    group_size: Positive = Field(
-        1, description="matches from the same start with the same players; rules that compare within groups need 2"
-    )
-
-    @model_validator(mode="after")
-    def _some_rule_has_weight(self) -> MatchmakingConfig:
-        if not any(getattr(self, rule) for rule in SharesConfig.model_fields):
-            rules = ", ".join(f"matchmaking.{rule}" for rule in SharesConfig.model_fields)
-            raise ValueError(f"{rules} are all 0, so no match can be drawn. Give at least one of them a weight.")
-        return self
-
-
-class EvaluationConfig(Section):
-    """What is measured whenever a snapshot is frozen."""
-
-    matches: int = Field(64, ge=0, description="rating matches of a new snapshot against each opponent, by game")
-    opponents: Positive = Field(2, description="earlier snapshots a new snapshot is rated against")
-    anchors: tuple[str, ...] = Field(
-        ("random",),
-        description="scripted players that every snapshot is rated against; the first one's rating is fixed",
-    )
-    exact: bool = Field(True, description="compute exact exploitability where the game is small enough")
-    exact_limit: Positive = Field(1_000, description="information states of the largest game that is tabulated")
-    mixture: Literal["uniform", "linear", "nash", "prd", "alpha_rank", "nash_averaging"] = Field(
-        "linear", description="meta-strategy of RUN@mixture"
-    )
-
-
 class RunConfig(Section):
     """A whole run."""
 
@@ -151,8 +108,14 @@ class RunConfig(Section):
     objective: ObjectiveConfig = ObjectiveConfig()
     learner: LearnerConfig = LearnerConfig()
     matchmaking: MatchmakingConfig = MatchmakingConfig()
+    exploiters: ExploitersConfig = ExploitersConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     alarms: AlarmsConfig = AlarmsConfig()
+
+    @property
+    def exploiter_kinds(self) -> dict[str, LearnerKind]:
+        """The exploiters among the policies: their kind by name."""
+        return {name: policy.learner for name, policy in self.policies.items() if policy.learner != "main"}
 
     def policy(self, name: str) -> PolicyConfig:
         """Return how a policy is trained."""

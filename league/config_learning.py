@@ -8,10 +8,16 @@ from pydantic import Field
 
 from league.sections import NonNegative, Positive, Section, Share
 
+LearnerKind = Literal["main", "main_exploiter", "league_exploiter"]
+
 
 class PolicyConfig(Section):
     """One policy: what its weights are, and when it trains. Roles bind to policies by ``roles.policy``."""
 
+    learner: LearnerKind = Field(
+        "main",
+        description="main: roles bind to it; an exploiter takes every seat in turn, to beat main or the whole league",
+    )
     kind: Literal["full", "lora"] = Field("full", description="all weights of its own, or a LoRA adapter on the base")
     rank: Positive = Field(8, description="lora: rank of the adapter")
     alpha: float = Field(16.0, gt=0.0, description="lora: the adapter's output is scaled by alpha / rank")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,23 +14,22 @@ from games.errors import NotEnumerable, unknown_name
 from games.files import atomic_write
 from games.seeds import derive_seed
 from games.spec import GameSpec, Utility
-from league.config import EvaluationConfig
-from league.exploitability import PolicyTable, exploitability, head_to_head, mixable, mixture
-from league.meta_solvers import FROM_PAYOFFS, META_SOLVERS
-from league.payoffs import PayoffTable, Result
+from league.config_matchmaking import EvaluationConfig
+from league.exploitability import PolicyTable, exploitability, head_to_head
+from league.payoffs import Result
 from league.players import SCRIPTED, Engines, Player
 from league.population import Snapshot
 from league.start import Roles
 from roles.role import Role
 
 
-def anchor_engines(config: EvaluationConfig) -> dict[str, Sampler]:
-    """Return the engine of each anchor by its name. Raises UsageError for a name that is no scripted player's."""
+def scripted_engines(names: Sequence[str], setting: str) -> dict[str, Sampler]:
+    """Return the engine of each scripted player. Raises UsageError, which names the setting, for any other name."""
     engines, found = Engines(), {}
-    for name in config.anchors:
+    for name in names:
         engine = engines.scripted(name)
         if engine is None:
-            raise unknown_name("scripted player", name, SCRIPTED, "Set evaluation.anchors.")
+            raise unknown_name("scripted player", name, SCRIPTED, f"Set {setting}.")
         found[name] = engine
     return found
 
@@ -44,20 +43,22 @@ def rating_matches(
     specs: Sequence[GameSpec],
     roles: Roles,
     first_index: int,
+    exploiters: Collection[str] = (),
 ) -> list[MatchRequest]:
     """Return matches of a new snapshot against the anchors and some earlier snapshots.
 
     Each deal is played once with the snapshot in each seat whose role its policy has, the opponent in
-    all others; earlier snapshots are of the policies that it meets there.
+    all others; earlier snapshots are of the policies that it meets there. Exploiters take any seat.
     """
     rng = np.random.default_rng(derive_seed(run_seed, "rating", snapshot.id))
-    facing = {spec.name: _facing(snapshot.policy, roles[spec.name]) for spec in specs}
+    everywhere = snapshot.policy in exploiters
+    facing = {spec.name: _facing(snapshot.policy, roles[spec.name], exploiters) for spec in specs}
     past = [one for one in earlier if any(one.policy in met for met in facing.values())]
-    size = min(config.opponents, len(past))
+    size = len(past) if config.pairing == "round_robin" else min(config.opponents, len(past))
     drawn = sorted(rng.choice(len(past), size=size, replace=False).tolist()) if past else []
     requests: list[MatchRequest] = []
     for spec in specs:
-        own = [seat for seat, role in enumerate(roles[spec.name]) if role.policy == snapshot.policy]
+        own = [seat for seat, role in enumerate(roles[spec.name]) if everywhere or role.policy == snapshot.policy]
         met = [past[i].id for i in drawn if past[i].policy in facing[spec.name]]
         deals = -(-config.matches // len(own)) if own else 0
         for opponent, deal, seat in itertools.product([*config.anchors, *met], range(deals), own):
@@ -71,9 +72,13 @@ def rating_matches(
     return requests
 
 
-def _facing(policy: str, roles: Sequence[Role]) -> set[str]:
+def _facing(policy: str, roles: Sequence[Role], exploiters: Collection[str]) -> set[str]:
     """Return the policies that sit across from a policy in a game."""
-    return {other.policy for role in roles if role.policy == policy for other in roles if other.seat != role.seat}
+    bound = {role.policy for role in roles}
+    if policy in exploiters:
+        return bound | set(exploiters)
+    met = {other.policy for role in roles if role.policy == policy for other in roles if other.seat != role.seat}
+    return met | set(exploiters) if policy in bound and len(roles) > 1 else met
 
 
 Profile = tuple[str, ...]  # a snapshot's id by seat
@@ -87,29 +92,26 @@ class Tables:
         self._tables: dict[tuple[Profile, str], PolicyTable] = {}
         self._without_table: set[str] = set()
 
-    def add(
+    def of(
         self, profile: Profile, spec: GameSpec, engine: Sampler, roles: tuple[Role, ...], seed: int
     ) -> PolicyTable | None:
-        """Tabulate the snapshots that sit in a game's seats; None if the game has no table."""
-        if spec.name in self._without_table:
-            return None
-        try:
-            player = Player("+".join(profile), spec, engine, roles, tuple(((one, 1.0),) for one in profile))
-            table = player.tabulate(seed, self._limit).table
-        except NotEnumerable:
-            self._without_table.add(spec.name)
-            return None
-        rows = [[seat, state, *row] for (seat, state), row in table.probabilities.items()]
-        atomic_write(self._path(profile, spec.name), json.dumps(rows))
+        """Return the table of the snapshots in a game's seats, kept or made now; None if the game has none."""
+        if (profile, spec.name) in self._tables or spec.name in self._without_table:
+            return self._tables.get((profile, spec.name))
+        path = self._path(profile, spec.name)
+        if path.exists():
+            rows = json.loads(path.read_text(encoding="utf-8"))
+            table = PolicyTable(spec.name, {(seat, state): tuple(row) for seat, state, *row in rows})
+        else:
+            try:
+                player = Player("+".join(profile), spec, engine, roles, tuple(((one, 1.0),) for one in profile))
+                table = player.tabulate(seed, self._limit).table
+            except NotEnumerable:
+                self._without_table.add(spec.name)
+                return None
+            atomic_write(path, json.dumps([[*key, *row] for key, row in table.probabilities.items()]))
         self._tables[profile, spec.name] = table
         return table
-
-    def get(self, profile: Profile, game: str) -> PolicyTable:
-        """Return a table, from memory or disk."""
-        if (profile, game) not in self._tables:
-            rows = json.loads(self._path(profile, game).read_text(encoding="utf-8"))
-            self._tables[profile, game] = PolicyTable(game, {(seat, state): tuple(row) for seat, state, *row in rows})
-        return self._tables[profile, game]
 
     def _path(self, profile: Profile, game: str) -> Path:
         return self._folder / f"{'+'.join(dict.fromkeys(profile))}.{game}.json"
@@ -126,36 +128,16 @@ def profiles(snapshots: Sequence[Snapshot], roles: Sequence[Role]) -> list[Profi
     return list(dict.fromkeys(found.values()))
 
 
-def exact_metrics(
-    config: EvaluationConfig,
-    spec: GameSpec,
-    table: PolicyTable,
-    tables: Tables,
-    past: Sequence[Profile],
-    payoffs: PayoffTable,
-) -> dict[str, float]:
-    """Return what a table tells of the newest snapshots, and the tables of all ``past`` profiles of their mixture.
+def exact_metrics(spec: GameSpec, table: PolicyTable) -> dict[str, float]:
+    """Return what the table of the newest snapshots tells.
 
     A cooperative game has its joint return; any other game its exploitability (NashConv / seats) and
-    the first seat's value against itself. A mixture made from payoffs is one of single snapshots: it is left
-    out where roles have policies of their own.
+    the first seat's value against itself.
     """
     values = head_to_head([table] * spec.seats)
     if spec.utility is Utility.IDENTICAL:
-        return {f"{spec.name}/return": values[0]}
-    metrics = {
-        f"{spec.name}/exploitability": exploitability(table),
-        f"{spec.name}/first_seat_value": values[0],
-    }
-    alone = all(len(set(profile)) == 1 for profile in past)
-    if not mixable(spec.name) or (config.mixture in FROM_PAYOFFS and not alone):
-        return metrics
-    matrix = np.zeros((len(past), len(past)))
-    if config.mixture in FROM_PAYOFFS:
-        matrix, _ = payoffs.matrix([profile[0] for profile in past], spec.name)
-    weights = META_SOLVERS[config.mixture](matrix)
-    mixed = mixture([tables.get(one, spec.name) for one in past], [float(w) for w in weights])
-    return metrics | {f"{spec.name}/mixture_exploitability": exploitability(mixed)}
+        return {"return": values[0]}
+    return {"exploitability": exploitability(table), "first_seat_value": values[0]}
 
 
 def score_against(results: Sequence[Result], player: str, opponent: str, game: str) -> float | None:

@@ -38,6 +38,13 @@ class Result(NamedTuple):
     iteration: int
 
 
+class Known(NamedTuple):
+    """What is known of a pair."""
+
+    score: float  # the first one's mean score in [0, 1]; 1/2 for a pair that never met
+    matches: float  # of full weight that would be as certain; 0 for a pair that never met
+
+
 class Estimate(NamedTuple):
     """A mean with its 95 % interval; the bounds are None where they cannot be computed."""
 
@@ -114,9 +121,13 @@ def _scores(players: Sequence[str], returns: Sequence[float], seat: int) -> dict
 class PayoffTable:
     """Results by (player, opponent, game, role). ``live`` names the players whose weights change."""
 
-    def __init__(self, live: Iterable[str] = (), forgetting: float = 1.0) -> None:
+    def __init__(
+        self, live: Iterable[str] = (), forgetting: float = 1.0, begun: Mapping[str, int] | None = None
+    ) -> None:
+        """``begun`` says after which iteration a live player began anew: older results were not its own."""
         self.live = frozenset(live)
         self.forgetting = forgetting
+        self.begun = dict(begun or {})
         self.iteration = 0  # the newest that was applied
         self._cells: dict[tuple[str, str, str], dict[str, _Cell]] = {}  # then by role
 
@@ -145,10 +156,15 @@ class PayoffTable:
         current = {role: self._current(player, opponent, cell) for role, cell in cells.items()}
         return {role: _record(cell) for role, cell in sorted(current.items()) if cell.sumsq_weight > 0.0}
 
-    def win_rate(self, player: str, opponent: str, game: str) -> float:
-        """Return the player's mean score over its roles, each counting alike; 1/2 for an unseen pair."""
-        score = self._mean(player, opponent, game, "sum_score")
-        return 0.5 if score is None else score
+    def known(self, player: str, opponent: str, game: str) -> Known:
+        """Return the player's mean score over its roles, each counting alike, and how much it rests on."""
+        cells = self._cells.get((player, opponent, game), {}).values()
+        current = [self._current(player, opponent, cell) for cell in cells] if player != opponent else []
+        seen = [cell for cell in current if cell.n > 0.0]
+        if not seen:
+            return Known(0.5, 0.0)
+        score = math.fsum(cell.sum_score / cell.n for cell in seen) / len(seen)
+        return Known(score, math.fsum(cell.n * cell.n / cell.sumsq_weight for cell in seen))
 
     def matrix(self, players: Sequence[str], game: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return mean returns and scores of row against column [P, P], NaN for pairs that never met.
@@ -167,19 +183,27 @@ class PayoffTable:
             for pair, roles in sorted(self._cells.items())
             for role, cell in sorted(roles.items())
         ]
-        return {"live": sorted(self.live), "forgetting": self.forgetting, "iteration": self.iteration, "cells": rows}
+        return {
+            "live": sorted(self.live),
+            "forgetting": self.forgetting,
+            "begun": self.begun,
+            "iteration": self.iteration,
+            "cells": rows,
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """Return the table that ``to_json`` told."""
-        table = cls(data["live"], data["forgetting"])
+        table = cls(data["live"], data["forgetting"], data.get("begun"))
         table.iteration = data["iteration"]
         for player, opponent, game, role, *sums in data["cells"]:
             table._cells.setdefault((player, opponent, game), {})[role] = _Cell(*sums)
         return table
 
     def _current(self, player: str, opponent: str, cell: _Cell) -> _Cell:
-        """Return a cell as of the table's iteration."""
+        """Return a cell as of the table's iteration; an empty one if a player has begun anew since."""
+        if self.begun and cell.iteration <= max(self.begun.get(player, -1), self.begun.get(opponent, -1)):
+            return _Cell(iteration=cell.iteration)
         age = self.iteration - cell.iteration
         if age and (player in self.live or opponent in self.live):
             return cell.decayed(self.forgetting**age)
@@ -192,8 +216,10 @@ class PayoffTable:
         """
         if player == opponent:
             return None
-        cells = self._cells.get((player, opponent, game), {}).values()
-        means = [getattr(cell, name) / cell.n for cell in cells]
+        cells = list(self._cells.get((player, opponent, game), {}).values())
+        if self.begun:
+            cells = [self._current(player, opponent, cell) for cell in cells]
+        means = [getattr(cell, name) / cell.n for cell in cells if cell.n > 0.0]
         return math.fsum(means) / len(means) if means else None
 
 

@@ -180,15 +180,15 @@ def _from_run(text: str, run: Run, which: str, spec: GameSpec, engines: Engines)
     model = run.config.model
     engine = engines.torch(model.device, model.dtype)
     roles = seat_roles(run.config.roles, spec)
-    by_policy: dict[str, Members] = {}
-    for policy in dict.fromkeys(role.policy for role in roles):
-        weighted = run.members(which, policy, spec.name)
+    by_seat: list[Members] = []
+    for role in roles:
+        weighted = run.members(which, role.policy, spec.name, role.seat)
         for snapshot, _ in weighted:
             like = engines.adapters(run) if run.config.policy(snapshot.policy).kind == "lora" else None
             check = partial(run.population.verify, snapshot)
             engine.register(f"{run.path}@{snapshot.id}", snapshot.path, check, like)
-        by_policy[policy] = tuple((f"{run.path}@{snapshot.id}", weight) for snapshot, weight in weighted)
-    return Player(text, spec, engine, roles, tuple(by_policy[role.policy] for role in roles))
+        by_seat.append(tuple((f"{run.path}@{snapshot.id}", weight) for snapshot, weight in weighted))
+    return Player(text, spec, engine, roles, tuple(by_seat))
 
 
 def _checkpoint(text: str, spec: GameSpec, engines: Engines) -> Player:

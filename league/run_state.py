@@ -11,14 +11,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from arena.records import Episode
 from games.files import atomic_write, sync_folder
 from league import journal
 from league.config import RunConfig
-from league.payoffs import PayoffTable, Result
+from league.matchmaking.pool import Meta
+from league.payoffs import PayoffTable, Result, summarise
 from league.population import Population
 from league.ratings import Ratings
 from learners.pending import Pending
@@ -46,12 +49,18 @@ class RunState:
     iteration: int = 0  # finished iterations
     next_match: int = 0  # index of the next match
     rated_at: int = 0  # the iteration after which the ratings were last saved, and the newest snapshot frozen
+    frozen_at: dict[str, int] = field(default_factory=dict)  # the iteration after which a policy was last frozen
+    retired: set[str] = field(default_factory=set)  # snapshots that are not met any more
+    meta: dict[str, Meta] = field(default_factory=dict)  # what PSRO trains against until the next snapshot, by game
+    mixtures: dict[str, list[dict[str, float]]] = field(default_factory=dict)  # RUN@mixture by game, seat and snapshot
     news: list[Result] = field(default_factory=list)  # of the iteration that is not saved yet
 
-    def record(self, results: list[Result]) -> None:
-        """Fold results into the payoff table and keep them for the journal."""
+    def record(self, episodes: Sequence[Episode]) -> list[Result]:
+        """Fold matches into the payoff table and keep their results for the journal; return the results."""
+        results = summarise(episodes, self.iteration)
         self.payoffs.apply(results)
         self.news += results
+        return results
 
 
 def new_state(config: RunConfig, run_dir: Path, policies: dict[str, Policy]) -> RunState:
@@ -84,6 +93,11 @@ def save_state(run_dir: Path, state: RunState) -> None:
         "pending": sorted(state.pending),
         "policies": sorted(state.policies),
         "rated_at": state.rated_at,
+        "frozen_at": state.frozen_at,
+        "retired": sorted(state.retired),
+        "begun": state.payoffs.begun,
+        "meta": {game: meta._asdict() for game, meta in state.meta.items()},
+        "mixtures": state.mixtures,
     }
     atomic_write(partial / STATE_FILE, json.dumps(numbers))
     _sync_files(partial)
@@ -99,9 +113,10 @@ def save_ratings(run_dir: Path, state: RunState) -> None:
 
 
 def publish(run_dir: Path, state: RunState) -> None:
-    """Write ``payoffs.json`` and ``ratings.json`` for those who look at the run."""
+    """Write payoffs, ratings and mixtures for those who look at the run."""
     atomic_write(run_dir / "payoffs.json", json.dumps(state.payoffs.to_json()))
     atomic_write(run_dir / "ratings.json", json.dumps(state.ratings.to_json()))
+    atomic_write(run_dir / "mixtures.json", json.dumps(state.mixtures))
 
 
 def load_state(config: RunConfig, run_dir: Path, policies: dict[str, Policy]) -> RunState:
@@ -115,6 +130,7 @@ def load_state(config: RunConfig, run_dir: Path, policies: dict[str, Policy]) ->
         policy.restore(folder / f"{name}.safetensors")
     state = new_state(config, run_dir, policies)
     state.population.discard_after(numbers["rated_at"])
+    state.payoffs.begun = numbers["begun"]
     state.payoffs.apply(journal.replay(run_dir / STATE_FOLDER / JOURNAL_FILE, numbers["iteration"]))
     ratings = _ratings_file(run_dir, numbers["rated_at"])
     _remove_older(folder, ratings)
@@ -125,7 +141,15 @@ def load_state(config: RunConfig, run_dir: Path, policies: dict[str, Policy]) ->
     }
     state.credit, state.alarms, state.rated_at = numbers["credit"], numbers["alarms"], numbers["rated_at"]
     state.iteration, state.next_match = numbers["iteration"], numbers["next_match"]
+    state.frozen_at, state.retired = numbers["frozen_at"], set(numbers["retired"])
+    state.meta = {game: _meta(data) for game, data in numbers["meta"].items()}
+    state.mixtures = numbers["mixtures"]
     return state
+
+
+def _meta(data: Mapping[str, Any]) -> Meta:
+    joint = [(tuple(lineup), weight) for lineup, weight in data["joint"]]
+    return Meta(data["weights"], joint, tuple(data["advised"]))
 
 
 def newest_state(run_dir: Path) -> Path:

@@ -11,7 +11,7 @@ import numpy as np
 
 from games.errors import UsageError, unknown_name
 from league.config import RunConfig
-from league.meta_solvers import FROM_PAYOFFS, META_SOLVERS
+from league.meta_solvers import BY_AGE, META_SOLVERS
 from league.payoffs import PayoffTable
 from league.population import Population, Snapshot
 from league.ratings import Ratings
@@ -53,15 +53,14 @@ class Run:
         """The ratings. Raises UsageError while there are none."""
         return Ratings.from_json(self._json("ratings.json"))
 
-    def members(self, which: str, policy: str, game: str) -> list[tuple[Snapshot, float]]:
-        """Return the snapshots, with weights that sum to one, that play for a policy in a game.
+    def members(self, which: str, policy: str, game: str, seat: int) -> list[tuple[Snapshot, float]]:
+        """Return the snapshots, with weights that sum to one, that play for a policy in a seat of a game.
 
         ``which`` is empty for the newest, "mixture", or a snapshot's id. Raises UsageError for a name
         that does not exist.
         """
         if which == "mixture":
-            snapshots = self.population.all(policy) or [self.population.newest(policy)]
-            return list(zip(snapshots, self._mixture(snapshots, game), strict=True))
+            return self._mixture(policy, game, seat)
         if which:
             ids = [snapshot.id for snapshot in self.population.all()]
             if which not in ids:
@@ -69,18 +68,20 @@ class Run:
             return [(self.population.get(which), 1.0)]
         return [(self.population.newest(policy), 1.0)]
 
-    def _mixture(self, snapshots: list[Snapshot], game: str) -> list[float]:
-        """Return the weights that the run's meta-strategy gives to snapshots, oldest first."""
-        rule = self.config.evaluation.mixture
-        matrix = np.zeros((len(snapshots), len(snapshots)))
-        if rule in FROM_PAYOFFS:
-            matrix, _ = self.payoffs.matrix([snapshot.id for snapshot in snapshots], game)
-            if len(snapshots) > 1 and np.isnan(matrix).all():
-                raise UsageError(
-                    f"{self.path} has no results among its snapshots in {game}, which its mixture, {rule}, is made of. "
-                    f"It has trained {', '.join(self.config.games)}."
-                )
-        return [float(weight) for weight in META_SOLVERS[rule](matrix)]
+    def _mixture(self, policy: str, game: str, seat: int) -> list[tuple[Snapshot, float]]:
+        """Return the run's meta-strategy: as it was computed with the newest snapshot, or by age in other games."""
+        weights = self._json("mixtures.json").get(game)
+        if weights is not None:
+            return [(self.population.get(one), weight) for one, weight in weights[seat].items() if weight > 0.0]
+        rule, snapshots = self.config.evaluation.mixture, self.population.all(policy)
+        snapshots = snapshots or [self.population.newest(policy)]
+        if rule not in BY_AGE and len(snapshots) > 1:
+            raise UsageError(
+                f"{self.path} has no results among its snapshots in {game}, which its mixture, {rule}, is made of. "
+                f"It has trained {', '.join(self.config.games)}."
+            )
+        by_age = META_SOLVERS[rule](np.zeros((len(snapshots), len(snapshots))))
+        return [(one, float(weight)) for one, weight in zip(snapshots, by_age, strict=True)]
 
     def _json(self, name: str) -> Any:
         path = self.path / name

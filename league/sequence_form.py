@@ -68,7 +68,13 @@ class SequenceForm:
 
     def best_response(self, seat: int, plan: NDArray[np.float64]) -> float:
         """Return the most that ``seat`` can expect while every other seat follows ``plan`` [Q]."""
-        others = plan[np.delete(self.last, seat, axis=1)].prod(axis=1)
+        return self.best_response_to(seat, plan[np.delete(self.last, seat, axis=1)].prod(axis=1))
+
+    def best_response_to(self, seat: int, others: NDArray[np.float64]) -> float:
+        """Return the most that ``seat`` can expect where the others let play come to each terminal with ``others`` [Z].
+
+        The others may be correlated: a mixture of their line-ups is the weighted sum of what each lets through.
+        """
         gains = np.bincount(self.last[:, seat], self.chance * others * self.returns[:, seat], self.sequences).tolist()
         for index in range(len(self.keys) - 1, -1, -1):
             if self.keys[index][0] == seat:

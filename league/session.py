@@ -16,7 +16,7 @@ from games.errors import UsageError
 from games.files import atomic_write, is_leftover, remove_leftovers
 from games.registry import make_game
 from league.config import RunConfig
-from league.evaluation import anchor_engines
+from league.freezing import keep_beginnings
 from league.interrupt import StopRequest
 from league.lock import LOCK_FILE, run_lock
 from league.population import Population
@@ -24,7 +24,7 @@ from league.progress import Progress
 from league.run_state import RunState, begin_state, finished_iterations, has_state, load_state, new_state
 from league.settings import CONFIG_FILE, load, seat_roles, to_toml
 from league.start import Roles, reopened_policies, start_policies
-from league.train import League, run_loop
+from league.train import League, run_loop, scripted_players
 from learners.advantages import rule_named
 from learners.learner import LearningError
 
@@ -50,7 +50,7 @@ def train(config: RunConfig, run_dir: Path) -> Outcome:
     update is not finite or disagrees with the engine.
     """
     rule_named(config.credit.rule)
-    anchor_engines(config.evaluation)
+    scripted_players(config)
     with run_lock(run_dir):
         taken = sorted(path.name for path in run_dir.iterdir() if path.name != LOCK_FILE and not is_leftover(path))
         if taken:
@@ -98,6 +98,7 @@ def _begun(config: RunConfig, run_dir: Path, roles: Roles, progress: Progress) -
     progress.doing("cold start: learning what legal replies look like")
     begin_state(run_dir)
     policies = start_policies(config, roles, run_dir)
+    keep_beginnings(run_dir, [policies[name] for name in config.exploiter_kinds])
     return new_state(config, run_dir, policies)
 
 

@@ -42,7 +42,7 @@ def start_policies(config: RunConfig, roles: Roles, run_dir: Path | None = None)
     Policies start from equal weights. A base that adapters share is kept in ``run_dir``, if one is given.
     Raises UsageError for an adapter that does not fit the model.
     """
-    names, shown = policy_names(roles), _random_play(config, roles)
+    names, shown = policy_names(config, roles), _random_play(config, roles)
     adapted = [name for name in names if config.policy(name).kind == "lora"]
     lm = base_model(config, shown)
     linear = linear_layers(lm.model)
@@ -67,21 +67,23 @@ def reopened_policies(config: RunConfig, roles: Roles, run_dir: Path, population
 
     Whole models are shaped by their newest snapshots. Raises UsageError if a file they need has changed.
     """
-    names, model = policy_names(roles), config.model
+    names, model = policy_names(config, roles), config.model
     models: dict[str, LanguageModel] = {}
     adapted = [name for name in names if config.policy(name).kind == "lora"]
     if adapted:
         models |= _adapters(config, adapted, load_base(config, run_dir))
     for name in names:
         if name not in adapted:
-            newest = population.verify(population.newest(name))
+            known = name if population.all(name) else names[0]  # an exploiter that was never frozen has main's shape
+            newest = population.verify(population.newest(known))
             models[name] = LanguageModel.load(newest.path, device=model.device, dtype=model.dtype)
     return {name: new_policy(config, name, models[name], roles) for name in names}
 
 
-def policy_names(roles: Roles) -> list[str]:
-    """Return the policies that roles bind to, each once."""
-    return list(dict.fromkeys(role.policy for seated in roles.values() for role in seated))
+def policy_names(config: RunConfig, roles: Roles) -> list[str]:
+    """Return the policies that roles bind to, each once, and then the exploiters."""
+    bound = dict.fromkeys(role.policy for seated in roles.values() for role in seated)
+    return list(bound | dict.fromkeys(config.exploiter_kinds))
 
 
 def _adapters(config: RunConfig, names: Sequence[str], base: LanguageModel) -> dict[str, LanguageModel]:
@@ -115,7 +117,8 @@ def _critic(config: RunConfig, name: str, lm: LanguageModel, roles: Roles) -> Cr
         f"{game}/{role.name}"
         for game, seated in roles.items()
         for role in seated
-        if role.policy == name and config.credit.rule_for(game, role.name) == "gae_turn"
+        if (role.policy == name or name in config.exploiter_kinds)
+        and config.credit.rule_for(game, role.name) == "gae_turn"
     ]
     if not valued:
         return None

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
-from statistics import fmean
 
-from arena.records import Episode, MatchRequest
+from arena.records import Episode, MatchRequest, Sampler
 from arena.replays import save_episodes
 from arena.samplers.torch_lm import TorchLM
 from arena.scheduler import play
@@ -21,13 +19,13 @@ from games.registry import make_game
 from league.alarms import watch
 from league.board import Board
 from league.config import RunConfig
-from league.evaluation import Tables, anchor_engines, exact_metrics, profiles, rating_matches, score_against
+from league.evaluation import scripted_engines
+from league.freezing import exploiters_due
 from league.interrupt import StopRequest
-from league.matchmaking.draw import draw_matches
-from league.payoffs import summarise
-from league.population import Snapshot
+from league.matchmaking import Meta, Scene, draw_matches
 from league.progress import Progress
-from league.run_state import STATE_FOLDER, RunState, publish, save_ratings, save_state
+from league.run_state import RunState, publish, save_state
+from league.snapshots import Snapshots
 from league.start import Roles
 from league.updates import credit_metrics, credit_turns, estimate_values, learning_now, update_policies
 from learners.trajectories import return_scale, to_trajectories
@@ -59,9 +57,10 @@ def run_loop(league: League, progress: Progress, stop: StopRequest) -> bool:
             metrics |= credit_metrics(config, trajectories, advantages)
             metrics |= league.record(episodes, iteration)
             metrics["tokens_per_second"] = league.tokens_played() / (time.perf_counter() - started)
-            if iteration % config.snapshot_every == 0 or iteration == config.iterations:
-                metrics |= league.snapshot(iteration)
+            frozen = league.snapshot(iteration)
+            if frozen:
                 league.keep_episodes(episodes, iteration)
+            metrics |= frozen
             metrics["seconds"] = time.perf_counter() - started
             alarms, rung, state.alarms = watch(
                 iteration, trajectories, advantages, metrics, league.roles, state.alarms, config.alarms
@@ -84,31 +83,31 @@ class League:
         self.scales = {
             game: return_scale(spec) if config.credit.scale_returns else 1.0 for game, spec in self.specs.items()
         }
-        self._tables = Tables(run_dir / STATE_FOLDER / "tables", config.evaluation.exact_limit)
+        self._live = {game: tuple(role.policy for role in seated) for game, seated in roles.items()}
         self._engine = TorchLM(device=config.model.device, dtype=config.model.dtype, loaded=config.loaded_snapshots)
-        self._anchors = anchor_engines(config.evaluation)
+        self._scripted = scripted_players(config)
         self._tokens_before = 0
         for policy in state.policies.values():
             self._engine.add(policy.live_id, policy.lm)
-        for snapshot in state.population.all():
-            self._seat(snapshot)
+        self._snapshots = Snapshots(config, run_dir, roles, self.specs, self.scales, state, self._engine, self.play)
 
     def draw_matches(self, iteration: int) -> list[MatchRequest]:
         """Return this iteration's matches of every game that is due."""
-        past = {name: [s.id for s in self.state.population.all(name)] for name in self.state.policies}
+        members, kinds = self._snapshots.members(), self.config.exploiter_kinds
         learning = learning_now(self.config, list(self.state.policies), iteration)
         requests: list[MatchRequest] = []
         for game, settings in self.config.games.items():
             if (iteration - 1) % settings.every == 0:
+                meta = self.state.meta.get(game, Meta())
                 requests += draw_matches(
                     config=self.config.matchmaking,
+                    exploiters=self.config.exploiters,
                     run_seed=self.config.seed,
                     iteration=iteration,
                     game=self.specs[game],
-                    live=tuple(self.state.policies[role.policy].live_id for role in self.roles[game]),
-                    learning=learning,
-                    past=past,
-                    win_rate=self.state.payoffs.win_rate,
+                    scene=Scene(game, self._live[game], members, self.state.payoffs.known, meta),
+                    learning=[name for name in learning if name not in kinds],
+                    exploiting={name: kinds[name] for name in learning if name in kinds},
                     matches=settings.matches,
                     first_index=self.state.next_match + len(requests),
                 )
@@ -121,56 +120,40 @@ class League:
         return play(
             requests,
             roles_of=self.roles.__getitem__,
-            engine_of=lambda player: self._anchors.get(player, self._engine),
+            engine_of=lambda player: self._scripted.get(player, self._engine),
             make_game=make_game,
             in_flight=self.config.in_flight,
         )
 
     def record(self, episodes: Sequence[Episode], iteration: int) -> Metrics:
-        """Fold the matches into the payoff table; return scores by role and the rate of illegal replies."""
+        """Keep the matches and their results; return scores by role, and the rate of illegal replies."""
         self.state.iteration = iteration
-        results = summarise(episodes, iteration)
-        self.state.record(results)
+        results = self.state.record(episodes)
         metrics: Metrics = {}
         for game, spec in self.specs.items():
             played = sum(episode.request.game == game for episode in episodes)
             if played:
                 metrics[f"{game}/matches"] = float(played)
             for role in self.roles[game]:
-                own = [r for r in results if (r.game, r.role) == (game, role.name) and r.player in self.state.policies]
+                own = [r for r in results if (r.game, r.role, r.player) == (game, role.name, role.policy)]
                 if own and spec.seats > 1:
                     metrics[f"{game}/score/{role.name}"] = sum(r.sum_score for r in own) / sum(r.n for r in own)
+        for name in self.config.exploiter_kinds:
+            own = [r for r in results if r.player == name]
+            if own:
+                metrics[f"{name}/score"] = sum(r.sum_score for r in own) / sum(r.n for r in own)
         turns = [turn for e in episodes for turn in e.turns if e.request.trained[turn.seat]]
         metrics["illegal_rate"] = sum(turn.action is None for turn in turns) / max(len(turns), 1)
         return metrics
 
     def snapshot(self, iteration: int) -> Metrics:
-        """Freeze every policy into the population and measure it; one that never trains, only once."""
-        population, rated = self.state.population, []
-        earlier = population.all()
-        for name, policy in self.state.policies.items():
-            parent = next((one.id for one in reversed(earlier) if one.policy == name), None)
-            if parent and self.config.policy(name).frozen:
-                continue
-            snapshot = population.add(name, iteration, parent, policy.lm.save)
-            self._seat(snapshot)
-            rated.append(self._rate(snapshot, earlier))
-        metrics = _means(rated)
-        metrics |= self._exact()
-        save_ratings(self.run_dir, self.state)
-        publish(self.run_dir, self.state)
-        return metrics
-
-    def _exact(self) -> Metrics:
-        """Return the exact values of the newest snapshots and of the mixture so far, in games small enough."""
-        metrics: Metrics = {}
-        config, population = self.config, self.state.population
-        for game, spec in self.specs.items() if config.evaluation.exact else ():
-            past = profiles(population.all(), self.roles[game])
-            table = self._tables.add(past[-1], spec, self._engine, self.roles[game], config.seed)
-            if table is not None:
-                metrics |= exact_metrics(config.evaluation, spec, table, self._tables, past, self.state.payoffs)
-        return metrics
+        """Freeze the policies that are due into the population and measure them; nothing where none is."""
+        main = iteration % self.config.snapshot_every == 0 or iteration == self.config.iterations
+        kinds = self.config.exploiter_kinds
+        due = [name for name in self.state.policies if main and name not in kinds]
+        if iteration:
+            due += exploiters_due(self.config, self.state, self._snapshots.members(), self._live, iteration)
+        return self._snapshots.freeze(due, iteration) if due else {}
 
     def keep_episodes(self, episodes: Sequence[Episode], iteration: int) -> None:
         """Save some of an iteration's episodes, the first of each game, for a person to read."""
@@ -183,38 +166,8 @@ class League:
         before, self._tokens_before = self._tokens_before, self._engine.tokens
         return self._tokens_before - before
 
-    def _seat(self, snapshot: Snapshot) -> None:
-        """Let a snapshot play, once its files have been checked against their hashes."""
-        lm = self.state.policies[snapshot.policy].lm
-        self._engine.register(snapshot.id, snapshot.path, partial(self.state.population.verify, snapshot), like=lm)
 
-    def _rate(self, snapshot: Snapshot, earlier: Sequence[Snapshot]) -> Metrics:
-        """Play the rating matches of a new snapshot; return its rating and its scores against the anchors."""
-        requests = rating_matches(
-            self.config.evaluation,
-            run_seed=self.config.seed,
-            snapshot=snapshot,
-            earlier=earlier,
-            specs=list(self.specs.values()),
-            roles=self.roles,
-            first_index=self.state.next_match,
-        )
-        self.state.next_match += len(requests)
-        episodes = self.play(requests)
-        self.state.ratings.fold(episodes)
-        results = summarise(episodes, self.state.iteration)
-        self.state.record(results)
-        played = [game for game in self.specs if snapshot.policy in {role.policy for role in self.roles[game]}]
-        metrics: Metrics = {"rating": fmean(self.state.ratings.rating(snapshot.id, game)[0] for game in played)}
-        for game in self.specs:
-            for anchor in self._anchors:
-                score = score_against(results, snapshot.id, anchor, game)
-                if score is not None:
-                    metrics[f"{game}/score_against_{anchor}"] = score
-        return metrics
-
-
-def _means(measured: Sequence[Metrics]) -> Metrics:
-    """Return the mean of each metric over those that have it."""
-    keys = dict.fromkeys(key for one in measured for key in one)
-    return {key: fmean(one[key] for one in measured if key in one) for key in keys}
+def scripted_players(config: RunConfig) -> dict[str, Sampler]:
+    """Return the engines of anchors and guests. Raises UsageError for a name that is no scripted player's."""
+    anchors = scripted_engines(config.evaluation.anchors, "evaluation.anchors")
+    return anchors | scripted_engines(config.matchmaking.guests, "matchmaking.guests")

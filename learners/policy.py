@@ -60,6 +60,15 @@ class Policy:
                 for kept, current in zip(self.magnet.parameters().values(), self.parameters.values(), strict=True):
                     kept.copy_(current)
 
+    def begin_anew(self, weights: Mapping[str, Tensor]) -> None:
+        """Go on from other weights, by parameter name, with an optimiser that remembers nothing."""
+        with torch.no_grad():
+            for name, parameter in self.parameters.items():
+                parameter.copy_(weights[name])
+        self.optimizer.state.clear()
+        self.entropy_means.clear()
+        self.refresh_magnet()
+
     def save(self, path: Path) -> None:
         """Write what is this policy's own to one safetensors file: a base that it shares is not in it."""
         tensors: dict[str, Tensor] = {"updates": torch.tensor(self.updates)}

@@ -50,7 +50,7 @@ def to_trajectories(
                 Trajectory(
                     request.game,
                     roles[seat].name,
-                    roles[seat].policy,
+                    request.players[seat],  # a policy in training plays under its own name
                     seat,
                     request.index,
                     request.deal_seed,

@@ -52,6 +52,8 @@ def run_dir(tmp_path_factory):
     table.apply(payoffs.summarise(episodes, iteration=9))
     ratings.fold(episodes)
     (path / "payoffs.json").write_text(json.dumps(table.to_json()))
+    by_seat = [{"main-000000": 1 / 3, "main-000010": 2 / 3}] * 2
+    (path / "mixtures.json").write_text(json.dumps({GAME: by_seat}))
     (path / "ratings.json").write_text(json.dumps(ratings.to_json()))
     with Board(path) as board:
         for iteration in range(11):

@@ -16,8 +16,9 @@ from arena.replays import load_episodes
 from games.spec import Game
 from league import settings
 from league.cli import _parsers
-from league.config import GameConfig, RunConfig, SharesConfig
-from league.matchmaking.draw import PAST_RULES
+from league.config import GameConfig, RunConfig
+from league.config_matchmaking import SharesConfig
+from league.matchmaking.opponents import JOINT_RULES, PAST_RULES
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("games", "roles", "arena", "learners", "league")
@@ -139,12 +140,12 @@ def test_the_estimators_means_are_zero_by_role():
 
 
 def test_the_matchmaker_halves_with_age():
-    pool = SimpleNamespace(snapshots=["a", "b", "c"])
+    pool = SimpleNamespace(players=["a", "b", "c"])
     assert module("league/matchmaking/recent.py").recent(pool) == pytest.approx(np.array([1, 2, 4]) / 7)
 
 
 def test_every_matchmaking_rule_has_a_weight():
-    assert set(SharesConfig.model_fields) == {"self_play", *PAST_RULES}
+    assert set(SharesConfig.model_fields) == {"self_play", *PAST_RULES, *JOINT_RULES}
 
 
 # Everything that the pages name

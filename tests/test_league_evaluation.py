@@ -9,8 +9,9 @@ from arena.records import EndReason, Episode, MatchRequest
 from arena.samplers.scripted import Equilibrium, Mcts, Random
 from games.errors import UsageError
 from games.registry import make_game
-from league.config import EvaluationConfig, RolesConfig
-from league.evaluation import anchor_engines, rating_matches, score_against
+from league.config import RolesConfig
+from league.config_matchmaking import EvaluationConfig
+from league.evaluation import rating_matches, score_against, scripted_engines
 from league.payoffs import summarise
 from league.population import Snapshot
 from league.settings import seat_roles
@@ -32,10 +33,10 @@ def drawn(spec, policies, snapshot, earlier, **config):
 
 
 def test_an_anchor_is_the_player_that_it_is_named_for():
-    engines = anchor_engines(EvaluationConfig(anchors=("random", "equilibrium", "mcts:5")))
+    engines = scripted_engines(("random", "equilibrium", "mcts:5"), "evaluation.anchors")
     assert [type(engine) for engine in engines.values()] == [Random, Equilibrium, Mcts]
     with pytest.raises(UsageError, match="Did you mean equilibrium"):
-        anchor_engines(EvaluationConfig(anchors=("equilibirum",)))
+        scripted_engines(("equilibirum",), "evaluation.anchors")
 
 
 def test_every_deal_is_rated_in_every_seat_of_a_shared_policy():

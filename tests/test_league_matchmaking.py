@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import timeit
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,26 +16,38 @@ from hypothesis import strategies as st
 from arena.records import MatchRequest
 from games.errors import UsageError
 from games.spec import GameSpec, Utility
-from league.config import MatchmakingConfig
-from league.matchmaking import draw_matches
+from league.config_matchmaking import ExploitersConfig, MatchmakingConfig
+from league.matchmaking import Member, Meta, Scene, draw_matches
 from league.matchmaking.draw import apportion
 from league.matchmaking.pfsp import probabilities
+from league.payoffs import Known
 
 
 def spec(seats: int = 2) -> GameSpec:
     return GameSpec("toy", seats, 2, 3, -1.0, 1.0, Utility.ZERO_SUM, False, True)
 
 
-def draw(past: int | dict[str, Sequence[str]] = 10, live: tuple[str, ...] = ("main", "main"), **given: Any) -> list:
+def draw(
+    past: int | dict[str, Sequence[str]] = 10,
+    live: tuple[str, ...] = ("main", "main"),
+    win_rate: Callable[[str, str, str], float] = lambda player, opponent, game: 0.5,
+    meta: Meta | None = None,
+    others: Sequence[Member] = (),
+    **given: Any,
+) -> list[MatchRequest]:
+    by_policy = {"main": [f"main-{step:06d}" for step in range(past)]} if isinstance(past, int) else past
+    population = [Member(one, policy, "main") for policy, ids in by_policy.items() for one in ids]
+    game = given.pop("game", spec(len(live)))
+    known = lambda *pair: Known(win_rate(*pair), 10.0)  # noqa: E731
     arguments: dict[str, Any] = {
         "config": MatchmakingConfig(),
+        "exploiters": ExploitersConfig(),
         "run_seed": 0,
         "iteration": 7,
-        "game": spec(len(live)),
-        "live": live,
+        "game": game,
+        "scene": Scene(game.name, live, [*population, *others], known, meta or Meta()),
         "learning": set(live),
-        "past": {"main": [f"main-{step:06d}" for step in range(past)]} if isinstance(past, int) else past,
-        "win_rate": lambda player, opponent, game: 0.5,
+        "exploiting": {},
         "matches": 512,
         "first_index": 1000,
     }

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as npst
 
 from games.errors import UsageError
 from league.meta_solvers import (
-    FROM_PAYOFFS,
+    BY_AGE,
     META_SOLVERS,
     EmpiricalGame,
     antisymmetric,
@@ -141,10 +141,10 @@ def test_a_hundred_players_are_solved_in_under_50_ms() -> None:
 
 
 def test_who_reads_payoffs_is_told() -> None:
-    """A solver outside of FROM_PAYOFFS gives the same weights whatever the payoffs."""
+    """A solver of BY_AGE gives the same weights whatever the payoffs."""
     first_leads = np.array([[0.0, 1.0, 1.0], [-1.0, 0.0, 1.0], [-1.0, -1.0, 0.0]])
     indifferent = {n for n, solve in META_SOLVERS.items() if np.allclose(solve(first_leads), solve(-first_leads))}
-    assert indifferent == set(META_SOLVERS) - FROM_PAYOFFS
+    assert indifferent == BY_AGE
 
 
 @settings(deadline=None, max_examples=40)

@@ -80,15 +80,15 @@ def test_the_summary_does_not_depend_on_the_order_of_the_matches(rng: random.Ran
 def test_win_rate_counts_draws_half_and_roles_alike() -> None:
     table = PayoffTable()
     table.apply([result("a", "b", 10, 10.0, 0, "r0"), result("a", "b", 30, 15.0, 0, "r1")])
-    assert table.win_rate("a", "b", "toy") == 0.75
-    assert table.win_rate("a", "nobody", "toy") == 0.5
-    assert table.win_rate("a", "b", "other game") == 0.5
+    assert table.known("a", "b", "toy").score == 0.75
+    assert table.known("a", "nobody", "toy").score == 0.5
+    assert table.known("a", "b", "other game").score == 0.5
 
 
 def test_mirror_matches_count_for_the_role_and_for_no_pair() -> None:
     table = PayoffTable()
     table.apply(summarise([episode(i, ("a", "a"), (1.0, -1.0)) for i in range(4)], 0))
-    assert table.win_rate("a", "a", "toy") == 0.5
+    assert table.known("a", "a", "toy").score == 0.5
     assert {role: record.score.mean for role, record in table.by_role("a", "a", "toy").items()} == {"r0": 1, "r1": 0}
     _, scores = table.matrix(["a", "b"], "toy")
     assert np.isnan(scores).all()
@@ -110,8 +110,8 @@ def test_a_live_players_results_are_forgotten_and_frozen_ones_kept() -> None:
     table.apply([result("main", "old", 8, 8.0, 0), result("old", "older", 8, 8.0, 0)])
     table.apply([result("main", "old", 8, 0.0, 2), result("old", "older", 8, 0.0, 2)])
     # Two iterations later 8 wins weigh 8 * 0.5^2 = 2, against 8 losses.
-    assert table.win_rate("main", "old", "toy") == 2 / 10
-    assert table.win_rate("old", "older", "toy") == 1 / 2
+    assert table.known("main", "old", "toy").score == 2 / 10
+    assert table.known("old", "older", "toy").score == 1 / 2
     record = table.by_role("main", "old", "toy")["r0"]
     assert record.n == 10.0
     assert record.effective_n == pytest.approx(10**2 / (8 * 0.25**2 + 8))
@@ -219,7 +219,7 @@ def test_a_win_rate_and_an_update_cost_the_same_in_a_large_population() -> None:
         def use() -> None:
             for _ in range(20):
                 table.apply(batch)
-                table.win_rate("main", "old-3", "toy")
+                table.known("main", "old-3", "toy")
 
         return min(timeit.repeat(use, number=1, repeat=30))
 

@@ -1,33 +1,25 @@
 """The draw: the rules' shares become matches, each with its own seeds.
 
-Against a past opponent every seating is played on the same deal, so that no role is trained more
+Against past opponents every seating is played on the same deal, so that no role is trained more
 often than another, and only the learner's seat is trained. Each seating is played ``group_size`` times
-on its deal, so that rules which compare within groups get whole ones, role by role. Opponents are drawn by systematic
-sampling (Madow 1949): snapshot B is expected in exactly P(B) of a rule's matches.
+on its deal, so that rules which compare within groups get whole ones, role by role.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from arena.records import MatchRequest
 from games.errors import UsageError
 from games.seeds import derive_seed
 from games.spec import GameSpec
-from league.config import MatchmakingConfig
-from league.matchmaking.fictitious import fictitious
-from league.matchmaking.pfsp import pfsp
-from league.matchmaking.pool import OpponentPool
+from league.config_matchmaking import ExploitersConfig, MatchmakingConfig
+from league.matchmaking.opponents import JOINT_RULES, PAST_RULES, Lineup, Opponents, Scene
+from league.matchmaking.pool import Kind
 from league.matchmaking.self_play import self_play
-
-PAST_RULES: dict[str, Callable[[OpponentPool], NDArray[np.float64]]] = {
-    "fictitious": fictitious,
-    "pfsp": pfsp,
-}
 
 
 class _Seating(NamedTuple):
@@ -35,50 +27,75 @@ class _Seating(NamedTuple):
 
     rule: str
     deal: int  # place in the draw of the first seating on this deal
-    players: tuple[str, ...]  # [seats]
+    players: Lineup  # [seats]
     trained: tuple[bool, ...]  # [seats]
 
 
 def draw_matches(
     *,
     config: MatchmakingConfig,
+    exploiters: ExploitersConfig,
     run_seed: int,
     iteration: int,
     game: GameSpec,
-    live: tuple[str, ...],
+    scene: Scene,
     learning: Collection[str],
-    past: Mapping[str, Sequence[str]],
-    win_rate: Callable[[str, str, str], float],
+    exploiting: Mapping[str, Kind],
     matches: int,
     first_index: int,
 ) -> list[MatchRequest]:
     """Return the training matches of one game in one iteration, with indices from ``first_index`` on.
 
-    ``live`` names the live policy by seat [seats], ``learning`` those that train now: a game that seats
-    none of them is not played. ``past`` lists each policy's snapshots, oldest first. At most
-    ``config.opponents`` different snapshots are met (one a policy, if that is more), and where a rule
-    weighs them alike, the same ones in all games: each costs an engine a set of weights. While a policy
-    has no snapshots, everything is self-play. Matches that a rule's whole deals leave over go to
-    self-play; without self-play they are not played.
+    ``learning`` names the main policies that train now, ``exploiting`` the exploiters with their kinds: a game that
+    seats none of them is not played. At most ``config.opponents`` different players are met by a learner (one
+    a policy, if that is more), and where a rule weighs them alike, the same ones in all games: each costs
+    an engine a set of weights. A rule with nobody to meet leaves its share to self-play. Matches that
+    whole deals leave over go to self-play; without self-play they are not played.
     Raises UsageError when not even one deal fits into ``matches``.
     """
-    if not (learners := [seat for seat, policy in enumerate(live) if policy in learning]):
+    learners = [seat for seat, policy in enumerate(scene.live) if policy in learning]
+    attackers = exploiting if game.seats > 1 else {}
+    if not learners and not attackers:
         return []
     rng = np.random.default_rng(derive_seed(run_seed, "draw", iteration))
-    pools = _pools(config, game.name, live, past, win_rate)
-    met = game.seats > 1 and all(pool.snapshots for pool in pools.values())
-    picks = max(1, config.opponents // len(pools))
-    rules = _active_rules(config, rng, picks) if met else {}
-    deals = _deals(config, rules, matches // config.group_size, len(learners))
-    alone = matches // config.group_size - len(learners) * sum(deals.values()) if config.self_play or not rules else 0
-    seatings = [_Seating("self_play", number, *self_play(live, learning)) for number in range(alone)]
-    for rule, extra in apportion(picks - len(rules), rules).items():
-        if deals[rule]:
-            hands = {policy: _hand(pool, PAST_RULES[rule](pool), 1 + extra, rng) for policy, pool in pools.items()}
-            seatings += _seatings(rule, live, learners, hands, deals[rule], first_deal=len(seatings))
+    opponents = Opponents(scene, config, rng)
+    groups, seatings = matches // config.group_size, list[_Seating]()
+    picks = max(1, config.opponents // opponents.policies)
+    for policy, kind in attackers.items():
+        deals = int(groups * exploiters.share) // game.seats
+        drawn = opponents.of_exploiter(policy, kind, exploiters, deals, picks)
+        seatings += _seatings(kind, (policy,) * game.seats, drawn, deals, first_deal=len(seatings))
+    if learners:
+        seatings += _of_mains(config, opponents, scene, learners, learning, groups - len(seatings), picks, rng)
     if not seatings:
         raise _too_few(game, matches, config.group_size)
     return _requests(seatings, config.group_size, run_seed, first_index, game.name)
+
+
+def _of_mains(
+    config: MatchmakingConfig,
+    opponents: Opponents,
+    scene: Scene,
+    learners: Sequence[int],
+    learning: Collection[str],
+    groups: int,
+    picks: int,
+    rng: np.random.Generator,
+) -> list[_Seating]:
+    """Return the seatings in which main policies learn, self-play and past opponents by their shares."""
+    weights = {rule: float(getattr(config, rule)) for rule in (*PAST_RULES, *JOINT_RULES)}
+    met = len(scene.live) > 1
+    active = {rule: weight for rule, weight in weights.items() if met and weight > 0.0 and opponents.can_meet(rule)}
+    rules = _sharing(active, rng, picks)
+    idle = sum(weights.values()) - sum(active.values())
+    deals = _deals(config.self_play + idle if config.self_play else 0.0, rules, groups, len(learners))
+    alone = groups - len(learners) * sum(deals.values()) if config.self_play or not rules else 0
+    seatings = [_Seating("self_play", number, *self_play(scene.live, learning)) for number in range(alone)]
+    for rule, extra in apportion(picks - len(rules), rules).items():
+        if deals[rule]:
+            drawn = opponents.of_main(rule, learners, deals[rule], 1 + extra)
+            seatings += _seatings(rule, scene.live, drawn, deals[rule], first_deal=len(seatings))
+    return seatings
 
 
 def _too_few(game: GameSpec, matches: int, group_size: int) -> UsageError:
@@ -101,73 +118,35 @@ def apportion(total: int, weights: Mapping[str, float]) -> dict[str, int]:
     return counts
 
 
-def _active_rules(config: MatchmakingConfig, rng: np.random.Generator, picks: int) -> dict[str, float]:
+def _sharing(weights: Mapping[str, float], rng: np.random.Generator, picks: int) -> dict[str, float]:
     """Return the weights of the past rules that share this iteration's ``picks`` of opponents.
 
     Each takes at least one; where there are fewer picks than rules, the rules take turns at random.
     """
-    weights = {rule: float(getattr(config, rule)) for rule in PAST_RULES if getattr(config, rule) > 0.0}
     if len(weights) <= picks:
-        return weights
+        return dict(weights)
     shares = np.array(list(weights.values())) / sum(weights.values())
     chosen = rng.choice(len(weights), size=picks, replace=False, p=shares)
     rest = sum(weights.values()) / picks
     return {rule: rest for number, rule in enumerate(weights) if number in chosen}
 
 
-def _deals(config: MatchmakingConfig, rules: Mapping[str, float], groups: int, learners: int) -> dict[str, int]:
+def _deals(alone: float, rules: Mapping[str, float], groups: int, learners: int) -> dict[str, int]:
     """Return how many deals each past rule plays, every one of them with the learner in each of its seats."""
-    counts = apportion(groups, {"self_play": config.self_play, **rules}) if rules else {}
+    counts = apportion(groups, {"self_play": alone, **rules}) if rules else {}
     return {rule: counts[rule] // learners for rule in rules}
 
 
-def _pools(
-    config: MatchmakingConfig,
-    game: str,
-    live: tuple[str, ...],
-    past: Mapping[str, Sequence[str]],
-    win_rate: Callable[[str, str, str], float],
-) -> dict[str, OpponentPool]:
-    """Return what the rules may look at, by the policy whose past selves are weighed."""
-    return {
-        policy: OpponentPool(past.get(policy, ()), _learners(policy, live), game, win_rate, config)
-        for policy in sorted(set(live))
-    }
-
-
-def _learners(policy: str, live: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the live policies that may meet ``policy`` in another seat."""
-    met = (live[:seat] + live[seat + 1 :] for seat, owner in enumerate(live) if owner == policy)
-    return tuple(sorted({learner for others in met for learner in others}))
-
-
-def _hand(pool: OpponentPool, probabilities: NDArray[np.float64], size: int, rng: np.random.Generator) -> list[str]:
-    """Draw ``size`` snapshots, of which B is expected ``size`` * P(B) times, in random order."""
-    cumulative = np.cumsum(probabilities)
-    points = (rng.random() + np.arange(size)) / size * cumulative[-1]
-    drawn = np.minimum(np.searchsorted(cumulative, points, side="right"), len(cumulative) - 1)
-    return [pool.snapshots[number] for number in rng.permutation(drawn)]
-
-
 def _seatings(
-    rule: str,
-    live: tuple[str, ...],
-    learners: Sequence[int],
-    hands: Mapping[str, Sequence[str]],
-    deals: int,
-    first_deal: int,
+    rule: str, own: Lineup, lineups: Mapping[int, Sequence[Lineup]], deals: int, first_deal: int
 ) -> Iterator[_Seating]:
-    """Yield, deal by deal, a seating for each learner's seat; the others go round the table with it."""
-    seats = len(live)
+    """Yield, deal by deal, a seating for each seat that the learner takes with its policy of ``own``."""
+    seats = len(own)
     for deal in range(deals):
-        for learner in learners:
-            players = list(live)
-            for ahead in range(1, seats):
-                seat = (learner + ahead) % seats
-                hand = hands[live[seat]]
-                players[seat] = hand[(deal + ahead - 1) % len(hand)]
-            trained = tuple(seat == learner for seat in range(seats))
-            yield _Seating(rule, first_deal + deal * len(learners), tuple(players), trained)
+        for learner, drawn in lineups.items():
+            players = (*drawn[deal][:learner], own[learner], *drawn[deal][learner + 1 :])
+            trained = tuple([seat == learner for seat in range(seats)])
+            yield _Seating(rule, first_deal + deal * len(lineups), players, trained)
 
 
 def _requests(

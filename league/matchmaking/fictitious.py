@@ -1,4 +1,4 @@
-"""Fictitious play: meet the uniform mixture of all past snapshots.
+"""Fictitious play: meet the uniform mixture of all past players.
 
 A best response to the average of past play is what fictitious play iterates (Brown 1951; Heinrich,
 Lanctot and Silver 2015, "Fictitious self-play in extensive-form games"): P(B) = 1 / N.
@@ -13,5 +13,5 @@ from league.matchmaking.pool import OpponentPool
 
 
 def fictitious(pool: OpponentPool) -> NDArray[np.float64]:
-    """Return the probability of each snapshot [N], asking for no win rate."""
-    return np.full(len(pool.snapshots), 1.0 / len(pool.snapshots))
+    """Return the probability of each player [N], asking for no win rate."""
+    return np.full(len(pool.players), 1.0 / len(pool.players))

@@ -1,4 +1,4 @@
-"""Prioritised fictitious self-play: meet the past snapshots that still teach something.
+"""Prioritised fictitious self-play: meet the past players that still teach something.
 
 AlphaStar (Vinyals et al. 2019, Nature 575, "Methods: matchmaking"): learner A meets B with
 P(B) = f(x_B) / Σ_C f(x_C), where x_B = P(A beats B) and
@@ -17,7 +17,7 @@ from league.matchmaking.pool import OpponentPool
 
 
 def pfsp(pool: OpponentPool) -> NDArray[np.float64]:
-    """Return the probability of each snapshot [N]."""
+    """Return the probability of each player [N]."""
     return probabilities(pool.win_rates(), pool.config.pfsp_weighting, pool.config.pfsp_power)
 
 

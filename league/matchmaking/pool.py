@@ -2,29 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from league.config import MatchmakingConfig
+from league.config_learning import LearnerKind
+from league.config_matchmaking import MatchmakingConfig
+from league.payoffs import Known
+
+Kind = LearnerKind | Literal["guest"]
+
+
+class Member(NamedTuple):
+    """A player of the population: a snapshot, or a guest."""
+
+    id: str
+    policy: str  # the policy it is a snapshot of; of a guest, itself
+    kind: Kind  # of the policy
+
+
+class Meta(NamedTuple):
+    """A game's meta-strategy, as it stands until the next snapshot."""
+
+    weights: Mapping[str, float] = {}  # psro: of each player, among those that may take one seat
+    joint: Sequence[tuple[tuple[str, ...], float]] = ()  # jpsro: line-ups by seat with their probabilities
+    advised: tuple[str, ...] = ()  # jpsro, correlated: the snapshot that each seat is told to play  # [seats]
 
 
 @dataclass(frozen=True, slots=True)
 class OpponentPool:
-    """The past snapshots that may fill a seat, and how the live policies that would meet them fare.
+    """The past players that may fill a seat, and how the live policies that would meet them fare.
 
-    ``win_rate(player, opponent, game)`` is in [0, 1], 1/2 for a pair that never met.
+    ``known(player, opponent, game)`` says how the pair's matches went.
     """
 
-    snapshots: Sequence[str]  # oldest first  # [N]
+    players: Sequence[str]  # oldest first  # [N]
     learners: tuple[str, ...]  # the live policies that may meet them
     game: str
-    win_rate: Callable[[str, str, str], float]
+    known: Callable[[str, str, str], Known]
     config: MatchmakingConfig
+    kinds: Sequence[Kind] = ()  # of the policies that the players are snapshots of  # [N]
+    meta: Mapping[str, float] = field(default_factory=dict)  # weight of a player in the meta-strategy
 
     def win_rates(self) -> NDArray[np.float64]:
-        """Return the learners' mean rate of winning against each snapshot [N]."""
-        rates = [[self.win_rate(learner, past, self.game) for past in self.snapshots] for learner in self.learners]
+        """Return the learners' mean rate of winning against each player [N]."""
+        rates = [[self.known(learner, past, self.game).score for past in self.players] for learner in self.learners]
         return np.asarray(np.mean(rates, axis=0))
+
+    def among(self, chosen: Sequence[int]) -> OpponentPool:
+        """Return the pool of some of the players, by place."""
+        return OpponentPool(
+            [self.players[place] for place in chosen],
+            self.learners,
+            self.game,
+            self.known,
+            self.config,
+            [self.kinds[place] for place in chosen],
+            self.meta,
+        )

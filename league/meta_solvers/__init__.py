@@ -18,7 +18,7 @@ from league.meta_solvers.nash_averaging import NashAverage, nash_average, nash_a
 from league.meta_solvers.replicator import prd, projected_replicator_dynamics
 
 __all__ = [
-    "FROM_PAYOFFS",
+    "BY_AGE",
     "JOINT_SOLVERS",
     "META_SOLVERS",
     "EmpiricalGame",
@@ -56,8 +56,8 @@ META_SOLVERS: dict[str, Callable[[Matrix], Mixture]] = {
     "nash_averaging": nash_averaging,
 }
 
-FROM_PAYOFFS = frozenset(META_SOLVERS) - {"uniform", "linear"}
-"""The solvers that read payoffs; the others only count snapshots, so their matrix need not be known."""
+BY_AGE = frozenset({"uniform", "linear"})
+"""The solvers that only count players; the others read payoffs."""
 
 JOINT_SOLVERS: dict[str, Callable[[EmpiricalGame], Joint]] = {
     "mgce": mgce,

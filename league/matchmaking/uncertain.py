@@ -1,0 +1,28 @@
+"""Information-seeking: meet the past players against whom it is least certain how the learner fares.
+
+The rate x of winning n matches out of so many has the posterior Beta(n x + 1, n (1 − x) + 1) under a
+uniform prior, and P(B) is in proportion to its standard deviation: greatest for those never met, and for
+level opponents.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from league.matchmaking.pool import OpponentPool
+
+
+def uncertain(pool: OpponentPool) -> NDArray[np.float64]:
+    """Return the probability of each player [N]."""
+    known = np.array(
+        [[pool.known(learner, past, pool.game) for past in pool.players] for learner in pool.learners]
+    )  # [L, N, 2]
+    deviations = np.sqrt(variance(known[..., 0], known[..., 1])).mean(axis=0)
+    return np.asarray(deviations / deviations.sum())
+
+
+def variance(score: NDArray[np.float64], matches: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the posterior variance of a rate of winning; of 1/2 without a match it is 1/12."""
+    wins, losses = matches * score + 1.0, matches * (1.0 - score) + 1.0
+    return wins * losses / ((matches + 2.0) ** 2 * (matches + 3.0))
