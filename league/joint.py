@@ -1,13 +1,17 @@
-"""Joint distributions over tabulated policies: exact values, and what leaving one gains in the full game.
+"""Line-ups of tables, exactly: the game among them, and what leaving a joint distribution gains in the full game.
 
-Player p sits in seat p and has n_p strategies, each a table; a profile picks one for every seat, and a joint
-distribution σ [n_1, …, n_P] draws profiles. In the full game a player may leave σ for any policy at all:
+A strategy of a player (a seat) is a ``PolicyTable``, of which only that seat's rows are read. σ is a joint
+distribution over line-ups, one strategy for each seat. σ is a coarse correlated equilibrium (CCE) of the full
+game if no player p gains by leaving it for any behaviour whatever, against the others' marginal σ(a_-p), and
+a correlated one (CE) if none gains by that after it was told its own a_p, against σ(a_-p | a_p). The gaps are
+those of Marris et al. 2021 (arXiv 2106.09435), in units of the game a match:
 
-    CCE gap of p   max over π of Σ_a σ(a) (u_p(π, a_-p) − u_p(a))
-    CE gap of p    Σ over a_p of max over π of Σ_{a_-p} σ(a) (u_p(π, a_-p) − u_p(a))
+    CCE gap_p = max over b of Σ_a σ(a) [u_p(b, a_-p) - u_p(a)]
+    CE gap_p = Σ_{a_p} σ(a_p) max over b of Σ_{a_-p} σ(a_-p | a_p) [u_p(b, a_-p) - u_p(a)]
 
-as joint PSRO measures its progress (Marris et al. 2021, arXiv 2106.09435). The others are correlated, so the best
-responses are to a mixture of their joint plans, which sequence form has as weights on its terminals.
+``meta_solvers.gaps`` asks the same of the strategies in the population only. All of it is sums over the
+terminals of the sequence form: the others, though correlated, come to terminal z with probability
+Σ σ(a_-p) Π_{q≠p} x_q(a_q, z), x being their realisation plans, and against that backward induction is exact.
 """
 
 from __future__ import annotations
@@ -19,91 +23,153 @@ from numpy.typing import NDArray
 
 from games.errors import UsageError
 from league.exploitability import PolicyTable, exact_form, head_to_head
+from league.meta_solvers.correlated import Concept
 from league.meta_solvers.empirical import EmpiricalGame, Joint
 from league.position_graph import PositionGraph
 from league.sequence_form import SequenceForm
 
 Tables = Sequence[Sequence[PolicyTable]]  # by player and strategy  # [P][n_p]
-_LETTERS = "abcdefghijklmnopqrstuvwxy"  # of the players in Einstein sums; z is the terminals
+Reach = NDArray[np.float64]  # with what probability each strategy does its part of the way  # [n_p, Z]
 
 
 def exact_game(tables_PN: Tables) -> EmpiricalGame:
-    """Return the exact expected returns [P, n_1, …, n_P] of every profile of tables, in the game's units."""
-    form = exact_form(tables_PN[0][0].game)
-    sizes = [len(tables) for tables in tables_PN]
-    values = np.zeros([len(sizes), *sizes])
+    """Return the exact expected returns [P, n_1, …, n_P] of every line-up, in the game's units a match.
+
+    Raises UsageError for a game too large to enumerate, ValueError for tables that are not one game's, by seat.
+    """
+    form = _form(tables_PN)
     if isinstance(form, PositionGraph):
-        for place in np.ndindex(*sizes):
-            profile = [tables[i] for tables, i in zip(tables_PN, place, strict=True)]
-            values[(slice(None), *place)] = head_to_head(profile)
+        sizes = [len(tables) for tables in tables_PN]
+        values = np.empty((len(sizes), *sizes))
+        for lineup in np.ndindex(*sizes):
+            seated = [tables[place] for tables, place in zip(tables_PN, lineup, strict=True)]
+            values[(slice(None), *lineup)] = head_to_head(seated)
         return EmpiricalGame(values)
-    reach = _reach(form, tables_PN)
-    players = _LETTERS[: len(sizes)]
-    formula = f"z,{','.join(f'{player}z' for player in players)}->{players}"
-    for seat in range(len(sizes)):
-        values[seat] = np.einsum(formula, form.chance * form.returns[:, seat], *reach, optimize=True)
-    return EmpiricalGame(values)
-
-
-def cce_gaps(joint: Joint, tables_PN: Tables) -> NDArray[np.float64]:
-    """Return by player [P] what the best policy gains over following ``joint`` [n_1, …, n_P], fixed beforehand."""
-    return _gaps(joint, tables_PN, told=False)
-
-
-def ce_gaps(joint: Joint, tables_PN: Tables) -> NDArray[np.float64]:
-    """Return by player [P] what the best answers to its recommendations gain over following ``joint``."""
-    return _gaps(joint, tables_PN, told=True)
+    *earlier, last = _reaches(form, tables_PN)
+    together = np.ones((1, len(form.chance)))  # [n_1 · … · n_(P-1), Z]
+    for reach in earlier:
+        together = (together[:, None] * reach).reshape(-1, reach.shape[1])
+    by_seat = (together @ (last * (form.chance * returns)).T for returns in form.returns.T)
+    return EmpiricalGame(np.stack([values.reshape([len(tables) for tables in tables_PN]) for values in by_seat]))
 
 
 def cce_gap(joint: Joint, tables_PN: Tables) -> float:
-    """Return the sum of ``cce_gaps``: 0 exactly where ``joint`` is a coarse correlated equilibrium of the full game."""
-    return float(cce_gaps(joint, tables_PN).sum())
+    """Return the sum over players of what the best behaviour of the full game gains; 0 exactly for a CCE."""
+    return float(gaps_by_player(joint, tables_PN, "cce").sum())
 
 
 def ce_gap(joint: Joint, tables_PN: Tables) -> float:
-    """Return the sum of ``ce_gaps``: 0 exactly where ``joint`` is a correlated equilibrium of the full game."""
-    return float(ce_gaps(joint, tables_PN).sum())
+    """Return the sum over players of what best answers to what they are told gain; 0 exactly for a CE."""
+    return float(gaps_by_player(joint, tables_PN, "ce").sum())
 
 
-def others_reach(joint: Joint, tables_PN: Tables, seat: int) -> NDArray[np.float64]:
-    """Return Σ over a_-p of σ(a) Π_{q≠p} x_q(z): how the others let play come to each terminal [n_p, Z].
+def gaps_by_player(joint: Joint, tables_PN: Tables, concept: Concept) -> NDArray[np.float64]:
+    """Return by player [P] the most that it gains in the full game by leaving ``joint`` [n_1, …, n_P].
 
-    A row belongs to a strategy that ``seat`` is told to play, and is weighed by its probability.
+    Raises UsageError for a game that is too large, or whose mixtures have no tables (``mixable``), and
+    ValueError for a joint distribution that does not fit the tables.
     """
     form = _sequences(tables_PN)
-    reach = _reach(form, tables_PN)
-    players = _LETTERS[: len(reach)]
-    others = [place for place in range(len(reach)) if place != seat]
-    formula = f"{players},{','.join(f'{players[place]}z' for place in others)}->{players[seat]}z"
-    return np.asarray(np.einsum(formula, joint, *[reach[place] for place in others], optimize=True))
+    reaches = _reaches(form, tables_PN)
+    _check(joint, tables_PN)
+    return np.array([_gains(form, joint, reaches, seat, concept).sum() for seat in range(form.seats)])
 
 
-def _gaps(joint: Joint, tables_PN: Tables, told: bool) -> NDArray[np.float64]:
+def gains_by_advice(joint: Joint, tables_PN: Tables, seat: int, concept: Concept) -> NDArray[np.float64]:
+    """Return what a player gains by its best answer to each strategy that it may be told [n_p], weighted by σ(a_p).
+
+    For a CCE it is told nothing, so there is one gain [1]. The sum is the player's gap. Raises as ``gaps_by_player``.
+    """
     form = _sequences(tables_PN)
-    values = exact_game(tables_PN).values
-    gaps = []
-    for seat in range(len(tables_PN)):
-        reach = others_reach(joint, tables_PN, seat)
-        rows = reach[reach.any(axis=1)] if told else reach.sum(axis=0, keepdims=True)
-        best = sum(form.best_response_to(seat, row) for row in rows)
-        gaps.append(best - float((joint * values[seat]).sum()))
-    return np.array(gaps)
+    _check(joint, tables_PN)
+    return _gains(form, joint, _reaches(form, tables_PN), seat, concept)
 
 
-def _reach(form: SequenceForm, tables_PN: Tables) -> list[NDArray[np.float64]]:
-    """Return by player how each of its strategies lets play come to each terminal [n_p, Z]."""
-    plans = [
-        np.stack([form.plan([table.probabilities[key] for key in form.keys]) for table in tables])
-        for tables in tables_PN
-    ]
-    return [plan[:, form.last[:, seat]] for seat, plan in enumerate(plans)]
+def others_reach(joint: Joint, tables_PN: Tables, seat: int, concept: Concept) -> NDArray[np.float64]:
+    """Return with what probability ``seat`` is told a strategy and the others then come to each terminal [n_p, Z].
+
+    For a CCE it is told nothing [1, Z]. Chance is left out. Raises as ``gaps_by_player``.
+    """
+    form = _sequences(tables_PN)
+    _check(joint, tables_PN)
+    return _others(joint, _reaches(form, tables_PN), seat, concept)
+
+
+def best_response_table(seat: int, others: NDArray[np.float64], form: SequenceForm) -> PolicyTable:
+    """Return a best pure strategy of ``seat``, its own rows only, against others who reach the terminals so [Z].
+
+    Of equally good actions it takes the one of the lowest id, also where the others never let it come.
+    """
+    _, chosen = form.response(seat, others)
+    places = sorted(chosen.items())
+    return PolicyTable(
+        form.game,
+        {form.keys[i]: tuple([float(place == best) for place in range(len(form.legal[i]))]) for i, best in places},
+    )
+
+
+def _gains(
+    form: SequenceForm, joint: Joint, reaches: Sequence[Reach], seat: int, concept: Concept
+) -> NDArray[np.float64]:
+    """Return ``gains_by_advice`` from the realisation plans; rounding never makes a gain negative."""
+    payoffs = form.chance * form.returns[:, seat]
+    told = _others(joint, reaches, seat, "ce")  # [n_p, Z]
+    obeyed = (told * reaches[seat]) @ payoffs  # [n_p]
+    if concept == "cce":
+        told, obeyed = told.sum(axis=0, keepdims=True), obeyed.sum(keepdims=True)
+    best = np.array([form.response(seat, others)[0] for others in told])
+    return np.maximum(best - obeyed, 0.0)
+
+
+def _others(joint: Joint, reaches: Sequence[Reach], seat: int, concept: Concept) -> NDArray[np.float64]:
+    """Return ``others_reach`` from the realisation plans, one other player after another."""
+    others = [reach for player, reach in enumerate(reaches) if player != seat]
+    told = np.moveaxis(joint, seat, 0)
+    if concept == "cce":
+        told = told.sum(axis=0, keepdims=True)
+    weights = told @ others[-1]  # [n_p, n_q, …, Z]
+    for reach in reversed(others[:-1]):
+        weights = np.einsum("...nz,nz->...z", weights, reach)
+    return weights
+
+
+def _reaches(form: SequenceForm, tables_PN: Tables) -> list[Reach]:
+    """Return for each player how its strategies reach the terminals."""
+    reaches = []
+    for seat, tables in enumerate(tables_PN):
+        keys = [key for key in form.keys if key[0] == seat]
+        rows = [[p for key in keys for p in table.probabilities[key]] for table in tables]
+        plans = form.plans(seat, np.array(rows).T)
+        reaches.append(plans[form.last[:, seat]].T)
+    return reaches
+
+
+def _form(tables_PN: Tables) -> SequenceForm | PositionGraph:
+    """Return the enumerated game of tables that are given for each of its seats."""
+    games = {table.game for tables in tables_PN for table in tables}
+    if len(games) != 1 or not all(tables_PN):
+        raise ValueError(f"expected a table or more for each seat of one game, got those of {sorted(games)}")
+    form = exact_form(games.pop())
+    if len(tables_PN) != form.seats:
+        raise ValueError(f"{form.game} has {form.seats} seats, got the tables of {len(tables_PN)}")
+    return form
 
 
 def _sequences(tables_PN: Tables) -> SequenceForm:
-    form = exact_form(tables_PN[0][0].game)
+    """Return the enumerated game. Raises UsageError for a game on a board."""
+    form = _form(tables_PN)
     if isinstance(form, PositionGraph):
         raise UsageError(
-            f"{form.game} is kept by positions, not by the ways to them, so mixtures of its policies have no exact "
-            "best response. Compare them by matches."
+            f"What leaving a joint distribution gains in {form.game} is not computed: its positions are enumerated as "
+            "boards, which do not tell which of the mixed players made the moves before. Compare players by matches."
         )
     return form
+
+
+def _check(joint: Joint, tables_PN: Tables) -> None:
+    """Raise ValueError for anything but a distribution over the line-ups of the tables."""
+    sizes = tuple(len(tables) for tables in tables_PN)
+    if joint.shape != sizes:
+        raise ValueError(f"expected a joint distribution of shape {list(sizes)}, got {list(joint.shape)}")
+    if not (joint.min() >= 0.0 and abs(float(joint.sum()) - 1.0) < 1e-3):
+        raise ValueError(f"expected probabilities that sum to one, got {joint.sum()} and a least of {joint.min()}")

@@ -68,19 +68,41 @@ class SequenceForm:
 
     def best_response(self, seat: int, plan: NDArray[np.float64]) -> float:
         """Return the most that ``seat`` can expect while every other seat follows ``plan`` [Q]."""
-        return self.best_response_to(seat, plan[np.delete(self.last, seat, axis=1)].prod(axis=1))
+        return self.response(seat, plan[np.delete(self.last, seat, axis=1)].prod(axis=1))[0]
 
-    def best_response_to(self, seat: int, others: NDArray[np.float64]) -> float:
-        """Return the most that ``seat`` can expect where the others let play come to each terminal with ``others`` [Z].
+    def response(self, seat: int, others: NDArray[np.float64]) -> tuple[float, dict[int, int]]:
+        """Return the most that ``seat`` can expect, and the place of its best action by information state.
 
-        The others may be correlated: a mixture of their line-ups is the weighted sum of what each lets through.
+        ``others`` [Z] is with what probability the other seats do their part of the way to each terminal,
+        which need not be a product of plans: they may be correlated. It need not be scaled to one either,
+        as the value is linear in it. Of equally good actions, and where the others never let it come, the first.
         """
         gains = np.bincount(self.last[:, seat], self.chance * others * self.returns[:, seat], self.sequences).tolist()
+        chosen = {}
         for index in range(len(self.keys) - 1, -1, -1):
             if self.keys[index][0] == seat:
                 first = self.first[index]
-                gains[self.parent[index]] += max(gains[first : first + len(self.legal[index])])
-        return float(gains[seat])
+                follow = gains[first : first + len(self.legal[index])]
+                best = max(follow)
+                chosen[index] = follow.index(best)
+                gains[self.parent[index]] += best
+        return float(gains[seat]), chosen
+
+    def plans(self, seat: int, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return many realisation plans of one seat at once, each [Q], as columns [Q, N].
+
+        ``probabilities`` [A, N] are those of the actions of the seat's information states, in order.
+        The other seats' sequences keep zeros.
+        """
+        plans = np.zeros((self.sequences, probabilities.shape[1]))
+        plans[seat] = 1.0
+        start = 0
+        for (owner, _), first, parent, ids in zip(self.keys, self.first, self.parent, self.legal, strict=True):
+            if owner == seat:
+                stop = start + len(ids)
+                np.multiply(probabilities[start:stop], plans[parent], out=plans[first : first + len(ids)])
+                start = stop
+        return plans
 
 
 @lru_cache(maxsize=8)
