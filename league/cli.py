@@ -93,7 +93,7 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
         epilog="start with:  league train pocket\nthen:        league match runs/pocket random --game kuhn_poker",
     )
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
-    for add in (_train, _match, _standings, _exploitability, _games, _play, _board):
+    for add in (_train, _match, _tournament, _standings, _exploitability, _games, _play, _board):
         add(subparsers)
     return parser, dict(subparsers.choices)
 
@@ -130,6 +130,19 @@ def _match(subparsers: Any) -> None:
     parser.add_argument("--matches", type=int, default=400, metavar="N", help="at least this many (default: 400)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="fixes all deals and draws (default: 0)")
     parser.add_argument("--save", metavar="FILE", help="write every match to FILE, one JSON line each")
+    _json(parser)
+
+
+def _tournament(subparsers: Any) -> None:
+    parser = _command(subparsers, "tournament", "play all players against each other, or go on with it", epilog=PLAYERS)
+    parser.add_argument("players", nargs="*", metavar="PLAYER")
+    parser.add_argument("--game", metavar="GAME", help="the name of a game for two players or more")
+    parser.add_argument("--matches", type=int, metavar="N", help="at least this many for each pair (default: 400)")
+    parser.add_argument("--seed", type=int, metavar="N", help="fixes all deals and draws (default: 0)")
+    parser.add_argument(
+        "--run-dir", metavar="DIR", help="where the matches are kept (default: a new folder under tournaments/)"
+    )
+    parser.add_argument("--resume", action="store_true", help="go on with the tournament in --run-dir")
     _json(parser)
 
 
