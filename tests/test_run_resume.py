@@ -43,6 +43,17 @@ credit = { rule = "grpo", rules = { "kuhn_poker/second" = "rae" } }
 matchmaking.group_size = 4
 objective = { name = "gspo", normalisation = "role_mean", kl_reference = 0.1, epo = 0.1 }
 """,
+    "exploiters": """
+policies = { probe = { learner = "main_exploiter" }, rover = { learner = "league_exploiter" } }
+exploiters = { freeze_from = 1, freeze_after = 2, league_reset = 0.5 }
+matchmaking = { self_play = 0.35, fictitious = 0, pfsp = 0.5, verification = 0.15, guests = ["equilibrium"], keep = 2 }
+evaluation = { mixture = "nash", gate = 0.5, pairing = "round_robin", matches = 4 }
+""",
+    "joint PSRO": """
+roles.policy = { "kuhn_poker/first" = "a", "kuhn_poker/second" = "b" }
+matchmaking = { self_play = 0, fictitious = 0, jpsro = 1, jpsro_solver = "mgce", response_from = "best" }
+evaluation.mixture = "prd"
+""",
     "policies that take turns": """
 roles.policy = { "kuhn_poker/first" = "a", "kuhn_poker/second" = "b" }
 alternate = 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -32,7 +33,7 @@ class Meta(NamedTuple):
     advised: tuple[str, ...] = ()  # jpsro, correlated: the snapshot that each seat is told to play  # [seats]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OpponentPool:
     """The past players that may fill a seat, and how the live policies that would meet them fare.
 
@@ -47,10 +48,14 @@ class OpponentPool:
     kinds: Sequence[Kind] = ()  # of the policies that the players are snapshots of  # [N]
     meta: Mapping[str, float] = field(default_factory=dict)  # weight of a player in the meta-strategy
 
+    @cached_property
+    def records(self) -> NDArray[np.float64]:
+        """The learners' rates of winning against each player, and the matches that they rest on [L, N, 2]."""
+        return np.array([[self.known(learner, past, self.game) for past in self.players] for learner in self.learners])
+
     def win_rates(self) -> NDArray[np.float64]:
         """Return the learners' mean rate of winning against each player [N]."""
-        rates = [[self.known(learner, past, self.game).score for past in self.players] for learner in self.learners]
-        return np.asarray(np.mean(rates, axis=0))
+        return np.asarray(self.records[..., 0].mean(axis=0))
 
     def among(self, chosen: Sequence[int]) -> OpponentPool:
         """Return the pool of some of the players, by place."""

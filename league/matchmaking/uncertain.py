@@ -15,10 +15,7 @@ from league.matchmaking.pool import OpponentPool
 
 def uncertain(pool: OpponentPool) -> NDArray[np.float64]:
     """Return the probability of each player [N]."""
-    known = np.array(
-        [[pool.known(learner, past, pool.game) for past in pool.players] for learner in pool.learners]
-    )  # [L, N, 2]
-    deviations = np.sqrt(variance(known[..., 0], known[..., 1])).mean(axis=0)
+    deviations = np.sqrt(variance(pool.records[..., 0], pool.records[..., 1])).mean(axis=0)
     return np.asarray(deviations / deviations.sum())
 
 
