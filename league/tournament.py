@@ -193,8 +193,8 @@ def _check(folder: Path, asked: dict[str, Any]) -> None:
     for key in Question._fields:
         if found[key] != asked[key]:
             raise UsageError(
-                f"{folder} holds a tournament whose {key} is {_told(found[key])}, not {_told(asked[key])}. Choose "
-                "another --run-dir, or go on with that one: "
+                f"{folder} holds another tournament ({key}: {_told(found[key])}; now asked for: {_told(asked[key])}). "
+                "Choose another --run-dir, or go on with that one: "
                 f"league tournament --resume --run-dir {shlex.quote(str(folder))}"
             )
     for name, members in asked["stands_for"].items():
