@@ -24,6 +24,7 @@ RENDERED = (
     "tic_tac_toe",
     "connect_four",
     "hex(board_size=3)",
+    "sheriff(item_penalty=1.0,item_value=5.0,max_bribe=2,max_items=10,num_rounds=2,sheriff_penalty=1.0)",
     "hanabi(players=2,colors=1,ranks=3,hand_size=2,max_information_tokens=2,max_life_tokens=1)",
 )
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from games import hanabi
+from games import hanabi, sheriff
 
 RANKS = ("J", "Q", "K", "A")
 KUHN_MOVES = {"p": "pass", "b": "bet"}
@@ -155,6 +155,10 @@ def _hanabi(_game: Any) -> Renderer:
     return Renderer(hanabi.move_label, hanabi.observation, hanabi.observation)  # OpenSpiel has no key of its own
 
 
+def _sheriff(_game: Any) -> Renderer:
+    return Renderer(sheriff.move_label, sheriff.observation, _information_state)
+
+
 def _connect_four(_game: Any) -> Renderer:
     def observe(state: Any, _seat: int) -> str:
         rows = state.observation_string(0).upper().split()
@@ -238,4 +242,5 @@ RENDERERS: dict[str, Callable[[Any], Renderer]] = {
     "repeated_game": _repeated_game,
     "hex": _hex,
     "hanabi": _hanabi,
+    "sheriff": _sheriff,
 }
