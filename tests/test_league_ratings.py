@@ -8,12 +8,14 @@ import random
 
 import pytest
 
-from arena.records import EndReason, Episode, MatchRequest
+from arena.records import EndReason, Episode, MatchRequest, Turn
 from league.ratings import Ratings
 
 
-def episode(index: int, players: tuple[str, ...], returns: tuple[float, ...], game: str = "toy") -> Episode:
-    request = MatchRequest(index, game, index, index, players, (False,) * len(players))
+def episode(
+    index: int, players: tuple[str, ...], returns: tuple[float, ...], game: str = "toy", deal: int | None = None
+) -> Episode:
+    request = MatchRequest(index, game, index if deal is None else deal, index, players, (False,) * len(players))
     return Episode(request, (), returns, EndReason.FINISHED)
 
 
@@ -112,3 +114,84 @@ def test_json_round_trip_is_exact_even_in_the_middle() -> None:
     resumed.fold(batch[30:])
     assert json.dumps(resumed.to_json()) == json.dumps(whole.to_json())
     assert resumed.standings("toy") == whole.standings("toy")
+
+
+def test_the_matches_of_a_deal_are_one_comparison_whose_luck_cancels() -> None:
+    """Both hold the winning cards once: a draw between equals, which moves no mean, whatever the cards were worth."""
+    ratings = Ratings()
+    for deal in range(50):
+        ratings.fold(
+            [episode(2 * deal, ("a", "b"), (2, -2), deal=deal), episode(2 * deal + 1, ("b", "a"), (2, -2), deal=deal)]
+        )
+    assert ratings.rating("a", "toy")[0] == ratings.rating("b", "toy")[0] == 25.0
+    once, doubled = Ratings(), Ratings()
+    once.fold([episode(0, ("a", "b"), (1.0, -1.0))])
+    doubled.fold([episode(0, ("a", "b"), (2, -2), deal=0), episode(1, ("b", "a"), (1, -1), deal=0)])
+    assert doubled.rating("a", "toy") == once.rating("a", "toy"), "two matches of one deal are one comparison"
+
+
+def moves_first(count: int, skills: dict[str, float], advantage: float, seed: int = 0) -> list[Episode]:
+    """Return deals of random pairs in both seatings; the first seat's log-odds of winning have ``advantage`` added."""
+    rng, made = random.Random(seed), []
+    for deal in range(count):
+        pair = rng.sample(sorted(skills), 2)
+        for players in (tuple(pair), tuple(pair[::-1])):
+            odds = skills[players[0]] - skills[players[1]] + advantage
+            won = rng.random() < 1 / (1 + math.exp(-odds))
+            made.append(episode(len(made), players, (1.0, -1.0) if won else (-1.0, 1.0), deal=deal))
+    return made
+
+
+def test_the_advantage_of_moving_first_is_no_skill() -> None:
+    """Equal players of a game that the first seat wins three times in four are as good as the anchor in either role."""
+    ratings = Ratings(["random"])
+    ratings.fold(moves_first(1500, {"random": 0.0, "a": 0.0, "b": 0.0}, advantage=math.log(3)))
+    assert ratings.roles("toy") == ["seat 0", "seat 1"]
+    for role in ratings.roles("toy"):
+        assert ratings.role_rating("random", "toy", role) == (25.0, 0.0)
+        for player in ("a", "b"):
+            mu, sigma = ratings.role_rating(player, "toy", role)
+            assert abs(mu - 25.0) < 2.0
+            assert sigma < 2.0
+    raw = ratings.to_json()["roles"]["toy"]
+    assert raw["seat 0"]["random"][0] - raw["seat 1"]["random"][0] > 2.0, "the advantage is there, and is taken out"
+
+
+def test_strong_as_first_and_weak_as_second_shows() -> None:
+    """A player may be good in one role only: its log-odds against equals are 2 as first and -2 as second.
+
+    It takes a third player: of two alone, it could as well be that whoever moves first has the advantage.
+    """
+    rng, made = random.Random(1), []
+    for deal in range(1500):
+        pair = rng.sample(["lopsided", "random", "plain"], 2)
+        for players in (tuple(pair), tuple(pair[::-1])):
+            won = rng.random() < 1 / (1 + math.exp(-2.0 * ("lopsided" in players)))
+            made.append(episode(len(made), players, (1.0, -1.0) if won else (-1.0, 1.0), deal=deal))
+    ratings = Ratings(["random"])
+    ratings.fold(made)
+    first, second = (ratings.role_rating("lopsided", "toy", f"seat {seat}") for seat in range(2))
+    assert first[0] - 1.96 * first[1] > 25.0 > second[0] + 1.96 * second[1]
+    for seat in range(2):
+        mu, sigma = ratings.role_rating("plain", "toy", f"seat {seat}")
+        assert abs(mu - 25.0) < 1.96 * sigma
+    mu, sigma = ratings.rating("lopsided", "toy")
+    assert abs(mu - 25.0) < 3 * sigma
+
+
+def test_roles_have_the_names_of_the_turns_and_mirror_matches_and_strangers_have_none() -> None:
+    spoke = Turn(0, "bidder", "a", "", ("x",), "x", "x", 1.0, None)
+    first = episode(0, ("a", "b"), (1.0, -1.0))
+    ratings = Ratings()
+    ratings.fold([first._replace(turns=(spoke,)), episode(1, ("c", "c"), (1.0, -1.0))])
+    assert ratings.roles("toy") == ["bidder", "seat 1"]
+    assert ratings.role_rating("c", "toy", "bidder") is ratings.role_rating("b", "toy", "bidder") is None
+
+
+def test_ratings_of_before_there_were_roles_are_read() -> None:
+    old = {"anchors": ["random"], "ratings": {"toy": {"a": [30.0, 2.0]}}}
+    ratings = Ratings.from_json(old)
+    assert ratings.rating("a", "toy") == (30.0, 2.0)
+    assert ratings.roles("toy") == []
+    ratings.fold([episode(0, ("a", "random"), (1.0, -1.0))])
+    assert ratings.roles("toy") == ["seat 0", "seat 1"]
