@@ -70,7 +70,7 @@ def go_back(run_dir: Path, state: RunState, name: str) -> None:
     """Let an exploiter begin anew: its weights, its optimiser, and what was known of its matches."""
     state.policies[name].begin_anew(load_file(run_dir / _BEGINNINGS / f"{name}.safetensors"))
     state.pending.pop(name, None)
-    state.payoffs.begun[name] = state.iteration
+    state.payoffs.begin_anew(name)
 
 
 def gate_matches(

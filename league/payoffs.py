@@ -139,6 +139,8 @@ class PayoffTable:
                     f"got a result of iteration {result.iteration} after one of {self.iteration}: {result}"
                 )
             self.iteration = result.iteration
+            if result.iteration <= max(self.begun.get(result.player, -1), self.begun.get(result.opponent, -1)):
+                continue
             roles = self._cells.setdefault((result.player, result.opponent, result.game), {})
             cell = self._current(result.player, result.opponent, roles.get(result.role, _Cell()))
             roles[result.role] = _Cell(
@@ -150,6 +152,11 @@ class PayoffTable:
                 result.iteration,
             )
 
+    def begin_anew(self, player: str) -> None:
+        """Forget a live player's results up to now: they were not those of the weights that it goes on with."""
+        self.begun[player] = self.iteration
+        self._cells = {key: cells for key, cells in self._cells.items() if player not in key[:2]}
+
     def by_role(self, player: str, opponent: str, game: str) -> dict[str, Record]:
         """Return the records of a pair by the player's role; of self-play when both are the same."""
         cells = self._cells.get((player, opponent, game), {})
@@ -160,7 +167,7 @@ class PayoffTable:
         """Return the player's mean score over its roles, each counting alike, and how much it rests on."""
         cells = self._cells.get((player, opponent, game), {}).values()
         current = [self._current(player, opponent, cell) for cell in cells] if player != opponent else []
-        seen = [cell for cell in current if cell.n > 0.0]
+        seen = [cell for cell in current if cell.sumsq_weight > 0.0]
         if not seen:
             return Known(0.5, 0.0)
         score = math.fsum(cell.sum_score / cell.n for cell in seen) / len(seen)
@@ -201,9 +208,7 @@ class PayoffTable:
         return table
 
     def _current(self, player: str, opponent: str, cell: _Cell) -> _Cell:
-        """Return a cell as of the table's iteration; an empty one if a player has begun anew since."""
-        if self.begun and cell.iteration <= max(self.begun.get(player, -1), self.begun.get(opponent, -1)):
-            return _Cell(iteration=cell.iteration)
+        """Return a cell as of the table's iteration."""
         age = self.iteration - cell.iteration
         if age and (player in self.live or opponent in self.live):
             return cell.decayed(self.forgetting**age)
@@ -216,10 +221,8 @@ class PayoffTable:
         """
         if player == opponent:
             return None
-        cells = list(self._cells.get((player, opponent, game), {}).values())
-        if self.begun:
-            cells = [self._current(player, opponent, cell) for cell in cells]
-        means = [getattr(cell, name) / cell.n for cell in cells if cell.n > 0.0]
+        cells = self._cells.get((player, opponent, game), {}).values()
+        means = [getattr(cell, name) / cell.n for cell in cells]
         return math.fsum(means) / len(means) if means else None
 
 

@@ -62,7 +62,7 @@ def test_what_was_known_of_a_player_is_forgotten_when_it_begins_anew():
     new = [Result("probe", "main", "kuhn_poker", "first", 10, 5.0, 10.0, 2.0, 4)]
     told, replayed = PayoffTable(["probe", "main"], 0.9), PayoffTable(["probe", "main"], 0.9, {"probe": 3})
     told.apply(old)
-    told.begun["probe"] = 3
+    told.begin_anew("probe")
     assert told.known("probe", "main", "kuhn_poker") == (0.5, 0.0)
     for table in (told, replayed):
         table.apply(old if table is replayed else [])

@@ -47,7 +47,9 @@ objective = { name = "gspo", normalisation = "role_mean", kl_reference = 0.1, ep
 policies = { probe = { learner = "main_exploiter" }, rover = { learner = "league_exploiter" } }
 exploiters = { freeze_from = 1, freeze_after = 2, league_reset = 0.5 }
 matchmaking = { self_play = 0.35, fictitious = 0, pfsp = 0.5, verification = 0.15, guests = ["equilibrium"], keep = 2 }
-evaluation = { mixture = "nash", gate = 0.5, pairing = "round_robin", matches = 4 }
+evaluation.mixture = "nash"
+evaluation.gate = 0.5
+evaluation.pairing = "round_robin"
 """,
     "joint PSRO": """
 roles.policy = { "kuhn_poker/first" = "a", "kuhn_poker/second" = "b" }
