@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import json
 import shlex
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,7 +32,6 @@ from roles.role import Role
 QUESTION_FILE = "tournament.json"
 HEADER = {"format": "league tournament", "version": 1}
 BLOCK = 8 * IN_FLIGHT  # matches planned at once: the plan of a large tournament would not fit into memory
-UNSTORED = 0.1  # seconds of play that a kill may undo where matches are that quick
 
 
 class Question(NamedTuple):
@@ -117,8 +115,8 @@ class Tournament:
 class _Recorder(Iterator[MatchRequest]):
     """Hands out matches and stores those that have ended, while entered.
 
-    The scheduler asks for new matches before it asks the players, so where players take their time no
-    match that has ended waits for them.
+    The scheduler asks for new matches before it asks the players: no match that has ended waits until they have
+    answered. To store a round's matches costs no time that could be measured.
     """
 
     def __init__(
@@ -131,7 +129,6 @@ class _Recorder(Iterator[MatchRequest]):
         self._requests = iter(requests)
         self._store, self._named, self._on_match = store, named, on_match
         self._unstored: list[Episode] = []
-        self._stored_at = time.monotonic()
 
     def __enter__(self) -> Self:
         return self
@@ -142,8 +139,7 @@ class _Recorder(Iterator[MatchRequest]):
         self._put()
 
     def __next__(self) -> MatchRequest:
-        if time.monotonic() - self._stored_at >= UNSTORED:
-            self._put()
+        self._put()
         return next(self._requests)
 
     def ended(self, episode: Episode) -> None:
@@ -156,7 +152,6 @@ class _Recorder(Iterator[MatchRequest]):
         if self._unstored:
             self._store.add(self._unstored)
             self._unstored = []
-        self._stored_at = time.monotonic()
 
 
 @contextmanager

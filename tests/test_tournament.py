@@ -145,7 +145,6 @@ def test_what_has_ended_is_stored_before_the_players_are_asked_again(tmp_path, m
     asked.players[:] = [
         replace(player, engine=Slow()) if player.label == "random" else player for player in asked.players
     ]
-    monkeypatch.setattr(tournament, "UNSTORED", 0.0)
     monkeypatch.setattr(tournament, "IN_FLIGHT", 7)
     with opened(tmp_path / "t", asked) as store, MatchStore(store.path) as reader:
         asked.play(store, ended.append)
@@ -157,7 +156,7 @@ def test_what_has_ended_is_stored_before_the_players_are_asked_again(tmp_path, m
 # A kill
 
 
-def live(arguments, acknowledged, unstored):
+def live(arguments, acknowledged, in_flight):
     """Be ``league tournament``; note every match whose storing has returned, so that nothing is lost in a pipe."""
     note, add = os.open(acknowledged, os.O_WRONLY | os.O_APPEND | os.O_CREAT), MatchStore.add
 
@@ -167,15 +166,15 @@ def live(arguments, acknowledged, unstored):
         os.write(note, "".join(f"{episode.request.index}\n" for episode in batch).encode())
         return new
 
-    MatchStore.add, tournament.UNSTORED = add_and_note, unstored
+    MatchStore.add, tournament.IN_FLIGHT = add_and_note, in_flight
     with Path(f"{acknowledged}.log").open("a") as log:
         sys.stdout = sys.stderr = log
         status = main(arguments)
     os._exit(status)
 
 
-def start(question, folder, unstored=0.1):
-    process = FORK.Process(target=live, args=(words(question, folder), f"{folder}.notes", unstored))
+def start(question, folder, in_flight=256):
+    process = FORK.Process(target=live, args=(words(question, folder), f"{folder}.notes", in_flight))
     process.start()
     return process
 
@@ -199,7 +198,7 @@ def kill_at_random(question, kills, folder, seed):
     assert start(question, folder / "whole").join() is None
     whole = time.monotonic() - started
     while True:
-        process = start(question, folder / "killed", unstored=rng.choice([0.0, 0.01]))
+        process = start(question, folder / "killed", in_flight=rng.choice([1, 16, 256]))
         process.join(rng.uniform(0.0, 1.5 * whole / kills) if killed < kills else None)
         if process.exitcode is None:
             os.kill(process.pid, signal.SIGKILL)
