@@ -96,16 +96,18 @@ def others_reach(joint: Joint, tables_PN: Tables, seat: int, concept: Concept) -
 
 
 def best_response_table(seat: int, others: NDArray[np.float64], form: SequenceForm) -> PolicyTable:
-    """Return a best pure strategy of ``seat``, its own rows only, against others who reach the terminals so [Z].
+    """Return a best strategy of ``seat``, its own rows only, against others who reach the terminals so [Z].
 
-    Of equally good actions it takes the one of the lowest id, also where the others never let it come.
+    It is pure, and of equally good actions takes the one of the lowest id; only where the others never let
+    it come, and nothing is to be known, it plays all alike. OpenSpiel's does the same.
     """
     _, chosen = form.response(seat, others)
-    places = sorted(chosen.items())
-    return PolicyTable(
-        form.game,
-        {form.keys[i]: tuple([float(place == best) for place in range(len(form.legal[i]))]) for i, best in places},
-    )
+    rows = {}
+    for index, (key, ids) in enumerate(zip(form.keys, form.legal, strict=True)):
+        if key[0] == seat:
+            flat = np.full(len(ids), 1.0 / len(ids))
+            rows[key] = tuple((np.eye(len(ids))[chosen[index]] if index in chosen else flat).tolist())
+    return PolicyTable(form.game, rows)
 
 
 def _gains(

@@ -22,6 +22,7 @@ from games.errors import UsageError
 from games.openspiel import information_state, load_pyspiel
 
 HISTORY_LIMIT = 400_000  # positions of a tree; liars_dice has 295 thousand, tic_tac_toe 550 thousand
+EQUAL = 1e-9  # values of actions that differ by less, in the game's units, are taken for equal
 
 Key = tuple[int, str]  # (seat, information state)
 Behaviour = Sequence[Sequence[float]]  # a distribution for each information state  # [I][actions]
@@ -75,17 +76,23 @@ class SequenceForm:
 
         ``others`` [Z] is with what probability the other seats do their part of the way to each terminal,
         which need not be a product of plans: they may be correlated. It need not be scaled to one either,
-        as the value is linear in it. Of equally good actions, and where the others never let it come, the first.
+        as the value is linear in it. Of actions that are equal but for rounding it takes the first; states
+        to which the others never let it come have no best action.
         """
-        gains = np.bincount(self.last[:, seat], self.chance * others * self.returns[:, seat], self.sequences).tolist()
+        weights = self.chance * others
+        gains = np.bincount(self.last[:, seat], weights * self.returns[:, seat], self.sequences).tolist()
+        met = np.bincount(self.last[:, seat], weights, self.sequences).tolist()
         chosen = {}
         for index in range(len(self.keys) - 1, -1, -1):
             if self.keys[index][0] == seat:
-                first = self.first[index]
-                follow = gains[first : first + len(self.legal[index])]
-                best = max(follow)
-                chosen[index] = follow.index(best)
+                actions = slice(self.first[index], self.first[index] + len(self.legal[index]))
+                best, here = max(gains[actions]), sum(met[actions])
+                if here > 0.0:
+                    chosen[index] = next(
+                        place for place, gain in enumerate(gains[actions]) if gain >= best - EQUAL * here
+                    )
                 gains[self.parent[index]] += best
+                met[self.parent[index]] += here
         return float(gains[seat]), chosen
 
     def plans(self, seat: int, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
