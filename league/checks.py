@@ -8,9 +8,10 @@ from games.errors import UsageError, unknown_name
 from games.registry import make_game
 from games.spec import Utility
 from league.config import RunConfig
+from league.repeated import is_repeated
 from learners.advantages import rule_named
 from learners.groups import NEEDS_GROUPS
-from roles.role import Role
+from roles.role import ReplyForm, Role
 
 Roles = Mapping[str, tuple[Role, ...]]  # by game, then seat
 
@@ -32,6 +33,7 @@ def check(config: RunConfig, roles: Roles) -> None:
         )
         _check_groups(config, game)
         _check_alignment(config, game, seated)
+        _check_regret(config, game, seated)
 
 
 def _check_policies(config: RunConfig, bound: set[str]) -> None:
@@ -120,6 +122,23 @@ def _check_alignment(config: RunConfig, game: str, seated: tuple[Role, ...]) -> 
         raise UsageError(
             f"advantage_alignment multiplies the advantages of two seats; {game} has {len(seated)} seats, of which "
             f"{len(aligned)} use it. Give both roles of a two-seat game the rule, or neither."
+        )
+
+
+def _check_regret(config: RunConfig, game: str, seated: tuple[Role, ...]) -> None:
+    credited = [role for role in seated if config.credit.rule_for(game, role.name) == "regret"]
+    if not credited:
+        return
+    if not is_repeated(game):
+        raise UsageError(
+            f"Credit rule 'regret' asks what other actions would have paid in each round, so it is for repeated matrix "
+            f"games, not for {game}. Set another credit.rule for it."
+        )
+    free = [role.name for role in credited if role.reply is not ReplyForm.CHOICE]
+    if free:
+        raise UsageError(
+            f"Credit rule 'regret' needs the chance of every reply, but {_listed(free)} of {game} answers in free "
+            "text. Set roles.reply = 'choice', or another credit.rule."
         )
 
 

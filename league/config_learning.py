@@ -49,6 +49,9 @@ class CreditConfig(Section):
     step_gamma: Share = Field(0.95, description="gigpo: discount of the step groups' returns")
     step_spread: bool = Field(False, description="gigpo: divide by the standard deviation within a step group")
     alignment: float = Field(1.0, description="advantage_alignment: weight beta of the other seat's advantages")
+    regret_focus: NonNegative = Field(
+        0.0, description="regret: weigh matches by exp(this times their regret); 0: alike"
+    )
     scale_returns: bool = Field(True, description="divide returns by half the game's range of returns first")
 
     def rule_for(self, game: str, role: str) -> str:

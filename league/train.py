@@ -24,6 +24,7 @@ from league.freezing import exploiters_due
 from league.interrupt import StopRequest
 from league.matchmaking import Meta, Scene, draw_matches
 from league.progress import Progress
+from league.repeated import counterfactuals
 from league.run_state import RunState, publish, save_state
 from league.snapshots import Snapshots
 from league.start import Roles
@@ -52,6 +53,7 @@ def run_loop(league: League, progress: Progress, stop: StopRequest) -> bool:
             episodes = league.play(requests)
             trajectories = to_trajectories(episodes, league.roles.__getitem__, league.scales)
             trajectories = estimate_values(config, state, trajectories)
+            trajectories = counterfactuals(config, state.policies, league.scales, episodes, trajectories)
             advantages = credit_turns(config, state, trajectories)
             metrics = update_policies(config, state, trajectories, advantages, iteration)
             metrics |= credit_metrics(config, trajectories, advantages)

@@ -29,6 +29,8 @@ class Trajectory(NamedTuple):
     match_return: float
     parent: int | None = None  # the index of the match that opened this one for a sub-role
     values: tuple[float, ...] | None = None  # the critic's estimate of the return from each turn on  # [K]
+    expected: tuple[float, ...] | None = None  # what the chances of a turn's replies would have paid on average  # [K]
+    best_fixed: float | None = None  # what the best single action would have paid, played at every turn
 
 
 def to_trajectories(

@@ -20,6 +20,7 @@ from learners.advantages.grpo import dr_grpo, grpo
 from learners.advantages.mars import mars
 from learners.advantages.matpo import matpo
 from learners.advantages.rae import rae
+from learners.advantages.regret import regret
 from learners.advantages.reinforce import reinforce
 from learners.advantages.rloo import rloo
 from learners.trajectories import Trajectory
@@ -41,6 +42,7 @@ class Credit(NamedTuple):
     step_gamma: float = 0.95
     step_spread: bool = False
     alignment: float = 1.0
+    regret_focus: float = 0.0
 
 
 Rule = Callable[[Sequence[Trajectory], State, Any], tuple[Advantages, State]]
@@ -57,6 +59,7 @@ RULES: dict[str, Rule] = {
     "gae_turn": gae_turn,
     "flow_grpo": flow_grpo,
     "advantage_alignment": advantage_alignment,
+    "regret": regret,
 }
 
 
