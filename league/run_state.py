@@ -1,9 +1,10 @@
 """Everything a run would lose if it were killed, to and from disk.
 
 ``state/iteration-000123/`` holds one safetensors file a policy and ``state.json``; it appears by one
-rename, and older ones go after it. The payoff table is folded from ``state/journal.jsonl``, and the
-ratings, which only a snapshot changes, have a file for the newest: saving an iteration costs the same
-however large the population is.
+rename, and older ones go after it. The payoff table is folded from ``state/journal.jsonl``, the sums of each
+iteration in the order in which they came, and the ratings, which only a snapshot changes, have a file for the
+newest: saving an iteration costs the same however large the population is. Every match goes to ``results.sqlite``
+as its batch ends; what a resumed run plays again is removed from it first.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from arena.records import Episode
 from games.files import atomic_write, sync_folder
 from league import journal
 from league.config import RunConfig
+from league.match_store import STORE_FILE, MatchStore
 from league.matchmaking.pool import Meta
 from league.payoffs import PayoffTable, Result, summarise
 from league.population import Population
@@ -43,6 +45,7 @@ class RunState:
     population: Population
     payoffs: PayoffTable
     ratings: Ratings
+    store: MatchStore  # every match that was played
     credit: dict[str, Any] = field(default_factory=dict)  # what running baselines remember, by rule
     alarms: dict[str, Any] = field(default_factory=dict)  # what the alarms hold for normal
     pending: dict[str, Pending] = field(default_factory=dict)  # turns of policies whose update is not due, by policy
@@ -56,7 +59,8 @@ class RunState:
     news: list[Result] = field(default_factory=list)  # of the iteration that is not saved yet
 
     def record(self, episodes: Sequence[Episode]) -> list[Result]:
-        """Fold matches into the payoff table and keep their results for the journal; return the results."""
+        """Store matches, fold them into the payoff table, keep their results for the journal; return the results."""
+        self.store.add(episodes, self.iteration)
         results = summarise(episodes, self.iteration)
         self.payoffs.apply(results)
         self.news += results
@@ -70,6 +74,7 @@ def new_state(config: RunConfig, run_dir: Path, policies: dict[str, Policy]) -> 
         Population(run_dir / "population"),
         PayoffTable(live=policies, forgetting=config.matchmaking.forgetting),
         Ratings(config.evaluation.anchors[:1]),  # two of different strength cannot both be held at the same rating
+        MatchStore(run_dir / STORE_FILE),
     )
 
 
@@ -130,6 +135,7 @@ def load_state(config: RunConfig, run_dir: Path, policies: dict[str, Policy]) ->
         policy.restore(folder / f"{name}.safetensors")
     state = new_state(config, run_dir, policies)
     state.population.discard_after(numbers["rated_at"])
+    state.store.discard_after(numbers["iteration"])
     state.payoffs.begun = numbers["begun"]
     state.payoffs.apply(journal.replay(run_dir / STATE_FOLDER / JOURNAL_FILE, numbers["iteration"]))
     ratings = _ratings_file(run_dir, numbers["rated_at"])
@@ -168,7 +174,9 @@ def finished_iterations(run_dir: Path) -> int:
 
 
 def begin_state(run_dir: Path) -> None:
-    """Remove what a run that was killed before its first state left, journal included."""
+    """Remove what a run that was killed before its first state left, journal and matches included."""
+    for path in run_dir.glob(f"{STORE_FILE}*"):
+        path.unlink()
     shutil.rmtree(run_dir / STATE_FOLDER, ignore_errors=True)
     (run_dir / STATE_FOLDER).mkdir()
     Population(run_dir / "population").discard_after(-1)

@@ -90,6 +90,8 @@ def _session(config: RunConfig, run_dir: Path, *, resume: bool) -> Outcome:
             path = run_dir / FAILED_BATCH_FILE
             atomic_write(path, json.dumps(error.batch._asdict(), indent=1))
             raise RunFailed(f"{error} The batch is in {path}.") from error
+        finally:
+            state.store.close()
     return Outcome(run_dir, finished, state.iteration)
 
 

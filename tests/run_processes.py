@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from league.match_store import STORE_FILE, MatchStore
+
 TIMINGS = {"tokens_per_second", "seconds"}  # the metrics that differ from run to run
 
 TINY = """
@@ -106,12 +108,17 @@ def _live(words: list[str], log: Path, run_dir: str, die_at: tuple[str, int] | N
 
 
 def contents(run_dir: Path) -> dict[str, Any]:
-    """Return all that a run left, bit for bit, by file; metrics without the timings, and without ``tb/``."""
+    """Return all that a run left, bit for bit, by file; metrics without the timings, and without ``tb/``.
+
+    Of ``results.sqlite`` it is the matches, since pages may lie in another order.
+    """
     files = {
         path.relative_to(run_dir).as_posix(): path.read_bytes()
         for path in sorted(run_dir.rglob("*"))
-        if path.is_file() and path.name != ".lock" and path.parent.name != "tb"
+        if path.is_file() and path.name != ".lock" and path.parent.name != "tb" and not path.name.startswith(STORE_FILE)
     }
+    with MatchStore(run_dir / STORE_FILE) as store:
+        matches = {game: list(store.matches(game)) for game in store.games()}
     lines = map(json.loads, files["metrics.jsonl"].decode().splitlines())
     metrics = [{name: value for name, value in line.items() if name not in TIMINGS} for line in lines]
-    return {**files, "metrics.jsonl": metrics}
+    return {**files, "metrics.jsonl": metrics, STORE_FILE: matches}

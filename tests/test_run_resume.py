@@ -164,7 +164,17 @@ def test_ctrl_c_finishes_the_iteration_and_says_how_to_go_on(wholes, tmp_path):
 def test_a_run_holds_what_is_documented_and_nothing_else(wholes):
     whole = wholes("plain")
     names = {path.name for path in whole.run.iterdir()}
-    shown = {"config.toml", "metrics.jsonl", "tb", "population", "payoffs.json", "ratings.json", "mixtures.json", "episodes"}
+    shown = {
+        "config.toml",
+        "metrics.jsonl",
+        "tb",
+        "population",
+        "payoffs.json",
+        "ratings.json",
+        "mixtures.json",
+        "episodes",
+        "results.sqlite",
+    }
     assert names == shown | {"state", ".lock"}
     assert {path.name for path in (whole.run / "state").iterdir()} == {
         "iteration-000006",
