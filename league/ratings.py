@@ -98,7 +98,7 @@ class Ratings:
         # player - mean(known): each of the known counts -share, the player itself 1 - share where it is among them.
         own = 1.0 - share * (player in known)
         others = math.fsum((share * skills[one][1]) ** 2 for one in known if one != player)
-        return MU + mu - fmean(skills[one][0] for one in known), math.sqrt((own * sigma) ** 2 + others)
+        return MU + (mu - fmean(skills[one][0] for one in known)), math.sqrt((own * sigma) ** 2 + others)
 
     def standings(self, game: str) -> list[Standing]:
         """Return the players that have met somebody in a game, the highest mu first, ties by name.
