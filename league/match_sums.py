@@ -72,47 +72,58 @@ class _Means(NamedTuple):
 
 
 class _Groups:
-    """Matches in groups, and in clusters: the matches of one deal in one group."""
+    """Matches in groups, in the order of the groups' keys, and in clusters: a group's matches of one deal."""
 
-    def __init__(self, group: Ints, deal: Ints, deals: int) -> None:
-        """Take each match's group, no group empty, and which of the ``deals`` it was played on."""  # both [M]
-        keys, self._cluster = np.unique(group * deals + deal, return_inverse=True)
-        self._group = group
-        self._group_of_cluster = keys // max(deals, 1)
-        self.n = np.bincount(group)
-        self.deals = np.bincount(self._group_of_cluster)
+    def __init__(self, key: Ints, deal: Ints, deals: int) -> None:
+        """Take each match's group, any number, and which of the ``deals`` it was played on."""  # both [M]
+        clusters = key * max(deals, 1) + deal
+        self._order = np.argsort(clusters)
+        clusters = clusters[self._order]
+        self._clusters = _starts(clusters)  # places in the order  # [clusters]
+        self._groups = _starts(clusters // max(deals, 1))  # places in the order  # [groups]
+        self._groups_of_clusters = np.searchsorted(self._clusters, self._groups)  # [groups]
+        self.first = self._order[self._groups]  # a match of each group  # [groups]
+        self.n = np.diff(self._groups, append=len(key))  # matches  # [groups]
+        self.deals = np.diff(self._groups_of_clusters, append=len(self._clusters))  # [groups]
 
     def means(self, values: Floats) -> _Means:
         """Return the mean of ``values`` [M] in each group."""
-        mean = np.bincount(self._group, values) / self.n
-        spread = self._sums(self.by_deal(values - mean[self._group]) ** 2)
-        with np.errstate(invalid="ignore", divide="ignore"):
+        ordered = values[self._order]
+        mean = np.add.reduceat(ordered, self._groups) / self.n
+        off = np.add.reduceat(ordered - np.repeat(mean, self.n), self._clusters)
+        spread = np.add.reduceat(off * off, self._groups_of_clusters)
+        with np.errstate(invalid="ignore", divide="ignore"):  # one deal has no error
             error = np.sqrt(self.deals / (self.deals - 1.0) * spread) / self.n
         return _Means(mean, np.where(self.deals > 1, error, np.nan))
 
     def by_deal(self, values: Floats) -> Floats:
         """Return the sum of ``values`` [M] in each cluster."""
-        return np.bincount(self._cluster, values).astype(np.float64, copy=False)
+        return np.add.reduceat(values[self._order], self._clusters)
 
     def count(self, chosen: NDArray[np.bool_]) -> Ints:
         """Return how many of the ``chosen`` clusters each group has."""
-        return self._sums(chosen.astype(np.float64)).astype(np.int64)
+        return np.add.reduceat(chosen.astype(np.int64), self._groups_of_clusters)
 
-    def _sums(self, values: Floats) -> Floats:
-        """Return the sum of a value of each cluster in each group."""
-        return np.bincount(self._group_of_cluster, values).astype(np.float64, copy=False)
+
+def _starts(values: Ints) -> Ints:
+    """Return where another value begins in sorted ``values``."""
+    return np.flatnonzero(np.diff(values, prepend=-1))
 
 
 def cells(columns: Columns) -> Cells:
     """Return the sums by line-up."""
     seats = columns.seated.shape[1]
-    lineup, group = _distinct(columns.seated, len(columns.players))
-    groups = _Groups(group, columns.deal, len(columns.seeds))
+    key = columns.seated[:, 0]
+    for seat in range(1, seats):
+        if seat > 1:  # the number of line-ups of many seats is more than 64 bits hold, that of those that met is not
+            key = np.unique(key, return_inverse=True)[1]
+        key = key * len(columns.players) + columns.seated[:, seat]
+    groups = _Groups(key, columns.deal, len(columns.seeds))
     returns = [groups.means(columns.returns[:, seat]) for seat in range(seats)]
     scores = [groups.means(score) for score in _seat_scores(columns.returns)]
     return Cells(
         columns.players,
-        lineup,
+        columns.seated[groups.first],
         groups.n,
         groups.deals,
         np.stack([one.mean for one in returns], axis=1),
@@ -125,16 +136,14 @@ def cells(columns: Columns) -> Cells:
 def pairs(columns: Columns) -> Pairs:
     """Return the sums by two different players."""
     met = _meetings(columns)
-    number = len(columns.players)
-    keys, group = np.unique(met.a * number + met.b, return_inverse=True)
-    groups = _Groups(group, columns.deal[met.match], len(columns.seeds))
+    groups = _Groups(met.a * len(columns.players) + met.b, columns.deal[met.match], len(columns.seeds))
     lead, score = groups.means(met.lead), groups.means(met.score)
     total, size = groups.by_deal(met.lead), groups.by_deal(np.abs(met.lead))
     level = np.abs(total) <= ROUNDING * size
     return Pairs(
         columns.players,
-        keys // max(number, 1),
-        keys % max(number, 1),
+        met.a[groups.first],
+        met.b[groups.first],
         groups.n,
         groups.deals,
         lead.mean,
@@ -204,15 +213,6 @@ def _seat_scores(returns: Floats) -> list[Floats]:
         np.stack([_points(returns, seat, other) for other in rest]).sum(0) / len(rest)
         for seat, rest in enumerate(others)
     ]
-
-
-def _distinct(rows: Ints, number: int) -> tuple[Ints, Ints]:
-    """Return the distinct ``rows`` [M, S] of numbers below ``number``, sorted, and which of them each row is."""
-    group = rows[:, 0]
-    for seat in range(1, rows.shape[1]):
-        group = np.unique(group, return_inverse=True)[1] * number + rows[:, seat]
-    _, first, group = np.unique(group, return_index=True, return_inverse=True)
-    return rows[first], group
 
 
 def results(game: str, columns: Columns, origins: Origins) -> Iterator[Result]:
