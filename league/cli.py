@@ -93,7 +93,7 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
         epilog="start with:  league train pocket\nthen:        league match runs/pocket random --game kuhn_poker",
     )
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
-    for add in (_train, _match, _tournament, _standings, _exploitability, _games, _play, _board):
+    for add in (_train, _evolve, _match, _tournament, _standings, _exploitability, _regret, _games, _play, _board):
         add(subparsers)
     return parser, dict(subparsers.choices)
 
@@ -119,6 +119,18 @@ def _train(subparsers: Any) -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", help="change one setting; may be given several times"
     )
     parser.add_argument("--resume", action="store_true", help="go on where an interrupted run stopped")
+
+
+def _evolve(subparsers: Any) -> None:
+    parser = _command(subparsers, "evolve", "go on with a run's population under new settings, in a new run")
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("--iterations", type=int, metavar="N", help="how many more (default: as many as RUN has done)")
+    parser.add_argument(
+        "--run-dir", metavar="DIR", help="where the new run is kept (default: a new folder under runs/)"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="change one setting; may be given several times"
+    )
 
 
 def _match(subparsers: Any) -> None:
@@ -158,6 +170,25 @@ def _exploitability(subparsers: Any) -> None:
     )
     parser.add_argument("player", metavar="PLAYER")
     _game(parser)
+    _json(parser)
+
+
+def _regret(subparsers: Any) -> None:
+    parser = _command(
+        subparsers, "regret", "measure what a player would have earned by playing otherwise", epilog=PLAYERS
+    )
+    parser.add_argument("player", metavar="PLAYER")
+    parser.add_argument("opponent", metavar="OPPONENT")
+    _game(parser)
+    parser.add_argument("--matches", type=int, default=400, metavar="N", help="at least this many (default: 400)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="fixes all deals and draws (default: 0)")
+    parser.add_argument(
+        "--alternatives",
+        nargs="+",
+        default=[],
+        metavar="PLAYER",
+        help="whom it might have been: regret by matches of a small game instead of by rounds of a repeated one",
+    )
     _json(parser)
 
 

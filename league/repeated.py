@@ -83,7 +83,7 @@ def stage_game(name: str) -> StageGame:
         match = start.copy()
         for seat, action in enumerate(joint):
             match.apply(actions[seat][action])
-        payoffs[(slice(None), *joint)] = match.returns()
+        payoffs[:, *joint] = match.returns()
     return StageGame(name, tuple(actions), payoffs, start.spec.max_turns // seats)
 
 
@@ -99,8 +99,8 @@ def rounds_of(stage: StageGame, turns: Sequence[Turn], seat: int) -> Rounds:
     completed = min(map(len, moves))
     played = [np.array(own[:completed], np.intp) for own in moves]
     by_own = np.moveaxis(stage.payoffs[seat], seat, -1)  # the other seats' axes, in order, then the own
-    others = tuple(own for where, own in enumerate(played) if where != seat)
-    return Rounds(played[seat], by_own[others])
+    others = [own for where, own in enumerate(played) if where != seat]
+    return Rounds(played[seat], by_own[tuple(others)])
 
 
 def counterfactuals(
