@@ -159,8 +159,10 @@ def _tournament(subparsers: Any) -> None:
 
 
 def _standings(subparsers: Any) -> None:
-    parser = _command(subparsers, "standings", "show a run's ratings, results and exploitability")
-    parser.add_argument("run", metavar="RUN")
+    parser = _command(subparsers, "standings", "show who is how good in a run or a tournament, and how sure that is")
+    parser.add_argument("run", metavar="RUN|DIR", help="a run, or the folder of a tournament")
+    parser.add_argument("--game", metavar="GAME", help="only this game")
+    parser.add_argument("--matrix", action="store_true", help="print the payoffs of the first players as a matrix")
     _json(parser)
 
 

@@ -69,6 +69,18 @@ class Policy:
         self.entropy_means.clear()
         self.refresh_magnet()
 
+    def adopt(self, other: Policy) -> None:
+        """Take over all that a policy on the same weights remembers, as far as this one has a place for it."""
+        theirs = other._parts()
+        with torch.no_grad():
+            for part, parameters in self._parts().items():
+                for name, parameter in parameters.items() if part in theirs else ():
+                    parameter.copy_(theirs[part][name])
+        self.updates, self.entropy_means = other.updates, other.entropy_means
+        self.optimizer.state.update(other.optimizer.state)
+        if self.critic is not None and other.critic is not None:
+            self.critic.restore(other.critic.tensors())
+
     def save(self, path: Path) -> None:
         """Write what is this policy's own to one safetensors file: a base that it shares is not in it."""
         tensors: dict[str, Tensor] = {"updates": torch.tensor(self.updates)}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -21,6 +22,9 @@ from league.commands import standings
 from league.commands.words import number
 from league.runs import RUNS, Run
 
+if TYPE_CHECKING:
+    from league.session import Outcome
+
 DEFAULT = "pocket"
 
 
@@ -32,13 +36,20 @@ def run(arguments: argparse.Namespace) -> int:
         seed = [] if arguments.seed is None else [f"seed={arguments.seed}"]
         source = arguments.config or DEFAULT
         config = settings.load(source, [*seed, *arguments.set])
-        run_dir = Path(arguments.run_dir) if arguments.run_dir else _new_folder(Path(source).stem)
+        run_dir = Path(arguments.run_dir) if arguments.run_dir else new_folder(Path(source).stem)
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"The run is kept in {run_dir}. Ctrl-C stops it so that it can be resumed.", markup=False)
-    from league.session import RunFailed, resume, train  # torch is slow to import
+    from league.session import resume, train  # torch is slow to import
+
+    return conclude(lambda: resume(run_dir) if arguments.resume else train(config, run_dir), run_dir, console)
+
+
+def conclude(session: Callable[[], Outcome], run_dir: Path, console: Console) -> int:
+    """Hold a training session and tell how it ended; return 0, 130 where it was stopped, 1 where an update failed."""
+    from league.session import RunFailed
 
     try:
-        outcome = resume(run_dir) if arguments.resume else train(config, run_dir)
+        outcome = session()
     except RunFailed as failure:
         console.file.flush()
         sys.stderr.write(f"league: {failure}\n")
@@ -76,7 +87,7 @@ def _to_resume(arguments: argparse.Namespace) -> Path:
     return max(found, key=lambda path: path.stat().st_mtime)
 
 
-def _new_folder(stem: str) -> Path:
+def new_folder(stem: str) -> Path:
     """Return ``runs/STEM``, or ``runs/STEM-2`` and so on while that is taken."""
     names = (RUNS / (stem if number == 1 else f"{stem}-{number}") for number in count(1))
     return next(path for path in names if not path.exists())
