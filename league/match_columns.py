@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-CHUNK = 500_000  # matches read at once: SQLite makes no string of more than a gigabyte
+# How the columns of a batch are stored, little-endian wherever they are written; players and returns match by match.
+_TYPES = {
+    "numbers": "<i8",  # indices  # [M]
+    "casts": "<i4",  # ids  # [M]
+    "deals": "<i8",  # seeds  # [M]
+    "players": "<i4",  # ids  # [M, S]
+    "returns": "<f8",  # in the game's units  # [M, S]
+}
+Batch = dict[str, bytes]  # by the names above
 
 
 class Cast(NamedTuple):
@@ -49,45 +57,62 @@ def read_casts(database: sqlite3.Connection, game: str) -> list[Cast]:
     return [Cast(number, rule, tuple(json.loads(roles))) for number, rule, roles in rows]
 
 
+def to_batch(**columns: Sequence[float] | Sequence[Sequence[float]]) -> Batch:
+    """Return one game's matches as they are stored."""
+    return {name: np.array(columns[name], dtype=kind).tobytes() for name, kind in _TYPES.items()}
+
+
+def read_indices(database: sqlite3.Connection) -> Ints:
+    """Return the index of every match of the file, in the order in which they were added."""
+    return _joined([row[0] for row in database.execute("SELECT numbers FROM batches ORDER BY id")], "numbers")
+
+
 def read_columns(database: sqlite3.Connection, game: str) -> Columns:
     """Read a game's matches. Raises ValueError for a file that contradicts itself."""
     casts = read_casts(database, game)
-    deals, players, returns = _texts(database, casts, ("deal", "players", "returns"))
-    seeds, deal = np.unique(np.fromstring(deals, np.int64, sep=","), return_inverse=True)
-    ids, gains = np.fromstring(players, np.int64, sep=","), np.fromstring(returns, np.float64, sep=",")
+    numbers, deals, ids, returns = _read(database, game, ("numbers", "deals", "players", "returns"))
     seats = len(casts[0].roles) if casts else 1
-    if not len(ids) == len(gains) == len(deal) * seats:
+    if not len(ids) == len(returns) == len(deals) * seats == len(numbers) * seats:
         raise ValueError(f"not every match of {game} has {seats} players and returns")
-    found = np.flatnonzero(np.bincount(ids)).tolist()
     named = dict(database.execute("SELECT id, name FROM players"))
+    found = np.flatnonzero(np.bincount(ids)).tolist()
     if not set(found) <= set(named):
         raise ValueError(f"not every player of {game} has a name")
-    by_name = sorted(found, key=lambda number: str(named[number]))
+    by_name = sorted(found, key=lambda player: str(named[player]))
     place = np.zeros(max(found, default=0) + 1, np.int64)
     place[by_name] = np.arange(len(by_name))
-    names = tuple(str(named[number]) for number in by_name)
-    return Columns(names, seeds, deal, place[ids].reshape(-1, seats), gains.reshape(-1, seats))
+    order = np.argsort(numbers, kind="stable")
+    seeds, deal = np.unique(deals[order], return_inverse=True)
+    seated, gains = place[ids].reshape(-1, seats), returns.reshape(-1, seats)
+    return Columns(tuple(str(named[player]) for player in by_name), seeds, deal, seated[order], gains[order])
 
 
 def read_origins(database: sqlite3.Connection, game: str) -> Origins:
     """Read where a game's matches come from."""
     casts = read_casts(database, game)
-    texts = _texts(database, casts, ("number", "iteration", "cast_id"))
-    indices, iteration, cast = (np.fromstring(text, np.int64, sep=",") for text in texts)
-    return Origins(indices, iteration, np.searchsorted([one.id for one in casts], cast), casts)
+    numbers, ids = _read(database, game, ("numbers", "casts"))
+    sizes = database.execute("SELECT iteration, matches FROM batches WHERE game = ? ORDER BY id", (game,)).fetchall()
+    iteration = np.repeat(*np.array(sizes, np.int64).reshape(-1, 2).T)
+    order = np.argsort(numbers, kind="stable")
+    return Origins(numbers[order], iteration[order], np.searchsorted([one.id for one in casts], ids[order]), casts)
 
 
-def _texts(database: sqlite3.Connection, casts: Sequence[Cast], fields: Sequence[str]) -> list[str]:
-    """Return fields of the matches of some casts, each as one text with commas, in the order of their indices.
+def usual_roles(origins: Origins) -> tuple[str, ...]:
+    """Return the role of each seat in the latest match in which it had a turn; "seat 0" if there is none."""
+    latest = dict(zip(origins.cast.tolist(), origins.indices.tolist(), strict=True))
+    names: list[str] = []
+    for cast in sorted(latest, key=latest.__getitem__):
+        own = origins.casts[cast].roles
+        known = names or [f"seat {seat}" for seat in range(len(own))]
+        names = [new or old for new, old in zip(own, known, strict=True)]
+    return tuple(names)
 
-    SQLite writes the texts and numpy reads them, which is four times as fast as row by row.
-    """
-    texts = ", ".join(f"group_concat({field})" for field in fields)
-    ids = ", ".join(str(cast.id) for cast in casts)
-    query = f"SELECT {texts} FROM matches WHERE number >= ? AND number < ? AND cast_id IN ({ids})"
-    chunks: list[tuple[str | None, ...]] = []
-    start, following = 0, "SELECT min(number) FROM matches WHERE number >= ?"
-    while (first := database.execute(following, (start,)).fetchone()[0]) is not None:
-        start = first + CHUNK
-        chunks.append(database.execute(query, (first, start)).fetchone())
-    return [",".join(chunk[place] or "" for chunk in chunks if chunk[place]) for place in range(len(fields))]
+
+def _read(database: sqlite3.Connection, game: str, names: Sequence[str]) -> list[NDArray[Any]]:
+    """Return columns of a game's matches, in the order in which they were added."""
+    rows = database.execute(f"SELECT {', '.join(names)} FROM batches WHERE game = ? ORDER BY id", (game,)).fetchall()
+    return [_joined([row[place] for row in rows], name) for place, name in enumerate(names)]
+
+
+def _joined(parts: Sequence[bytes], name: str) -> NDArray[Any]:
+    return np.frombuffer(b"".join(parts), _TYPES[name])

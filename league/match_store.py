@@ -1,15 +1,15 @@
 """Every finished match of a run or a tournament, in one SQLite file that a kill cannot harm.
 
-A match is stored once, as a row; what matches add up to is worked out from whole columns when it is asked
-for (``league.match_sums``). Sums kept beside the rows would save nothing in the large: 1,000 players that all
-meet have half a million pairs of two matches each, and to read the sums takes longer than to read the matches.
+What is added at once is one row of packed columns, and what matches add up to is worked out from whole columns
+when it is asked for (``league.match_sums``). A row for every match made reading four times as slow. Sums kept
+beside the matches would save nothing in the large: 1,000 players that all meet have half a million pairs.
 
 The file is in WAL mode with synchronous = FULL: a match that ``add`` returned from is on disk, and neither a
-kill nor a power cut loses it. One process writes, any number read meanwhile, each from a state between two
-calls of ``add``.
+kill nor a power cut loses it (NORMAL would do for a kill alone; FULL costs 0.2 ms a call). One process writes,
+any number read meanwhile, each from a state between two calls of ``add``.
 
-    players(id, name)                        casts(id, game, rule, roles)    roles: JSON, by seat, null where silent
-    matches(number, cast_id, iteration, deal, players, returns)              players, returns: by seat, with commas
+    players(id, name)    casts(id, game, rule, roles)    roles: JSON, by seat, null for a seat without a turn
+    batches(id, game, iteration, matches, numbers, casts, deals, players, returns)    see ``league.match_columns``
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import heapq
 import json
 import math
 import sqlite3
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +28,7 @@ from typing import NamedTuple, Self
 from arena.records import Episode
 from games.errors import UsageError
 from league import match_sums
-from league.match_columns import Columns, read_casts, read_columns, read_origins
+from league.match_columns import Columns, read_columns, read_indices, read_origins, to_batch, usual_roles
 from league.match_sums import Cells, Pairs
 from league.payoffs import Result
 
@@ -43,9 +44,9 @@ CREATE TABLE IF NOT EXISTS players (id INTEGER PRIMARY KEY, name TEXT NOT NULL U
 CREATE TABLE IF NOT EXISTS casts (
     id INTEGER PRIMARY KEY, game TEXT NOT NULL, rule TEXT NOT NULL, roles TEXT NOT NULL, UNIQUE (game, rule, roles)
 );
-CREATE TABLE IF NOT EXISTS matches (
-    number INTEGER PRIMARY KEY, cast_id INTEGER NOT NULL, iteration INTEGER NOT NULL, deal INTEGER NOT NULL,
-    players TEXT NOT NULL, returns TEXT NOT NULL
+CREATE TABLE IF NOT EXISTS batches (
+    id INTEGER PRIMARY KEY, game TEXT NOT NULL, iteration INTEGER NOT NULL, matches INTEGER NOT NULL,
+    numbers BLOB NOT NULL, casts BLOB NOT NULL, deals BLOB NOT NULL, players BLOB NOT NULL, returns BLOB NOT NULL
 );
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {VERSION};
@@ -75,6 +76,7 @@ class MatchStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._indices: tuple[int, set[int]] | None = None  # of all matches, with the version of the file
         self._columns: dict[str, tuple[tuple[int, int], Columns]] = {}  # by game, with the state of the file
         path.parent.mkdir(parents=True, exist_ok=True)
         with self._told():
@@ -99,28 +101,24 @@ class MatchStore:
         A match whose index is there already is left as it is. Raises ValueError, and stores nothing, for a
         return that is not finite.
         """
-        batch = list(episodes)
-        casts = [_cast_of(episode) for episode in batch]
         with self._transaction("IMMEDIATE"):
-            player_ids = self._ids("players", ["name"], {(name,) for one in batch for name in one.request.players})
-            cast_ids = self._ids("casts", ["game", "rule", "roles"], set(casts))
-            rows = [
-                (
-                    episode.request.index,
-                    cast_ids[cast],
-                    iteration,
-                    episode.request.deal_seed,
-                    ",".join([str(player_ids[player,]) for player in episode.request.players]),
-                    _text_of(episode),
-                )
-                for episode, cast in zip(batch, casts, strict=True)
-            ]
-            return self._db.executemany("INSERT OR IGNORE INTO matches VALUES (?, ?, ?, ?, ?, ?)", rows).rowcount
+            known, by_game = self._known(), defaultdict[str, dict[int, Episode]](dict)
+            for episode in episodes:
+                if not all(map(math.isfinite, episode.returns)):
+                    raise ValueError(f"match {episode.request.index}: {episode.returns} are not all finite")
+                if episode.request.index not in known:
+                    by_game[episode.request.game].setdefault(episode.request.index, episode)
+            for game, new in by_game.items():
+                self._add_batch(game, iteration, list(new.values()))
+        for new in by_game.values():
+            known.update(new)
+        return sum(map(len, by_game.values()))
 
     def discard_after(self, iteration: int) -> None:
         """Forget the matches of later iterations: a resumed run plays them again."""
         with self._transaction("IMMEDIATE"):
-            self._db.execute("DELETE FROM matches WHERE iteration > ?", (iteration,))
+            self._db.execute("DELETE FROM batches WHERE iteration > ?", (iteration,))
+        self._indices = None
 
     def results(self) -> Iterator[Result]:
         """Yield each iteration's sums as ``league.payoffs.summarise`` gives them, the oldest iteration first."""
@@ -131,7 +129,8 @@ class MatchStore:
     def matches(self, game: str) -> Iterator[StoredMatch]:
         """Yield a game's matches in the order of their indices. A silent seat has its role in other matches."""
         with self._transaction():
-            columns, origins, usual = self._read(game), read_origins(self._db, game), self.roles(game)
+            columns, origins = self._read(game), read_origins(self._db, game)
+        usual = usual_roles(origins)
         roles = [tuple(own or other for own, other in zip(cast.roles, usual, strict=True)) for cast in origins.casts]
         seeds = columns.seeds[columns.deal]
         fields = (origins.indices, origins.iteration, origins.cast, seeds, columns.seated, columns.returns)
@@ -142,32 +141,23 @@ class MatchStore:
     def indices(self) -> set[int]:
         """Return the index of every match."""
         with self._told():
-            return {number for (number,) in self._db.execute("SELECT number FROM matches")}
+            return set(read_indices(self._db).tolist())
 
     def games(self) -> list[str]:
         """Return the games that have matches, sorted."""
-        played = "EXISTS (SELECT 1 FROM matches WHERE cast_id = casts.id)"
         with self._told():
-            return [
-                name for (name,) in self._db.execute(f"SELECT DISTINCT game FROM casts WHERE {played} ORDER BY game")
-            ]
+            return [game for (game,) in self._db.execute("SELECT DISTINCT game FROM batches ORDER BY game")]
 
     def count(self, game: str) -> int:
         """Return how many matches of a game there are."""
         with self._told():
-            where = "cast_id IN (SELECT id FROM casts WHERE game = ?)"
-            return int(self._db.execute(f"SELECT count(*) FROM matches WHERE {where}", (game,)).fetchone()[0])
+            return self._number("SELECT coalesce(sum(matches), 0) FROM batches WHERE game = ?", game)
 
     def roles(self, game: str) -> tuple[str, ...]:
         """Return a game's roles by seat, those of the latest match in which the seat had a turn; "seat 0" if none."""
-        with self._told():
-            casts = {cast.id: cast for cast in read_casts(self._db, game)}
-            latest = self._db.execute("SELECT cast_id, max(number) FROM matches GROUP BY cast_id ORDER BY 2").fetchall()
-        names: list[str] = []
-        for own in [casts[cast].roles for cast, _ in latest if cast in casts]:
-            known = names or [f"seat {seat}" for seat in range(len(own))]
-            names = [new or old for new, old in zip(own, known, strict=True)]
-        return tuple(names)
+        with self._transaction():
+            origins = read_origins(self._db, game)
+        return usual_roles(origins)
 
     def cells(self, game: str) -> Cells:
         """Return a game's sums by line-up."""
@@ -196,8 +186,8 @@ class MatchStore:
             )
         self._db.execute("PRAGMA synchronous = FULL")
 
-    def _number(self, query: str) -> int:
-        return int(self._db.execute(query).fetchone()[0])
+    def _number(self, query: str, *arguments: str) -> int:
+        return int(self._db.execute(query, arguments).fetchone()[0])
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -227,6 +217,22 @@ class MatchStore:
                 raise
             self._db.execute("COMMIT")
 
+    def _add_batch(self, game: str, iteration: int, episodes: Sequence[Episode]) -> None:
+        """Store matches of one game, none of which is there."""
+        spoken = [_cast_of(episode) for episode in episodes]
+        player_ids = self._ids("players", ["name"], {(name,) for one in episodes for name in one.request.players})
+        cast_ids = self._ids("casts", ["game", "rule", "roles"], set(spoken))
+        batch = to_batch(
+            numbers=[episode.request.index for episode in episodes],
+            casts=[cast_ids[cast] for cast in spoken],
+            deals=[episode.request.deal_seed for episode in episodes],
+            players=[[player_ids[player,] for player in episode.request.players] for episode in episodes],
+            returns=[episode.returns for episode in episodes],
+        )
+        row = {"game": game, "iteration": iteration, "matches": len(episodes), **batch}
+        places = ", ".join(f":{name}" for name in row)
+        self._db.execute(f"INSERT INTO batches ({', '.join(row)}) VALUES ({places})", row)
+
     def _ids(self, table: str, fields: Sequence[str], rows: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], int]:
         """Return the id of each row of a table of names, new ones added."""
         ordered = sorted(rows)
@@ -234,6 +240,13 @@ class MatchStore:
         self._db.executemany(f"INSERT OR IGNORE INTO {table} ({', '.join(fields)}) VALUES ({places})", ordered)
         query = f"SELECT id FROM {table} WHERE {same}"
         return {row: int(self._db.execute(query, row).fetchone()[0]) for row in ordered}
+
+    def _known(self) -> set[int]:
+        """Return the index of every match, as far as possible from memory."""
+        version = self._number("PRAGMA data_version")  # changes when another process has written
+        if self._indices is None or self._indices[0] != version:
+            self._indices = version, set(read_indices(self._db).tolist())
+        return self._indices[1]
 
     def _read(self, game: str) -> Columns:
         """Return a game's matches; those of a file that has not changed are remembered."""
@@ -252,10 +265,3 @@ def _cast_of(episode: Episode) -> tuple[str, str, str]:
     for turn in episode.turns:
         roles[turn.seat] = turn.role
     return episode.request.game, episode.request.rule, json.dumps(roles)
-
-
-def _text_of(episode: Episode) -> str:
-    """Return the returns with as many digits as give the same numbers again."""
-    if not all(map(math.isfinite, episode.returns)):
-        raise ValueError(f"match {episode.request.index} returned {episode.returns}: a return must be finite")
-    return ",".join([repr(float(value)).removesuffix(".0") for value in episode.returns])
