@@ -56,8 +56,8 @@ class Meeting(NamedTuple):
     a: str
     b: str
     deals: int  # so far
-    score: float | None  # a's; None if they never met
-    weight: float  # as ``informative`` says
+    margin: float | None  # a's so far, in the game's units; None if they never met
+    weight: float  # as ``informative`` says, in the game's units
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,7 +122,7 @@ def game_standings(
         solver,
         effective_size(mixture) if order else 0.0,
         find_cycles(matrix.players, matrix.margin, matrix.careful_error()),
-        _next_meetings(matrix),
+        _next_meetings(matrix, spec),
         () if cells is None else store.roles(spec.name),
         cells,
     )
@@ -189,14 +189,19 @@ def _lines(
     return lines
 
 
-def _next_meetings(matrix: Matrix) -> list[Meeting]:
-    """Return the pairs from whose next deal most is learned."""
-    weights = np.triu(informative(matrix.deals.astype(np.float64), matrix.score, matrix.score_error), 1)
+def _next_meetings(matrix: Matrix, spec: GameSpec) -> list[Meeting]:
+    """Return the pairs from whose next deal most is learned.
+
+    Margins are read as scores in [0, 1] by the game's bounds: who wins most deals need not be who earns most.
+    """
+    span = spec.max_return - spec.min_return
+    deals = matrix.deals.astype(np.float64)
+    weights = np.triu(informative(deals, 0.5 + matrix.margin / span, matrix.margin_error / span), 1)
     best = np.argsort(-weights, axis=None, kind="stable")[:ADVISED]
     found = []
     for a, b in zip(*(places.tolist() for places in np.unravel_index(best, weights.shape)), strict=True):
         if weights[a, b] > 0.0:
-            deals = int(matrix.deals[a, b])
-            score = float(matrix.score[a, b]) if deals else None
-            found.append(Meeting(matrix.players[a], matrix.players[b], deals, score, float(weights[a, b])))
+            margin = float(matrix.margin[a, b]) if matrix.deals[a, b] else None
+            one, other = matrix.players[a], matrix.players[b]
+            found.append(Meeting(one, other, int(matrix.deals[a, b]), margin, float(weights[a, b] * span)))
     return found

@@ -31,6 +31,7 @@ def run_dir(tmp_path_factory):
     from league.board import Board
     from league.config import RolesConfig, RunConfig
     from league.match_store import STORE_FILE, MatchStore
+    from league.match_store import STORE_FILE, MatchStore
     from league.population import Population
     from league.ratings import Ratings
     from learners.pocket import PocketShape, build_pocket
@@ -52,6 +53,8 @@ def run_dir(tmp_path_factory):
     table, ratings = payoffs.PayoffTable(live=["main"], forgetting=0.9), Ratings()
     table.apply(payoffs.summarise(episodes, iteration=9))
     ratings.fold(episodes)
+    with MatchStore(path / STORE_FILE) as store:
+        store.add(episodes, iteration=9)
     (path / "payoffs.json").write_text(json.dumps(table.to_json()))
     by_seat = [{"main-000000": 1 / 3, "main-000010": 2 / 3}] * 2
     (path / "mixtures.json").write_text(json.dumps({GAME: by_seat}))

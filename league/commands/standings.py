@@ -1,145 +1,156 @@
-"""``league standings``: a run's ratings, results and exploitability, game by game."""
+"""``league standings``: who is how good in a run or a tournament, how sure that is, and what was measured."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.console import Console
-from rich.table import Table
 
+from games.errors import UsageError, unknown_name
 from games.registry import make_game
 from games.spec import GameSpec, Utility
 from league.board import read_metrics
+from league.commands.standings_words import document_game, skill_document, tell_game
 from league.commands.words import number
-from league.payoffs import Record
-from league.ratings import Standing
+from league.match_store import STORE_FILE, MatchStore
+from league.ratings import Ratings, Standing
 from league.runs import Run, open_run
+from league.standings import GameStandings, game_standings
 
-SHOWN = 12  # lines of a table; --json has all of them
+__all__ = ["Found", "document", "document_game", "read", "run", "tell", "tell_game"]
+
 MEASURED = {  # metrics below GAME/, and words for them
     "exploitability": "exploitability",
     "mixture_exploitability": "exploitability of the mixture",
+    "cce_gap": "gap of the joint meta-strategy to a CCE",
+    "ce_gap": "gap of the joint meta-strategy to a CE",
     "return": "mean return together",
     "score_against_random": "score against random",
 }
+TOURNAMENT_ANCHOR = "random"  # if it plays; else the mean player has 1500
 
 
-class Pair(NamedTuple):
-    """What one player made of another in one role."""
-
-    player: str
-    opponent: str
-    role: str
-    record: Record
-
-
-class GameStandings(NamedTuple):
-    """One game's part of the standings."""
+class Part(NamedTuple):
+    """What is known of one game."""
 
     spec: GameSpec
-    ratings: list[Standing]  # the best first
-    pairs: list[Pair]
+    standings: GameStandings | None  # None: its matches were not kept
+    online: list[Standing]  # online ratings, the best first
     measured: dict[str, list[tuple[int, float]]]  # by name in MEASURED: (iteration, value), oldest first
 
 
 class Found(NamedTuple):
-    """The standings of a run."""
+    """The standings of a run or of a tournament."""
 
-    run: Run
+    path: Path
+    run: Run | None  # None: a tournament
     iterations: int  # done
-    games: dict[str, GameStandings]
+    games: dict[str, Part]
+    matrix: bool = False  # whether payoffs are told as a matrix
 
 
 def run(arguments: argparse.Namespace) -> Found:
-    """Return the standings of the named run."""
-    return read(open_run(arguments.run))
+    """Return the standings of the named run, or of the tournament in a folder; of one game if it is named."""
+    from league.tournament import QUESTION_FILE
+
+    folder = Path(arguments.run).expanduser()
+    if (folder / QUESTION_FILE).is_file():
+        return _tournament(folder, arguments.game)._replace(matrix=arguments.matrix)
+    return read(open_run(arguments.run), arguments.game)._replace(matrix=arguments.matrix)
 
 
-def read(opened: Run) -> Found:
-    """Read a run's files."""
+def read(opened: Run, game: str | None = None) -> Found:
+    """Read a run's files. Raises UsageError for a game that it does not have."""
     metrics = list(read_metrics(opened.path))
-    games = {game: _standings(opened, game, metrics) for game in opened.config.games}
-    return Found(opened, metrics[-1]["iteration"] if metrics else 0, games)
+    games = _chosen(game, list(opened.config.games), opened.path)
+    parts = {name: _of_run(opened, name, metrics) for name in games}
+    return Found(opened.path, opened, metrics[-1]["iteration"] if metrics else 0, parts)
 
 
-def _standings(opened: Run, game: str, metrics: list[dict[str, Any]]) -> GameStandings:
-    payoffs, ratings = opened.payoffs, opened.ratings.standings(game)
-    players = [line.player for line in ratings]
-    players += sorted((payoffs.live | set(opened.config.evaluation.anchors)) - set(players))
-    pairs = [
-        Pair(player, opponent, role, record)
-        for player in players
-        for opponent in players
-        for role, record in payoffs.by_role(player, opponent, game).items()
-        if player != opponent
-    ]
+def _of_run(opened: Run, game: str, metrics: list[dict[str, Any]]) -> Part:
+    spec, ratings = make_game(game).spec, opened.ratings
+    standings = None
+    if (opened.path / STORE_FILE).is_file():
+        live = {snapshot.policy for snapshot in opened.population.all()}
+        with MatchStore(opened.path / STORE_FILE) as store:
+            standings = game_standings(
+                store, spec, ratings=ratings, anchors=opened.config.evaluation.anchors, live=live
+            )
     measured = {
         name: [(line["iteration"], line[f"{game}/{name}"]) for line in metrics if f"{game}/{name}" in line]
         for name in MEASURED
     }
-    return GameStandings(make_game(game).spec, ratings, pairs, measured)
+    return Part(spec, standings, ratings.standings(game), measured)
+
+
+def _tournament(folder: Path, game: str | None) -> Found:
+    from league.tournament import read_question
+
+    if not (folder / STORE_FILE).is_file():
+        raise UsageError(f"No match of the tournament in {folder} has been played yet: it has no {STORE_FILE}.")
+    spec = make_game(read_question(folder).game).spec
+    _chosen(game, [spec.name], folder)
+    with MatchStore(folder / STORE_FILE) as store:
+        standings = game_standings(store, spec, ratings=Ratings(), anchors=(TOURNAMENT_ANCHOR,))
+    return Found(folder, None, 0, {spec.name: Part(spec, standings, [], {})})
+
+
+def _chosen(game: str | None, games: list[str], path: Path) -> list[str]:
+    if game is None:
+        return games
+    if game not in games:
+        raise unknown_name(f"game of {path}", game, games)
+    return [game]
 
 
 def document(found: Found) -> dict[str, Any]:
     """Return the standings as JSON data. What was not computed is null."""
+    games = {game: _document_part(part) for game, part in found.games.items()}
+    if found.run is None:
+        return {"tournament": str(found.path), "games": games}
     return {
-        "run": str(found.run.path),
+        "run": str(found.path),
         "iterations": found.iterations,
         "snapshots": [snapshot.id for snapshot in found.run.population.all()],
-        "games": {
-            game: {
-                "ratings": [line._asdict() for line in standings.ratings],
-                "payoffs": [_pair(pair) for pair in standings.pairs],
-                **{
-                    name: [{"iteration": at, "value": value} for at, value in points]
-                    for name, points in standings.measured.items()
-                },
-            }
-            for game, standings in found.games.items()
-        },
+        "games": games,
     }
 
 
-def _pair(pair: Pair) -> dict[str, Any]:
-    record = pair.record
-    return {
-        "player": pair.player,
-        "opponent": pair.opponent,
-        "role": pair.role,
-        "matches": record.n,
-        "return": record.returns._asdict(),
-        "score": record.score._asdict(),
+def _document_part(part: Part) -> dict[str, Any]:
+    ratings = [
+        {"player": line.player, **(skill_document((line.mu, line.sigma)) or {}), "ordinal": line.ordinal}
+        for line in part.online
+    ]
+    measured = {
+        name: [{"iteration": at, "value": value} for at, value in points] for name, points in part.measured.items()
     }
+    return {"ratings": ratings, **measured, **({} if part.standings is None else document_game(part.standings))}
 
 
 def tell(found: Found, console: Console) -> None:
-    """Print the standings as tables."""
-    console.print(f"{found.run.path}: {found.iterations} of {found.run.config.iterations} iterations", style="bold")
-    newest = found.run.population.all()[-1].id
-    for game, standings in found.games.items():
+    """Print the standings: conclusions first, then tables."""
+    newest = None
+    if found.run is not None:
+        newest = found.run.population.all()[-1].id
+        console.print(f"{found.path}: {found.iterations} of {found.run.config.iterations} iterations", style="bold")
+    else:
+        console.print(f"{found.path}: a tournament", style="bold")
+    for game, part in found.games.items():
         console.print(f"\n{game}", style="bold")
-        together = standings.spec.utility is Utility.IDENTICAL
-        for name, points in standings.measured.items():
-            if points and not (together and name.startswith("score")):
+        for name, points in part.measured.items():
+            if points and not (part.spec.utility is Utility.IDENTICAL and name.startswith("score")):
                 console.print(_course(MEASURED[name], points))
-        if not together:  # nobody wins a cooperative game, so its ratings tell nothing
-            console.print(_rating_table(standings.ratings, newest))
-        console.print(_pair_table([pair for pair in standings.pairs if pair.player == newest], together))
-    console.print(
-        "\nSkill comes from the matches of newly frozen snapshots; `surely above` is skill − 3 × uncertainty.",
-        style="dim",
-    )
-
-
-def _rating_table(ratings: list[Standing], newest: str) -> Table:
-    """Return the best players and, wherever it stands, the newest snapshot."""
-    table = _table("rank", "player", "skill", "uncertainty", "surely above")
-    for rank, line in enumerate(ratings, 1):
-        if rank <= SHOWN or line.player == newest:
-            mark = f"{line.player} (newest)" if line.player == newest else line.player
-            table.add_row(str(rank), mark, f"{line.mu:.1f}", f"{line.sigma:.1f}", f"{line.ordinal:.1f}")
-    return table
+        if part.standings is None:
+            console.print(
+                f"{found.path} was trained before matches were kept (it has no {STORE_FILE}), so there is no ranking. "
+                "Play its snapshots against each other: league tournament RUN@SNAPSHOT ... --game GAME",
+                markup=False,
+            )
+        else:
+            tell_game(part.standings, console, newest, found.matrix)
+    console.print("\nElo counts deals won; ± is 95%. How it is measured: docs/league.md.", style="dim")
 
 
 def _course(words: str, points: list[tuple[int, float]]) -> str:
@@ -147,22 +158,3 @@ def _course(words: str, points: list[tuple[int, float]]) -> str:
     values = [value for _, value in points]
     span = f", between {number(min(values))} and {number(max(values))}" if len(values) > 2 else ""
     return f"{words}: {number(values[0])} → {number(values[-1])} over {len(values)} snapshots{span}"
-
-
-def _pair_table(pairs: list[Pair], together: bool) -> Table:
-    table = _table("newest with" if together else "newest against", "as", "matches", "mean return, 95% interval")
-    if not together:
-        table.add_column("score")
-    for pair in pairs[:SHOWN]:
-        returns, score = pair.record.returns, pair.record.score
-        span = "" if returns.low is None else f" ({number(returns.low, True)} to {number(returns.high, True)})"
-        cells = [pair.opponent, pair.role, f"{pair.record.n:.0f}", f"{number(returns.mean, True)}{span}"]
-        table.add_row(*cells, *([] if together else [number(score.mean)]))
-    return table
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for column in columns:
-        table.add_column(column, no_wrap=True)
-    return table
