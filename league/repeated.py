@@ -7,7 +7,6 @@ That is full information in the sense of online learning: regret (``league/regre
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp
@@ -79,7 +78,7 @@ def stage_game(name: str) -> StageGame:
         actions.append(walk.legal_actions())
         walk.apply(actions[-1][0])
     payoffs = np.empty((seats, *map(len, actions)))
-    for joint in itertools.product(*(range(len(own)) for own in actions)):
+    for joint in np.ndindex(*payoffs.shape[1:]):
         match = start.copy()
         for seat, action in enumerate(joint):
             match.apply(actions[seat][action])

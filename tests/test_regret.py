@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import itertools
+import json
+from typing import Any
 
 import numpy as np
+import pyspiel
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arena.records import Turn
+from games.errors import UsageError
+from games.registry import make_game
+from league.cli import main
+from league.commands.regret import by_rounds
+from league.exploitability import head_to_head
+from league.head_to_head import compare
 from league.meta_solvers import EmpiricalGame, gaps
-from league.regret import external_regret, swap_regret
+from league.players import Engines, resolve
+from league.regret import external_regret, falling, growth, swap_regret
+from league.repeated import rounds_of, stage_game
 
 
 def random_rounds(rounds: int, alternatives: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -96,3 +110,119 @@ def test_what_is_no_distribution_is_refused() -> None:
         swap_regret(np.ones((3, 2)), np.ones((3, 2)))
     with pytest.raises(ValueError, match="finite payoff"):
         swap_regret(np.ones((1, 1)), np.full((1, 1), np.nan))
+
+
+def sequences(curve: np.ndarray, count: int, noise: float) -> np.ndarray:
+    return curve * (1.0 + noise * np.random.default_rng(0).normal(size=(count, 1)))
+
+
+@pytest.mark.parametrize("exponent", [0.25, 0.5, 1.0])
+def test_the_exponent_of_a_power_law_is_found(exponent: float) -> None:
+    grown = growth(sequences(3.0 * np.arange(1.0, 101.0) ** exponent, 5, 0.1))
+    assert grown.exponent is not None
+    assert grown.exponent.mean == pytest.approx(exponent)
+    assert grown.trend == pytest.approx(2.0**-99 if exponent < 1.0 else 1.0)
+
+
+def test_the_exponents_interval_is_the_jackknifes() -> None:
+    """Curves t and 2 t^(1/2): leaving one out leaves the other, so b = 1/2 or 1, and half is t(1) * |1 - 1/2| / 2."""
+    rounds = np.arange(1.0, 51.0)
+    grown = growth(np.stack([rounds, 2.0 * np.sqrt(rounds)]))
+    assert grown.exponent is not None
+    assert grown.exponent.high is not None
+    assert grown.exponent.high - grown.exponent.mean == pytest.approx(12.7062 * 0.25, rel=1e-4)
+
+
+def test_the_trend_is_the_binomial_tail() -> None:
+    """R(t)/t = 1, 1/2, 1, 3/4 falls in two of three steps: P = (3 + 1) / 2^3."""
+    assert falling(np.array([1.0, 1.0, 3.0, 3.0])) == pytest.approx(0.5)
+    assert falling(np.array([1.0])) is None
+
+
+def test_a_regret_that_is_not_positive_has_no_exponent() -> None:
+    assert growth(-np.ones((3, 10))).exponent is None
+
+
+def test_hedge_grows_with_an_exponent_near_a_half_against_coins() -> None:
+    """Regret against fair coins is Θ(√T) for whoever plays (Cesa-Bianchi and Lugosi 2006, theorem 3.7)."""
+    payoffs = np.random.default_rng(3).integers(0, 2, size=(200, 400, 2)).astype(float)
+    even = np.full((400, 2), 0.5)
+    found = growth(np.stack([external_regret(even, one) for one in payoffs])).exponent
+    assert found is not None
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < 0.5 < found.high
+    assert found.high - found.low < 0.15
+
+
+REPEATED = "repeated_game(stage_game={}(),num_repetitions=8)"
+
+
+@pytest.mark.parametrize("stage", ["matrix_mp", "matrix_brps", "matrix_pd", "matrix_shapleys_game"])
+def test_the_stage_game_is_openspiels(stage: str) -> None:
+    known, source = stage_game(REPEATED.format(stage)), pyspiel.load_matrix_game(stage)
+    assert known.rounds == 8
+    np.testing.assert_array_equal(known.payoffs[0], source.row_utilities())
+    np.testing.assert_array_equal(known.payoffs[1], source.col_utilities())
+
+
+def test_what_was_played_pays_what_the_match_paid() -> None:
+    spec, engines = make_game(REPEATED.format("matrix_brps")).spec, Engines()
+    rounds = by_rounds(resolve("random", spec, engines), resolve("random", spec, engines), 40, seed=1)
+    met = compare((resolve("random", spec, engines),) * 2, 40, seed=1)
+    paid = [e.returns[0] for m, e in zip(met.seated, met.episodes, strict=True) if m.seating == (0, 1)]
+    np.testing.assert_allclose((rounds[0].plays * rounds[0].payoffs).sum(axis=(1, 2)), paid)
+    for episode in met.episodes[:3]:
+        own = rounds_of(stage_game(spec.name), episode.turns, 1)
+        earned = [turn.reward for turn in episode.turns if turn.seat == 1]
+        np.testing.assert_allclose(own.payoffs[np.arange(8), own.actions], earned)
+
+
+def test_a_round_that_a_forfeit_cut_short_is_left_out() -> None:
+    turns = [Turn(seat, "", "", "", (), "", action, 0.0, None) for seat, action in enumerate(["heads", "tails"])]
+    cut = [*turns, turns[0]._replace(action=None), turns[0]]
+    assert rounds_of(stage_game(REPEATED.format("matrix_mp")), cut, 0).payoffs.tolist() == [[-1.0, 1.0]]
+
+
+def regrets(*words: str) -> dict[str, Any]:
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        assert main(["regret", *words, "--json"]) == 0
+    return json.loads(out.getvalue())["roles"]
+
+
+def test_who_never_changes_regrets_every_round_and_who_is_right_none() -> None:
+    """Matching pennies: the first seat wins 1 by matching. Always the wrong side loses 2 a round."""
+    game = REPEATED.format("matrix_mp")
+    one = regrets("always:heads", "always:tails", "--game", game, "--matches", "4")
+    assert (one["first"]["external"], one["first"]["swap"], one["first"]["external_exponent"]) == (2.0, 2.0, 1.0)
+    assert one["second"]["external"] == 0.0
+    assert one["second"]["external_exponent"] is None
+    assert one["second"]["uniform"] == 1.0
+
+
+def test_regret_over_matches_is_the_exact_difference() -> None:
+    """Uniform play is worth 1/8 to Kuhn poker's first seat against itself; either seat might have been a bettor."""
+    found = regrets("random", "random", "--game", "kuhn_poker", "--alternatives", "always:bet", "--matches", "5")
+    spec, engines = make_game("kuhn_poker").spec, Engines()
+    uniform, bets = (resolve(name, spec, engines).tabulate().table for name in ("random", "always:bet"))
+    for seat, one in enumerate(found.values()):
+        values = [
+            head_to_head(tables if seat == 0 else tables[::-1])[seat] for tables in ([uniform] * 2, [bets, uniform])
+        ]
+        assert one["external"] == pytest.approx(max(values) - values[0])
+    assert head_to_head([uniform] * 2)[0] == pytest.approx(1 / 8)
+
+
+def test_what_cannot_be_regretted_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["regret", "random", "random", "--game", "kuhn_poker"]) == 2
+    assert "--alternatives" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="no repeated matrix game"):
+        stage_game("kuhn_poker")
+
+
+def test_it_is_told_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    game = REPEATED.format("matrix_mp")
+    assert main(["regret", "always:heads", "always:tails", "--game", game, "--matches", "4"]) == 0
+    told = capsys.readouterr().out
+    assert "external regret +2.000 (95% interval +2.000 to +2.000) a round" in told
+    assert "no slower than they do" in told

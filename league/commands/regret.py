@@ -21,7 +21,8 @@ from league.regret import Growth, Regrets, external_regret, growth, swap_regret
 from league.repeated import Floats, is_repeated, rounds_of, stage_game
 
 SEQUENCES = 20  # of matches, each drawn anew
-_SUBLINEAR = 1.0  # exponent of what grows as fast as the rounds
+_LINEAR = 1.0 - 1e-6  # exponent of what grows as fast as the rounds, but for rounding
+_PLURAL = {"match": "matches", "round": "rounds"}
 _LEVEL = 0.05  # of the trend test
 
 
@@ -216,7 +217,7 @@ def tell(found: Found, console: Console) -> None:
     player, opponent = found.players
     unit = "match" if found.by_match else "round"
     console.print(f"{player}'s regret against {opponent} in {found.game}", style="bold")
-    console.print(f"{found.sequences} sequences of {found.rounds} {unit}s in each role (seed {found.seed}).")
+    console.print(f"{found.sequences} sequences of {found.rounds} {_PLURAL[unit]} in each role (seed {found.seed}).")
     console.print(
         f"Regret is what it would have earned more, per {unit}: external by the one alternative that was best in "
         "hindsight, swap by the best replacement for each alternative it chose. The others' moves count as they were."
@@ -240,13 +241,11 @@ def _told(grown: Growth, unit: str) -> str:
     if grown.exponent is None:
         return f"too seldom positive for a power law.{trend}"
     mean, low, high = grown.exponent
-    text = f"it grows as the {unit}s to the power {number(mean)}"
+    text = f"it grows as the {_PLURAL[unit]} to the power {number(mean)}"
     if low is None or high is None:
         return f"{text}, with no interval.{trend}"
-    if high < _SUBLINEAR:
+    if high < _LINEAR:
         verdict = "slower than they do, as no-regret play has it."
     else:
-        verdict = (
-            "no slower than they do." if mean >= _SUBLINEAR else "which does not show whether slower than they do."
-        )
+        verdict = "no slower than they do." if mean >= _LINEAR else "which does not show whether slower than they do."
     return f"{text} ({number(low)} to {number(high)}), {verdict}{trend}"
