@@ -221,10 +221,11 @@ class MatchStore:
         """Store matches of one game, none of which is there."""
         spoken = [_cast_of(episode) for episode in episodes]
         player_ids = self._ids("players", ["name"], {(name,) for one in episodes for name in one.request.players})
-        cast_ids = self._ids("casts", ["game", "rule", "roles"], set(spoken))
+        rows = {cast: (game, cast[0], json.dumps(cast[1])) for cast in spoken}
+        cast_ids = self._ids("casts", ["game", "rule", "roles"], rows.values())
         batch = to_batch(
             numbers=[episode.request.index for episode in episodes],
-            casts=[cast_ids[cast] for cast in spoken],
+            casts=[cast_ids[rows[cast]] for cast in spoken],
             deals=[episode.request.deal_seed for episode in episodes],
             players=[[player_ids[player,] for player in episode.request.players] for episode in episodes],
             returns=[episode.returns for episode in episodes],
@@ -259,9 +260,9 @@ class MatchStore:
         return self._columns[game][1]
 
 
-def _cast_of(episode: Episode) -> tuple[str, str, str]:
-    """Return the game, the rule, and the roles by seat as JSON."""
+def _cast_of(episode: Episode) -> tuple[str, tuple[str | None, ...]]:
+    """Return the rule, and the roles by seat; None for a seat that had no turn."""
     roles: list[str | None] = [None] * len(episode.request.players)
     for turn in episode.turns:
         roles[turn.seat] = turn.role
-    return episode.request.game, episode.request.rule, json.dumps(roles)
+    return episode.request.rule, tuple(roles)
