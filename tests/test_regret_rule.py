@@ -226,6 +226,5 @@ def test_it_learns_to_regret_no_more_than_the_first_round(tmp_path: Path) -> Non
         before.append(mean_regret(f"{run}@main-000000"))
         after.append(mean_regret(run))
     half = 4.303 * stdev(after) / 3**0.5  # t with two degrees of freedom
-    print(f"\nregret a round before {before}, after {after}, mean {fmean(after):.3f} ± {half:.3f}")
     assert fmean(after) + half < min(before) / 2
     assert fmean(after) < 0.2
