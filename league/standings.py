@@ -32,6 +32,7 @@ from league.standings_matrix import Matrix, RoleResult, payoff_matrix, role_resu
 Floats = NDArray[np.float64]
 
 ADVISED = 12  # pairs that should play next
+WORTH = 0.05  # of the most informative pair's weight; what is below is not worth a deal
 BY_ROLE = 200  # players; for more, to add up all line-ups takes as long as all else
 
 
@@ -200,7 +201,7 @@ def _next_meetings(matrix: Matrix, spec: GameSpec) -> list[Meeting]:
     best = np.argsort(-weights, axis=None, kind="stable")[:ADVISED]
     found = []
     for a, b in zip(*(places.tolist() for places in np.unravel_index(best, weights.shape)), strict=True):
-        if weights[a, b] > 0.0:
+        if weights[a, b] > WORTH * weights.max():
             margin = float(matrix.margin[a, b]) if matrix.deals[a, b] else None
             one, other = matrix.players[a], matrix.players[b]
             found.append(Meeting(one, other, int(matrix.deals[a, b]), margin, float(weights[a, b] * span)))

@@ -38,7 +38,10 @@ def test_the_equilibrium_has_the_value_of_the_full_program(size, seed, cyclic):
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 25), st.integers(0, 10**6))
 def test_nash_averaging_of_many_is_that_of_few_copies_and_level_players_included(size, seed):
-    """Payoffs of -1, 0 and 1 have many equilibria, and the one of greatest entropy is unique; solvers stop at 1e-7 of entropy."""
+    """Payoffs of -1, 0 and 1 have many equilibria, and the one of greatest entropy is unique.
+
+    Solvers stop at 1e-7 of the entropy, which is flat there.
+    """
     rng = np.random.default_rng(seed)
     payoffs = np.sign(np.round(population(size, seed, 1.0)))
     copies = rng.integers(0, size, size + 5)

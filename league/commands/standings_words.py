@@ -16,6 +16,7 @@ from league.standings import GameStandings, Line
 from league.standings_matrix import RoleResult
 
 SHOWN = 12  # lines of a table; --json has all of them
+ACROSS = 8  # columns of the matrix
 SURE = 0.95  # how certain an order must be to be called so
 
 
@@ -97,7 +98,7 @@ def _conclusions(standings: GameStandings) -> list[str]:
     mixed = ", ".join(f"{line.player} {percent(line.weight)}" for line in weights if line.weight > 0.0005)
     size = f"{standings.effective_size:.1f}"
     sentences.append(
-        f"Nobody beats all others: the meta-strategy is as mixed as {size} players alike in weight ({mixed})."
+        f"No player is best alone: the meta-strategy is as mixed as {size} players alike in weight ({mixed})."
         if standings.effective_size > 1.01
         else f"The meta-strategy is {max(standings.lines, key=lambda line: line.weight).player} alone."
     )
@@ -173,14 +174,14 @@ def _skill(skill: Skill | None) -> str:
 
 def _matrix_table(standings: GameStandings) -> Table:
     """Return the leading players' results against one another."""
-    matrix, shown = standings.matrix, min(SHOWN, len(standings.lines))
+    matrix, shown = standings.matrix, min(ACROSS, len(standings.lines))
     values, errors = (
         (matrix.returns, matrix.returns_error) if standings.together else (matrix.margin, matrix.margin_error)
     )
     title = "mean return" if standings.together else "margin"
-    table = plain_table(f"{title} ± 95%", *[str(column + 1) for column in range(shown)])
+    table = plain_table(f"{title} (? may be 0)", *[str(column + 1) for column in range(shown)])
     for row in range(shown):
-        cells = [_plus_minus(values[row, column], errors[row, column]) for column in range(shown)]
+        cells = [_entry(float(values[row, column]), float(errors[row, column])) for column in range(shown)]
         table.add_row(f"{row + 1} {standings.lines[row].player}", *cells)
     return table
 
@@ -217,10 +218,11 @@ def _with_interval(mean: float, error: float) -> str:
     return f"{number(mean, True)} ({number(mean - 1.96 * error, True)} to {number(mean + 1.96 * error, True)})"
 
 
-def _plus_minus(mean: float, error: float) -> str:
+def _entry(mean: float, error: float) -> str:
+    """Return a mean, with a question mark where its 95 % interval holds 0 or is not known."""
     if math.isnan(mean):
         return "–"
-    return number(mean, True) if math.isnan(error) else f"{number(mean, True)} ± {1.96 * error:.3f}"
+    return f"{mean:+.2f}".replace("-", "−") + "?" * (not abs(mean) > 1.96 * error)
 
 
 def _line(rank: int, line: Line) -> dict[str, Any]:
