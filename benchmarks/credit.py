@@ -10,20 +10,17 @@ measurement that was cut off goes on where it stopped.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import json
-import os
-import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
+
+from benchmarks.studies import arguments_of, measured
 
 HANABI = "hanabi(players=2,colors=1,ranks=3,hand_size=2,max_information_tokens=2,max_life_tokens=1)"
 HEX = "hex(board_size=3)"
@@ -192,19 +189,7 @@ def study(name: str, seeds: Sequence[int], workers: int, keep: Path) -> dict[str
     """Measure all runs of a study that ``keep`` does not know yet; return the figures by game and condition."""
     chosen = STUDIES[name]
     runs = [Run(game, c, seed) for game in chosen.games for seed in seeds for c in chosen.conditions]
-    memory = keep / "credit.jsonl"
-    known = dict(_remembered(memory))
-    os.environ["OMP_NUM_THREADS"] = "1"  # for the workers
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        waiting = {pool.submit(measure, run): run for run in runs if run.key not in known}
-        for number, done in enumerate(as_completed(waiting), 1):
-            run = waiting[done]
-            known[run.key] = done.result()
-            with memory.open("a", encoding="utf-8") as file:
-                file.write(json.dumps([run.key, known[run.key]]) + "\n")
-            figure, seconds = known[run.key]["figure"], known[run.key]["seconds"]
-            shown = f"{run.game}, {run.condition.name}, seed {run.seed}: {figure:.3f} ({seconds:.0f} s)"
-            print(f"{number}/{len(waiting)}  {shown}", file=sys.stderr, flush=True)
+    known = measured(runs, measure, keep / "credit.jsonl", workers, _shown)
     tables = [
         {
             "game": GAMES[game].words,
@@ -219,22 +204,14 @@ def study(name: str, seeds: Sequence[int], workers: int, keep: Path) -> dict[str
     return {"study": name, "seeds_used": list(seeds), "tables": tables}
 
 
-def _remembered(memory: Path) -> Iterator[tuple[str, dict[str, float]]]:
-    if memory.exists():
-        for line in memory.read_text(encoding="utf-8").splitlines():
-            key, figures = json.loads(line)
-            yield key, figures
+def _shown(run: Run, found: dict[str, Any]) -> str:
+    """Return one finished run in a line."""
+    return f"{run.game}, {run.condition.name}, seed {run.seed}: {found['figure']:.3f} ({found['seconds']:.0f} s)"
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("study", choices=sorted(STUDIES))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="remember finished runs in DIR")
-    parser.add_argument("--workers", type=int, default=2, help="runs side by side")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-    arguments = parser.parse_args()
+    arguments = arguments_of(__doc__, list(STUDIES))
     with tempfile.TemporaryDirectory(prefix="league-") as temporary:
         keep = arguments.keep or Path(temporary)
         keep.mkdir(parents=True, exist_ok=True)

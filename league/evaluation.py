@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Collection, Sequence
+import random
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from arena.records import MatchRequest, Sampler
+from arena.records import MatchRequest, ReplyRequest, Sampler
 from games.errors import NotEnumerable, unknown_name
 from games.files import atomic_write
+from games.registry import make_game
 from games.seeds import derive_seed
 from games.spec import GameSpec, Utility
 from league.config_matchmaking import EvaluationConfig
@@ -32,6 +34,18 @@ def scripted_engines(names: Sequence[str], setting: str) -> dict[str, Sampler]:
             raise unknown_name("scripted player", name, SCRIPTED, f"Set {setting}.")
         found[name] = engine
     return found
+
+
+def try_out(engines: Mapping[str, Sampler], roles: Roles) -> None:
+    """Let scripted players answer once in every game. Raises UsageError for one that cannot play it."""
+    for game, seated in roles.items():
+        for name, engine in engines.items():
+            position = make_game(game)
+            position.reset(0)
+            seat = position.to_act()
+            if seat is not None:
+                asked = (position.observe(seat), position.legal_actions(), (), random.Random(0))
+                engine.sample([ReplyRequest(name, seated[seat], position, *asked)])
 
 
 def rating_matches(

@@ -16,6 +16,7 @@ from games.errors import UsageError
 from games.files import atomic_write, is_leftover, remove_leftovers
 from games.registry import make_game
 from league.config import RunConfig
+from league.evaluation import try_out
 from league.freezing import keep_beginnings
 from league.interrupt import StopRequest
 from league.lock import LOCK_FILE, run_lock
@@ -50,7 +51,7 @@ def train(config: RunConfig, run_dir: Path) -> Outcome:
     update is not finite or disagrees with the engine.
     """
     rule_named(config.credit.rule)
-    scripted_players(config)
+    try_out(scripted_players(config), _roles(config))
     with run_lock(run_dir):
         taken = sorted(path.name for path in run_dir.iterdir() if path.name != LOCK_FILE and not is_leftover(path))
         if taken:
@@ -76,7 +77,7 @@ def resume(run_dir: Path) -> Outcome:
 
 def _session(config: RunConfig, run_dir: Path, *, resume: bool) -> Outcome:
     remove_leftovers(run_dir)
-    roles = {game: seat_roles(config.roles, make_game(game).spec) for game in config.games}
+    roles = _roles(config)
     done = finished_iterations(run_dir) if resume else 0
     with (
         prepared_process(config.threads),
@@ -93,6 +94,10 @@ def _session(config: RunConfig, run_dir: Path, *, resume: bool) -> Outcome:
         finally:
             state.store.close()
     return Outcome(run_dir, finished, state.iteration)
+
+
+def _roles(config: RunConfig) -> Roles:
+    return {game: seat_roles(config.roles, make_game(game).spec) for game in config.games}
 
 
 def _begun(config: RunConfig, run_dir: Path, roles: Roles, progress: Progress) -> RunState:

@@ -117,6 +117,12 @@ def test_a_run_that_is_stopped_at_once_says_how_to_go_on(folder, capsys, monkeyp
     assert "league train --resume --run-dir other" in capsys.readouterr().out
 
 
+def test_a_guest_that_cannot_play_is_refused_before_anything_is_made(folder, capsys):
+    assert main(["train", "small.toml", "--run-dir", "new", "--set", 'matchmaking.guests=["mcts:9"]']) == 2
+    assert "mcts needs perfect information" in capsys.readouterr().err
+    assert not (folder / "new").exists()
+
+
 def test_what_was_learned_is_told_by_the_kind_of_game(tmp_path):
     with Board(tmp_path) as board:
         first = {"kuhn_poker/exploitability": 0.46, "tiny_hanabi/return": 3.9, "tic_tac_toe/score_against_random": 0.5}
