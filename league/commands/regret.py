@@ -109,7 +109,10 @@ def by_matches(player: Player, opponent: Player, others: Sequence[Player], match
         raise UsageError(f"--matches {matches}: at least one match must be drawn.")
     found, tables = [], _Tables()
     for seat, role in enumerate(player.roles):
-        known = dict.fromkeys((one, name) for one in (player, *others) for name, _ in one.members[seat])
+        known: dict[str, Player] = {}  # its own members come first; others may have them too
+        for one in (player, *others):
+            for name, _ in one.members[seat]:
+                known.setdefault(name, one)
         if len(known) < 2:
             raise UsageError(
                 f"{player.label} is one player, so it has nothing else to be. Name others it might have been with "
@@ -117,13 +120,13 @@ def by_matches(player: Player, opponent: Player, others: Sequence[Player], match
             )
         rivals = opponent.members[1 - seat]
         values = np.array(
-            [[tables.value(one, name, opponent, rival, seat) for rival, _ in rivals] for one, name in known]
+            [[tables.value(one, name, opponent, rival, seat) for rival, _ in rivals] for name, one in known.items()]
         )  # [A, rivals]
         generator = np.random.default_rng(derive_seed(seed, "regret", player.spec.name, seat))
         weights = [np.array([weight for _, weight in members]) for members in (player.members[seat], rivals)]
         own, met = (generator.choice(len(weight), (SEQUENCES, matches), p=weight / weight.sum()) for weight in weights)
-        plays = np.eye(len(known))[own]  # its own members come first
-        found.append(Sequences(role.name, tuple(name for _, name in known), plays, values.T[met]))
+        plays = np.eye(len(known))[own]
+        found.append(Sequences(role.name, tuple(known), plays, values.T[met]))
     return found
 
 
