@@ -33,9 +33,17 @@ setup(
         "tomli_w>=1.1",
     ],
     extras_require={
-        "dev": ["pytest>=8.3", "pytest-xdist>=3.6", "hypothesis>=6.110", "psutil>=6.0", "ruff>=0.9", "mypy>=1.14"],
+        "dev": [
+            "pytest>=8.3",
+            "pytest-xdist>=3.6",
+            "hypothesis>=6.110",
+            "psutil>=6.0",
+            "ruff>=0.9",
+            "mypy>=1.14",
+            "ray[rllib]>=2.60",
+        ],
         "textarena": ["textarena>=0.7"],  # MIT itself, but it brings chess, which is GPL-3: never a dependency here
         "vllm": ["vllm>=0.10"],
-        "ray": ["ray[rllib]>=2.40"],
+        "ray": ["ray[rllib]>=2.60"],
     },
 )

@@ -17,13 +17,12 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from numpy.typing import NDArray
 from pettingzoo import AECEnv
 from pettingzoo.utils import wrappers
 
-from games.openspiel import OpenSpielGame
 from games.registry import make_game
 from games.spec import Game
+from games.tensors import tensor_of
 
 TEXT_LENGTH = 65_536  # characters; a bound that the text space must have, far above any observation
 # The letters of observations: ASCII, and what OpenSpiel draws boards, arrows and playing cards with.
@@ -55,13 +54,18 @@ class raw_env(AECEnv[str, Any, Any]):  # type: ignore[misc]  # noqa: N801  # Pet
         self.render_mode = render_mode
         self._game = make_game(name)
         self.spec = self._game.spec
-        self._tensor = _tensor_of(self._game)
+        self._tensor = tensor_of(self._game)
         self._seeds = random.Random()
         self.possible_agents = [f"seat_{seat}" for seat in range(self.spec.seats)]
         self._seat = {agent: seat for seat, agent in enumerate(self.possible_agents)}
         self.agents: list[str] = []
         self.action_spaces = {agent: gymnasium.spaces.Discrete(self.spec.num_actions) for agent in self._seat}
         self.observation_spaces = {agent: self._observation_space() for agent in self._seat}
+
+    @property
+    def game(self) -> Game:
+        """The match in progress, to be read: what asks a language model for a move needs the words."""
+        return self._game
 
     def action_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
         """Return the agent's action space: OpenSpiel's action ids, ``Game.legal_ids``."""
@@ -137,29 +141,3 @@ class raw_env(AECEnv[str, Any, Any]):  # type: ignore[misc]  # noqa: N801  # Pet
                 "text": gymnasium.spaces.Text(TEXT_LENGTH, min_length=0, charset=CHARSET),
             }
         )
-
-
-class _Tensor:
-    """OpenSpiel's numbers for what a seat sees; the information state before the observation."""
-
-    def __init__(self, game: OpenSpielGame) -> None:
-        self._game = game
-        rules = game.pyspiel_game
-        self._remembers = rules.get_type().provides_information_state_tensor
-        shape = rules.information_state_tensor_shape() if self._remembers else rules.observation_tensor_shape()
-        self.shape = tuple(shape)
-
-    def values(self, seat: int) -> NDArray[np.float32]:
-        """Return the tensor of ``seat`` in the game's present position."""  # self.shape
-        state = self._game.pyspiel_state()
-        numbers = state.information_state_tensor(seat) if self._remembers else state.observation_tensor(seat)
-        return np.asarray(numbers, dtype=np.float32).reshape(self.shape)
-
-
-def _tensor_of(game: Game) -> _Tensor | None:
-    """Return the tensor of an OpenSpiel game that has one."""
-    if not isinstance(game, OpenSpielGame):
-        return None
-    kind = game.pyspiel_game.get_type()
-    has_one = kind.provides_information_state_tensor or kind.provides_observation_tensor
-    return _Tensor(game) if has_one else None

@@ -22,6 +22,7 @@ a player is written as one of:
   RUN               the newest snapshot of a run: its folder, or its name under runs/
   RUN@SNAPSHOT      one snapshot of a run, for example runs/pocket@main-000120
   RUN@mixture       the run's whole population, one snapshot drawn for each match
+  exploiter:DIR     a player that `league exploit` trained and kept in DIR
   hf:PATH_OR_ID     a language model from a folder in Hugging Face layout, or from the hub
 """
 
@@ -93,7 +94,19 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
         epilog="start with:  league train pocket\nthen:        league match runs/pocket random --game kuhn_poker",
     )
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
-    for add in (_train, _evolve, _match, _tournament, _standings, _exploitability, _regret, _games, _play, _board):
+    for add in (
+        _train,
+        _evolve,
+        _match,
+        _tournament,
+        _standings,
+        _exploitability,
+        _exploit,
+        _regret,
+        _games,
+        _play,
+        _board,
+    ):
         add(subparsers)
     return parser, dict(subparsers.choices)
 
@@ -172,6 +185,29 @@ def _exploitability(subparsers: Any) -> None:
     )
     parser.add_argument("player", metavar="PLAYER")
     _game(parser)
+    _json(parser)
+
+
+def _exploit(subparsers: Any) -> None:
+    parser = _command(
+        subparsers, "exploit", "train an exploiter of a player: a lower bound on its exploitability", epilog=PLAYERS
+    )
+    parser.add_argument("player", metavar="PLAYER")
+    _game(parser)
+    parser.add_argument(
+        "--steps", type=int, default=60_000, metavar="N", help="decisions to learn from (default: 60000)"
+    )
+    parser.add_argument("--matches", type=int, default=4_000, metavar="N", help="deals to measure by (default: 4000)")
+    parser.add_argument("--seat", type=int, metavar="K", help="attack from this seat alone (default: from every seat)")
+    parser.add_argument("--control", type=float, default=1.0, metavar="SHARE", help="of its turns that it controls")
+    parser.add_argument(
+        "--distance", type=float, default=1.0, metavar="D", help="most total variation from the reference"
+    )
+    parser.add_argument(
+        "--reference", metavar="PLAYER", help="whom control and distance refer to (default: the player)"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="fixes training and matches (default: 0)")
+    parser.add_argument("--out", metavar="DIR", help="where it is kept (default: a new folder under exploiters/)")
     _json(parser)
 
 

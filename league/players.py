@@ -1,5 +1,6 @@
 """Players as a person writes them: ``random``, ``always:ACTION``, ``equilibrium``, ``mcts:SIMS``,
-``RUN``, ``RUN@SNAPSHOT``, ``RUN@mixture``, ``hf:PATH_OR_ID``.
+``RUN``, ``RUN@SNAPSHOT``, ``RUN@mixture``, ``hf:PATH_OR_ID``,
+``exploiter:DIR``.
 
 A player is resolved for one game. One that comes from a run plays with the role cards and overrides
 of that run, and a mixture draws one snapshot for each of its seats when a match begins.
@@ -165,12 +166,14 @@ def resolve(text: str, spec: GameSpec, engines: Engines) -> Player:
     """Return the player that a person means by ``text``. Raises UsageError that offers the nearest valid names."""
     if scripted := engines.scripted(text):
         return Player(text, spec, scripted, seat_roles(RolesConfig(), spec), (((text, 1.0),),) * spec.seats)
+    if text.startswith("exploiter:"):
+        return _exploiter(text, spec, engines)
     if text.startswith("hf:"):
         return _checkpoint(text, spec, engines)
     name, _, which = text.partition("@")
     path = find_run(name)
     if path is None:
-        hint = f"A player is {', '.join(SCRIPTED)}, RUN, RUN@SNAPSHOT, RUN@mixture or hf:PATH_OR_ID."
+        hint = f"A player is {', '.join(SCRIPTED)}, RUN, RUN@SNAPSHOT, RUN@mixture, exploiter:DIR or hf:PATH_OR_ID."
         raise unknown_name("player", name, [*SCRIPTED, *run_names()], hint)
     return _from_run(text, Run(path), which, spec, engines)
 
@@ -189,6 +192,25 @@ def _from_run(text: str, run: Run, which: str, spec: GameSpec, engines: Engines)
             engine.register(f"{run.path}@{snapshot.id}", snapshot.path, check, like)
         by_seat.append(tuple((f"{run.path}@{snapshot.id}", weight) for snapshot, weight in weighted))
     return Player(text, spec, engine, roles, tuple(by_seat))
+
+
+def _exploiter(text: str, spec: GameSpec, engines: Engines) -> Player:
+    """Return an exploiter that `league exploit` kept in a folder, with its reference where it has a budget."""
+    from arena.samplers.network import Network, load_facts, load_network  # torch is slow to import
+    from league.exploiters import reference_of
+
+    folder = Path(text.removeprefix("exploiter:")).expanduser()
+    facts = load_facts(folder)
+    reference = reference_of(resolve(facts.reference, spec, engines)) if facts.budget.limited else None
+    engine = Network(
+        load_network(folder, facts),
+        facts.game,
+        seats=facts.seats,
+        budget=facts.budget,
+        reference=reference,
+        greedy=facts.greedy,
+    )
+    return Player(text, spec, engine, seat_roles(RolesConfig(), spec), (((text, 1.0),),) * spec.seats)
 
 
 def _checkpoint(text: str, spec: GameSpec, engines: Engines) -> Player:
