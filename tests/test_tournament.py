@@ -254,8 +254,15 @@ def test_the_same_command_again_plays_nothing_and_says_the_same(tmp_path, capsys
         assert main([*words(KUHN, tmp_path / "t"), "--json"]) == 0
         told.append(json.loads(capsys.readouterr().out))
     assert told[0] == told[1]
-    assert told[0]["players"] == list(KUHN.players)
-    assert told[0]["played"] == 6 * 60
+    assert told[0]["question"] == {**KUHN._asdict(), "players": list(KUHN.players)}
+    assert told[0]["standings"]["matches"] == 6 * 60
+    ranking = [line["player"] for line in told[0]["standings"]["ranking"]]
+    assert sorted(ranking) == sorted(KUHN.players)
+    assert ranking[0] == "equilibrium"
+    assert main(words(KUHN, tmp_path / "t")) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("kuhn_poker: a tournament of 4 players (seed 5)\n")
+    assert all(player in said for player in KUHN.players)
 
 
 def test_another_question_in_the_same_folder_is_refused(tmp_path, capsys):
@@ -317,7 +324,7 @@ def test_without_a_folder_a_new_one_is_made(capsys, tmp_path, monkeypatch):
     folders = []
     for _ in range(2):
         assert main(arguments) == 0
-        folders.append(json.loads(capsys.readouterr().out)["folder"])
+        folders.append(json.loads(capsys.readouterr().out)["tournament"])
     assert folders == ["tournaments/kuhn_poker-players-3-1", "tournaments/kuhn_poker-players-3-2"]
     assert everything(tmp_path / folders[0], "kuhn_poker(players=3)") == everything(
         tmp_path / folders[1], "kuhn_poker(players=3)"

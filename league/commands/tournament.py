@@ -13,7 +13,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from games.errors import UsageError
+from league.commands.standings import TOURNAMENT_ANCHOR
+from league.commands.standings_words import document_game, tell_game
 from league.match_store import MatchStore
+from league.ratings import Ratings
+from league.standings import GameStandings, game_standings
 from league.tournament import Question, Tournament, opened, read_question
 
 TOURNAMENTS = Path("tournaments")
@@ -25,7 +29,7 @@ class Found(NamedTuple):
 
     folder: Path
     tournament: Tournament
-    matches: int
+    standings: GameStandings
 
 
 def run(arguments: argparse.Namespace) -> Found:
@@ -41,7 +45,8 @@ def run(arguments: argparse.Namespace) -> Found:
                 f"Stopped after {len(store.indices())} of {len(tournament)} matches, which are kept. To go on:\n"
                 f"  league tournament --resume --run-dir {shlex.quote(str(folder))}"
             ) from None
-        return Found(folder, tournament, store.count(tournament.spec.name))
+        standings = game_standings(store, tournament.spec, ratings=Ratings(), anchors=[TOURNAMENT_ANCHOR])
+        return Found(folder, tournament, standings)
 
 
 def _question(arguments: argparse.Namespace) -> Question:
@@ -78,11 +83,20 @@ def _play(tournament: Tournament, store: MatchStore) -> None:
 
 def document(found: Found) -> dict[str, Any]:
     """Return the tournament as JSON data."""
-    return {"folder": str(found.folder), **found.tournament.question._asdict(), "played": found.matches}
+    return {
+        "tournament": str(found.folder),
+        "question": found.tournament.question._asdict(),
+        "standings": document_game(found.standings),
+    }
 
 
 def tell(found: Found, console: Console) -> None:
-    """Print the tournament in words."""
+    """Print what was asked, and the standings."""
     question = found.tournament.question
-    console.print(f"{question.game}: {len(question.players)} players, {found.matches} matches", style="bold")
-    console.print(f"Kept in {found.folder}.", markup=False)
+    title = f"{question.game}: a tournament of {len(question.players)} players (seed {question.seed})"
+    console.print(title, style="bold", markup=False)
+    console.print(
+        f"Every pair played every deal in every seating. The matches are kept in {found.folder}.", markup=False
+    )
+    console.print()
+    tell_game(found.standings, console)
