@@ -198,11 +198,12 @@ def _next_meetings(matrix: Matrix, spec: GameSpec) -> list[Meeting]:
     span = spec.max_return - spec.min_return
     deals = matrix.deals.astype(np.float64)
     weights = np.triu(informative(deals, 0.5 + matrix.margin / span, matrix.margin_error / span), 1)
-    best = np.argsort(-weights, axis=None, kind="stable")[:ADVISED]
+    least = np.partition(weights, -ADVISED, axis=None)[-ADVISED] if weights.size > ADVISED else 0.0
+    a, b = np.nonzero(weights >= max(least, WORTH * weights.max(initial=0.0), 1e-300))
+    best = np.lexsort((a + b, -weights[a, b]))[:ADVISED]  # of equals the strongest: lines are ranked
     found = []
-    for a, b in zip(*(places.tolist() for places in np.unravel_index(best, weights.shape)), strict=True):
-        if weights[a, b] > WORTH * weights.max():
-            margin = float(matrix.margin[a, b]) if matrix.deals[a, b] else None
-            one, other = matrix.players[a], matrix.players[b]
-            found.append(Meeting(one, other, int(matrix.deals[a, b]), margin, float(weights[a, b] * span)))
+    for row, column in zip(a[best].tolist(), b[best].tolist(), strict=True):
+        margin = float(matrix.margin[row, column]) if matrix.deals[row, column] else None
+        one, other = matrix.players[row], matrix.players[column]
+        found.append(Meeting(one, other, int(matrix.deals[row, column]), margin, float(weights[row, column] * span)))
     return found
