@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
@@ -15,6 +16,7 @@ from league.match_store import Cells, Pairs
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+FEW = 5  # deals; the spread of fewer says nothing
 POOLED = 10.0  # deals of a typical pair that each pair's own variance is averaged with
 
 
@@ -26,7 +28,7 @@ class RoleResult(NamedTuple):
     role: str
     matches: int
     returns: float  # mean, in the game's units
-    returns_error: float  # standard error, or above it with more than two seats; nan with one deal
+    returns_error: float  # standard error, or above it with more than two seats; nan with fewer than five deals
     score: float  # win 1, draw 1/2, loss 0
     score_error: float  # as returns_error
 
@@ -130,5 +132,7 @@ def role_results(cells: Cells, roles: Sequence[str], player: str) -> list[RoleRe
         n = cells.n[rows]
         values = (cells.returns, cells.returns_error, cells.scores, cells.scores_error)
         means = [float(np.average(value[rows, seats], weights=n)) for value in values]
+        if cells.deals[rows].sum() < FEW:
+            means[1] = means[3] = math.nan
         results.append(RoleResult(player, cells.players[other], role, int(n.sum()), *means))
     return sorted(results, key=lambda result: (result.opponent, result.role))

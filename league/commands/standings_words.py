@@ -176,7 +176,7 @@ def _matrix_table(standings: GameStandings) -> Table:
     """Return the leading players' results against one another."""
     matrix, shown = standings.matrix, min(ACROSS, len(standings.lines))
     values, errors = (
-        (matrix.returns, matrix.returns_error) if standings.together else (matrix.margin, matrix.margin_error)
+        (matrix.returns, matrix.returns_error) if standings.together else (matrix.margin, matrix.careful_error())
     )
     title = "mean return" if standings.together else "margin"
     table = plain_table(f"{title} (? may be 0)", *[str(column + 1) for column in range(shown)])
