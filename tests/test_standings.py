@@ -129,6 +129,7 @@ def test_live_policies_are_left_out_and_circles_that_never_met_are_told_apart(tm
     assert found.matches == 6
     assert np.isnan(found.matrix.margin[0, 3])
     assert {one.opponent for one in found.by_role("a")} == {"b", "main"}
+    assert np.isnan([one.returns_error for one in found.by_role("a")]).all(), "of fewer than five deals"
     assert found.next_meetings[0].deals == 0
 
 
@@ -196,6 +197,22 @@ def test_a_game_of_cooperation_has_no_ranks(tmp_path, capsys):
     assert "All earn the same" in told
     assert "mean return with others" in told
     assert "Elo " not in told.splitlines()[4]
+
+
+def test_a_run_leaves_out_who_still_learns_and_marks_the_newest(run_dir, tmp_path, capsys):
+    run = tmp_path / "run"
+    shutil.copytree(run_dir, run)
+    with MatchStore(run / STORE_FILE) as store:
+        store.add([match(100 + i, ("main", "main-000000"), (1.0, -1.0), "kuhn_poker") for i in range(9)], iteration=9)
+    assert main(["standings", str(run), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["games"]["kuhn_poker"]
+    assert [line["player"] for line in found["ranking"]] == ["main-000010", "main-000000"]
+    assert [line["matches"] for line in found["ranking"]] == [20, 20]
+    assert found["matches"] == 29
+    for line in found["ranking"]:
+        mu, sigma = line["rating"]["mu"], line["rating"]["sigma"]
+        assert (line["rating"]["low"], line["rating"]["high"]) == pytest.approx((mu - 1.96 * sigma, mu + 1.96 * sigma))
+        assert set(line["by_role"]) == {"first", "second"}
 
 
 def test_a_run_whose_matches_were_not_kept_says_so(run_dir, tmp_path, capsys):

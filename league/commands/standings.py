@@ -73,7 +73,7 @@ def _of_run(opened: Run, game: str, metrics: list[dict[str, Any]]) -> Part:
     spec, ratings = make_game(game).spec, opened.ratings
     standings = None
     if (opened.path / STORE_FILE).is_file():
-        live = {snapshot.policy for snapshot in opened.population.all()}
+        live = {snapshot.policy for snapshot in opened.population.all()} | set(opened.config.policies)
         with MatchStore(opened.path / STORE_FILE) as store:
             standings = game_standings(
                 store, spec, ratings=ratings, anchors=opened.config.evaluation.anchors, live=live
