@@ -3,9 +3,10 @@
     python -m benchmarks.store_speed [--players N] [--matches N] [--json]
 
 The shape is the hardest for sums that are kept beside the matches: everybody meets everybody, so there are almost
-half as many pairs as matches. Returns are those of Kuhn poker, drawn at random; the matches are added in
-batches of 1,024, as a run of that many matches an iteration adds them. What is read is read cold, by a store that was
-just opened, though the file is in the system's cache. ``standings`` is the whole command, in a process of its own.
+half as many pairs as matches. Each player is one Elo point better than the one before, as the snapshots of a run might
+be, and wins or loses one or two. The matches are added in batches of 1,024, as a run of that many matches an
+iteration adds them. What is read is read cold, by a store that was just opened, though the file is in the system's
+cache. ``standings`` is the whole command, in a process of its own.
 
 Expected before the first measurement: 50,000 matches added a second; 50 bytes a match; the sums in about a second.
 """
@@ -36,14 +37,22 @@ TURNS = tuple(Turn(seat, role, "", "", (), "", None, 0.0, None) for seat, role i
 def episodes(players: int, matches: int) -> Iterator[Episode]:
     """Yield matches pair by pair, each deal in both seatings, and from the first pair again when all have met."""
     rng = random.Random(0)
-    names = [f"main-{number:06d}" for number in range(players)]
-    meetings = (pair[::order] for pair in itertools.cycle(itertools.combinations(names, 2)) for order in (1, -1))
-    for index, seated in enumerate(itertools.islice(meetings, matches)):
+    meetings = (
+        pair[::order] for pair in itertools.cycle(itertools.combinations(range(players), 2)) for order in (1, -1)
+    )
+    for index, (first, second) in enumerate(itertools.islice(meetings, matches)):
+        seated = (snapshot(first), snapshot(second))
         request = MatchRequest(
             index, GAME, derive_seed("deal", index // 2), index, seated, (False, False), "tournament"
         )
-        gain = rng.choice((-2.0, -1.0, 1.0, 2.0))
+        won = rng.random() < 1.0 / (1.0 + 10.0 ** ((second - first) / 400.0))
+        gain = rng.choice((1.0, 2.0)) if won else rng.choice((-1.0, -2.0))
         yield Episode(request, TURNS, (gain, -gain), EndReason.FINISHED)
+
+
+def snapshot(number: int) -> str:
+    """Return a player's name."""
+    return f"main-{number:06d}"
 
 
 def measure(players: int, matches: int, folder: Path) -> dict[str, float]:
@@ -74,7 +83,7 @@ def measure(players: int, matches: int, folder: Path) -> dict[str, float]:
 
 def standings(players: int, folder: Path) -> float:
     """Return the seconds of ``league standings`` on these matches as a tournament's."""
-    names = [f"main-{number:06d}" for number in range(players)]
+    names = [snapshot(number) for number in range(players)]
     stands_for = {name: [[[name, 1.0]]] * 2 for name in names}
     question = {"game": GAME, "players": names, "matches": 2, "seed": 0, "stands_for": stands_for}
     atomic_write(folder / QUESTION_FILE, json.dumps(HEADER | question))

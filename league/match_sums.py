@@ -4,14 +4,14 @@ Matches of one deal share its luck, so every standard error is clustered by deal
 ``league.head_to_head``: with N values y_i in G deals and ȳ their mean,
 Var(ȳ) = G/(G−1) Σ_deals (Σ_{i in deal} (y_i − ȳ))² / N² (Liang and Zeger 1986).
 
-Everything is a few passes over whole columns, so a million matches take about a second. Values are added in
-the order of the matches' indices: the same matches give the same figures bit for bit, however they came.
+Everything is a few passes over whole columns, so a million matches take half a second. The order in which values
+are added depends on the matches alone: the same matches give the same figures, bit for bit, however they came.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -168,18 +168,16 @@ class _Meetings(NamedTuple):
 
 def _meetings(columns: Columns) -> _Meetings:
     """Return who met whom, each two players once a match, whatever number of seats they held."""
-    seats = columns.seated.shape[1]
-    counted: list[Ints] = []  # each two seats' players  # [M, 2]
+    counted: list[tuple[Ints, Ints]] = []  # each two seats' players  # both [M]
     found = []
-    for both in itertools.combinations(range(seats), 2):
-        couple = np.sort(columns.seated[:, both], axis=1)
-        new = couple[:, 0] != couple[:, 1]
-        for earlier in counted:
-            new &= (earlier != couple).any(1)
-        counted.append(couple)
+    for one, other in itertools.combinations(columns.seated.T, 2):
+        low, high = np.minimum(one, other), np.maximum(one, other)
+        new = low != high
+        for earlier_low, earlier_high in counted:
+            new &= (earlier_low != low) | (earlier_high != high)
+        counted.append((low, high))
         match = np.flatnonzero(new)
-        a, b = couple[match].T
-        found.append(_Meetings(match, a, b, *_compared(columns, match, a, b)))
+        found.append(_Meetings(match, low[match], high[match], *_compared(columns, match, low[match], high[match])))
     if not found:
         nothing, none = np.zeros(0, np.int64), np.zeros(0)
         return _Meetings(nothing, nothing, nothing, none, none)
@@ -190,12 +188,19 @@ def _meetings(columns: Columns) -> _Meetings:
 def _compared(columns: Columns, match: Ints, a: Ints, b: Ints) -> tuple[Floats, Floats]:
     """Return a's lead over b, and its score, in each of some matches."""  # all [Q]
     returns, seated = columns.returns[match], columns.seated[match]
-    is_a, is_b = seated == a[:, None], seated == b[:, None]
-    lead = (returns * is_a).sum(1) / is_a.sum(1) - (returns * is_b).sum(1) / is_b.sum(1)
-    points = np.zeros(len(match))
+    is_a, is_b = ([seats == player for seats in seated.T] for player in (a, b))
+    points, comparisons = np.zeros(len(match)), np.zeros(len(match))
     for mine, theirs in itertools.permutations(range(returns.shape[1]), 2):
-        points += _points(returns, mine, theirs) * (is_a[:, mine] & is_b[:, theirs])
-    return lead, points / (is_a.sum(1) * is_b.sum(1))
+        meets = is_a[mine] & is_b[theirs]
+        points += _points(returns, mine, theirs) * meets
+        comparisons += meets
+    return _mean_where(returns, is_a) - _mean_where(returns, is_b), points / comparisons
+
+
+def _mean_where(returns: Floats, chosen: Sequence[NDArray[np.bool_]]) -> Floats:
+    """Return each match's mean return over the chosen seats, of which there is at least one."""  # [M]
+    seats = list(zip(returns.T, chosen, strict=True))
+    return np.asarray(sum(gains * its for gains, its in seats) / sum(its.astype(np.float64) for _, its in seats))
 
 
 def _points(returns: Floats, mine: int, theirs: int) -> Floats:

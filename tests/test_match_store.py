@@ -82,7 +82,7 @@ def by(episodes, key):
 
 
 @pytest.mark.parametrize("seats", [1, 2, 3])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_sums_are_those_of_the_matches_whatever_the_calls_and_their_order(seats, data, tmp_path_factory):
     calls = data.draw(batches(seats))
@@ -151,7 +151,7 @@ def test_a_standard_error_is_what_the_interval_of_head_to_head_rests_on():
 
 
 @pytest.mark.parametrize("seats", [1, 2, 3])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_results_are_bit_for_bit_what_summarise_gives(seats, data, tmp_path_factory):
     calls = data.draw(batches(seats))
