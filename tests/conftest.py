@@ -31,7 +31,6 @@ def run_dir(tmp_path_factory):
     from league.board import Board
     from league.config import RolesConfig, RunConfig
     from league.match_store import STORE_FILE, MatchStore
-    from league.match_store import STORE_FILE, MatchStore
     from league.population import Population
     from league.ratings import Ratings
     from learners.pocket import PocketShape, build_pocket
@@ -59,8 +58,6 @@ def run_dir(tmp_path_factory):
     by_seat = [{"main-000000": 1 / 3, "main-000010": 2 / 3}] * 2
     (path / "mixtures.json").write_text(json.dumps({GAME: by_seat}))
     (path / "ratings.json").write_text(json.dumps(ratings.to_json()))
-    with MatchStore(path / STORE_FILE) as store:
-        store.add(episodes, iteration=9)
     with Board(path) as board:
         for iteration in range(11):
             board.write(iteration, {f"{GAME}/exploitability": 0.5 - iteration / 100} if iteration in (0, 10) else {})
