@@ -96,7 +96,7 @@ class EvaluationConfig(Section):
     opponents: Positive = Field(2, description="earlier snapshots a new snapshot is rated against")
     pairing: Literal["uniform", "round_robin", "informative"] = Field(
         "uniform",
-        description="the earlier snapshots it meets: so many at random, all of them, or those that tell most",
+        description="who is rated: the new snapshot against so many at random, or all; or so many pairs that tell most",
     )
     anchors: tuple[str, ...] = Field(
         ("random",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,8 @@ from games.seeds import derive_seed
 from games.spec import GameSpec, Utility
 from league.config_matchmaking import EvaluationConfig
 from league.exploitability import PolicyTable, exploitability, head_to_head
-from league.payoffs import Result
+from league.matchmaking.informative import informative
+from league.payoffs import Known, Result
 from league.players import SCRIPTED, Engines, Player
 from league.population import Snapshot
 from league.start import Roles
@@ -58,32 +59,65 @@ def rating_matches(
     roles: Roles,
     first_index: int,
     exploiters: Collection[str] = (),
+    known: Callable[[str, str, str], Known] = lambda player, opponent, game: Known(0.5, 0.0),
 ) -> list[MatchRequest]:
-    """Return matches of a new snapshot against the anchors and some earlier snapshots.
+    """Return matches of a new snapshot against the anchors, and those of snapshots that ``config.pairing`` asks for.
 
-    Each deal is played once with the snapshot in each seat whose role its policy has, the opponent in
-    all others; earlier snapshots are of the policies that it meets there. Exploiters take any seat.
+    Each deal is played once with the first of a pair in each seat whose role its policy has, the second in
+    all others; snapshots meet those of policies that sit across from theirs. Exploiters take any seat.
     """
     rng = np.random.default_rng(derive_seed(run_seed, "rating", snapshot.id))
-    everywhere = snapshot.policy in exploiters
     facing = {spec.name: _facing(snapshot.policy, roles[spec.name], exploiters) for spec in specs}
     past = [one for one in earlier if any(one.policy in met for met in facing.values())]
     size = len(past) if config.pairing == "round_robin" else min(config.opponents, len(past))
     drawn = sorted(rng.choice(len(past), size=size, replace=False).tolist()) if past else []
     requests: list[MatchRequest] = []
     for spec in specs:
-        own = [seat for seat, role in enumerate(roles[spec.name]) if everywhere or role.policy == snapshot.policy]
-        met = [past[i].id for i in drawn if past[i].policy in facing[spec.name]]
-        deals = -(-config.matches // len(own)) if own else 0
-        for opponent, deal, seat in itertools.product([*config.anchors, *met], range(deals), own):
-            players = tuple(snapshot.id if s == seat else opponent for s in range(spec.seats))
-            seeds = (
-                derive_seed(run_seed, "rating deal", snapshot.id, spec.name, opponent, deal),
-                derive_seed(run_seed, "rating sample", snapshot.id, spec.name, opponent, deal, seat),
-            )
-            index = first_index + len(requests)
-            requests.append(MatchRequest(index, spec.name, *seeds, players, (False,) * spec.seats, "rating"))
+        pairs: list[tuple[Snapshot, str]] = [(snapshot, anchor) for anchor in config.anchors]
+        if config.pairing == "informative":
+            pairs += _most_informative([*past, snapshot], spec, roles[spec.name], exploiters, known)[:size]
+        else:
+            pairs += [(snapshot, past[i].id) for i in drawn if past[i].policy in facing[spec.name]]
+        for one, opponent in pairs:
+            own = [
+                s for s, role in enumerate(roles[spec.name]) if one.policy in exploiters or role.policy == one.policy
+            ]
+            for deal, seat in itertools.product(range(-(-config.matches // len(own)) if own else 0), own):
+                met = (
+                    (snapshot.id, spec.name, opponent)
+                    if one is snapshot
+                    else (snapshot.id, spec.name, one.id, opponent)
+                )
+                players = tuple(one.id if s == seat else opponent for s in range(spec.seats))
+                seeds = (
+                    derive_seed(run_seed, "rating deal", *met, deal),
+                    derive_seed(run_seed, "rating sample", *met, deal, seat),
+                )
+                index = first_index + len(requests)
+                requests.append(MatchRequest(index, spec.name, *seeds, players, (False,) * spec.seats, "rating"))
     return requests
+
+
+def _most_informative(
+    snapshots: Sequence[Snapshot],
+    spec: GameSpec,
+    roles: Sequence[Role],
+    exploiters: Collection[str],
+    known: Callable[[str, str, str], Known],
+) -> list[tuple[Snapshot, str]]:
+    """Return the pairs of snapshots that meet in a game, those first of whom a match tells most; of equals the newest."""
+    across = {policy: _facing(policy, roles, exploiters) for policy in {one.policy for one in snapshots}}
+    count = len(snapshots)
+    score, matches = np.full((count, count), 0.5), np.zeros((count, count))
+    for a, b in itertools.combinations(range(count), 2):
+        found = known(snapshots[b].id, snapshots[a].id, spec.name)
+        score[b, a], matches[b, a] = score[a, b], matches[a, b] = found
+        score[a, b] = 1.0 - found.score
+    error = np.sqrt(score * (1.0 - score) / np.maximum(matches, 1.0))
+    weights = informative(matches, score, error)
+    pairs = [(b, a) for b in range(count) for a in range(b) if snapshots[a].policy in across[snapshots[b].policy]]
+    pairs.sort(key=lambda pair: (-weights[pair], -pair[0], -pair[1]))
+    return [(snapshots[b], snapshots[a].id) for b, a in pairs]
 
 
 def _facing(policy: str, roles: Sequence[Role], exploiters: Collection[str]) -> set[str]:

@@ -195,6 +195,7 @@ class Snapshots:
             specs=list(self._specs.values()),
             roles=self._roles,
             exploiters=frozenset(self._config.exploiter_kinds),
+            known=state.payoffs.known,
             first_index=state.next_match,
         )
         state.next_match += len(requests)

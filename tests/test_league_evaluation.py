@@ -12,7 +12,7 @@ from games.registry import make_game
 from league.config import RolesConfig
 from league.config_matchmaking import EvaluationConfig
 from league.evaluation import rating_matches, score_against, scripted_engines
-from league.payoffs import summarise
+from league.payoffs import Known, summarise
 from league.population import Snapshot
 from league.settings import seat_roles
 
@@ -24,12 +24,11 @@ def snapshot(policy, step):
     return Snapshot(f"{policy}-{step:06d}", policy, step, None, {}, Path())
 
 
-def drawn(spec, policies, snapshot, earlier, **config):
+def drawn(spec, policies, snapshot, earlier, known=None, **config):
     roles = {spec.name: seat_roles(RolesConfig(policy=policies), spec)}
     settings = EvaluationConfig(**config)
-    return rating_matches(
-        settings, run_seed=0, snapshot=snapshot, earlier=earlier, specs=[spec], roles=roles, first_index=7
-    )
+    asked = {"run_seed": 0, "snapshot": snapshot, "earlier": earlier, "specs": [spec], "roles": roles, "first_index": 7}
+    return rating_matches(settings, **asked, **({"known": known} if known else {}))
 
 
 def test_an_anchor_is_the_player_that_it_is_named_for():
@@ -77,3 +76,28 @@ def test_a_score_among_three_seats_counts_each_of_the_others():
     )
     assert score_against(results, "new", "random", THREE.name) == pytest.approx((1 + 0.25) / 2)
     assert score_against(results, "new", "equilibrium", THREE.name) is None
+
+
+def test_a_round_robin_meets_all_that_came_before():
+    past = [snapshot("main", step) for step in range(5)]
+    requests = drawn(KUHN, {}, snapshot("main", 5), past, matches=2, opponents=1, pairing="round_robin")
+    assert Counter(request.players[1] for request in requests if request.players[0] == "main-000005") == {
+        "random": 1,
+        **{f"main-{step:06d}": 1 for step in range(5)},
+    }
+
+
+def test_the_most_informative_pairs_are_the_close_ones_that_have_met_least():
+    """Of three snapshots that met, two are level after few matches, and one is surely beaten."""
+    past = [snapshot("main", step) for step in range(3)]
+    shown = {("main-000001", "main-000000"): Known(0.95, 200.0), ("main-000002", "main-000000"): Known(0.95, 200.0)}
+    shown[("main-000002", "main-000001")] = Known(0.5, 4.0)
+    new = snapshot("main", 3)
+
+    def known(player, opponent, game):
+        return shown.get((player, opponent), Known(0.95, 200.0))  # the new one beats everybody
+
+    requests = drawn(KUHN, {}, new, past, matches=4, opponents=1, pairing="informative", known=known)
+    met = {frozenset(request.players) for request in requests}
+    assert met == {frozenset({"main-000003", "random"}), frozenset({"main-000002", "main-000001"})}
+    assert len({request.sample_seed for request in requests}) == len(requests) == 8
