@@ -18,7 +18,6 @@ import heapq
 import json
 import math
 import sqlite3
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -101,24 +100,29 @@ class MatchStore:
         A match whose index is there already is left as it is. Raises ValueError, and stores nothing, for a
         return that is not finite.
         """
+        new: dict[int, Episode] = {}
         with self._transaction("IMMEDIATE"):
-            known, by_game = self._known(), defaultdict[str, dict[int, Episode]](dict)
+            version, known = self._known()
+            self._indices = None  # whoever is interrupted here does not know
             for episode in episodes:
                 if not all(map(math.isfinite, episode.returns)):
                     raise ValueError(f"match {episode.request.index}: {episode.returns} are not all finite")
                 if episode.request.index not in known:
-                    by_game[episode.request.game].setdefault(episode.request.index, episode)
-            for game, new in by_game.items():
-                self._add_batch(game, iteration, list(new.values()))
-        for new in by_game.values():
-            known.update(new)
-        return sum(map(len, by_game.values()))
+                    new.setdefault(episode.request.index, episode)
+            by_game: dict[str, list[Episode]] = {}
+            for episode in new.values():
+                by_game.setdefault(episode.request.game, []).append(episode)
+            for game, batch in by_game.items():
+                self._add_batch(game, iteration, batch)
+        known.update(new)
+        self._indices = version, known
+        return len(new)
 
     def discard_after(self, iteration: int) -> None:
         """Forget the matches of later iterations: a resumed run plays them again."""
         with self._transaction("IMMEDIATE"):
+            self._indices = None
             self._db.execute("DELETE FROM batches WHERE iteration > ?", (iteration,))
-        self._indices = None
 
     def results(self) -> Iterator[Result]:
         """Yield each iteration's sums as ``league.payoffs.summarise`` gives them, the oldest iteration first."""
@@ -208,14 +212,14 @@ class MatchStore:
     def _transaction(self, kind: str = "DEFERRED") -> Iterator[None]:
         """Read one state of the file, or change it as a whole."""
         with self._told():
-            self._db.execute(f"BEGIN {kind}")
             try:
+                self._db.execute(f"BEGIN {kind}")
                 yield
+                self._db.execute("COMMIT")
             except BaseException:
                 if self._db.in_transaction:  # SQLite has rolled back by itself where the disk is full
                     self._db.execute("ROLLBACK")
                 raise
-            self._db.execute("COMMIT")
 
     def _add_batch(self, game: str, iteration: int, episodes: Sequence[Episode]) -> None:
         """Store matches of one game, none of which is there."""
@@ -242,12 +246,12 @@ class MatchStore:
         query = f"SELECT id FROM {table} WHERE {same}"
         return {row: int(self._db.execute(query, row).fetchone()[0]) for row in ordered}
 
-    def _known(self) -> set[int]:
-        """Return the index of every match, as far as possible from memory."""
+    def _known(self) -> tuple[int, set[int]]:
+        """Return the version of the file and the index of every match, as far as possible from memory."""
         version = self._number("PRAGMA data_version")  # changes when another process has written
         if self._indices is None or self._indices[0] != version:
-            self._indices = version, set(read_indices(self._db).tolist())
-        return self._indices[1]
+            return version, set(read_indices(self._db).tolist())
+        return self._indices
 
     def _read(self, game: str) -> Columns:
         """Return a game's matches; those of a file that has not changed are remembered."""

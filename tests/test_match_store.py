@@ -1,8 +1,10 @@
 """The match store: its sums are those of the matches, however they came in; and it is hard to break."""
 
+import itertools
 import math
 import multiprocessing
 import sqlite3
+import sys
 from collections import defaultdict
 from itertools import combinations, pairwise
 
@@ -239,6 +241,36 @@ def test_a_return_that_is_not_finite_stores_nothing(tmp_path):
             store.add([episode(0, ("a", "b"), (1.0, -1.0)), episode(1, ("a", "b"), (math.nan, 0.0))])
         assert store.indices() == set()
         assert store.add([]) == 0
+
+
+def test_interrupted_at_any_line_and_added_again_every_match_counts_once(tmp_path):
+    matches = [episode(i, ("a", "b"), (1.0, -1.0), game=f"game {i % 2}") for i in range(6)]
+    for line in itertools.count():
+        left = line
+
+        def interrupt(frame, event, arg):
+            nonlocal left
+            if event == "line" and frame.f_code.co_filename.endswith("match_store.py"):
+                left -= 1
+                if left == -1:
+                    raise KeyboardInterrupt
+            return interrupt
+
+        with MatchStore(tmp_path / f"{line}.sqlite") as store:
+            store.add(matches[:2])
+            before = sys.gettrace()
+            sys.settrace(interrupt)
+            try:
+                store.add(matches[2:])
+            except KeyboardInterrupt:
+                pass
+            finally:
+                sys.settrace(before)
+            store.add(matches)
+            assert [store.cells(game).n.tolist() for game in store.games()] == [[3], [3]]
+        if left >= 0:  # it came to its end
+            break
+    assert line > 40
 
 
 def test_a_damaged_or_foreign_or_newer_file_is_refused_in_a_sentence(tmp_path):
