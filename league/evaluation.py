@@ -79,22 +79,16 @@ def rating_matches(
         else:
             pairs += [(snapshot, past[i].id) for i in drawn if past[i].policy in facing[spec.name]]
         for one, opponent in pairs:
-            own = [
-                s for s, role in enumerate(roles[spec.name]) if one.policy in exploiters or role.policy == one.policy
-            ]
-            for deal, seat in itertools.product(range(-(-config.matches // len(own)) if own else 0), own):
-                met = (
-                    (snapshot.id, spec.name, opponent)
-                    if one is snapshot
-                    else (snapshot.id, spec.name, one.id, opponent)
-                )
+            everywhere = one.policy in exploiters
+            own = [seat for seat, role in enumerate(roles[spec.name]) if everywhere or role.policy == one.policy]
+            met = (snapshot.id, spec.name, *([] if one is snapshot else [one.id]), opponent)
+            deals = -(-config.matches // len(own)) if own else 0
+            for deal, seat in itertools.product(range(deals), own):
                 players = tuple(one.id if s == seat else opponent for s in range(spec.seats))
-                seeds = (
-                    derive_seed(run_seed, "rating deal", *met, deal),
-                    derive_seed(run_seed, "rating sample", *met, deal, seat),
-                )
-                index = first_index + len(requests)
-                requests.append(MatchRequest(index, spec.name, *seeds, players, (False,) * spec.seats, "rating"))
+                deal_seed = derive_seed(run_seed, "rating deal", *met, deal)
+                sample_seed = derive_seed(run_seed, "rating sample", *met, deal, seat)
+                index, nobody = first_index + len(requests), (False,) * spec.seats
+                requests.append(MatchRequest(index, spec.name, deal_seed, sample_seed, players, nobody, "rating"))
     return requests
 
 
@@ -105,7 +99,7 @@ def _most_informative(
     exploiters: Collection[str],
     known: Callable[[str, str, str], Known],
 ) -> list[tuple[Snapshot, str]]:
-    """Return the pairs of snapshots that meet in a game, those first of whom a match tells most; of equals the newest."""
+    """Return the pairs of snapshots that meet in a game, those of whom a match tells most first, then the newest."""
     across = {policy: _facing(policy, roles, exploiters) for policy in {one.policy for one in snapshots}}
     count = len(snapshots)
     score, matches = np.full((count, count), 0.5), np.zeros((count, count))
