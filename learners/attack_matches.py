@@ -19,7 +19,8 @@ from arena.samplers.network import Reference, by_id, seat_numbers
 from arena.streams import Stream
 from games.pettingzoo import raw_env
 from games.seeds import derive_seed
-from games.spec import GameSpec
+from games.spec import Game, GameSpec
+from games.tensors import tensor_of
 from roles.conduct import refusal_reason, settle_forfeit
 from roles.replies import parse_reply
 from roles.role import OnIllegal, Role
@@ -51,7 +52,7 @@ class FrozenPlayer(Protocol):
 class Decision(NamedTuple):
     """One turn of the exploiter."""
 
-    observation: NDArray[np.float32]  # numbers, mask and reference behind each other  # [F + 2A]
+    observation: NDArray[np.float32]  # numbers, mask, reference, then what every seat sees  # [F + 2A + H]
     action: int  # an action id
     policy: NDArray[np.float32]  # the probabilities that it was drawn from  # [A]
 
@@ -111,7 +112,7 @@ class AttackMatch:
             self.rewards[-1] += amount
 
 
-Act = Callable[[NDArray[np.float32]], tuple[NDArray[np.int64], NDArray[np.float32]]]  # [N, F + 2A] -> [N], [N, A]
+Act = Callable[[NDArray[np.float32]], tuple[NDArray[np.int64], NDArray[np.float32]]]  # [N, F + 2A + H] -> [N], [N, A]
 
 
 class AttackTables:
@@ -167,7 +168,7 @@ class AttackTables:
         return len(mine)
 
     def _observe(self, matches: Sequence[AttackMatch]) -> NDArray[np.float32]:
-        """Return the exploiter's observations.  # [N, F + 2A]"""
+        """Return the exploiter's observations.  # [N, F + 2A + H]"""
         seen = [match.table.observe(match.table.agent_selection) for match in matches]
         references = [np.zeros(len(one["action_mask"]), dtype=np.float32) for one in seen]
         if self._reference is not None:
@@ -179,4 +180,12 @@ class AttackTables:
             seat_numbers(one["observation"], match.seat, seats) for one, match in zip(seen, matches, strict=True)
         ]
         masks = [one["action_mask"].astype(np.float32) for one in seen]
-        return np.stack([np.concatenate(parts) for parts in zip(numbers, masks, references, strict=True)])
+        everyone = [_everyone(match.table.game) for match in matches]
+        return np.stack([np.concatenate(parts) for parts in zip(numbers, masks, references, everyone, strict=True)])
+
+
+def _everyone(game: Game) -> NDArray[np.float32]:
+    """Return what every seat sees [H]: for the critic, which is not there when the exploiter plays."""
+    tensor = tensor_of(game)
+    assert tensor is not None, "features_of refuses a game without one"
+    return np.concatenate([tensor.values(seat).ravel() for seat in range(game.spec.seats)])

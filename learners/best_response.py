@@ -61,19 +61,26 @@ class Progress(NamedTuple):
 
 
 class ExploiterModule(TorchRLModule, ValueFunctionAPI):  # type: ignore[misc]  # RLlib's classes are untyped here
-    """Actor and critic: two perceptrons of a flat observation: numbers, mask and reference behind each other."""
+    """Actor and critic: two perceptrons of a flat observation: numbers, mask, reference, then what every seat sees.
+
+    The critic alone reads the last part. A baseline that knows the others' cards biases nothing, as it does not
+    depend on the action, and takes the luck of the deal out of the advantages (Pinto et al., 2018, "Asymmetric Actor
+    Critic for Image-Based Robot Learning", arXiv:1710.06542).
+    """
 
     def setup(self) -> None:
         """Build the networks from ``model_config``."""
         shape = self.model_config
         self.action_dist_cls = TorchCategorical
-        self.features, self.budget = shape["features"], Budget(*shape["budget"])
-        self.policy = PolicyNet(self.features, shape["hidden"], shape["actions"])
-        self.critic = PolicyNet(self.features, shape["hidden"], 1)
+        self.features, self.actions, self.budget = shape["features"], shape["actions"], Budget(*shape["budget"])
+        self.policy = PolicyNet(self.features, shape["hidden"], self.actions)
+        self.critic = PolicyNet(self.features + shape["everyone"], shape["hidden"], 1)
 
     def probabilities(self, observations: Tensor) -> Tensor:
-        """Return the policy under mask and budget [N, A] for flat observations [N, F + 2A]."""
-        inputs = self._split(observations)
+        """Return the policy under mask and budget [N, A] for flat observations [N, F + 2A + H]."""
+        hidden = observations.shape[-1] - self.features - 2 * self.actions
+        numbers, mask, reference, _ = observations.split((self.features, self.actions, self.actions, hidden), dim=-1)
+        inputs = Inputs(numbers, mask, reference)
         return attack_policy(self.policy(inputs.numbers), inputs, self.budget)
 
     def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
@@ -82,12 +89,10 @@ class ExploiterModule(TorchRLModule, ValueFunctionAPI):  # type: ignore[misc]  #
 
     def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> Tensor:
         """Return the critic's expectations of the return still to come [N], in shares of the game's span."""
-        values: Tensor = self.critic(self._split(batch[Columns.OBS]).numbers)
+        observations = batch[Columns.OBS]
+        known = [observations[:, : self.features], observations[:, self.features + 2 * self.actions :]]
+        values: Tensor = self.critic(torch.cat(known, dim=-1))
         return values.squeeze(-1)
-
-    def _split(self, observations: Tensor) -> Inputs:
-        actions = (observations.shape[-1] - self.features) // 2
-        return Inputs(*observations.split((self.features, actions, actions), dim=-1))
 
 
 class BestResponse:
@@ -125,7 +130,7 @@ class BestResponse:
 
     @torch.inference_mode()
     def _act(self, observations: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Draw actions [N] for observations [N, F + 2A]; return the policy's probabilities [N, A] too."""
+        """Draw actions [N] for observations [N, F + 2A + H]; return the policy's probabilities [N, A] too."""
         policy = self._module.probabilities(torch.from_numpy(observations))
         return torch.multinomial(policy, 1, generator=self._draws).squeeze(-1).numpy(), policy.numpy()
 
@@ -159,6 +164,7 @@ def _learner(table: raw_env, training: Training) -> Any:
         action_space=actions,
         model_config={
             "features": features_of(table.game),
+            "everyone": (features_of(table.game) - table.spec.seats) * table.spec.seats,
             "actions": table.spec.num_actions,
             "hidden": training.hidden,
             "budget": tuple(training.budget),
