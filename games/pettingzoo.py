@@ -59,7 +59,8 @@ class raw_env(AECEnv[str, Any, Any]):  # type: ignore[misc]  # noqa: N801  # Pet
         self.possible_agents = [f"seat_{seat}" for seat in range(self.spec.seats)]
         self._seat = {agent: seat for seat, agent in enumerate(self.possible_agents)}
         self.agents: list[str] = []
-        self.action_spaces = {agent: gymnasium.spaces.Discrete(self.spec.num_actions) for agent in self._seat}
+        move: gymnasium.spaces.Space[Any] = gymnasium.spaces.Discrete(self.spec.num_actions)
+        self.action_spaces = dict.fromkeys(self._seat, move)
         self.observation_spaces = {agent: self._observation_space() for agent in self._seat}
 
     @property

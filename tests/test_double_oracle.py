@@ -11,7 +11,7 @@ from scipy import integrate, stats
 
 from league.matchmaking.informative import informative
 from league.meta_solvers import antisymmetric, nash_average
-from league.meta_solvers.double_oracle import nash_average_of_many, nash_of_many
+from league.meta_solvers.double_oracle import nash_average_of_many, nash_of_many, regret_matching
 from league.meta_solvers.nash import maximin
 
 ROCK_PAPER_SCISSORS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
@@ -106,3 +106,25 @@ def test_weights_are_symmetric_finite_and_zero_on_the_diagonal(size, seed):
 def test_shapes_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match=r"three matrices \[N, N\]"):
         informative(np.zeros((2, 2)), np.zeros((2, 3)), np.zeros((2, 2)))
+
+
+def test_regret_matching_nears_the_equilibrium():
+    """Rock, paper, scissors with a double stake on rock against scissors: (c, a, b) / (a + b + c) by closed form."""
+    game = np.array([[0.0, -1.0, 2.0], [1.0, 0.0, -1.0], [-2.0, 1.0, 0.0]])
+    distances = [np.abs(regret_matching(game, rounds) - [1 / 4, 2 / 4, 1 / 4]).max() for rounds in (100, 1_000, 10_000)]
+    assert distances[1] < distances[0] / 3
+    assert distances[2] < distances[1] / 3
+    assert distances[2] < 0.01
+
+
+def test_a_thousand_level_players_are_solved_in_time_to_a_thousandth():
+    """One deal a pair among equals: chance alone tells them apart, and half of them are in the equilibrium."""
+    wins = np.triu(np.random.default_rng(0).choice([-1.0, 0.0, 1.0], size=(1000, 1000)), 1)
+    game = wins - wins.T
+    started = time.process_time()
+    average = nash_average_of_many(game)
+    assert time.process_time() - started < 4.0
+    assert average.mixture.sum() == pytest.approx(1.0)
+    assert average.ratings == pytest.approx(game @ average.mixture)
+    assert average.ratings.max() < 2e-3
+    assert nash_of_many(game) == pytest.approx(average.mixture)
