@@ -25,8 +25,12 @@ TIMED = {
     "sampler": "benchmarks.sampler_speed",
     "growth": "benchmarks.population_growth",
     "dilemma": "benchmarks.dilemma",
+    "store": "benchmarks.store_speed",
+    "tabular": "benchmarks.jpsro_tabular",
 }
-STUDIED = ("baselines", "levels", "policies")
+STUDIED = dict.fromkeys(("baselines", "levels", "policies"), "benchmarks.credit") | dict.fromkeys(
+    ("kuhn", "leduc", "joint"), "benchmarks.populations"
+)
 PARTS = (*TRAINED, *TIMED, *STUDIED)
 
 
@@ -83,9 +87,7 @@ def run(part: str, arguments: argparse.Namespace) -> bool:
 
 
 def _module(part: str) -> str:
-    if part in STUDIED:
-        return "benchmarks.credit"
-    return TIMED.get(part, "benchmarks.learning")
+    return (STUDIED | TIMED).get(part, "benchmarks.learning")
 
 
 if __name__ == "__main__":

@@ -126,7 +126,7 @@ def main() -> None:
     arguments = parser.parse_args()
     result = measure()
     if arguments.json:
-        print(json.dumps(result))
+        print(json.dumps({"courses": result}))
         return
     for name, course in result.items():
         print(f"{name}: {course['seconds']:.1f} s\n  iteration  gap of ours  OpenSpiel's")

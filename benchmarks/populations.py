@@ -48,6 +48,7 @@ class Study(NamedTuple):
     settings: str  # TOML, of all conditions
     figures: dict[str, str]  # words by metric
     conditions: tuple[Condition, ...]
+    compared: bool = True  # with the first condition, rather than each with its own beginning
 
 
 MEASURED = {"exploitability": "the newest snapshot", "mixture_exploitability": "the mixture of all snapshots"}
@@ -91,6 +92,7 @@ STUDIES = {
             Condition("JPSRO, MGCCE", _JOINT.format("mgcce"), shared=False),
             Condition("JPSRO, MGCE", _JOINT.format("mgce"), shared=False),
         ),
+        compared=False,
     ),
 }
 
@@ -147,6 +149,7 @@ def study_of(name: str, seeds: Sequence[int], workers: int, keep: Path) -> dict[
         {
             "game": game,
             "figures": chosen.figures,
+            "compared": chosen.compared,
             "conditions": [
                 {"name": c.name, "runs": [known[Run(name, game, c, seed).key] for seed in seeds]}
                 for c in chosen.conditions

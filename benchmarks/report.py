@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.comparison import compared, interval
+from benchmarks.curves import courses, curved
 from games.files import atomic_write
 
 ROOT = Path(__file__).parent.parent
@@ -73,6 +74,13 @@ ROWS: dict[str, list[Row]] = {
         Row("snapshot_512", "seconds of an iteration that freezes a snapshot, 512 snapshots", "{:.3f}"),
         Row("snapshot_ratio", "512 snapshots ÷ 8", "{:.3f}", 1.1),
     ],
+    "store": [
+        Row("add", "seconds to add a million matches", "{:.1f}"),
+        Row("bytes_per_match", "bytes a match on disk", "{:.1f}"),
+        Row("cells_and_pairs", "seconds to read payoffs and pairs, cold", "{:.2f}"),
+        Row("standings", "seconds of `league standings`, 1,000 players", "{:.2f}", 3),
+        Row("draw", "seconds to draw 1,024 matches by all the rules, 1,000 players", "{:.4f}", 0.02),
+    ],
     "dilemma": [
         Row("aligned_cooperation", "aligned, with itself: both cooperate", "{:.3f}", 0.8, at_most=False),
         Row("aligned_defection", "aligned, with always:defect: it defects", "{:.3f}", 0.8, at_most=False),
@@ -89,6 +97,10 @@ def table(part: str, stored: Result) -> str:
     result = stored["result"]
     if "tables" in result:
         shown = compared(result["tables"])
+    elif "curves" in result:
+        shown = curved(result["curves"])
+    elif "courses" in result:
+        shown = courses(result["courses"])
     elif "seeds" in result:
         shown = _by_seed(ROWS[part], result["seeds"])
     else:

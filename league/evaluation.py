@@ -82,8 +82,7 @@ def rating_matches(
             everywhere = one.policy in exploiters
             own = [seat for seat, role in enumerate(roles[spec.name]) if everywhere or role.policy == one.policy]
             met = (snapshot.id, spec.name, *([] if one is snapshot else [one.id]), opponent)
-            deals = -(-config.matches // len(own)) if own else 0
-            for deal, seat in itertools.product(range(deals), own):
+            for deal, seat in itertools.product(range(-(-config.matches // max(len(own), 1))), own):
                 players = tuple(one.id if s == seat else opponent for s in range(spec.seats))
                 deal_seed = derive_seed(run_seed, "rating deal", *met, deal)
                 sample_seed = derive_seed(run_seed, "rating sample", *met, deal, seat)

@@ -55,8 +55,7 @@ def run_dir(tmp_path_factory):
     with MatchStore(path / STORE_FILE) as store:
         store.add(episodes, iteration=9)
     (path / "payoffs.json").write_text(json.dumps(table.to_json()))
-    by_seat = [{"main-000000": 1 / 3, "main-000010": 2 / 3}] * 2
-    (path / "mixtures.json").write_text(json.dumps({GAME: by_seat}))
+    (path / "mixtures.json").write_text(json.dumps({GAME: [{"main-000000": 1 / 3, "main-000010": 2 / 3}] * 2}))
     (path / "ratings.json").write_text(json.dumps(ratings.to_json()))
     with Board(path) as board:
         for iteration in range(11):

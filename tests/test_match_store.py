@@ -1,10 +1,6 @@
-"""The match store: its sums are those of the matches, however they came in; and it is hard to break."""
+"""The match store: its sums are those of the matches, however they came in."""
 
-import itertools
 import math
-import multiprocessing
-import sqlite3
-import sys
 from collections import defaultdict
 from itertools import combinations, pairwise
 
@@ -12,28 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_matches import GAME, episode
 
-from arena.records import EndReason, Episode, MatchRequest, Turn
-from games.errors import UsageError
 from games.seeds import derive_seed
 from league.head_to_head import clustered_mean, mean_return, score
-from league.match_store import VERSION, MatchStore
+from league.match_store import MatchStore
 from league.payoffs import summarise
 
-GAME = "toy"
 WIDE = (-1e9, 1e9)  # bounds that cut no interval
-
-
-def episode(index, players, returns, deal=None, game=GAME, silent=(), rule=""):
-    """Return a match in which every seat but the silent ones had one turn, in the role r0, r1, …"""
-    deal_seed = derive_seed("deal", index if deal is None else deal)
-    request = MatchRequest(index, game, deal_seed, index, players, (True,) * len(players), rule)
-    turns = tuple(
-        Turn(seat, f"r{seat}", player, "", ("a",), "a", "a", gain, None)
-        for seat, (player, gain) in enumerate(zip(players, returns, strict=True))
-        if seat not in silent
-    )
-    return Episode(request, turns, returns, EndReason.FINISHED)
 
 
 @st.composite
@@ -241,90 +223,3 @@ def test_a_return_that_is_not_finite_stores_nothing(tmp_path):
             store.add([episode(0, ("a", "b"), (1.0, -1.0)), episode(1, ("a", "b"), (math.nan, 0.0))])
         assert store.indices() == set()
         assert store.add([]) == 0
-
-
-def test_interrupted_at_any_line_and_added_again_every_match_counts_once(tmp_path):
-    matches = [episode(i, ("a", "b"), (1.0, -1.0), game=f"game {i % 2}") for i in range(6)]
-    for line in itertools.count():
-        left = line
-
-        def interrupt(frame, event, arg):
-            nonlocal left
-            if event == "line" and frame.f_code.co_filename.endswith("match_store.py"):
-                left -= 1
-                if left == -1:
-                    raise KeyboardInterrupt
-            return interrupt
-
-        with MatchStore(tmp_path / f"{line}.sqlite") as store:
-            store.add(matches[:2])
-            before = sys.gettrace()
-            sys.settrace(interrupt)
-            try:
-                store.add(matches[2:])
-            except KeyboardInterrupt:
-                pass
-            finally:
-                sys.settrace(before)
-            store.add(matches)
-            assert [store.cells(game).n.tolist() for game in store.games()] == [[3], [3]]
-        if left >= 0:  # it came to its end
-            break
-    assert line > 40
-
-
-def test_a_damaged_or_foreign_or_newer_file_is_refused_in_a_sentence(tmp_path):
-    path = tmp_path / "results.sqlite"
-    path.write_bytes(b"not a database, but long enough to look like one" * 100)
-    with pytest.raises(UsageError, match=r"results\.sqlite is damaged \(file is not a database\)\. Restore it"):
-        MatchStore(path)
-    path.unlink()
-    sqlite3.connect(path).execute("CREATE TABLE songs (name)")
-    with pytest.raises(UsageError, match="not one of matches"):
-        MatchStore(path)
-    path.unlink()
-    MatchStore(path).close()
-    newer = sqlite3.connect(path)
-    newer.execute(f"PRAGMA user_version = {VERSION + 1}")
-    newer.close()
-    with pytest.raises(UsageError, match=f"layout {VERSION + 1} of a newer league"):
-        MatchStore(path)
-
-
-def test_a_file_whose_middle_is_gone_is_refused_when_it_is_read(tmp_path):
-    path = tmp_path / "results.sqlite"
-    with MatchStore(path) as store:
-        store.add([episode(i, ("a", "b"), (1.0, -1.0)) for i in range(2000)])
-    content = path.read_bytes()
-    middle = len(content) // 2
-    path.write_bytes(content[:middle] + b"\xff" * 8192 + content[middle + 8192 :])
-    with MatchStore(path) as store, pytest.raises(UsageError, match="is damaged"):
-        store.cells(GAME)
-    path.write_bytes(content)
-    with sqlite3.connect(path) as torn:
-        torn.execute("UPDATE batches SET returns = substr(returns, 1, 800)")
-    torn.close()
-    with MatchStore(path) as store, pytest.raises(UsageError, match="not every match of toy has 2 players"):
-        store.pairs(GAME)
-
-
-def write(path, batches_of_ten):
-    with MatchStore(path) as store:
-        for batch in range(batches_of_ten):
-            store.add([episode(10 * batch + i, ("a", "b"), (1.0, -1.0)) for i in range(10)], batch)
-
-
-def test_two_readers_see_whole_batches_while_another_process_writes(tmp_path):
-    path, batches_of_ten = tmp_path / "results.sqlite", 200
-    with MatchStore(path) as first, MatchStore(path) as second:
-        writer = multiprocessing.get_context("fork").Process(target=write, args=(path, batches_of_ten))
-        writer.start()
-        seen = []
-        while writer.is_alive():
-            for reader in (first, second):
-                seen.append(int(reader.cells(GAME).n.sum()))
-                assert seen[-1] % 10 == 0
-        writer.join()
-        assert writer.exitcode == 0
-        assert seen == sorted(seen)
-        assert first.count(GAME) == second.cells(GAME).n.sum() == 10 * batches_of_ten

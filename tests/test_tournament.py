@@ -1,16 +1,11 @@
-"""Tournaments: the pairs' matches are those of head to head, and a kill at any moment changes nothing."""
+"""Tournaments: the pairs' matches are those of head to head, and what is refused is said."""
 
 import json
-import multiprocessing
 import os
-import random
-import signal
-import sys
-import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from small_tournaments import KUHN, everything, played, words
 
 from arena.samplers.scripted import Random
 from games.registry import make_game
@@ -19,34 +14,9 @@ from league import tournament
 from league.cli import main
 from league.head_to_head import compare
 from league.lock import run_lock
-from league.match_store import STORE_FILE, MatchStore
+from league.match_store import MatchStore
 from league.players import Engines, resolve
 from league.tournament import QUESTION_FILE, Question, Tournament, opened
-
-KUHN = Question("kuhn_poker", ("random", "equilibrium", "always:bet", "always:pass"), 60, 5)
-FORK = multiprocessing.get_context("fork")  # what takes long to import is imported already
-
-
-def played(question, folder):
-    asked = Tournament(question)
-    with opened(folder, asked) as store:
-        asked.play(store, lambda _: None)
-    return MatchStore(folder / STORE_FILE)
-
-
-def words(question, folder):
-    options = ["--game", question.game, "--matches", question.matches, "--seed", question.seed, "--run-dir", folder]
-    return ["tournament", *question.players, *map(str, options)]
-
-
-def everything(folder, game="kuhn_poker"):
-    """Return all that a tournament found, to be compared bit for bit."""
-    with MatchStore(folder / STORE_FILE) as store:
-        cells, pairs = store.cells(game), store.pairs(game)
-        arrays = [
-            getattr(one, name) for one in (cells, pairs) for name in one.__dataclass_fields__ if name != "players"
-        ]
-        return list(store.matches(game)), cells.players, [array.tobytes() for array in arrays]
 
 
 def refusal(capsys, *arguments):
@@ -151,98 +121,6 @@ def test_what_has_ended_is_stored_before_the_players_are_asked_again(tmp_path, m
         assert len(reader.indices()) == len(ended) == 60
     assert len(stored) > 10
     assert all(stored)
-
-
-# A kill
-
-
-def live(arguments, acknowledged, in_flight):
-    """Be ``league tournament``; note every match whose storing has returned, so that nothing is lost in a pipe."""
-    note, add = os.open(acknowledged, os.O_WRONLY | os.O_APPEND | os.O_CREAT), MatchStore.add
-
-    def add_and_note(store, episodes, iteration=0):
-        batch = list(episodes)
-        new = add(store, batch, iteration)
-        os.write(note, "".join(f"{episode.request.index}\n" for episode in batch).encode())
-        return new
-
-    MatchStore.add, tournament.IN_FLIGHT = add_and_note, in_flight
-    with Path(f"{acknowledged}.log").open("a") as log:
-        sys.stdout = sys.stderr = log
-        status = main(arguments)
-    os._exit(status)
-
-
-def start(question, folder, in_flight=256):
-    process = FORK.Process(target=live, args=(words(question, folder), f"{folder}.notes", in_flight))
-    process.start()
-    return process
-
-
-def finished(folder):
-    """Return the matches in the store, after a check that none whose storing had returned is missing."""
-    if not (folder / STORE_FILE).exists():
-        return set()
-    with MatchStore(folder / STORE_FILE) as store:
-        found = store.indices()
-    notes = folder.with_name(f"{folder.name}.notes")
-    noted = notes.read_text().split() if notes.exists() else []
-    assert set(map(int, noted)) <= found
-    return found
-
-
-def kill_at_random(question, kills, folder, seed):
-    """Play on through kills until the tournament is over; return how many processes were killed."""
-    rng, killed, before = random.Random(seed), 0, set()
-    started = time.monotonic()
-    assert start(question, folder / "whole").join() is None
-    whole = time.monotonic() - started
-    while True:
-        process = start(question, folder / "killed", in_flight=rng.choice([1, 16, 256]))
-        process.join(rng.uniform(0.0, 1.5 * whole / kills) if killed < kills else None)
-        if process.exitcode is None:
-            os.kill(process.pid, signal.SIGKILL)
-            process.join()
-        now = finished(folder / "killed")
-        assert before <= now
-        before = now
-        if process.exitcode == 0:
-            return killed
-        assert process.exitcode == -signal.SIGKILL
-        killed += 1
-
-
-def check_kills(question, kills, folder):
-    killed = kill_at_random(question, kills, folder, seed=kills)
-    assert killed >= kills / 2  # a machine that is busy first and idle later may finish early
-    assert everything(folder / "killed") == everything(folder / "whole")
-    assert finished(folder / "killed") == set(range(len(Tournament(question))))
-
-
-def test_killed_twelve_times_every_match_counts_once(tmp_path):
-    check_kills(KUHN._replace(matches=600), 12, tmp_path)
-
-
-@pytest.mark.slow
-def test_killed_fifty_times_every_match_counts_once(tmp_path):
-    check_kills(KUHN._replace(matches=4000), 50, tmp_path)
-
-
-def test_ctrl_c_says_how_to_go_on_and_that_ends_the_same(tmp_path):
-    question, folder = KUHN._replace(matches=2000), tmp_path / "stopped"
-    process = start(question, folder)
-    while not finished(folder):
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGINT)
-    process.join()
-    assert process.exitcode == 130
-    told = (tmp_path / "stopped.notes.log").read_text()
-    assert f"of {len(Tournament(question))} matches, which are kept. To go on:" in told
-    assert f"league tournament --resume --run-dir {folder}" in told
-    assert f"Stopped after {len(finished(folder))} of" in told
-    assert main(["tournament", "--resume", "--run-dir", str(folder)]) == 0
-    played(question, tmp_path / "whole").close()
-    assert everything(folder) == everything(tmp_path / "whole")
 
 
 # What is refused, and what is said
