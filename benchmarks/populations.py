@@ -23,21 +23,24 @@ from benchmarks.studies import arguments_of, measured
 SHERIFF = "sheriff(item_penalty=1.0,item_value=5.0,max_bribe=2,max_items=10,num_rounds=2,sheriff_penalty=1.0)"
 THREE = "kuhn_poker(players=3)"
 
-COMMON = """
-threads = 1
-episodes_kept = 0
-model = { hidden_size = 64, intermediate_size = 128 }
-objective = { name = "ppo", clip_low = 0.9, clip_high = 9.0, kl_old = 2.0 }
-learner = { learning_rate = 1e-3, learning_rate_end = 2e-4, inner_steps = 4, minibatch_prompts = 128 }
-evaluation = { matches = 0 }
-"""
+COMMON = (
+    "threads=1",
+    "episodes_kept=0",
+    "model.hidden_size=64",
+    "model.intermediate_size=128",
+    "objective.name=ppo",
+    "objective.clip_low=0.9",
+    "objective.clip_high=9.0",
+    "learner.minibatch_prompts=128",
+    "evaluation.matches=0",
+)
 
 
 class Condition(NamedTuple):
     """One way to meet opponents."""
 
     name: str
-    settings: str  # TOML
+    settings: tuple[str, ...]  # KEY=VALUE, as --set takes them
     shared: bool = True  # one policy in all seats, or one for each role
 
 
@@ -45,7 +48,7 @@ class Study(NamedTuple):
     """Games to train in and conditions to compare."""
 
     games: dict[str, str]  # settings of the game, TOML, by name
-    settings: str  # TOML, of all conditions
+    settings: tuple[str, ...]  # of all conditions
     figures: dict[str, str]  # words by metric
     conditions: tuple[Condition, ...]
     compared: bool = True  # with the first condition, rather than each with its own beginning
@@ -54,30 +57,51 @@ class Study(NamedTuple):
 MEASURED = {"exploitability": "the newest snapshot", "mixture_exploitability": "the mixture of all snapshots"}
 GAPS = {"cce_gap": "CCE gap of the meta-strategy", "ce_gap": "CE gap of the meta-strategy"}
 
-_PLAIN = "matchmaking = { self_play = 1.0, fictitious = 0.0 }\n"
-_EXPLOITERS = """
-matchmaking = { self_play = 0.5, fictitious = 0.0, pfsp = 0.35, verification = 0.15 }
-policies = { probe = { learner = "main_exploiter" }, rover = { learner = "league_exploiter" } }
-exploiters = { share = 0.15, freeze_from = 10, freeze_after = 20 }
-evaluation.mixture = "nash"
-"""
+
+def _meeting(name: str, *settings: str, **shares: float) -> Condition:
+    """Return a condition in which these shares of the matches are drawn by these rules, and none by others."""
+    given = {"self_play": 0.0, "fictitious": 0.0} | shares
+    return Condition(name, (*(f"matchmaking.{rule}={share}" for rule, share in given.items()), *settings))
+
+
+def _joint(solver: str) -> Condition:
+    chosen = (f"matchmaking.jpsro_solver={solver}", "matchmaking.response_from=best")
+    return _meeting(f"JPSRO, {solver.upper()}", *chosen, jpsro=1.0)._replace(shared=False)
+
+
 POPULATIONS = (
-    Condition("self-play", _PLAIN),
-    Condition("fictitious play", "matchmaking = { self_play = 0.5, fictitious = 0.5 }\n"),
-    Condition("PSRO, Nash", "matchmaking = { self_play = 0, fictitious = 0, psro = 1 }\nevaluation.mixture = 'nash'\n"),
-    Condition("PFSP and exploiters", _EXPLOITERS),
+    _meeting("self-play", self_play=1.0),
+    _meeting("fictitious play", self_play=0.5, fictitious=0.5),
+    _meeting("PSRO, Nash", psro=1.0),
+    _meeting(
+        "PFSP and exploiters",
+        "policies.probe.learner=main_exploiter",
+        "policies.rover.learner=league_exploiter",
+        "exploiters.share=0.15",
+        "exploiters.freeze_from=10",
+        "exploiters.freeze_after=20",
+        self_play=0.5,
+        pfsp=0.35,
+        verification=0.15,
+    ),
 )
-_JOINT = "matchmaking = {{ self_play = 0, fictitious = 0, jpsro = 1, jpsro_solver = '{}', response_from = 'best' }}\n"
+_SLOW = ("learner.learning_rate=1e-3", "learner.learning_rate_end=2e-4", "objective.kl_old=2.0")
+_FAST = (
+    "learner.learning_rate=2e-3",
+    "learner.learning_rate_end=3e-4",
+    "learner.inner_steps=8",
+    "objective.kl_old=0.5",
+)
 STUDIES = {
     "kuhn": Study(
         {"kuhn_poker": "matches = 512, entropy = 0.15, entropy_end = 0.02"},
-        "iterations = 200\nsnapshot_every = 10\n",
+        ("iterations=200", "snapshot_every=10", "evaluation.mixture=nash", *_SLOW),
         MEASURED,
         POPULATIONS,
     ),
     "leduc": Study(
-        {"leduc_poker": "matches = 512, entropy = 0.15, entropy_end = 0.02"},
-        "iterations = 200\nsnapshot_every = 10\n",
+        {"leduc_poker": "matches = 1024, entropy = 0.03, entropy_end = 0.02"},
+        ("iterations=250", "snapshot_every=10", "evaluation.mixture=linear", *_FAST),
         MEASURED,
         POPULATIONS,
     ),
@@ -86,12 +110,9 @@ STUDIES = {
             THREE: "matches = 384, entropy = 0.1, entropy_end = 0.02",
             SHERIFF: "matches = 256, entropy = 0.3, entropy_end = 0.05",
         },
-        "iterations = 150\nsnapshot_every = 10\n",
+        ("iterations=150", "snapshot_every=10", *_SLOW),
         GAPS,
-        (
-            Condition("JPSRO, MGCCE", _JOINT.format("mgcce"), shared=False),
-            Condition("JPSRO, MGCE", _JOINT.format("mgce"), shared=False),
-        ),
+        (_joint("mgcce"), _joint("mgce")),
         compared=False,
     ),
 }
@@ -109,7 +130,7 @@ class Run(NamedTuple):
     def key(self) -> str:
         """What tells this run from others of any study."""
         study = STUDIES[self.study]
-        return json.dumps([self.game, study.games[self.game], study.settings, self.condition.settings, self.seed])
+        return json.dumps([self.game, study.games[self.game], COMMON, study.settings, *self.condition, self.seed])
 
 
 def measure(run: Run) -> dict[str, Any]:
@@ -122,13 +143,11 @@ def measure(run: Run) -> dict[str, Any]:
     study = STUDIES[run.study]
     with tempfile.TemporaryDirectory(prefix="league-") as temporary:
         toml = Path(temporary) / "config.toml"
-        game = f'games."{run.game}" = {{ {study.games[run.game]} }}\n'
-        top = f"seed = {run.seed}\n{study.settings}{COMMON}{game}{run.condition.settings}"
-        toml.write_text(top, encoding="utf-8")
-        overrides = []
+        toml.write_text(f'games."{run.game}" = {{ {study.games[run.game]} }}\n', encoding="utf-8")
+        overrides = [f"seed={run.seed}", *COMMON, *study.settings, *run.condition.settings]
         if not run.condition.shared:
             roles = settings.seat_roles(settings.load(str(toml)).roles, make_game(run.game).spec)
-            overrides = [f"roles.policy.'{run.game}/{role.name}'={role.name}" for role in roles]
+            overrides += [f"roles.policy.'{run.game}/{role.name}'={role.name}" for role in roles]
         started = time.perf_counter()
         with contextlib.redirect_stderr(io.StringIO()):
             train(settings.load(str(toml), overrides), Path(temporary) / "run")
