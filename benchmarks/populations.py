@@ -101,9 +101,9 @@ STUDIES = {
     ),
     "leduc": Study(
         {"leduc_poker": "matches = 1024, entropy = 0.03, entropy_end = 0.02"},
-        ("iterations=250", "snapshot_every=10", "evaluation.mixture=linear", *_FAST),
+        ("iterations=300", "snapshot_every=10", "evaluation.mixture=linear", *_FAST),
         MEASURED,
-        POPULATIONS,
+        tuple(condition for condition in POPULATIONS if condition.name != "PSRO, Nash"),
     ),
     "joint": Study(
         {
