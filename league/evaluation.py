@@ -137,22 +137,29 @@ class Tables:
         self, profile: Profile, spec: GameSpec, engine: Sampler, roles: tuple[Role, ...], seed: int
     ) -> PolicyTable | None:
         """Return the table of the snapshots in a game's seats, kept or made now; None if the game has none."""
-        if (profile, spec.name) in self._tables or spec.name in self._without_table:
-            return self._tables.get((profile, spec.name))
-        path = self._path(profile, spec.name)
-        if path.exists():
-            rows = json.loads(path.read_text(encoding="utf-8"))
-            table = PolicyTable(spec.name, {(seat, state): tuple(row) for seat, state, *row in rows})
-        else:
-            try:
-                player = Player("+".join(profile), spec, engine, roles, tuple(((one, 1.0),) for one in profile))
-                table = player.tabulate(seed, self._limit).table
-            except NotEnumerable:
-                self._without_table.add(spec.name)
-                return None
-            atomic_write(path, json.dumps([[*key, *row] for key, row in table.probabilities.items()]))
+        if (table := self.kept(profile, spec)) is not None or spec.name in self._without_table:
+            return table
+        try:
+            player = Player("+".join(profile), spec, engine, roles, tuple(((one, 1.0),) for one in profile))
+            table = player.tabulate(seed, self._limit).table
+        except NotEnumerable:
+            self._without_table.add(spec.name)
+            return None
+        rows = [[*key, *row] for key, row in table.probabilities.items()]
+        atomic_write(self._path(profile, spec.name), json.dumps(rows))
         self._tables[profile, spec.name] = table
         return table
+
+    def kept(self, profile: Profile, spec: GameSpec) -> PolicyTable | None:
+        """Return the table of the snapshots in a game's seats if it was made before."""
+        if (profile, spec.name) not in self._tables:
+            path = self._path(profile, spec.name)
+            if not path.exists():
+                return None
+            rows = json.loads(path.read_text(encoding="utf-8"))
+            table = PolicyTable(spec.name, {(seat, state): tuple(row) for seat, state, *row in rows})
+            self._tables[profile, spec.name] = table
+        return self._tables[profile, spec.name]
 
     def _path(self, profile: Profile, game: str) -> Path:
         return self._folder / f"{'+'.join(dict.fromkeys(profile))}.{game}.json"

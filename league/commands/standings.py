@@ -12,12 +12,13 @@ from games.errors import UsageError, unknown_name
 from games.registry import make_game
 from games.spec import GameSpec, Utility
 from league.board import read_metrics
-from league.commands.standings_words import document_game, skill_document, tell_game
+from league.commands.standings_words import document_game, skill_document, tell_exact, tell_game
 from league.commands.words import number
 from league.match_store import STORE_FILE, MatchStore
 from league.ratings import Ratings, Standing
 from league.runs import Run, open_run
 from league.standings import GameStandings, game_standings
+from league.standings_exact import ExactStandings, exact_standings
 
 __all__ = ["Found", "document", "document_game", "read", "run", "tell", "tell_game"]
 
@@ -39,6 +40,7 @@ class Part(NamedTuple):
     standings: GameStandings | None  # None: its matches were not kept
     online: list[Standing]  # online ratings, the best first
     measured: dict[str, list[tuple[int, float]]]  # by name in MEASURED: (iteration, value), oldest first
+    exact: ExactStandings | None = None  # of the snapshots that have tables
 
 
 class Found(NamedTuple):
@@ -82,7 +84,7 @@ def _of_run(opened: Run, game: str, metrics: list[dict[str, Any]]) -> Part:
         name: [(line["iteration"], line[f"{game}/{name}"]) for line in metrics if f"{game}/{name}" in line]
         for name in MEASURED
     }
-    return Part(spec, standings, ratings.standings(game), measured)
+    return Part(spec, standings, ratings.standings(game), measured, exact_standings(opened, spec))
 
 
 def _tournament(folder: Path, game: str | None) -> Found:
@@ -126,7 +128,13 @@ def _document_part(part: Part) -> dict[str, Any]:
     measured = {
         name: [{"iteration": at, "value": value} for at, value in points] for name, points in part.measured.items()
     }
-    return {"ratings": ratings, **measured, **({} if part.standings is None else document_game(part.standings))}
+    exact = {} if part.exact is None else {"exact": part.exact.document()}
+    return {
+        "ratings": ratings,
+        **measured,
+        **exact,
+        **({} if part.standings is None else document_game(part.standings)),
+    }
 
 
 def tell(found: Found, console: Console) -> None:
@@ -142,6 +150,8 @@ def tell(found: Found, console: Console) -> None:
         for name, points in part.measured.items():
             if points and not (part.spec.utility is Utility.IDENTICAL and name.startswith("score")):
                 console.print(_course(MEASURED[name], points))
+        if part.exact is not None:
+            tell_exact(part.exact, console)
         if part.standings is None:
             console.print(
                 f"{found.path} was trained before matches were kept (it has no {STORE_FILE}), so there is no ranking. "

@@ -11,8 +11,10 @@ from rich.console import Console
 from rich.table import Table
 
 from league.commands.words import number, percent
+from league.cycles import Cycle
 from league.ratings import Skill
 from league.standings import GameStandings, Line
+from league.standings_exact import ExactStandings
 from league.standings_matrix import RoleResult
 
 SHOWN = 12  # lines of a table; --json has all of them
@@ -36,6 +38,18 @@ def tell_game(standings: GameStandings, console: Console, newest: str | None = N
         console.print(_matrix_table(standings))
     if not standings.together and standings.next_meetings:
         console.print(_next_table(standings))
+
+
+def tell_exact(exact: ExactStandings, console: Console) -> None:
+    """Print who is in the snapshots' exact equilibrium, and their clearest cycle."""
+    weights = sorted(zip(exact.players, exact.average.mixture.tolist(), strict=True), key=lambda one: -one[1])
+    mixed = ", ".join(f"{player} {percent(weight)}" for player, weight in weights[:3] if weight > 0.0005)
+    more = sum(weight > 0.0005 for _, weight in weights[3:])
+    console.print(
+        f"exact payoffs of {len(exact.players)} snapshots: Nash averaging gives {mixed}"
+        f"{f' and {more} more' if more else ''}. {_cycle(exact.cycles, 'No snapshot is in a cycle.')}",
+        markup=False,
+    )
 
 
 def document_game(standings: GameStandings) -> dict[str, Any]:
@@ -92,7 +106,7 @@ def _conclusions(standings: GameStandings) -> list[str]:
     if standings.together:
         best = max(standings.lines, key=_earned(standings))
         return [f"{players} All earn the same. Best with others: {best.player}."]
-    sentences = [f"{players} {_leader(standings)}", _cycle(standings)]
+    sentences = [f"{players} {_leader(standings)}", _cycle(standings.cycles, "No cycle is certain.")]
     first = standings.lines[0]
     weights = sorted(standings.lines, key=lambda line: -line.weight)[:3]
     mixed = ", ".join(f"{line.player} {percent(line.weight)}" for line in weights if line.weight > 0.0005)
@@ -128,11 +142,11 @@ def _chance(share: float) -> str:
     return ">99.9%" if share > 0.999 else f"{share:.1%}"
 
 
-def _cycle(standings: GameStandings) -> str:
-    """Return the clearest cycle, if one is certain."""
-    if not standings.cycles:
-        return "No cycle is certain."
-    cycle, more = standings.cycles[0], len(standings.cycles) - 1
+def _cycle(cycles: list[Cycle], none: str) -> str:
+    """Return the clearest cycle; ``none`` if there is none."""
+    if not cycles:
+        return none
+    cycle, more = cycles[0], len(cycles) - 1
     others = f" {more} more cycle{'s' * (more > 1)}." if more else ""
     return (
         f"A cycle: {cycle} (by {number(cycle.margin)} a match or more), so Elo misleads here; Nash averaging does not."
