@@ -90,10 +90,11 @@ def _check_meta(config: RunConfig, roles: Roles) -> None:
                 "of their own. Use nash, prd, linear or uniform."
             )
         for game in apart:
-            if solver == "nash" and (len(roles[game]) != 2 or make_game(game).spec.utility is Utility.GENERAL_SUM):
+            solved = solver in ("nash", "least_exploitable")
+            if solved and (len(roles[game]) != 2 or make_game(game).spec.utility is Utility.GENERAL_SUM):
                 raise UsageError(
-                    f"{setting} = 'nash' solves games of two seats in which one's gain is the other's loss; {game} is "
-                    "not one. Use prd, linear or uniform, or matchmaking.jpsro instead of psro."
+                    f"{setting} = {solver!r} solves games of two seats in which one's gain is the other's loss; {game} "
+                    "is not one. Use prd, linear or uniform, or matchmaking.jpsro instead of psro."
                 )
 
 

@@ -8,6 +8,8 @@ from pydantic import Field, model_validator
 
 from league.sections import NonNegative, Positive, Section, Share
 
+MetaSolver = Literal["uniform", "linear", "nash", "prd", "alpha_rank", "nash_averaging", "least_exploitable"]
+
 
 class SharesConfig(Section):
     """One weight for each matchmaking rule: its share of the main policies' matches."""
@@ -32,9 +34,7 @@ class MatchmakingConfig(SharesConfig):
         0.3, description="verification: main exploiters' snapshots that win more than 1 - this come back"
     )
     forgotten: Share = Field(0.7, description="verification: past mains against whom less than this is won come back")
-    psro_solver: Literal["uniform", "linear", "nash", "prd", "alpha_rank", "nash_averaging"] = Field(
-        "nash", description="psro: the meta-strategy that is trained against"
-    )
+    psro_solver: MetaSolver = Field("nash", description="psro: the meta-strategy that is trained against")
     jpsro_solver: Literal["mgcce", "mgce", "mecce", "mece"] = Field(
         "mgcce", description="jpsro: the coarse correlated (cce) or correlated (ce) equilibrium that is trained against"
     )
@@ -104,9 +104,7 @@ class EvaluationConfig(Section):
     )
     exact: bool = Field(True, description="compute exact exploitability where the game is small enough")
     exact_limit: Positive = Field(1_000, description="information states of the largest game that is tabulated")
-    mixture: Literal["uniform", "linear", "nash", "prd", "alpha_rank", "nash_averaging"] = Field(
-        "linear", description="meta-strategy of RUN@mixture"
-    )
+    mixture: MetaSolver = Field("linear", description="meta-strategy of RUN@mixture")
     gate: float | None = Field(
         None,
         ge=0.5,

@@ -45,7 +45,7 @@ def exact_game(tables_PN: Tables) -> EmpiricalGame:
             seated = [tables[place] for tables, place in zip(tables_PN, lineup, strict=True)]
             values[(slice(None), *lineup)] = head_to_head(seated)
         return EmpiricalGame(values)
-    *earlier, last = _reaches(form, tables_PN)
+    *earlier, last = reaches_of(form, tables_PN)
     together = np.ones((1, len(form.chance)))  # [n_1 · … · n_(P-1), Z]
     for reach in earlier:
         together = (together[:, None] * reach).reshape(-1, reach.shape[1])
@@ -69,8 +69,8 @@ def gaps_by_player(joint: Joint, tables_PN: Tables, concept: Concept) -> NDArray
     Raises UsageError for a game that is too large, or whose mixtures have no tables (``mixable``), and
     ValueError for a joint distribution that does not fit the tables.
     """
-    form = _sequences(tables_PN)
-    reaches = _reaches(form, tables_PN)
+    form = enumerated(tables_PN)
+    reaches = reaches_of(form, tables_PN)
     _check(joint, tables_PN)
     return np.array([_gains(form, joint, reaches, seat, concept).sum() for seat in range(form.seats)])
 
@@ -80,9 +80,9 @@ def gains_by_advice(joint: Joint, tables_PN: Tables, seat: int, concept: Concept
 
     For a CCE it is told nothing, so there is one gain [1]. The sum is the player's gap. Raises as ``gaps_by_player``.
     """
-    form = _sequences(tables_PN)
+    form = enumerated(tables_PN)
     _check(joint, tables_PN)
-    return _gains(form, joint, _reaches(form, tables_PN), seat, concept)
+    return _gains(form, joint, reaches_of(form, tables_PN), seat, concept)
 
 
 def others_reach(joint: Joint, tables_PN: Tables, seat: int, concept: Concept) -> NDArray[np.float64]:
@@ -90,9 +90,9 @@ def others_reach(joint: Joint, tables_PN: Tables, seat: int, concept: Concept) -
 
     For a CCE it is told nothing [1, Z]. Chance is left out. Raises as ``gaps_by_player``.
     """
-    form = _sequences(tables_PN)
+    form = enumerated(tables_PN)
     _check(joint, tables_PN)
-    return _others(joint, _reaches(form, tables_PN), seat, concept)
+    return _others(joint, reaches_of(form, tables_PN), seat, concept)
 
 
 def best_response_table(seat: int, others: NDArray[np.float64], form: SequenceForm) -> PolicyTable:
@@ -135,15 +135,16 @@ def _others(joint: Joint, reaches: Sequence[Reach], seat: int, concept: Concept)
     return weights
 
 
-def _reaches(form: SequenceForm, tables_PN: Tables) -> list[Reach]:
-    """Return for each player how its strategies reach the terminals."""
-    reaches = []
-    for seat, tables in enumerate(tables_PN):
-        keys = [key for key in form.keys if key[0] == seat]
-        rows = [[p for key in keys for p in table.probabilities[key]] for table in tables]
-        plans = form.plans(seat, np.array(rows).T)
-        reaches.append(plans[form.last[:, seat]].T)
-    return reaches
+def reaches_of(form: SequenceForm, tables_PN: Tables) -> list[Reach]:
+    """Return for each player with what probability each of its strategies does its part to each terminal [n_p, Z]."""
+    return [reach_of(form, seat, tables) for seat, tables in enumerate(tables_PN)]
+
+
+def reach_of(form: SequenceForm, seat: int, tables: Sequence[PolicyTable]) -> Reach:
+    """Return ``reaches_of`` of one player."""
+    keys = [key for key in form.keys if key[0] == seat]
+    rows = [[p for key in keys for p in table.probabilities[key]] for table in tables]
+    return form.plans(seat, np.array(rows).T)[form.last[:, seat]].T
 
 
 def _form(tables_PN: Tables) -> SequenceForm | PositionGraph:
@@ -157,8 +158,8 @@ def _form(tables_PN: Tables) -> SequenceForm | PositionGraph:
     return form
 
 
-def _sequences(tables_PN: Tables) -> SequenceForm:
-    """Return the enumerated game. Raises UsageError for a game on a board."""
+def enumerated(tables_PN: Tables) -> SequenceForm:
+    """Return the enumerated game of some tables. Raises UsageError for a game on a board."""
     form = _form(tables_PN)
     if isinstance(form, PositionGraph):
         raise UsageError(

@@ -18,6 +18,7 @@ from games.spec import GameSpec, Utility
 from league.config_matchmaking import MatchmakingConfig
 from league.exploitability import PolicyTable, exploitability, mixable, seat_mixture
 from league.joint import cce_gap, ce_gap, exact_game
+from league.least_exploitable import countable, least_exploitable
 from league.matchmaking.pool import Meta
 from league.meta_solvers import (
     BY_AGE,
@@ -75,8 +76,14 @@ class MetaGame(NamedTuple):
 def mixture_weights(meta_game: MetaGame, solver: str) -> tuple[dict[str, float], ...]:
     """Return by seat the weight of each player in the meta-strategy that ``solver`` names.
 
+    "least_exploitable" is "nash" where it cannot be counted out.
     Raises UsageError for a solver of symmetric games where each seat has players of its own.
     """
+    if solver == "least_exploitable":
+        if meta_game.tables is not None and countable(meta_game.game):
+            found = [least_exploitable(meta_game.tables, seat)[0] for seat in range(len(meta_game.seats))]
+            return tuple(_named(seat, weights) for seat, weights in zip(meta_game.seats, found, strict=True))
+        solver = "nash"
     if solver in BY_AGE:
         count = META_SOLVERS[solver]
         return tuple(_named(seat, count(np.zeros((len(seat), len(seat))))) for seat in meta_game.seats)
