@@ -27,26 +27,32 @@ from roles.role import Role
 
 
 def scripted_engines(names: Sequence[str], setting: str) -> dict[str, Sampler]:
-    """Return the engine of each scripted player. Raises UsageError, which names the setting, for any other name."""
-    engines, found = Engines(), {}
+    """Return the engine of each player that is a rule or a kept exploiter.
+
+    Raises UsageError, which names the setting, for any other name.
+    """
+    engines = Engines()
+    found: dict[str, Sampler] = {}
     for name in names:
-        engine = engines.scripted(name)
+        engine = engines.scripted(name) or engines.exploiter(name)
         if engine is None:
-            raise unknown_name("scripted player", name, SCRIPTED, f"Set {setting}.")
+            raise unknown_name("scripted player", name, [*SCRIPTED, "exploiter:DIR"], f"Set {setting}.")
         found[name] = engine
     return found
 
 
 def try_out(engines: Mapping[str, Sampler], roles: Roles) -> None:
-    """Let scripted players answer once in every game. Raises UsageError for one that cannot play it."""
+    """Let each player answer once in every seat of every game. Raises UsageError for one that cannot play it."""
     for game, seated in roles.items():
         for name, engine in engines.items():
-            position = make_game(game)
+            position, waiting = make_game(game), set(range(len(seated)))
             position.reset(0)
-            seat = position.to_act()
-            if seat is not None:
-                asked = (position.observe(seat), position.legal_actions(), (), random.Random(0))
-                engine.sample([ReplyRequest(name, seated[seat], position, *asked)])
+            while waiting and (seat := position.to_act()) is not None:
+                if seat in waiting:
+                    asked = (position.observe(seat), position.legal_actions(), (), random.Random(0))
+                    engine.sample([ReplyRequest(name, seated[seat], position, *asked)])
+                    waiting.remove(seat)
+                position.apply(position.legal_actions()[0])
 
 
 def rating_matches(

@@ -1,6 +1,5 @@
 """Players as a person writes them: ``random``, ``always:ACTION``, ``equilibrium``, ``mcts:SIMS``,
-``RUN``, ``RUN@SNAPSHOT``, ``RUN@mixture``, ``hf:PATH_OR_ID``,
-``exploiter:DIR``.
+``RUN``, ``RUN@SNAPSHOT``, ``RUN@mixture``, ``exploiter:DIR``, ``hf:PATH_OR_ID``.
 
 A player is resolved for one game. One that comes from a run plays with the role cards and overrides
 of that run, and a mixture draws one snapshot for each of its seats when a match begins.
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from arena.records import ReplyRequest, Sampler, Tabular
 from arena.samplers.scripted import Always, Equilibrium, Mcts, Random
 from games.errors import UsageError, unknown_name
+from games.registry import make_game
 from games.spec import Game, GameSpec
 from league.config import RolesConfig
 from league.exploitability import POINT_LIMIT, PolicyTable, mixture, tabulate
@@ -28,6 +28,7 @@ from roles.role import ReplyForm, Role
 
 if TYPE_CHECKING:
     from arena.adapters import Adapters
+    from arena.samplers.network import Network
     from arena.samplers.torch_lm import TorchLM
 
 REPLIES_PER_STATE = 1024  # sampled where a policy cannot be read off exactly
@@ -135,6 +136,7 @@ class Engines:
 
     def __init__(self) -> None:
         self._scripted: dict[str, Sampler] = {}
+        self._exploiters: dict[str, Network] = {}
         self._torch: dict[tuple[str, str], TorchLM] = {}
         self._adapters: dict[Path, Adapters] = {}
 
@@ -143,6 +145,27 @@ class Engines:
         if text not in self._scripted and (engine := _scripted(text)):
             self._scripted[text] = engine
         return self._scripted.get(text)
+
+    def exploiter(self, text: str) -> Network | None:
+        """Return the engine of ``exploiter:DIR``, None for any other player. Raises UsageError for an unfit folder."""
+        if not text.startswith("exploiter:"):
+            return None
+        if text not in self._exploiters:
+            from arena.samplers.network import Network, load_facts, load_network  # torch is slow to import
+            from league.exploiters import reference_of
+
+            folder = Path(text.removeprefix("exploiter:")).expanduser()
+            facts = load_facts(folder)
+            spec, limited = make_game(facts.game).spec, facts.budget.limited
+            self._exploiters[text] = Network(
+                load_network(folder, facts),
+                facts.game,
+                seats=facts.seats,
+                budget=facts.budget,
+                reference=reference_of(resolve(facts.reference, spec, self)) if limited else None,
+                greedy=facts.greedy,
+            )
+        return self._exploiters[text]
 
     def torch(self, device: str, dtype: str) -> TorchLM:
         """Return the engine of language models on a torch device, with weights of a type."""
@@ -164,10 +187,8 @@ class Engines:
 
 def resolve(text: str, spec: GameSpec, engines: Engines) -> Player:
     """Return the player that a person means by ``text``. Raises UsageError that offers the nearest valid names."""
-    if scripted := engines.scripted(text):
-        return Player(text, spec, scripted, seat_roles(RolesConfig(), spec), (((text, 1.0),),) * spec.seats)
-    if text.startswith("exploiter:"):
-        return _exploiter(text, spec, engines)
+    if engine := engines.scripted(text) or engines.exploiter(text):
+        return Player(text, spec, engine, seat_roles(RolesConfig(), spec), (((text, 1.0),),) * spec.seats)
     if text.startswith("hf:"):
         return _checkpoint(text, spec, engines)
     name, _, which = text.partition("@")
@@ -192,25 +213,6 @@ def _from_run(text: str, run: Run, which: str, spec: GameSpec, engines: Engines)
             engine.register(f"{run.path}@{snapshot.id}", snapshot.path, check, like)
         by_seat.append(tuple((f"{run.path}@{snapshot.id}", weight) for snapshot, weight in weighted))
     return Player(text, spec, engine, roles, tuple(by_seat))
-
-
-def _exploiter(text: str, spec: GameSpec, engines: Engines) -> Player:
-    """Return an exploiter that `league exploit` kept in a folder, with its reference where it has a budget."""
-    from arena.samplers.network import Network, load_facts, load_network  # torch is slow to import
-    from league.exploiters import reference_of
-
-    folder = Path(text.removeprefix("exploiter:")).expanduser()
-    facts = load_facts(folder)
-    reference = reference_of(resolve(facts.reference, spec, engines)) if facts.budget.limited else None
-    engine = Network(
-        load_network(folder, facts),
-        facts.game,
-        seats=facts.seats,
-        budget=facts.budget,
-        reference=reference,
-        greedy=facts.greedy,
-    )
-    return Player(text, spec, engine, seat_roles(RolesConfig(), spec), (((text, 1.0),),) * spec.seats)
 
 
 def _checkpoint(text: str, spec: GameSpec, engines: Engines) -> Player:
