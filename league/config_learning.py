@@ -52,6 +52,11 @@ class CreditConfig(Section):
     regret_focus: NonNegative = Field(
         0.0, description="regret: weigh matches by exp(this times their regret); 0: alike"
     )
+    align: Literal["weight", "resample"] = Field(
+        "weight",
+        description="m_grpo: weigh what a rollout opened by d / d_k, or repeat and drop at random until it is d",
+    )
+    calibration: Positive = Field(10, description="m_grpo: iterations that fix d, the 99th percentile of d_k")
     scale_returns: bool = Field(True, description="divide returns by half the game's range of returns first")
 
     def rule_for(self, game: str, role: str) -> str:

@@ -1,6 +1,6 @@
 """The loop. Each iteration is a list of verbs, and each verb reads only what earlier ones returned:
 
-draw_matches -> play -> to_trajectories -> credit_turns -> update_policies -> record -> snapshot
+draw_matches -> play -> to_trajectories -> weigh -> credit_turns -> update_policies -> record -> snapshot
 
 The only backward edge is the payoff table, which the next draw reads.
 """
@@ -28,7 +28,7 @@ from league.repeated import counterfactuals
 from league.run_state import RunState, publish, save_state
 from league.snapshots import Snapshots
 from league.start import Roles
-from league.updates import credit_metrics, credit_turns, estimate_values, learning_now, update_policies
+from league.updates import credit_metrics, credit_turns, estimate_values, learning_now, update_policies, weigh
 from learners.trajectories import return_scale, to_trajectories
 
 Metrics = dict[str, float]
@@ -54,6 +54,7 @@ def run_loop(league: League, progress: Progress, stop: StopRequest) -> bool:
             trajectories = to_trajectories(episodes, league.roles.__getitem__, league.scales)
             trajectories = estimate_values(config, state, trajectories)
             trajectories = counterfactuals(config, state.policies, league.scales, episodes, trajectories)
+            trajectories = weigh(config, state, trajectories)
             advantages = credit_turns(config, state, trajectories)
             metrics = update_policies(config, state, trajectories, advantages, iteration)
             metrics |= credit_metrics(config, trajectories, advantages)

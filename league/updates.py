@@ -8,11 +8,12 @@ from statistics import fmean, pstdev
 from league.config import RunConfig
 from league.run_state import RunState
 from league.schedules import objective_at, steps_at
-from learners.advantages import Credit, compute_advantages
+from learners.advantages import Credit, compute_advantages, weigh_trajectories
 from learners.advantages.gae_turn import critic_targets
 from learners.batching import to_batch
 from learners.groups import flat_groups
 from learners.learner import update
+from learners.normalisation import with_rollout_tokens
 from learners.pending import Pending
 from learners.policy import Policy
 from learners.trajectories import Trajectory
@@ -48,11 +49,21 @@ def estimate_values(config: RunConfig, state: RunState, trajectories: Sequence[T
     return valued
 
 
+def weigh(config: RunConfig, state: RunState, trajectories: Sequence[Trajectory]) -> list[Trajectory]:
+    """Return the trajectories with what each weighs in the loss, and the tokens of its rollout where they are asked."""
+    weighed, state.credit = weigh_trajectories(trajectories, config.credit.rule_for, state.credit, _settings(config))
+    return with_rollout_tokens(weighed) if config.objective.normalisation == "rollout_mean" else weighed
+
+
 def credit_turns(config: RunConfig, state: RunState, trajectories: Sequence[Trajectory]) -> Advantages:
     """Return one advantage a turn; moves the running baselines on."""
-    settings = Credit(*(getattr(config.credit, name) for name in Credit._fields))
-    advantages, state.credit = compute_advantages(trajectories, config.credit.rule_for, state.credit, settings)
+    rule_for, settings = config.credit.rule_for, _settings(config)
+    advantages, state.credit = compute_advantages(trajectories, rule_for, state.credit, settings)
     return advantages
+
+
+def _settings(config: RunConfig) -> Credit:
+    return Credit(*(getattr(config.credit, name) for name in Credit._fields))
 
 
 def credit_metrics(config: RunConfig, trajectories: Sequence[Trajectory], advantages: Advantages) -> Metrics:

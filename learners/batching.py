@@ -67,13 +67,17 @@ def to_batch(
 ) -> TrainBatch:
     """Pack one policy's trajectories; tokens weigh as ``normalisation`` says, times their game's loss weight.
 
-    ``merge=False`` keeps a row for every turn. Raises ValueError for advantages that do not fit.
+    Trajectories of weight 0 are left out. ``merge=False`` keeps a row for every turn. Raises ValueError for
+    advantages that do not fit.
     """
     choice: dict[object, ChoiceRow] = {}
     free: dict[object, FreeRow] = {}
     snapshots: dict[str, None] = {}
-    weights = token_weights(trajectories, normalisation)
+    weights, turns = token_weights(trajectories, normalisation), 0
     for trajectory, advantages_K, weights_K in zip(trajectories, advantages, weights, strict=True):
+        if not trajectory.weight:
+            continue
+        turns += len(trajectory.turns)
         scale = loss_weights.get(trajectory.game, 1.0)
         for turn, advantage, weight in zip(trajectory.turns, advantages_K, weights_K, strict=True):
             trace = trace_of(trajectory, turn)
@@ -84,7 +88,6 @@ def to_batch(
                 _add_free(free, distinct, trajectory.game, trace, credit)
             elif len(trace.mask) > 1:  # a forced reply has probability 1 whatever the weights
                 _add_choice(choice, distinct, trajectory.game, trace, turn.reply, credit)
-    turns = sum(len(trajectory.turns) for trajectory in trajectories)
     return TrainBatch(policy, tuple(choice.values()), tuple(free.values()), turns, tuple(snapshots))
 
 

@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from games.errors import UsageError
 from learners.trajectories import Trajectory
 
-NEEDS_GROUPS = frozenset({"grpo", "dr_grpo", "rloo", "matpo", "gigpo", "at_grpo", "flow_grpo", "advantage_alignment"})
+NEEDS_GROUPS = frozenset(
+    {"grpo", "dr_grpo", "rloo", "m_grpo", "matpo", "gigpo", "at_grpo", "flow_grpo", "advantage_alignment"}
+)
 
 
 class GroupKey(NamedTuple):
@@ -39,6 +41,29 @@ class GroupKey(NamedTuple):
 
 
 _KEY = attrgetter("game", "deal_seed", "role", "seat", "policy", "players")  # a GroupKey's fields, in its order
+
+
+def is_root(one: Trajectory) -> bool:
+    """Return whether no match opened a trajectory's."""
+    return one.root is None
+
+
+def rollout_of(one: Trajectory) -> int:
+    """Return the index of the match that a trajectory's rollout began with: its own, if no match opened it."""
+    return one.match if one.root is None else one.root
+
+
+def invocations(trajectories: Sequence[Trajectory]) -> dict[tuple[GroupKey, int], list[int]]:
+    """Return the places of the matches that others opened, by group key and by the rollout that they are part of.
+
+    Such a match has its root's deal, so a key holds what one role made of all the rollouts of one query. Those
+    that a sub-role opened count for the rollout, too.
+    """
+    calls: dict[tuple[tuple[Any, ...], int], list[int]] = {}
+    for place, one in enumerate(trajectories):
+        if one.root is not None:
+            calls.setdefault((_KEY(one), one.root), []).append(place)
+    return {(GroupKey(*key), rollout): places for (key, rollout), places in calls.items()}
 
 
 def groups_of(rule: str, trajectories: Sequence[Trajectory]) -> dict[GroupKey, list[int]]:

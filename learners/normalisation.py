@@ -2,7 +2,8 @@
 
 Within a turn all tokens weigh the same, so a weight is one number a turn. A ``choice`` reply counts as
 one token: its probability is exact over the legal replies, however many tokens spell it. Every game is
-normalised by itself; trajectories without turns weigh nothing.
+normalised by itself; trajectories without turns weigh nothing. A trajectory of weight w counts as w
+that are alike, both in what is summed and in what the sum is divided by.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from arena.records import TokenTrace, Turn
+from learners.groups import is_root, rollout_of
 from learners.trajectories import Trajectory
 
 Weights = list[list[float]]  # of each token of turn k of trajectory i
@@ -36,9 +38,16 @@ def token_weights(trajectories: Sequence[Trajectory], normalisation: Normalisati
     the mean over tokens (MARS, arXiv 2510.15414), so that a talkative role does not outvote a terse
     one. rollout_mean: the mean over rollouts, a match with all that it opened, of the mean over all
     their tokens (MATPO, arXiv 2510.04678). All but ``constant`` sum to 1 over a game's tokens; for
-    ``rollout_mean`` these are the tokens of the rollouts that began in the game.
+    ``rollout_mean`` these are the tokens of the rollouts that began in the game, and where
+    ``with_rollout_tokens`` has counted them, also those of other policies than the batch's.
     """
     return _WEIGHTS[normalisation.name](trajectories, normalisation.length)
+
+
+def with_rollout_tokens(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
+    """Return all policies' trajectories, each with the number of tokens that its whole rollout generated."""
+    tokens = _rollout_tokens(trajectories)
+    return [one._replace(rollout_tokens=tokens[rollout_of(one)]) for one in trajectories]
 
 
 def trace_of(trajectory: Trajectory, turn: Turn) -> TokenTrace:
@@ -58,56 +67,67 @@ def _tokens(trajectory: Trajectory) -> list[int]:
 
 
 def _constant(trajectories: Sequence[Trajectory], length: int) -> Weights:
-    turns = Counter[str]()
-    for one in trajectories:
-        turns[one.game] += len(one.turns)
-    return [[1 / (turns[one.game] * length) for _ in one.turns] for one in trajectories]
+    turns = _turns(trajectories)
+    return [[_share(one, turns[one.game] * length) for _ in one.turns] for one in trajectories]
 
 
 def _token_mean(trajectories: Sequence[Trajectory], _length: int) -> Weights:
-    tokens = Counter[str]()
+    tokens: defaultdict[str, float] = defaultdict(float)
     for one in trajectories:
-        tokens[one.game] += sum(_tokens(one))
-    return [[1 / tokens[one.game] for _ in one.turns] for one in trajectories]
+        tokens[one.game] += one.weight * sum(_tokens(one))
+    return [[_share(one, tokens[one.game]) for _ in one.turns] for one in trajectories]
 
 
 def _sequence_mean(trajectories: Sequence[Trajectory], _length: int) -> Weights:
-    turns = Counter[str]()
-    for one in trajectories:
-        turns[one.game] += len(one.turns)
-    return [[1 / (turns[one.game] * tokens) for tokens in _tokens(one)] for one in trajectories]
+    turns = _turns(trajectories)
+    return [[_share(one, turns[one.game] * tokens) for tokens in _tokens(one)] for one in trajectories]
 
 
 def _role_mean(trajectories: Sequence[Trajectory], _length: int) -> Weights:
-    roles: defaultdict[str, Counter[str]] = defaultdict(Counter)  # by game: trajectories of each role
+    roles: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))  # by game, then role
     for one in trajectories:
-        if one.turns:
-            roles[one.game][one.role] += 1
+        if one.turns and one.weight:
+            roles[one.game][one.role] += one.weight
     return [
-        [1 / (len(roles[one.game]) * roles[one.game][one.role] * len(one.turns) * tokens) for tokens in _tokens(one)]
+        [
+            _share(one, len(roles[one.game]) * roles[one.game][one.role] * len(one.turns) * tokens)
+            for tokens in _tokens(one)
+        ]
         for one in trajectories
     ]
 
 
 def _rollout_mean(trajectories: Sequence[Trajectory], _length: int) -> Weights:
-    parents = {one.match: one.parent for one in trajectories}
-    games = {one.match: one.game for one in trajectories}
-    roots = [_root(one.match, parents) for one in trajectories]
-    tokens = Counter[int]()
-    for one, root in zip(trajectories, roots, strict=True):
-        tokens[root] += sum(_tokens(one))
-    began = {root: games.get(root, one.game) for one, root in zip(trajectories, roots, strict=True)}
-    rollouts = Counter([began[root] for root, count in tokens.items() if count])
+    own = _rollout_tokens(trajectories)
+    games = {one.match: one.game for one in trajectories if is_root(one)}
+    began = {rollout_of(one): games.get(rollout_of(one), one.game) for one in trajectories}
+    rollouts = Counter([began[rollout] for rollout, tokens in own.items() if tokens])
+    whole = {rollout_of(one): one.rollout_tokens or own[rollout_of(one)] for one in trajectories}
     return [
-        [1 / (rollouts[began[root]] * tokens[root]) for _ in one.turns]
-        for one, root in zip(trajectories, roots, strict=True)
+        [_share(one, rollouts[began[rollout_of(one)]] * whole[rollout_of(one)]) for _ in one.turns]
+        for one in trajectories
     ]
 
 
-def _root(match: int, parents: dict[int, int | None]) -> int:
-    """Return the match that a rollout began with; one that others trained on is named, but not looked into."""
-    parent = parents.get(match)
-    return match if parent is None else _root(parent, parents)
+def _turns(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """Return how many turns each game has, those of a trajectory of weight w w times."""
+    turns: defaultdict[str, float] = defaultdict(float)
+    for one in trajectories:
+        turns[one.game] += one.weight * len(one.turns)
+    return turns
+
+
+def _rollout_tokens(trajectories: Sequence[Trajectory]) -> dict[int, float]:
+    """Return how many tokens each rollout has, by the match that it began with."""
+    tokens: defaultdict[int, float] = defaultdict(float)
+    for one in trajectories:
+        tokens[rollout_of(one)] += one.weight * sum(_tokens(one))
+    return tokens
+
+
+def _share(one: Trajectory, of: float) -> float:
+    """Return a trajectory's weight as a share of a total; one that weighs nothing has none, even of nothing."""
+    return one.weight / of if one.weight else 0.0
 
 
 _WEIGHTS: dict[str, Callable[[Sequence[Trajectory], int], Weights]] = {

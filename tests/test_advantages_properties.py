@@ -13,9 +13,10 @@ from arena.records import EndReason, Episode, MatchRequest, TokenTrace
 from learners.advantages import RULES, Credit
 from learners.trajectories import to_trajectories
 
-# Advantage alignment pairs the two seats of a match, which these batches need not have; it has tests of its own.
-NAMES = sorted(RULES.keys() - {"advantage_alignment"})
-GROUPED = ["grpo", "dr_grpo", "rloo", "matpo", "gigpo", "at_grpo", "flow_grpo"]
+# Two rules have tests of their own: advantage alignment pairs the two seats of a match, which these batches need not
+# have, and regret asks what other actions would have paid.
+NAMES = sorted(RULES.keys() - {"advantage_alignment", "regret"})
+GROUPED = ["grpo", "dr_grpo", "rloo", "m_grpo", "matpo", "gigpo", "at_grpo", "flow_grpo"]
 UNDISCOUNTED = Credit(step_gamma=1.0)
 
 every_rule = pytest.mark.parametrize("rule", NAMES)
@@ -126,7 +127,9 @@ def test_nothing_drifts_with_the_number_of_remaining_turns(rule, members, outcom
     assert advantages == [expected] * len(advantages)
 
 
-@pytest.mark.parametrize("rule", ["reinforce", "rae", "mars", "grpo", "dr_grpo", "rloo", "matpo", "flow_grpo"])
+@pytest.mark.parametrize(
+    "rule", ["reinforce", "rae", "mars", "grpo", "dr_grpo", "rloo", "m_grpo", "matpo", "flow_grpo"]
+)
 @few
 @given(st.lists(st.tuples(st.integers(1, 6), quarters), min_size=2, max_size=8))
 def test_turns_of_a_match_that_pays_at_its_end_have_one_advantage(rule, members):

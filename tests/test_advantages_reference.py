@@ -89,6 +89,7 @@ REFERENCES = {
     "grpo": grpo,
     "dr_grpo": dr_grpo,
     "rloo": rloo,
+    "m_grpo": grpo,
     "matpo": grpo,
     "gigpo": gigpo,
     "at_grpo": at_grpo,
@@ -125,12 +126,12 @@ def test_matpo_of_planners_with_workers(planners, data):
     for planner in planners:
         for _ in range(data.draw(st.integers(0, 3))):
             turns = data.draw(st.integers(0, 3))
-            fields = {"match": 1000 + len(batch), "deal_seed": 1000 + len(batch), "parent": planner.match}
+            fields = {"match": 1000 + len(batch), "deal_seed": 1000 + len(batch), "root": planner.match}
             batch.append(trajectory([0.0] * turns, role="worker", **fields))
     batch = data.draw(st.permutations(batch))
     advantages, _ = RULES["matpo"](batch, {}, Credit())
     for one, advantages_K in zip(batch, advantages, strict=True):
-        planner = next(other for other in planners if other.match in (one.match, one.parent))
+        planner = next(other for other in planners if other.match in (one.match, one.root))
         assert advantages_K == pytest.approx([grpo(planners, planner, 0, None)] * len(one.turns), abs=1e-9)
 
 

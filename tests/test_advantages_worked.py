@@ -67,19 +67,19 @@ def test_rloo_leaves_the_trajectory_itself_out_of_its_mean():
 def test_matpo_hands_the_planners_advantage_to_its_workers():
     planners = [trajectory([r], role="planner", match=11 - r) for r in (1, 0)]
     workers = [
-        trajectory([0.3, 0.2], role="worker", match=20, parent=10, deal_seed=98),
-        trajectory([0.9], role="worker", match=21, parent=11, deal_seed=99),
-        trajectory([0.0], role="worker", match=22, parent=11, deal_seed=99),
+        trajectory([0.3, 0.2], role="worker", match=20, parent=10, root=10, deal_seed=98),
+        trajectory([0.9], role="worker", match=21, parent=11, root=11, deal_seed=99),
+        trajectory([0.0], role="worker", match=22, parent=21, root=11, deal_seed=99),  # a worker's worker
     ]
     batch = [workers[0], *planners, *workers[1:]]
     assert advantages("matpo", batch) == near([[1.0, 1.0], [1.0], [-1.0], [-1.0], [-1.0]])
 
 
-@pytest.mark.parametrize(("parent", "found"), [(99, 0), (12, 0), (10, 2)])
-def test_matpo_refuses_a_worker_without_exactly_one_planner(parent, found):
+@pytest.mark.parametrize(("root", "found"), [(99, 0), (12, 0), (10, 2)])
+def test_matpo_refuses_a_worker_without_exactly_one_planner(root, found):
     batch = [trajectory([1.0], role=role, match=match) for match in (10, 11) for role in ("planner", "other")]
-    batch.append(trajectory([1.0], role="worker", match=12, parent=parent))
-    with pytest.raises(ValueError, match=rf"worker of match 12 has parent {parent}.* {found} planners"):
+    batch.append(trajectory([1.0], role="worker", match=12, root=root))
+    with pytest.raises(ValueError, match=rf"worker of match 12 .* rollout of match {root},.* {found} planners"):
         advantages("matpo", batch)
 
 

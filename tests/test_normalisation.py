@@ -17,8 +17,9 @@ def turn(tokens, mask=False):
     return Turn(0, "r", "main", "", ("a", "b"), "a", "a", 0.0, trace)
 
 
-def trajectory(role, *turns, match=0, parent=None, game="g"):
-    return Trajectory(game, role, "main", 0, match, 0, ("main",), turns, (0.0,) * len(turns), 0.0, parent)
+def trajectory(role, *turns, match=0, root=None, game="g", weight=1.0):
+    fields = {"root": root, "weight": weight}
+    return Trajectory(game, role, "main", 0, match, 0, ("main",), turns, (0.0,) * len(turns), 0.0, **fields)
 
 
 # A role that talks: turns of 3 and 1 tokens. A terse one: two matches, of one and of two choices.
@@ -57,8 +58,8 @@ def test_a_rollout_has_the_tokens_of_all_matches_that_it_opened():
     """Match 1 opened 2, and 2 opened 3; match 4 stands alone: 6 tokens and 2, half of the vote each."""
     batch = [
         trajectory("planner", turn(1), match=1),
-        trajectory("worker", turn(2), match=2, parent=1),
-        trajectory("worker", turn(3), match=3, parent=2, game="search"),
+        trajectory("worker", turn(2), match=2, root=1),
+        trajectory("worker", turn(3), match=3, root=1, game="search"),
         trajectory("planner", turn(2), match=4),
     ]
     weights = token_weights(batch, Normalisation("rollout_mean"))
@@ -66,7 +67,7 @@ def test_a_rollout_has_the_tokens_of_all_matches_that_it_opened():
 
 
 def test_workers_whose_planner_is_another_policy_still_are_one_rollout():
-    batch = [trajectory("worker", turn(1), match=i, parent=p) for i, p in ((5, 1), (6, 1), (7, 2))]
+    batch = [trajectory("worker", turn(1), match=i, root=p) for i, p in ((5, 1), (6, 1), (7, 2))]
     weights = token_weights(batch, Normalisation("rollout_mean"))
     assert [own[0] for own in weights] == pytest.approx([1 / 4, 1 / 4, 1 / 2], abs=1e-15)
 

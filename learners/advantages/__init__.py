@@ -3,6 +3,9 @@
 A rule is ``rule(trajectories, state, settings) -> (advantages, state)``: ``advantages[i][k]`` belongs
 to turn k of trajectory i. ``state`` is what a running baseline remembers, plain JSON data that is
 saved with the run; rules without one hand it through.
+
+A rule may have a weigher beside it, ``weigher(trajectories, state, settings) -> (weights, state)``: what each
+trajectory counts in the loss, 0 for one that is left out. It goes first, and the two share the rule's state.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from learners.advantages.flow_grpo import flow_grpo
 from learners.advantages.gae_turn import gae_turn
 from learners.advantages.gigpo import gigpo
 from learners.advantages.grpo import dr_grpo, grpo
+from learners.advantages.m_grpo import align, m_grpo
 from learners.advantages.mars import mars
 from learners.advantages.matpo import matpo
 from learners.advantages.rae import rae
@@ -43,9 +47,12 @@ class Credit(NamedTuple):
     step_spread: bool = False
     alignment: float = 1.0
     regret_focus: float = 0.0
+    align: str = "weight"
+    calibration: int = 10
 
 
 Rule = Callable[[Sequence[Trajectory], State, Any], tuple[Advantages, State]]
+Weigher = Callable[[Sequence[Trajectory], State, Any], tuple[list[float], State]]
 RULES: dict[str, Rule] = {
     "reinforce": reinforce,
     "rae": rae,
@@ -53,6 +60,7 @@ RULES: dict[str, Rule] = {
     "grpo": grpo,
     "dr_grpo": dr_grpo,
     "rloo": rloo,
+    "m_grpo": m_grpo,
     "matpo": matpo,
     "gigpo": gigpo,
     "at_grpo": at_grpo,
@@ -61,6 +69,7 @@ RULES: dict[str, Rule] = {
     "advantage_alignment": advantage_alignment,
     "regret": regret,
 }
+WEIGHERS: dict[str, Weigher] = {"m_grpo": align}  # by the rule that they belong to
 
 
 def rule_named(name: str) -> Rule:
@@ -68,6 +77,19 @@ def rule_named(name: str) -> Rule:
     if name not in RULES:
         raise unknown_name("advantage rule", name, RULES, "Set credit.rule.")
     return RULES[name]
+
+
+def weigh_trajectories(
+    trajectories: Sequence[Trajectory], rule_for: Callable[[str, str], str], state: State, settings: Credit
+) -> tuple[list[Trajectory], State]:
+    """Return the trajectories with the weights that the rules of their (game, role) give them, and the new state."""
+    weighed, after = list(trajectories), dict(state)
+    for rule, own in _by_rule(trajectories, rule_for).items():
+        if rule in WEIGHERS:
+            weights, after[rule] = WEIGHERS[rule]([trajectories[i] for i in own], state.get(rule, {}), settings)
+            for place, weight in zip(own, weights, strict=True):
+                weighed[place] = trajectories[place]._replace(weight=weight)
+    return weighed, after
 
 
 def compute_advantages(
@@ -78,12 +100,9 @@ def compute_advantages(
     A rule sees its own trajectories, in their order, and its own part of the state, ``state[rule]``.
     Raises ValueError for a rule that does not give every turn one number.
     """
-    places: dict[str, list[int]] = {}
-    for place, trajectory in enumerate(trajectories):
-        places.setdefault(rule_for(trajectory.game, trajectory.role), []).append(place)
     advantages: Advantages = [[] for _ in trajectories]
     after = dict(state)
-    for rule, own in places.items():
+    for rule, own in _by_rule(trajectories, rule_for).items():
         given, after[rule] = rule_named(rule)([trajectories[i] for i in own], state.get(rule, {}), settings)
         for place, advantages_K in zip(own, given, strict=True):
             one = trajectories[place]
@@ -94,3 +113,11 @@ def compute_advantages(
                 )
             advantages[place] = advantages_K
     return advantages, after
+
+
+def _by_rule(trajectories: Sequence[Trajectory], rule_for: Callable[[str, str], str]) -> dict[str, list[int]]:
+    """Return the places of each rule's trajectories."""
+    places: dict[str, list[int]] = {}
+    for place, trajectory in enumerate(trajectories):
+        places.setdefault(rule_for(trajectory.game, trajectory.role), []).append(place)
+    return places

@@ -50,25 +50,30 @@ def numbered(keys: Iterable[Hashable]) -> Labels:
     return np.fromiter(map(numbers.__getitem__, keys), np.intp)
 
 
-def centred(values: ArrayLike, labels: Labels) -> Floats:
-    """Return each value less the mean of those with its label; where they are all equal, exact zeros."""
+def centred(values: ArrayLike, labels: Labels, weights: ArrayLike | None = None) -> Floats:
+    """Return each value less the mean of those with its label; where they are all equal, exact zeros.
+
+    The mean is weighted if ``weights``, all above 0, are given.
+    """
     given = np.asarray(values, np.float64)
     least = np.full(labels.max(initial=-1) + 1, np.inf)
     np.minimum.at(least, labels, given)
     above = given - least[labels]  # exactly 0 for equal values
-    return above - _means(above, labels)[labels]
+    return above - _means(above, labels, weights)[labels]
 
 
-def standardised(values: ArrayLike, labels: Labels) -> Floats:
-    """Return (value - mean) / (std + epsilon) among the values with the same label.
+def standardised(values: ArrayLike, labels: Labels, weights: ArrayLike | None = None) -> Floats:
+    """Return (value - mean) / (std + epsilon) among the values with the same label, weighted as ``centred``.
 
     The standard deviation is the population's (ddof = 0); where there is no spread, exact zeros.
     """
-    differences = centred(values, labels)
-    spreads = np.sqrt(_means(differences**2, labels)) + EPSILON
+    differences = centred(values, labels, weights)
+    spreads = np.sqrt(_means(differences**2, labels, weights)) + EPSILON
     return np.asarray(differences / spreads[labels])
 
 
-def _means(values: Floats, labels: Labels) -> Floats:
+def _means(values: Floats, labels: Labels, weights: ArrayLike | None) -> Floats:
     """Return the mean by label; 0 for a label that none has."""
-    return np.asarray(np.bincount(labels, values) / np.maximum(np.bincount(labels), 1))
+    shares = np.ones(len(values)) if weights is None else np.asarray(weights, np.float64)
+    totals = np.bincount(labels, shares)
+    return np.asarray(np.bincount(labels, shares * values) / np.where(totals, totals, 1.0))
