@@ -1,17 +1,26 @@
 """Every record of play, in the order in which it flows. All are immutable.
 
-MatchRequest -> (ReplyRequest -> Reply -> Turn)* -> Episode
+MatchRequest -> (ReplyRequest -> Reply -> Turn | MatchRequest* -> Episode*)* -> Episode
 """
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from games.spec import Game
 from roles.role import Role
+
+
+class Cast(NamedTuple):
+    """Who sits in the matches of one game that a match may open."""
+
+    game: str
+    players: tuple[str, ...]  # player id by seat  # [seats]
+    trained: tuple[bool, ...]  # which seats give trajectories  # [seats]
 
 
 class MatchRequest(NamedTuple):
@@ -25,6 +34,9 @@ class MatchRequest(NamedTuple):
     trained: tuple[bool, ...]  # which seats give trajectories  # [seats]
     rule: str = ""  # the matchmaking rule that drew it
     parent: int | None = None  # the index of the match that opened it, for a sub-role's part of that
+    opening: str = ""  # what the match that opened it handed over
+    cast: tuple[Cast, ...] = ()  # who sits in the matches that it may open, by their game
+    branch: tuple[int, ...] = ()  # seeds by turn: turn k draws from its own, so equal beginnings play equally
 
 
 class Refusal(NamedTuple):
@@ -83,6 +95,7 @@ class Turn(NamedTuple):
     action: str | None  # None: the reply was illegal
     reward: float
     trace: TokenTrace | None
+    tool: str = ""  # the tool that the reply called; the action is the call
 
 
 class EndReason(StrEnum):
@@ -93,13 +106,37 @@ class EndReason(StrEnum):
 
 
 class Episode(NamedTuple):
-    """The record of a match."""
+    """The record of a match.
+
+    Those that it opened are in it, in the order of their opening; as indices they have their places in
+    that order until ``family`` gives them numbers of their own.
+    """
 
     request: MatchRequest
     turns: tuple[Turn, ...]
     returns: tuple[float, ...]  # in the game's units  # [seats]
     end: EndReason
     offender: int | None = None  # the seat that forfeited
+    children: tuple[Episode, ...] = ()
+
+
+def family(episodes: Iterable[Episode]) -> list[Episode]:
+    """Return all episodes, each before those it opened, which are taken out of it.
+
+    Matches that others opened are numbered on from the greatest index, in this order, and name the index
+    of the match that opened them as their parent.
+    """
+    own = list(episodes)
+    numbers = itertools.count(max((one.request.index for one in own), default=-1) + 1)
+    return [member for one in own for member in _members(one, numbers)]
+
+
+def _members(episode: Episode, numbers: Iterator[int]) -> Iterator[Episode]:
+    """Yield an episode and then all below it, numbered."""
+    yield episode._replace(children=()) if episode.children else episode
+    for child in episode.children:
+        request = child.request._replace(index=next(numbers), parent=episode.request.index)
+        yield from _members(child._replace(request=request), numbers)
 
 
 class Sampler(Protocol):

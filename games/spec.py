@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, Self, runtime_checkable
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 
 class Utility(StrEnum):
@@ -34,6 +36,7 @@ class GameSpec:
     perfect_information: bool
     has_chance: bool
     optimum: float | None = None  # best joint return per seat of a cooperative game, where known
+    opens: tuple[str, ...] = ()  # the games of the matches that its matches open; its class is an Opener
 
 
 @runtime_checkable
@@ -88,4 +91,73 @@ class Game(Protocol):
 
     def copy(self) -> Self:
         """Return an independent match in the same position, with its generator in the same state."""
+        ...
+
+
+class Opening(NamedTuple):
+    """A match for other roles that a match opens."""
+
+    game: str
+    text: str  # what they are handed
+
+
+@runtime_checkable
+class Opener(Protocol):
+    """A Game whose matches open matches for other roles, any number of times, in order or side by side.
+
+    Its ``spec.opens`` names their games.
+    """
+
+    def openings(self) -> tuple[Opening, ...]:
+        """Return the matches that the last action opened, to be played side by side; () for none."""
+        ...
+
+    def close(self, outcomes: Sequence[str]) -> None:
+        """Take what ``openings()`` came to, in that order: all that this match may ever see of them."""
+        ...
+
+    def opened_returns(self) -> tuple[tuple[float, ...], ...]:
+        """Return what each match ever opened pays to its seats, in order, now that this one has ended."""
+        ...
+
+
+@runtime_checkable
+class Opened(Protocol):
+    """A Game that other matches open. It is reset with the deal seed of the match that opens it.
+
+    What it pays is the opener's to say, so once ``open`` was called its own rewards are 0.
+    """
+
+    def open(self, text: str) -> None:
+        """Begin with what was handed over; called once after ``reset``."""
+        ...
+
+    def outcome(self) -> str:
+        """Return what the match came to, once it is over."""
+        ...
+
+
+@runtime_checkable
+class Equipped(Protocol):
+    """A Game that has tools for the roles whose cards allow them."""
+
+    def tools(self) -> Mapping[str, Callable[..., str]]:
+        """Return functions by name, for this match. They change nothing."""
+        ...
+
+    def calls(self) -> tuple[str, ...]:
+        """Return the calls that a seat whose replies are chosen from a list is offered now."""
+        ...
+
+    def told(self, call: str, output: str) -> None:
+        """Take what a call of the seat to act was told, for what it observes from now on."""
+        ...
+
+
+@runtime_checkable
+class Scripted(Protocol):
+    """A Game that knows players for itself, such as an optimal and a poor one."""
+
+    def scripts(self) -> Mapping[str, Callable[[random.Random], str]]:
+        """Return by name what gives the action, or call, of the seat to act."""
         ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from arena.records import Episode, Turn
+from arena.records import Episode, Turn, family
 from games.spec import GameSpec
 from roles.role import Role
 
@@ -31,6 +31,9 @@ class Trajectory(NamedTuple):
     values: tuple[float, ...] | None = None  # the critic's estimate of the return from each turn on  # [K]
     expected: tuple[float, ...] | None = None  # what the chances of a turn's replies would have paid on average  # [K]
     best_fixed: float | None = None  # what the best single action would have paid, played at every turn
+    weight: float = 1.0  # how much it counts in its group's statistics and in the loss
+    root: int | None = None  # the index of the match that began it all; None: this one
+    rollout_tokens: float | None = None  # of all trained seats of the whole rollout; None: not counted
 
 
 def to_trajectories(
@@ -38,13 +41,16 @@ def to_trajectories(
     roles_of: Callable[[str], Sequence[Role]],
     scales: Mapping[str, float],
 ) -> list[Trajectory]:
-    """Return the trajectories of all trained seats, in the order of the episodes.
+    """Return the trajectories of all trained seats, in the order of the episodes' ``family``.
 
     ``scales`` gives, by game, what rewards are divided by.
     """
     trajectories = []
-    for episode in episodes:
+    roots: dict[int, int] = {}  # of matches that others opened, by index
+    for episode in family(episodes):
         request = episode.request
+        if request.parent is not None:
+            roots[request.index] = roots.get(request.parent, request.parent)
         roles, scale = roles_of(request.game), scales[request.game]
         for seat in (seat for seat, trained in enumerate(request.trained) if trained):
             turns = tuple([turn for turn in episode.turns if turn.seat == seat])
@@ -61,6 +67,7 @@ def to_trajectories(
                     tuple([turn.reward / scale for turn in turns]),
                     episode.returns[seat] / scale,
                     request.parent,
+                    root=roots.get(request.index),
                 )
             )
     return trajectories
