@@ -84,13 +84,14 @@ def _sequence_mean(trajectories: Sequence[Trajectory], _length: int) -> Weights:
 
 
 def _role_mean(trajectories: Sequence[Trajectory], _length: int) -> Weights:
-    roles: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))  # by game, then role
+    roles: dict[str, dict[str, float]] = {}  # by game, the trajectories of each role
     for one in trajectories:
+        own = roles.setdefault(one.game, {})
         if one.turns and one.weight:
-            roles[one.game][one.role] += one.weight
+            own[one.role] = own.get(one.role, 0.0) + one.weight
     return [
         [
-            _share(one, len(roles[one.game]) * roles[one.game][one.role] * len(one.turns) * tokens)
+            _share(one, len(roles[one.game]) * roles[one.game].get(one.role, 0.0) * len(one.turns) * tokens)
             for tokens in _tokens(one)
         ]
         for one in trajectories

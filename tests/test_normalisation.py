@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arena.records import TokenTrace, Turn
-from learners.normalisation import Normalisation, token_weights
+from learners.normalisation import Normalisation, token_weights, with_rollout_tokens
 from learners.trajectories import Trajectory
 
 MEANS = ("token_mean", "sequence_mean", "role_mean", "rollout_mean")
@@ -117,3 +117,31 @@ def test_a_games_tokens_weigh_one_whatever_other_games_do(name, one, other):
 def test_order_changes_nothing(name, batch):
     weights = token_weights(batch, Normalisation(name, 3))
     assert token_weights(batch[::-1], Normalisation(name, 3)) == weights[::-1]
+
+
+@pytest.mark.parametrize("name", ["constant", *MEANS])
+@given(batch=batches, weights=st.lists(st.integers(0, 3), min_size=8, max_size=8))
+def test_a_weight_counts_as_so_many_alike(name, batch, weights):
+    """A trajectory of weight 3 is worth three of it; one of weight 0 might as well not be there."""
+    weighed = [one._replace(weight=float(w)) for one, w in zip(batch, weights, strict=False)]
+    found = token_weights(weighed, Normalisation(name, 2))
+    copies = [one for one, w in zip(batch, weights, strict=False) for _ in range(w)]
+    each = iter(token_weights(copies, Normalisation(name, 2)))
+    for one, w, own in zip(batch, weights, found, strict=False):
+        sums = [0.0] * len(one.turns)
+        for _ in range(w):
+            sums = [a + b for a, b in zip(sums, next(each), strict=True)]
+        assert own == pytest.approx(sums, abs=1e-12)
+
+
+def test_a_rollouts_tokens_are_those_of_all_its_policies():
+    """Planner and workers have policies of their own: 2 + 3 + 1 tokens and 4; each token has its share of the whole."""
+    planners = [trajectory("planner", turn(2), match=1), trajectory("planner", turn(4), match=2)]
+    workers = [
+        trajectory("worker", turn(3), match=3, root=1)._replace(policy="sub"),
+        trajectory("worker", turn(1), match=4, root=1)._replace(policy="sub"),
+    ]
+    counted = with_rollout_tokens([*planners, *workers])
+    alone = token_weights(counted[:2], Normalisation("rollout_mean"))
+    assert [own[0] for own in alone] == pytest.approx([1 / 12, 1 / 8], abs=1e-15)
+    assert [own[0] for own in token_weights(counted[2:], Normalisation("rollout_mean"))] == pytest.approx([1 / 6] * 2)
