@@ -30,10 +30,10 @@ from league import settings
 from league.config import RunConfig
 from league.interrupt import StopRequest
 from league.payoffs import Result
+from league.prepared import prepared_process
 from league.progress import Progress
 from league.ratings import Ratings
 from league.run_state import STATE_FOLDER, RunState, begin_state, new_state
-from league.session import prepared_process
 from league.start import Roles, start_policies
 from league.train import League, run_loop
 

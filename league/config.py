@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from league.config_decoupled import DecoupledConfig
 from league.config_learning import (
     AlarmsConfig,
     CreditConfig,
@@ -104,6 +105,7 @@ class RunConfig(Section):
         0, ge=0, description="policies take turns, each training so many iterations while the others rest; 0: all train"
     )
     credit: CreditConfig = CreditConfig()
+    decoupled: DecoupledConfig = DecoupledConfig()
     critic: CriticConfig = CriticConfig()
     objective: ObjectiveConfig = ObjectiveConfig()
     learner: LearnerConfig = LearnerConfig()

@@ -21,7 +21,7 @@ from league.config import RunConfig
 from league.freezing import keep_beginnings
 from league.lock import LOCK_FILE, run_lock
 from league.population import Population
-from league.run_state import STATE_FILE, finished_iterations, has_state, newest_state
+from league.run_state import LEARNERS_FOLDER, RECORDS_FILE, STATE_FILE, finished_iterations, has_state, newest_state
 from league.settings import CONFIG_FILE, load, seat_roles, to_toml
 from league.start import Roles, new_policy, policy_names, reopened_policies
 from learners.policy import Policy
@@ -50,7 +50,8 @@ def evolve(source: Path, run_dir: Path, iterations: int | None, overrides: Seque
         partial = run_dir.with_name(f".{run_dir.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
         run_dir.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(source, partial, copy_function=_copy, ignore=shutil.ignore_patterns(LOCK_FILE, "episodes"))
+        left = shutil.ignore_patterns(LOCK_FILE, "episodes", f"{RECORDS_FILE}*", LEARNERS_FOLDER)
+        shutil.copytree(source, partial, copy_function=_copy, ignore=left)
         _adapt(old, config, partial)
         atomic_write(partial / CONFIG_FILE, to_toml(config))
         origin = {"run": str(source), "iteration": done, "settings": list(overrides)}
@@ -90,6 +91,7 @@ def _adapt(old: RunConfig, new: RunConfig, run_dir: Path) -> None:
     new_exploiters = [policies[name] for name in new.exploiter_kinds if name not in before]
     keep_beginnings(run_dir, new_exploiters)
     numbers["policies"] = sorted(policies)
+    numbers["ahead"] = []  # was played by the old settings, and is played anew by the new ones
     numbers["pending"] = [name for name in numbers["pending"] if name in policies]
     numbers["frozen_at"] |= {policy.name: numbers["iteration"] for policy in new_exploiters}
     if new.model_copy(update={"iterations": old.iterations}) != old:

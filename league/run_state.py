@@ -10,7 +10,6 @@ as its batch ends; what a resumed run plays again is removed from it first.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from arena.records import Episode
-from games.files import atomic_write, sync_folder
+from arena.replays import load_episodes, save_episodes
+from games.files import atomic_write, sync_files, sync_folder
 from league import journal
 from league.config import RunConfig
+from league.learning_state import read_pending, read_policies, write_policies
 from league.match_store import STORE_FILE, MatchStore
 from league.matchmaking.pool import Meta
 from league.payoffs import PayoffTable, Result, summarise
@@ -29,12 +30,13 @@ from league.ratings import Ratings
 from learners.pending import Pending
 from learners.policy import Policy
 
+RECORDS_FILE = "records.sqlite"  # of a run whose policies learn in other processes, and so is:
+LEARNERS_FOLDER = "learners"
 STATE_FOLDER = "state"
 JOURNAL_FILE = "journal.jsonl"
 STATE_FILE = "state.json"
 _PREFIX = "iteration-"
 _RATINGS = "ratings-"
-_PENDING = ".pending.json"
 
 
 @dataclass(slots=True)
@@ -56,6 +58,7 @@ class RunState:
     retired: set[str] = field(default_factory=set)  # snapshots that are not met any more
     meta: dict[str, Meta] = field(default_factory=dict)  # what PSRO trains against until the next snapshot, by game
     mixtures: dict[str, list[dict[str, float]]] = field(default_factory=dict)  # RUN@mixture by game, seat and snapshot
+    ahead: dict[int, list[Episode]] = field(default_factory=dict)  # played before its turn, by iteration
     news: list[Result] = field(default_factory=list)  # of the iteration that is not saved yet
 
     def record(self, episodes: Sequence[Episode]) -> list[Result]:
@@ -86,16 +89,16 @@ def save_state(run_dir: Path, state: RunState) -> None:
     partial = folder.with_name(f".{folder.name}")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
-    for name, policy in state.policies.items():
-        policy.save(partial / f"{name}.safetensors")
-    for name, pending in state.pending.items():
-        (partial / f"{name}{_PENDING}").write_text(pending.to_json(), encoding="utf-8")
+    write_policies(partial, state.policies, state.pending)
+    for iteration, episodes in state.ahead.items():
+        save_episodes(partial / _ahead_file(iteration), episodes)
     numbers = {
         "iteration": state.iteration,
         "next_match": state.next_match,
         "credit": state.credit,
         "alarms": state.alarms,
         "pending": sorted(state.pending),
+        "ahead": sorted(state.ahead),
         "policies": sorted(state.policies),
         "rated_at": state.rated_at,
         "frozen_at": state.frozen_at,
@@ -105,7 +108,7 @@ def save_state(run_dir: Path, state: RunState) -> None:
         "mixtures": state.mixtures,
     }
     atomic_write(partial / STATE_FILE, json.dumps(numbers))
-    _sync_files(partial)
+    sync_files(partial)
     partial.rename(folder)
     sync_folder(folder.parent)
     _remove_older(folder, _ratings_file(run_dir, state.rated_at))
@@ -131,8 +134,7 @@ def load_state(config: RunConfig, run_dir: Path, policies: dict[str, Policy]) ->
     """
     folder = newest_state(run_dir)
     numbers = json.loads((folder / STATE_FILE).read_text(encoding="utf-8"))
-    for name, policy in policies.items():
-        policy.restore(folder / f"{name}.safetensors")
+    read_policies(folder, policies)
     state = new_state(config, run_dir, policies)
     state.population.discard_after(numbers["rated_at"])
     state.store.discard_after(numbers["iteration"])
@@ -141,10 +143,8 @@ def load_state(config: RunConfig, run_dir: Path, policies: dict[str, Policy]) ->
     ratings = _ratings_file(run_dir, numbers["rated_at"])
     _remove_older(folder, ratings)
     state.ratings = Ratings.from_json(json.loads(ratings.read_text(encoding="utf-8")))
-    state.pending = {
-        name: Pending.from_json((folder / f"{name}{_PENDING}").read_text(encoding="utf-8"))
-        for name in numbers["pending"]
-    }
+    state.pending = read_pending(folder, numbers["pending"])
+    state.ahead = {iteration: load_episodes(folder / _ahead_file(iteration)) for iteration in numbers.get("ahead", ())}
     state.credit, state.alarms, state.rated_at = numbers["credit"], numbers["alarms"], numbers["rated_at"]
     state.iteration, state.next_match = numbers["iteration"], numbers["next_match"]
     state.frozen_at, state.retired = numbers["frozen_at"], set(numbers["retired"])
@@ -174,10 +174,11 @@ def finished_iterations(run_dir: Path) -> int:
 
 
 def begin_state(run_dir: Path) -> None:
-    """Remove what a run that was killed before its first state left, journal and matches included."""
-    for path in run_dir.glob(f"{STORE_FILE}*"):
+    """Remove what a run that was killed before its first state left, journal, matches and records included."""
+    for path in [*run_dir.glob(f"{STORE_FILE}*"), *run_dir.glob(f"{RECORDS_FILE}*")]:
         path.unlink()
-    shutil.rmtree(run_dir / STATE_FOLDER, ignore_errors=True)
+    for folder in (STATE_FOLDER, LEARNERS_FOLDER):
+        shutil.rmtree(run_dir / folder, ignore_errors=True)
     (run_dir / STATE_FOLDER).mkdir()
     Population(run_dir / "population").discard_after(-1)
 
@@ -195,8 +196,5 @@ def _ratings_file(run_dir: Path, iteration: int) -> Path:
     return run_dir / STATE_FOLDER / f"{_RATINGS}{iteration:06d}.json"
 
 
-def _sync_files(folder: Path) -> None:
-    for path in folder.iterdir():
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-    sync_folder(folder)
+def _ahead_file(iteration: int) -> str:
+    return f"ahead-{iteration:06d}.jsonl"

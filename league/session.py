@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import gc
 import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
-
-import torch
 
 from games.errors import UsageError
 from games.files import atomic_write, is_leftover, remove_leftovers
 from games.registry import make_game
 from league.config import RunConfig
+from league.decoupled import LearnerFailed, Learners
 from league.evaluation import try_out
 from league.freezing import keep_beginnings
 from league.interrupt import StopRequest
+from league.learner_process import FAILED_BATCH_FILE
 from league.lock import LOCK_FILE, run_lock
 from league.population import Population
+from league.prepared import prepared_process
 from league.progress import Progress
 from league.run_state import RunState, begin_state, finished_iterations, has_state, load_state, new_state
 from league.settings import CONFIG_FILE, load, seat_roles, to_toml
@@ -29,11 +26,9 @@ from league.train import League, run_loop, scripted_players
 from learners.advantages import rule_named
 from learners.learner import LearningError
 
-FAILED_BATCH_FILE = "failed-batch.json"
-
 
 class RunFailed(RuntimeError):
-    """Training stopped on an update that must not be applied; the message says where the batch is."""
+    """Training stopped on an update that must not be applied, or without a learner; the message says what to do."""
 
 
 class Outcome(NamedTuple):
@@ -52,7 +47,7 @@ def train(config: RunConfig, run_dir: Path) -> Outcome:
     """
     rule_named(config.credit.rule)
     try_out(scripted_players(config), _roles(config))
-    with run_lock(run_dir):
+    with Learners(config, run_dir) as learners, run_lock(run_dir):
         taken = sorted(path.name for path in run_dir.iterdir() if path.name != LOCK_FILE and not is_leftover(path))
         if taken:
             raise UsageError(
@@ -60,7 +55,7 @@ def train(config: RunConfig, run_dir: Path) -> Outcome:
                 f"that run: league train --resume --run-dir {run_dir}"
             )
         atomic_write(run_dir / CONFIG_FILE, to_toml(config))
-        return _session(config, run_dir, resume=False)
+        return _session(config, run_dir, learners, resume=False)
 
 
 def resume(run_dir: Path) -> Outcome:
@@ -70,12 +65,13 @@ def resume(run_dir: Path) -> Outcome:
     """
     if not (run_dir / CONFIG_FILE).is_file():
         raise UsageError(f"{run_dir} holds no run to resume: it has no {CONFIG_FILE}. Name one with --run-dir.")
-    with run_lock(run_dir):
-        config = load(str(run_dir / CONFIG_FILE))
-        return _session(config, run_dir, resume=has_state(run_dir))  # without one, it died in its cold start
+    config = load(str(run_dir / CONFIG_FILE))
+    with Learners(config, run_dir) as learners, run_lock(run_dir):
+        # Without a state, it died in its cold start.
+        return _session(config, run_dir, learners, resume=has_state(run_dir))
 
 
-def _session(config: RunConfig, run_dir: Path, *, resume: bool) -> Outcome:
+def _session(config: RunConfig, run_dir: Path, learners: Learners, *, resume: bool) -> Outcome:
     remove_leftovers(run_dir)
     roles = _roles(config)
     done = finished_iterations(run_dir) if resume else 0
@@ -86,11 +82,14 @@ def _session(config: RunConfig, run_dir: Path, *, resume: bool) -> Outcome:
     ):
         state = _resumed(config, run_dir, roles) if resume else _begun(config, run_dir, roles, progress)
         try:
-            finished = run_loop(League(config, run_dir, roles, state), progress, stop)
+            league = League(config, run_dir, roles, state, learners.learner(state))
+            finished = run_loop(league, progress, stop)
         except LearningError as error:
             path = run_dir / FAILED_BATCH_FILE
             atomic_write(path, json.dumps(error.batch._asdict(), indent=1))
             raise RunFailed(f"{error} The batch is in {path}.") from error
+        except LearnerFailed as error:
+            raise RunFailed(str(error)) from error
         finally:
             state.store.close()
     return Outcome(run_dir, finished, state.iteration)
@@ -113,24 +112,3 @@ def _resumed(config: RunConfig, run_dir: Path, roles: Roles) -> RunState:
     """Return the newest saved state."""
     policies = reopened_policies(config, roles, run_dir, Population(run_dir / "population"))
     return load_state(config, run_dir, policies)
-
-
-@contextmanager
-def prepared_process(threads: int) -> Iterator[None]:
-    """Use ``threads`` torch threads (0: as many as this process may use cores), and set what makes it fast.
-
-    Denormals are flushed to zero. Cycles are collected less often: an iteration makes many thousands of
-    records and no cycles, and looking through them took a third of the time of play. All of it belongs to
-    the process, so it is put back at the end: whoever trained may need denormals.
-    """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    threads_before, thresholds_before = torch.get_num_threads(), gc.get_threshold()
-    torch.set_num_threads(threads or cores or 1)
-    torch.set_flush_denormal(True)
-    gc.set_threshold(100_000, 50, 100)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads_before)
-        torch.set_flush_denormal(False)
-        gc.set_threshold(*thresholds_before)

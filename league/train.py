@@ -1,8 +1,10 @@
 """The loop. Each iteration is a list of verbs, and each verb reads only what earlier ones returned:
 
-draw_matches -> play -> to_trajectories -> weigh -> credit_turns -> update_policies -> record -> snapshot
+draw_matches -> play -> hand_over -> take -> record -> snapshot
 
-The only backward edge is the payoff table, which the next draw reads.
+The only backward edge is the payoff table, which the next draw reads. What is handed over are trajectories, and what
+is taken are weights; ``league.learning`` says what happens in between (weigh -> credit_turns -> update_policies), here
+or in other processes.
 """
 
 from __future__ import annotations
@@ -22,13 +24,14 @@ from league.config import RunConfig
 from league.evaluation import scripted_engines
 from league.freezing import exploiters_due
 from league.interrupt import StopRequest
+from league.learning import Learner, LearnsHere
 from league.matchmaking import Meta, Scene, draw_matches
 from league.progress import Progress
 from league.repeated import counterfactuals
 from league.run_state import RunState, publish, save_state
 from league.snapshots import Snapshots
 from league.start import Roles
-from league.updates import credit_metrics, credit_turns, estimate_values, learning_now, update_policies, weigh
+from league.updates import credit_metrics, learning_now
 from learners.trajectories import return_scale, to_trajectories
 
 Metrics = dict[str, float]
@@ -47,16 +50,14 @@ def run_loop(league: League, progress: Progress, stop: StopRequest) -> bool:
             board.write(0, first)
             save_state(league.run_dir, state)
             progress.update(-1, first)
+        league.begin_learning()
         for iteration in range(state.iteration + 1, config.iterations + 1):
             started = time.perf_counter()
-            requests = league.draw_matches(iteration)
-            episodes = league.play(requests)
-            trajectories = to_trajectories(episodes, league.roles.__getitem__, league.scales)
-            trajectories = estimate_values(config, state, trajectories)
-            trajectories = counterfactuals(config, state.policies, league.scales, episodes, trajectories)
-            trajectories = weigh(config, state, trajectories)
-            advantages = credit_turns(config, state, trajectories)
-            metrics = update_policies(config, state, trajectories, advantages, iteration)
+            for number in range(league.played() + 1, min(iteration + league.learner.ahead, config.iterations) + 1):
+                requests = league.draw_matches(number)
+                league.hand_over(number, league.play(requests))
+            episodes = state.ahead.pop(iteration)
+            trajectories, advantages, metrics = league.learner.take(iteration)
             metrics |= credit_metrics(config, trajectories, advantages)
             metrics |= league.record(episodes, iteration)
             metrics["tokens_per_second"] = league.tokens_played() / (time.perf_counter() - started)
@@ -80,7 +81,10 @@ def run_loop(league: League, progress: Progress, stop: StopRequest) -> bool:
 class League:
     """The verbs of the loop, over one run's state."""
 
-    def __init__(self, config: RunConfig, run_dir: Path, roles: Roles, state: RunState) -> None:
+    def __init__(
+        self, config: RunConfig, run_dir: Path, roles: Roles, state: RunState, learner: Learner | None = None
+    ) -> None:
+        self.learner = learner or LearnsHere(config, state)
         self.config, self.run_dir, self.roles, self.state = config, run_dir, roles, state
         self.specs = {game: make_game(game).spec for game in config.games}
         self.scales = {
@@ -93,6 +97,24 @@ class League:
         for policy in state.policies.values():
             self._engine.add(policy.live_id, policy.lm)
         self._snapshots = Snapshots(config, run_dir, roles, self.specs, self.scales, state, self._engine, self.play)
+
+    def begin_learning(self) -> None:
+        """Let learning begin, with what a resumed run had played before its turn."""
+        self.learner.begin()
+        for iteration, episodes in sorted(self.state.ahead.items()):
+            self.hand_over(iteration, episodes)
+
+    def played(self) -> int:
+        """Return the last iteration whose matches have been played."""
+        return max(self.state.ahead, default=self.state.iteration)
+
+    def hand_over(self, iteration: int, episodes: list[Episode]) -> None:
+        """Give an iteration's trajectories to whoever learns from them; keep its matches until its turn comes."""
+        self.state.ahead[iteration] = episodes
+        trajectories = to_trajectories(episodes, self.roles.__getitem__, self.scales)
+        self.learner.give(
+            iteration, counterfactuals(self.config, self.state.policies, self.scales, episodes, trajectories)
+        )
 
     def draw_matches(self, iteration: int) -> list[MatchRequest]:
         """Return this iteration's matches of every game that is due."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean, pstdev
 
 from league.config import RunConfig
-from league.run_state import RunState
+from league.learning_state import Learning
 from league.schedules import objective_at, steps_at
 from learners.advantages import Credit, compute_advantages, weigh_trajectories
 from learners.advantages.gae_turn import critic_targets
@@ -33,7 +33,7 @@ def learning_now(config: RunConfig, policies: Sequence[str], iteration: int) -> 
     return trained
 
 
-def estimate_values(config: RunConfig, state: RunState, trajectories: Sequence[Trajectory]) -> list[Trajectory]:
+def estimate_values(config: RunConfig, state: Learning, trajectories: Sequence[Trajectory]) -> list[Trajectory]:
     """Return the trajectories with their turns' values, where the rule of the role needs them."""
     valued = list(trajectories)
     for name, policy in state.policies.items():
@@ -49,13 +49,13 @@ def estimate_values(config: RunConfig, state: RunState, trajectories: Sequence[T
     return valued
 
 
-def weigh(config: RunConfig, state: RunState, trajectories: Sequence[Trajectory]) -> list[Trajectory]:
+def weigh(config: RunConfig, state: Learning, trajectories: Sequence[Trajectory]) -> list[Trajectory]:
     """Return the trajectories with what each weighs in the loss, and the tokens of its rollout where they are asked."""
     weighed, state.credit = weigh_trajectories(trajectories, config.credit.rule_for, state.credit, _settings(config))
     return with_rollout_tokens(weighed) if config.objective.normalisation == "rollout_mean" else weighed
 
 
-def credit_turns(config: RunConfig, state: RunState, trajectories: Sequence[Trajectory]) -> Advantages:
+def credit_turns(config: RunConfig, state: Learning, trajectories: Sequence[Trajectory]) -> Advantages:
     """Return one advantage a turn; moves the running baselines on."""
     rule_for, settings = config.credit.rule_for, _settings(config)
     advantages, state.credit = compute_advantages(trajectories, rule_for, state.credit, settings)
@@ -82,7 +82,7 @@ def credit_metrics(config: RunConfig, trajectories: Sequence[Trajectory], advant
 
 
 def update_policies(
-    config: RunConfig, state: RunState, trajectories: Sequence[Trajectory], advantages: Advantages, iteration: int
+    config: RunConfig, state: Learning, trajectories: Sequence[Trajectory], advantages: Advantages, iteration: int
 ) -> Metrics:
     """Update every policy that has gathered enough; return their metrics by policy."""
     metrics: Metrics = {}

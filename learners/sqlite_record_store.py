@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from games.errors import UsageError
+from games.files import sync_folder
 from learners.record_codec import Record, from_record, to_record
 from learners.record_store import Lease, LeaseLost, Progress
 from learners.trajectories import Trajectory
@@ -75,15 +76,19 @@ class SqliteRecordStore:
 
     @staticmethod
     def create(path: Path, learners: Iterable[str], batch: int = 0) -> None:
-        """Make an empty store whose learners have ``batch`` behind them. The file must not exist."""
-        database = sqlite3.connect(path, isolation_level=None)
+        """Make an empty store whose learners have ``batch`` behind them; it is there whole or not at all."""
+        partial = path.with_name(f".{path.name}.partial")
+        partial.unlink(missing_ok=True)
+        database = sqlite3.connect(partial, isolation_level=None)
         try:
             database.execute(f"PRAGMA page_size = {PAGE}")
-            database.execute("PRAGMA journal_mode = WAL")
             database.executescript(_TABLES)
             database.executemany("INSERT INTO learners (name, batch) VALUES (?, ?)", [(one, batch) for one in learners])
+            database.execute("PRAGMA journal_mode = WAL")
         finally:
             database.close()
+        partial.rename(path)
+        sync_folder(path.parent)
 
     def __enter__(self) -> Self:
         return self

@@ -12,7 +12,7 @@ import torch
 from run_processes import TINY, TrainingProcess, contents, league_train
 from safetensors.torch import load_file, save_file
 
-from league import train as loop
+from league import learning
 from league.cli import main
 from league.lock import run_lock
 from learners.batching import ChoiceRow
@@ -130,7 +130,7 @@ def test_nan_stops_the_run_with_its_batch_saved_and_costs_no_iteration(run, whol
         return [[math.nan] * len(trajectory.turns) for trajectory in trajectories]
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "credit_turns", spoilt)
+        patch.setattr(learning, "credit_turns", spoilt)
         assert main(["train", "--resume", "--run-dir", str(run)]) == 1
     told = capsys.readouterr().err
     assert "Policy 'main', update 5, step 1: the loss is nan" in told
