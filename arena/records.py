@@ -118,6 +118,7 @@ class Episode(NamedTuple):
     end: EndReason
     offender: int | None = None  # the seat that forfeited
     children: tuple[Episode, ...] = ()
+    outcome: str = ""  # what the match that opened it may know of it
 
 
 def family(episodes: Iterable[Episode]) -> list[Episode]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from typing import Any
 
+from arena.openings import Openings, begin_opened, outcome_of
 from arena.records import EndReason, Episode, MatchRequest, Refusal, Reply, ReplyRequest, Turn
 from arena.streams import Stream
+from arena.tools import ToolSession
 from games.errors import UsageError
-from games.spec import Game
+from games.spec import Equipped, Game
 from roles.conduct import refusal_reason, settle_forfeit
 from roles.replies import parse_reply
 from roles.role import OnIllegal, Role
@@ -15,10 +18,13 @@ from roles.role import OnIllegal, Role
 _FINISHED = EndReason.FINISHED  # in Python 3.11, looking a member up in its class takes longer than making the record
 
 
-def play_match(request: MatchRequest, game: Game, roles: Sequence[Role]) -> Generator[ReplyRequest, Reply, Episode]:
+def play_match(
+    request: MatchRequest, game: Game, roles: Sequence[Role]
+) -> Generator[ReplyRequest | tuple[MatchRequest, ...], Any, Episode]:
     """Play a match to its end: yield what each seat is asked, take its reply, return the record.
 
-    ``game`` is reset with the request's deal seed; ``roles`` are by seat.  # [seats]
+    Where the match opens others, their requests are yielded side by side, and their episodes taken in that
+    order. ``game`` is reset with the request's deal seed; ``roles`` are by seat.  # [seats]
     Every illegal reply is a Turn without an action. Raises UsageError if the request does not fit
     the game, and RuntimeError for an illegal reply of a role whose replies are masked: then the
     engine did not mask.
@@ -26,46 +32,65 @@ def play_match(request: MatchRequest, game: Game, roles: Sequence[Role]) -> Gene
     _check_fit(request, game, roles)
     rng = Stream(request.sample_seed)
     game.reset(request.deal_seed)
+    if request.parent is not None:
+        begin_opened(game, request)
+    opened = Openings(request, game) if game.spec.opens else None
+    tools = ToolSession(game) if any(role.tools for role in roles) and isinstance(game, Equipped) else None
     record = _Record(game.returns())
     while (seat := game.to_act()) is not None:
         asked = ReplyRequest(
             request.players[seat], roles[seat], game, game.observe(seat), game.legal_actions(), (), rng
         )
+        if tools is not None:
+            asked = tools.begin_turn(asked)
         action = None
         while action is None:
+            if request.branch:
+                asked = asked._replace(rng=_branch(request, len(record), rng))
             reply = yield asked
             action = parse_reply(asked.role, reply.text, asked.legal)
+            if tools is not None and (call := tools.called(asked, reply.text, action)) is not None:
+                record.add_turn(seat, asked, reply, call.text, call.tool)
+                asked, action = tools.answer(asked, call), None
+                continue
             record.add_turn(seat, asked, reply, action)
             if action is None:
                 again = _asked_again(asked, reply.text)
                 if again is None:
-                    return _forfeited(request, game, record, seat, asked.role)
+                    return _ended(_forfeited(request, game, record, seat, asked.role), opened)
                 asked = again
         game.apply(action)
-        rewards = game.rewards()
-        if any(rewards):
-            record.pay(rewards)
-    return Episode(request, record.turns(), game.returns(), _FINISHED)
+        record.pay(game.rewards())
+        if opened is not None and (requests := opened.requests(len(record))):
+            opened.close((yield requests))
+    return _ended(
+        Episode(request, record.turns(), game.returns(), _FINISHED, outcome=outcome_of(game, request)), opened
+    )
 
 
 class _Record:
     """The replies so far. A payment goes to each seat's latest turn, or before its first turn to that."""
 
     def __init__(self, opening: Sequence[float]) -> None:
-        self._replies: list[tuple[int, ReplyRequest, Reply, str | None]] = []
+        self._replies: list[tuple[int, ReplyRequest, Reply, str | None, str]] = []
         self._rewards: list[float] = []  # by turn
         self._latest: list[int | None] = [None] * len(opening)  # by seat, the place of its latest turn
         self._early = list(opening)  # by seat, what was paid before its first turn
 
-    def add_turn(self, seat: int, asked: ReplyRequest, reply: Reply, action: str | None) -> None:
-        """Begin the seat's next turn."""
+    def __len__(self) -> int:
+        return len(self._replies)
+
+    def add_turn(self, seat: int, asked: ReplyRequest, reply: Reply, action: str | None, tool: str = "") -> None:
+        """Begin the seat's next turn; ``tool`` is the one that it calls."""
         self._latest[seat] = len(self._replies)
-        self._replies.append((seat, asked, reply, action))
+        self._replies.append((seat, asked, reply, action, tool))
         self._rewards.append(self._early[seat])
         self._early[seat] = 0.0
 
     def pay(self, amounts: Sequence[float]) -> None:
         """Book what each seat was paid."""  # [seats]
+        if not any(amounts):
+            return
         for seat, amount in enumerate(amounts):
             if amount:
                 latest = self._latest[seat]
@@ -88,8 +113,9 @@ class _Record:
                     action,
                     reward,
                     reply.trace,
+                    tool,
                 )
-                for (seat, asked, reply, action), reward in zip(self._replies, self._rewards, strict=True)
+                for (seat, asked, reply, action, tool), reward in zip(self._replies, self._rewards, strict=True)
             ]
         )
 
@@ -100,6 +126,16 @@ def _forfeited(request: MatchRequest, game: Game, record: _Record, offender: int
     settled = settle_forfeit(game.spec, before, offender, role.conduct)
     record.pay([after - earlier for after, earlier in zip(settled, before, strict=True)])
     return Episode(request, record.turns(), settled, EndReason.FORFEIT, offender)
+
+
+def _ended(episode: Episode, opened: Openings | None) -> Episode:
+    """Return the record with all that the match opened."""
+    return episode if opened is None else episode._replace(children=opened.paid())
+
+
+def _branch(request: MatchRequest, turn: int, rng: Stream) -> Stream:
+    """Return a turn's own stream, the match's where the branch has ended."""
+    return Stream(request.branch[turn]) if turn < len(request.branch) else rng
 
 
 def _asked_again(asked: ReplyRequest, reply: str) -> ReplyRequest | None:

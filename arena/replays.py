@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from arena.records import EndReason, Episode, MatchRequest, TokenTrace, Turn
+from arena.records import Cast, EndReason, Episode, MatchRequest, TokenTrace, Turn
 from games.errors import UsageError
 from games.files import atomic_write
 
@@ -48,7 +48,8 @@ def load_episodes(path: Path) -> list[Episode]:
 def _record(episode: Episode) -> dict[str, Any]:
     """Return an episode as JSON has it: named fields; tuples become lists."""
     turns = [turn_record(turn) for turn in episode.turns]
-    return {**episode._asdict(), "request": episode.request._asdict(), "turns": turns}
+    children = [_record(child) for child in episode.children]
+    return {**episode._asdict(), "request": episode.request._asdict(), "turns": turns, "children": children}
 
 
 def turn_record(turn: Turn) -> dict[str, Any]:
@@ -67,18 +68,30 @@ def _episode(path: Path, number: int, line: str) -> Episode:
     """Return the episode of one line."""
     record = _parsed(path, number, line)
     try:
-        return Episode(
-            request=MatchRequest(**tuples(record["request"])),
-            turns=tuple([turn_of(turn) for turn in record["turns"]]),
-            returns=tuple(record["returns"]),
-            end=EndReason(record["end"]),
-            offender=record["offender"],
-        )
+        return _episode_of(record)
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(
             f"{path}: line {number} is not an episode ({type(error).__name__}: {error}). The file is damaged; save the "
             "episodes again."
         ) from error
+
+
+def _episode_of(record: dict[str, Any]) -> Episode:
+    """Return the episode of a ``_record``."""
+    return Episode(
+        request=_request_of(record["request"]),
+        turns=tuple([turn_of(turn) for turn in record["turns"]]),
+        returns=tuple(record["returns"]),
+        end=EndReason(record["end"]),
+        offender=record["offender"],
+        children=tuple([_episode_of(child) for child in record.get("children", ())]),
+        outcome=record.get("outcome", ""),
+    )
+
+
+def _request_of(record: dict[str, Any]) -> MatchRequest:
+    cast = tuple([Cast(game, tuple(players), tuple(trained)) for game, players, trained in record.get("cast", ())])
+    return MatchRequest(**{**tuples(record), "cast": cast})
 
 
 def turn_of(record: dict[str, Any]) -> Turn:

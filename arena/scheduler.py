@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
+from typing import Any
 
 from arena.records import Episode, MatchRequest, Reply, ReplyRequest, Sampler
 from arena.referee import play_match
@@ -31,8 +32,9 @@ def play(
     """Play all matches and return their episodes in the order of the requests.
 
     ``roles_of`` takes a game's name, ``engine_of`` a player's id; each is asked once for a name.
-    ``on_episode`` sees every episode as soon as it ends. A match draws from its own two seeds only, so
-    the same requests give the same episodes whatever ``in_flight``.
+    ``on_episode`` sees every episode as soon as it ends, with those that it opened. Matches that matches
+    open are played beside all others; one that waits for them takes no place in flight. A match draws from
+    its own two seeds only, so the same requests give the same episodes whatever ``in_flight``.
 
     Raises EngineError, with engine and players named, if an engine raises or returns a wrong number
     of replies. A UsageError and an interruption pass as they are.
@@ -44,7 +46,7 @@ def play(
     waiting = enumerate(requests)
     flying: list[_Match] = []
     while True:
-        newcomers = [hall.seat(place, request) for place, request in islice(waiting, in_flight - len(flying))]
+        newcomers = [hall.seat(place, request) for place, request in islice(waiting, max(in_flight - len(flying), 0))]
         flying += hall.advance(newcomers, [None] * len(newcomers))
         if flying:
             flying = hall.advance(flying, _replies([match.asked for match in flying], engines))
@@ -54,12 +56,14 @@ def play(
 
 @dataclass(slots=True)
 class _Match:
-    """A match in flight and the request it waits on."""
+    """A match in flight and the request, or the matches that it opened, on which it waits."""
 
     place: int  # in the order of the requests
     game: Game
-    course: Generator[ReplyRequest, Reply, Episode]
+    course: Generator[ReplyRequest | tuple[MatchRequest, ...], Any, Episode]
+    opener: _Match | None = None
     asked: ReplyRequest = field(init=False)
+    opened: list[Episode | None] = field(default_factory=list)  # None: still played
 
 
 class _Hall:
@@ -77,28 +81,46 @@ class _Hall:
         self._on_episode = on_episode
         self._idle: defaultdict[str, list[Game]] = defaultdict(list)
 
-    def seat(self, place: int, request: MatchRequest) -> _Match:
+    def seat(self, place: int, request: MatchRequest, opener: _Match | None = None) -> _Match:
         """Return a match that has not begun."""
         idle = self._idle[request.game]
         game = idle.pop() if idle else self._make_game(request.game)
-        return _Match(place, game, play_match(request, game, self._roles_of(request.game)))
+        return _Match(place, game, play_match(request, game, self._roles_of(request.game)), opener)
 
     def advance(self, matches: Sequence[_Match], replies: Sequence[Reply | None]) -> list[_Match]:
-        """Give each match its reply (None begins it); return those that go on, and record the others."""
-        going = []
+        """Give each match its reply (None begins it); return those that ask for another, and record the others."""
+        going: list[_Match] = []
         for match, reply in zip(matches, replies, strict=True):
-            try:
-                match.asked = match.course.send(reply)  # type: ignore[arg-type]  # None, which begins a generator
-                going.append(match)
-            except StopIteration as stop:
-                self._finish(match, stop.value)
+            self._send(match, reply, going)
         return going
 
-    def _finish(self, match: _Match, episode: Episode) -> None:
-        self.episodes[match.place] = episode
+    def _send(self, match: _Match, given: Reply | list[Episode] | None, going: list[_Match]) -> None:
+        """Let a match go on; add it, or the matches that it opens, to those that wait for a reply."""
+        try:
+            wanted = match.course.send(given)
+        except StopIteration as stop:
+            self._finish(match, stop.value, going)
+            return
+        if isinstance(wanted, ReplyRequest):
+            match.asked = wanted
+            going.append(match)
+            return
+        match.opened = [None] * len(wanted)
+        for place, request in enumerate(wanted):
+            self._send(self.seat(place, request, match), None, going)
+
+    def _finish(self, match: _Match, episode: Episode, going: list[_Match]) -> None:
         self._idle[episode.request.game].append(match.game)
-        if self._on_episode is not None:
-            self._on_episode(episode)
+        opener = match.opener
+        if opener is None:
+            self.episodes[match.place] = episode
+            if self._on_episode is not None:
+                self._on_episode(episode)
+            return
+        opener.opened[match.place] = episode
+        finished = [one for one in opener.opened if one is not None]
+        if len(finished) == len(opener.opened):
+            self._send(opener, finished, going)
 
 
 def _replies(asked: Sequence[ReplyRequest], engine_of: Callable[[str], Sampler]) -> list[Reply]:

@@ -1,14 +1,16 @@
 """Every game by name: ``make_game("kuhn_poker(players=3)")``.
 
-A game written here is registered by one line in ``NATIVE``: its name and a constructor that takes no
-arguments and returns a ``Game``. Every name not in ``NATIVE`` is OpenSpiel's.
+A game written here is registered by one line in ``NATIVE``: its name and a constructor that returns a
+``Game``. The constructor's parameters, whole numbers with defaults, are those that the name may give.
+Every name not in ``NATIVE`` is OpenSpiel's.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 
-from games.errors import unknown_name
+from games.errors import UsageError
 from games.openspiel import OpenSpielGame, openspiel_names
 from games.spec import Game, GameSpec
 
@@ -31,12 +33,27 @@ RENDERED = (
 
 def make_game(name: str) -> Game:
     """Return a new match of the game, begun with seed 0. Raises UsageError for a wrong name or parameter."""
-    if name in NATIVE:
-        return NATIVE[name]()
     base = name.split("(")[0]
     if base in NATIVE:
-        raise unknown_name("game", name, game_names(), f"{base} takes no parameters.")
+        return NATIVE[base](**_parameters(name, base))
     return OpenSpielGame(name)
+
+
+def _parameters(name: str, base: str) -> dict[str, int]:
+    """Return the parameters that the name of a game written here gives."""
+    known = list(inspect.signature(NATIVE[base]).parameters)
+    form = f"It is written {base}({', '.join(f'{key}=NUMBER' for key in known)}), each optional." if known else ""
+    given: dict[str, int] = {}
+    if name == base:
+        return given
+    if not known:
+        raise UsageError(f"There is no game {name!r}: {base} takes no parameters.")
+    for part in name[len(base) :].removeprefix("(").removesuffix(")").split(","):
+        key, _, value = part.partition("=")
+        if key not in known or key in given or not value.isdecimal() or not name.endswith(")"):
+            raise UsageError(f"There is no game {name!r}: {part!r} is not one of its parameters. {form}")
+        given[key] = int(value)
+    return given
 
 
 def game_names() -> list[str]:

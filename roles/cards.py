@@ -11,6 +11,7 @@ A card file belongs to one game::
     prompt = "{observation}"  # may also use {legal}
     reply = "choice"          # or "free"
     conduct = {on_illegal = "mask", retries = 2, price = 1.0}
+    tools = [{name = "search", parameters = {words = "str"}, per_match = 4}]
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any, TypeVar
 from games.errors import UsageError, unknown_name
 from games.spec import GameSpec, Utility
 from roles.role import Conduct, OnIllegal, ReplyForm, Role
+from roles.tools import read_tools
 
 _E = TypeVar("_E", ReplyForm, OnIllegal)
 
@@ -52,6 +54,7 @@ _ROLE_TYPES: dict[str, tuple[type, ...]] = {
     "answer_close": (str,),
     "max_reply_tokens": (int,),
     "temperature": (int, float),
+    "tools": (list,),
 }
 _REQUIRED = ("name", "seat", "system", "prompt")
 _CONDUCT_TYPES: dict[str, tuple[type, ...]] = {"on_illegal": (str,), "retries": (int,), "price": (int, float)}
@@ -176,6 +179,7 @@ def _role(path: Path, table: Mapping[str, Any], game: str) -> Role:
     reply = _member(ReplyForm, table.get("reply", ReplyForm.CHOICE), f"{where}: reply")
     parts = dict(table)
     parts.update(game=game, reply=reply, conduct=_conduct(table.get("conduct", {}), reply, where))
+    parts["tools"] = read_tools(table.get("tools", []), where)
     parts["temperature"] = float(table.get("temperature", 1.0))
     parts["system"] = table["system"].strip()
     role = Role(**{"policy": DEFAULT_POLICY, "retry": DEFAULT_RETRY, **parts})

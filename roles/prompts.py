@@ -33,10 +33,13 @@ def messages(
 
 
 def system_text(role: Role) -> str:
-    """Return the role's constant instructions; a free reply is also told how to mark its answer."""
+    """Return the role's constant instructions; a free reply is also told its tools and how to mark its answer."""
     text = role.system.format()
     if role.reply is ReplyForm.FREE:
         text += f"\nGive your answer in the form {role.answer_open}action{role.answer_close}."
+        for tool in role.tools:
+            call = f"{role.answer_open}{tool.signature()}{role.answer_close}"
+            text += f"\nInstead of an action you may call {call}: {tool.description}"
     return text
 
 

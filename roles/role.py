@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from roles.tools import Tool
+
 
 class ReplyForm(StrEnum):
     """How a role answers: one of the legal strings under a mask, or free text with a marked answer."""
@@ -56,3 +58,8 @@ class Role:
     answer_close: str = "]"
     max_reply_tokens: int = 16
     temperature: float = 1.0
+    tools: tuple[Tool, ...] = ()
+
+    def tool(self, name: str) -> Tool | None:
+        """Return one of the role's tools; None for one that it does not have."""
+        return next((tool for tool in self.tools if tool.name == name), None)
