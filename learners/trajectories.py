@@ -31,7 +31,7 @@ class Trajectory(NamedTuple):
     values: tuple[float, ...] | None = None  # the critic's estimate of the return from each turn on  # [K]
     expected: tuple[float, ...] | None = None  # what the chances of a turn's replies would have paid on average  # [K]
     best_fixed: float | None = None  # what the best single action would have paid, played at every turn
-    weight: float = 1.0  # how much it counts in its group's statistics and in the loss
+    weight: float = 1.0  # it counts in the loss as so many alike
     root: int | None = None  # the index of the match that began it all; None: this one
     rollout_tokens: float | None = None  # of all trained seats of the whole rollout; None: not counted
 

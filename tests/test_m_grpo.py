@@ -59,7 +59,7 @@ WORKED = query([1.0, 0.0], [[0.5], [0.1, 0.9, 0.3]])
 
 
 def test_numbers_worked_by_hand():
-    """Weights 2 and 2/3 for d = 2; mean 0.46667 and spread 0.24267 of 0.5 twice and of 0.1, 0.9, 0.3 two thirds each."""
+    """Weights 2 and 2/3 for d = 2: 0.5 twice and 0.1, 0.9, 0.3 two thirds each have mean 0.46667, spread 0.24267."""
     expected = [[1.0], [-1.0], [0.1374], [-1.5110], [1.7857], [-0.6868]]
     assert advantages_of(WORKED) == [pytest.approx(own, abs=5e-5) for own in expected]
     assert weights_of(WORKED, fixed(2), Credit()) == pytest.approx([1, 1, 2, 2 / 3, 2 / 3, 2 / 3])
@@ -96,12 +96,8 @@ UNEVEN = query([1.0, 0.0, 0.5, 1.0], [[0.5], [0.1, 0.9, 0.3], [], [0.2, 0.8, 0.4
 
 @pytest.fixture(scope="module")
 def drawn():
-    """Return 10,000 alignments of the uneven query to d = 2, one after another from the state of the last.  # [S, N]"""
-    state, found = fixed(2), []
-    for _ in range(DRAWS):
-        weights, state = WEIGHERS["m_grpo"](UNEVEN, state, RESAMPLE)
-        found.append(weights)
-    return np.array(found)
+    """Return 10,000 alignments of the uneven query to d = 2, by the number of the call.  # [S, N]"""
+    return np.array([weights_of(UNEVEN, fixed(2, calls)) for calls in range(DRAWS)])
 
 
 def test_weights_are_the_mean_of_ten_thousand_resamplings(drawn):
