@@ -26,8 +26,8 @@ def check_decoupled(config: RunConfig, bound: set[str]) -> None:
     if config.matchmaking.response_from != "newest":
         raise UsageError(
             f"matchmaking.response_from = {config.matchmaking.response_from!r} takes policies back to older weights by "
-            "what their matches come to, which a learner process cannot know. Set it to 'newest', or decoupled.learners "
-            "to 'none'."
+            "what their matches come to, which a learner process cannot know. Set it to 'newest', or "
+            "decoupled.learners to 'none'."
         )
     if settings.max_staleness and config.objective.truncate is None:
         raise UsageError(
