@@ -33,14 +33,13 @@ class Pending:
         starts: dict[str, dict[int, set[int]]] = {}  # by game and start, the matches
         for one in self.trajectories:
             starts.setdefault(one.game, {}).setdefault(one.deal_seed, set()).add(one.match)
-        kept: set[int] = set()
-        for groups in starts.values():
-            every = list(groups.values())
-            share = min(1.0, matches / sum(map(len, every)))
-            for number, group in enumerate(every):
+        kept: set[tuple[str, int]] = set()
+        for game, groups in starts.items():
+            share = min(1.0, matches / sum(map(len, groups.values())))
+            for number, start in enumerate(groups):
                 if int((number + 1) * share + 1e-9) > int(number * share + 1e-9):
-                    kept |= group
-        chosen = [i for i, one in enumerate(self.trajectories) if one.match in kept]
+                    kept.add((game, start))
+        chosen = [i for i, one in enumerate(self.trajectories) if (one.game, one.deal_seed) in kept]
         return Pending(self.iterations, [self.trajectories[i] for i in chosen], [self.advantages[i] for i in chosen])
 
     def to_json(self) -> str:
