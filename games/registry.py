@@ -8,13 +8,18 @@ Every name not in ``NATIVE`` is OpenSpiel's.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from games.errors import UsageError
+from games.lookup import Lookup
+from games.lookup_chain import LookupChain
 from games.openspiel import OpenSpielGame, openspiel_names
 from games.spec import Game, GameSpec
 
-NATIVE: dict[str, Callable[[], Game]] = {}
+NATIVE: dict[str, Callable[..., Game]] = {
+    "lookup": Lookup,
+    "lookup_chain": LookupChain,
+}
 
 # Games whose observations and actions are written for language models.
 RENDERED = (
@@ -35,8 +40,22 @@ def make_game(name: str) -> Game:
     """Return a new match of the game, begun with seed 0. Raises UsageError for a wrong name or parameter."""
     base = name.split("(")[0]
     if base in NATIVE:
-        return NATIVE[base](**_parameters(name, base))
+        game = NATIVE[base](**_parameters(name, base))
+        if game.spec.name != name:  # a game has one name, by which roles, results and configurations know it
+            raise UsageError(f"There is no game {name!r}: it is written {game.spec.name!r}.")
+        return game
     return OpenSpielGame(name)
+
+
+def with_opened(names: Iterable[str]) -> list[str]:
+    """Return the games, and after them all those whose matches theirs may open, each once."""
+    found = dict.fromkeys(names)
+    waiting = list(found)
+    while waiting:
+        news = [name for name in make_game(waiting.pop(0)).spec.opens if name not in found]
+        found |= dict.fromkeys(news)
+        waiting += news
+    return list(found)
 
 
 def _parameters(name: str, base: str) -> dict[str, int]:
