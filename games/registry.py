@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterable
 
 from games.errors import UsageError
 from games.lookup import Lookup
+from games.lookup_alone import LookupAlone
 from games.lookup_chain import LookupChain
 from games.openspiel import OpenSpielGame, openspiel_names
 from games.spec import Game, GameSpec
 
 NATIVE: dict[str, Callable[..., Game]] = {
     "lookup": Lookup,
+    "lookup_alone": LookupAlone,
     "lookup_chain": LookupChain,
 }
 
