@@ -16,14 +16,13 @@ from typing import Any
 
 from games.errors import UsageError
 from games.files import atomic_write
-from games.registry import make_game
 from league.config import RunConfig
 from league.freezing import keep_beginnings
 from league.lock import LOCK_FILE, run_lock
 from league.population import Population
 from league.run_state import LEARNERS_FOLDER, RECORDS_FILE, STATE_FILE, finished_iterations, has_state, newest_state
-from league.settings import CONFIG_FILE, load, seat_roles, to_toml
-from league.start import Roles, new_policy, policy_names, reopened_policies
+from league.settings import CONFIG_FILE, load, run_roles, to_toml
+from league.start import new_policy, policy_names, reopened_policies
 from learners.policy import Policy
 
 ORIGIN_FILE = "origin.json"  # of an evolved run: where it came from
@@ -69,7 +68,7 @@ def _check(old: RunConfig, new: RunConfig) -> None:
             f"model.{changed[0]} cannot be changed: the snapshots of the population have the model that they have. "
             "Leave it out, or begin a new run with league train."
         )
-    for name in policy_names(old, _roles(old)):
+    for name in policy_names(old, run_roles(old)):
         mine, theirs = new.policy(name), old.policy(name)
         if (mine.kind, mine.rank, mine.alpha, mine.targets) != (theirs.kind, theirs.rank, theirs.alpha, theirs.targets):
             raise UsageError(f"policies.{name} cannot change its kind, rank, alpha or targets: its weights have them.")
@@ -80,12 +79,12 @@ def _adapt(old: RunConfig, new: RunConfig, run_dir: Path) -> None:
     folder = newest_state(run_dir)
     numbers: dict[str, Any] = json.loads((folder / STATE_FILE).read_text(encoding="utf-8"))
     population = Population(run_dir / "population")
-    before = reopened_policies(old, _roles(old), run_dir, population)
+    before = reopened_policies(old, run_roles(old), run_dir, population)
     for name, policy in before.items():
         policy.restore(folder / f"{name}.safetensors")
         (folder / f"{name}.safetensors").unlink()
-    first = before[policy_names(old, _roles(old))[0]]
-    policies = {name: _go_on(new, name, before, first, population) for name in policy_names(new, _roles(new))}
+    first = before[policy_names(old, run_roles(old))[0]]
+    policies = {name: _go_on(new, name, before, first, population) for name in policy_names(new, run_roles(new))}
     for name, policy in policies.items():
         policy.save(folder / f"{name}.safetensors")
     new_exploiters = [policies[name] for name in new.exploiter_kinds if name not in before]
@@ -102,7 +101,7 @@ def _adapt(old: RunConfig, new: RunConfig, run_dir: Path) -> None:
 def _go_on(config: RunConfig, name: str, before: dict[str, Policy], first: Policy, population: Population) -> Policy:
     """Return a policy as the new configuration wants it, with what it has learned, if it was there before."""
     if name in before:
-        policy = new_policy(config, name, before[name].lm, _roles(config))
+        policy = new_policy(config, name, before[name].lm, run_roles(config))
         policy.adopt(before[name])
         return policy
     if config.policy(name).kind == "lora" or first.lm.adapters is not None:
@@ -112,11 +111,7 @@ def _go_on(config: RunConfig, name: str, before: dict[str, Policy], first: Polic
         )
     snapshots = population.all(first.name)
     begins = snapshots[0 if name in config.exploiter_kinds else -1]
-    return new_policy(config, name, first.lm.with_weights(population.verify(begins).path), _roles(config))
-
-
-def _roles(config: RunConfig) -> Roles:
-    return {game: seat_roles(config.roles, make_game(game).spec) for game in config.games}
+    return new_policy(config, name, first.lm.with_weights(population.verify(begins).path), run_roles(config))
 
 
 def _copy(source: str, target: str) -> str:

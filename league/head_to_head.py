@@ -77,19 +77,24 @@ def compare(
     """Play A against B, at least ``matches`` matches, and return what they show.
 
     Each seating is a batch of its own, because every player sits down with its own role cards.
-    Raises UsageError for a game in which two players cannot meet.
+    In a game of one seat they do not meet: each plays every deal by itself.
     """
     spec = players[A].spec
-    if spec.seats < 2:
-        raise UsageError(f"{spec.name} has one seat, so two players cannot meet in it.")
     seated = schedule(players, matches, seed)
-    engines = {identity: player.engine for player in players for members in player.members for identity, _ in members}
+    engines = {
+        identity: one.engine
+        for player in players
+        for one in (player, *player.team)
+        for members in one.members
+        for identity, _ in members
+    }
     episodes: dict[int, Episode] = {}
     for seating in seatings(spec.seats):
-        roles = tuple(players[who].roles[seat] for seat, who in enumerate(seating))
+        roles = {spec.name: tuple(players[who].roles[seat] for seat, who in enumerate(seating))}
+        roles |= {one.spec.name: one.roles for one in players[seating[0]].team}
         played = play(
             [match.request for match in seated if match.seating == seating],
-            roles_of={spec.name: roles}.__getitem__,
+            roles_of=roles.__getitem__,
             engine_of=engines.__getitem__,
             make_game=make_game,
             in_flight=IN_FLIGHT,
@@ -119,13 +124,16 @@ def schedule(players: tuple[Player, Player], matches: int, seed: int) -> list[Se
             players=tuple(players[who].draw(seat, rng) for seat, who in enumerate(seating)),
             trained=(False,) * spec.seats,
             rule="head_to_head",
+            cast=players[seating[0]].cast(rng),
         )
         seated.append(Seated(deal, seating, request))
     return seated
 
 
 def seatings(seats: int) -> list[tuple[int, ...]]:
-    """Return every way to seat A and B so that both take part."""
+    """Return every way to seat A and B so that both take part; in one seat, first one and then the other."""
+    if seats == 1:
+        return [(A,), (B,)]
     return [seating for seating in itertools.product((A, B), repeat=seats) if len(set(seating)) == 2]
 
 
@@ -138,13 +146,12 @@ def summarise(
     episodes: Sequence[Episode],
 ) -> HeadToHead:
     """Return what the played matches show. ``role_names`` are A's roles by seat."""
-    deals = [match.deal for match in seated]
+    outcomes = _outcomes(spec, seated, episodes)
+    names = list(role_names) * (2 if spec.seats == 1 else 1)
+    deals = [one.deal for one in outcomes]
     payoffs, span = (spec.min_return, spec.max_return), spec.max_return - spec.min_return
-    scores = [score(episode.returns, match.seating) for match, episode in zip(seated, episodes, strict=True)]
-    returns = [
-        [mean_return(episode.returns, match.seating, who) for match, episode in zip(seated, episodes, strict=True)]
-        for who in (A, B)
-    ]
+    scores = [score(one.returns, one.seating) for one in outcomes]
+    returns = [[mean_return(one.returns, one.seating, who) for one in outcomes] for who in (A, B)]
     return HeadToHead(
         players=players,
         spec=spec,
@@ -154,10 +161,27 @@ def summarise(
         score=clustered_mean(scores, deals, (0.0, 1.0)),
         returns=(clustered_mean(returns[A], deals, payoffs), clustered_mean(returns[B], deals, payoffs)),
         lead=clustered_mean([a - b for a, b in zip(*returns, strict=True)], deals, (-span, span)),
-        by_role=_by_role(spec, role_names, seated, episodes),
+        by_role=_by_role(spec, names, outcomes),
         illegal_rates=(_illegal_rate(seated, episodes, A), _illegal_rate(seated, episodes, B)),
         forfeits=sum(episode.end is EndReason.FORFEIT for episode in episodes),
     )
+
+
+class _Outcome(NamedTuple):
+    """What one comparison of A and B came to."""
+
+    deal: int
+    seating: tuple[int, ...]  # A or B by seat  # [seats]
+    returns: tuple[float, ...]  # [seats]
+
+
+def _outcomes(spec: GameSpec, seated: Sequence[Seated], episodes: Sequence[Episode]) -> list[_Outcome]:
+    """Return each match; where there is one seat, what A and B made of each deal as if they had met."""
+    matches = [_Outcome(m.deal, m.seating, e.returns) for m, e in zip(seated, episodes, strict=True)]
+    if spec.seats > 1:
+        return matches
+    pairs = zip(matches[::2], matches[1::2], strict=True)
+    return [_Outcome(a.deal, a.seating + b.seating, a.returns + b.returns) for a, b in pairs]
 
 
 def score(returns: Sequence[float], seating: Sequence[int], seats: Sequence[int] | None = None) -> float:
@@ -207,19 +231,17 @@ def student_quantile(degrees: int) -> float:
     return float(stdtrit(degrees, 0.975))
 
 
-def _by_role(
-    spec: GameSpec, role_names: Sequence[str], seated: Sequence[Seated], episodes: Sequence[Episode]
-) -> dict[str, RoleResult]:
+def _by_role(spec: GameSpec, role_names: Sequence[str], outcomes: Sequence[_Outcome]) -> dict[str, RoleResult]:
     """Return A's results by role; seats that share a role's name count together."""
     results = {}
     for name in dict.fromkeys(role_names):
         deals, scores, returns = [], [], []
-        for match, episode in zip(seated, episodes, strict=True):
+        for one in outcomes:
             for seat, role_name in enumerate(role_names):
-                if role_name == name and match.seating[seat] == A:
-                    deals.append(match.deal)
-                    scores.append(score(episode.returns, match.seating, [seat]))
-                    returns.append(episode.returns[seat])
+                if role_name == name and one.seating[seat] == A:
+                    deals.append(one.deal)
+                    scores.append(score(one.returns, one.seating, [seat]))
+                    returns.append(one.returns[seat])
         results[name] = RoleResult(
             clustered_mean(scores, deals, (0.0, 1.0)),
             clustered_mean(returns, deals, (spec.min_return, spec.max_return)),

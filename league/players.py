@@ -1,4 +1,4 @@
-"""Players as a person writes them: ``random``, ``always:ACTION``, ``equilibrium``, ``mcts:SIMS``,
+"""Players as a person writes them: ``random``, ``always:ACTION``, ``equilibrium``, ``mcts:SIMS``, ``scripted:NAME``,
 ``RUN``, ``RUN@SNAPSHOT``, ``RUN@mixture``, ``exploiter:DIR``, ``hf:PATH_OR_ID``.
 
 A player is resolved for one game. One that comes from a run plays with the role cards and overrides
@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from arena.records import ReplyRequest, Sampler, Tabular
-from arena.samplers.scripted import Always, Equilibrium, Mcts, Random
+from arena.records import Cast, ReplyRequest, Sampler, Tabular
+from arena.samplers.scripted import Always, Equilibrium, Mcts, Random, Script
 from games.errors import UsageError, unknown_name
-from games.registry import make_game
+from games.registry import make_game, with_opened
 from games.spec import Game, GameSpec
 from league.config import RolesConfig
 from league.exploitability import POINT_LIMIT, PolicyTable, mixture, tabulate
@@ -53,6 +53,14 @@ class Player:
     engine: Sampler
     roles: tuple[Role, ...]  # [seats]
     members: tuple[Members, ...]  # who may sit there, by seat  # [seats]
+    team: tuple[Player, ...] = ()  # the same in the games that its matches may open
+
+    def cast(self, rng: random.Random) -> tuple[Cast, ...]:
+        """Return who takes the seats of the matches that one of its matches opens."""
+        return tuple(
+            Cast(one.spec.name, tuple(one.draw(seat, rng) for seat in range(one.spec.seats)), (False,) * one.spec.seats)
+            for one in self.team
+        )
 
     def draw(self, seat: int, rng: random.Random) -> str:
         """Return the id of the player that takes a seat for one match."""
@@ -118,6 +126,7 @@ SCRIPTED: dict[str, Callable[..., Sampler]] = {
     "always:ACTION": Always,
     "equilibrium": Equilibrium,
     "mcts:SIMS": _mcts,
+    "scripted:NAME": Script,
 }
 
 
@@ -186,7 +195,17 @@ class Engines:
 
 
 def resolve(text: str, spec: GameSpec, engines: Engines) -> Player:
-    """Return the player that a person means by ``text``. Raises UsageError that offers the nearest valid names."""
+    """Return the player that a person means by ``text``. Raises UsageError that offers the nearest valid names.
+
+    In a game whose matches open others it is also who sits in those.
+    """
+    player = _seated(text, spec, engines)
+    opened = with_opened([spec.name])[1:] if spec.opens else []
+    return replace(player, team=tuple(_seated(text, make_game(name).spec, engines) for name in opened))
+
+
+def _seated(text: str, spec: GameSpec, engines: Engines) -> Player:
+    """Return the player in the seats of one game."""
     if engine := engines.scripted(text) or engines.exploiter(text):
         return Player(text, spec, engine, seat_roles(RolesConfig(), spec), (((text, 1.0),),) * spec.seats)
     if text.startswith("hf:"):

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from games.errors import UsageError
 from games.files import atomic_write, is_leftover, remove_leftovers
-from games.registry import make_game
 from league.config import RunConfig
 from league.decoupled import LearnerFailed, Learners
 from league.evaluation import try_out
@@ -20,7 +19,7 @@ from league.population import Population
 from league.prepared import prepared_process
 from league.progress import Progress
 from league.run_state import RunState, begin_state, finished_iterations, has_state, load_state, new_state
-from league.settings import CONFIG_FILE, load, seat_roles, to_toml
+from league.settings import CONFIG_FILE, load, run_roles, to_toml
 from league.start import Roles, reopened_policies, start_policies
 from league.train import League, run_loop, scripted_players
 from learners.advantages import rule_named
@@ -46,7 +45,7 @@ def train(config: RunConfig, run_dir: Path) -> Outcome:
     update is not finite or disagrees with the engine.
     """
     rule_named(config.credit.rule)
-    try_out(scripted_players(config), _roles(config))
+    try_out(scripted_players(config), run_roles(config))
     with Learners(config, run_dir) as learners, run_lock(run_dir):
         taken = sorted(path.name for path in run_dir.iterdir() if path.name != LOCK_FILE and not is_leftover(path))
         if taken:
@@ -73,7 +72,7 @@ def resume(run_dir: Path) -> Outcome:
 
 def _session(config: RunConfig, run_dir: Path, learners: Learners, *, resume: bool) -> Outcome:
     remove_leftovers(run_dir)
-    roles = _roles(config)
+    roles = run_roles(config)
     done = finished_iterations(run_dir) if resume else 0
     with (
         prepared_process(config.threads),
@@ -93,10 +92,6 @@ def _session(config: RunConfig, run_dir: Path, learners: Learners, *, resume: bo
         finally:
             state.store.close()
     return Outcome(run_dir, finished, state.iteration)
-
-
-def _roles(config: RunConfig) -> Roles:
-    return {game: seat_roles(config.roles, make_game(game).spec) for game in config.games}
 
 
 def _begun(config: RunConfig, run_dir: Path, roles: Roles, progress: Progress) -> RunState:

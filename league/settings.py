@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from games.errors import UsageError, unknown_name
-from games.registry import make_game
+from games.registry import make_game, with_opened
 from games.spec import GameSpec
 from league.checks import check
 from league.config import GameConfig, RolesConfig, RunConfig
@@ -46,7 +46,7 @@ def load(source: str, overrides: Sequence[str] = ()) -> RunConfig:
         keys, value = parse_override(override)
         _put(data, keys, value)
     config = validate(data)
-    check(config, {game: seat_roles(config.roles, make_game(game).spec) for game in config.games})
+    check(config, run_roles(config))
     return config
 
 
@@ -86,6 +86,11 @@ def parse_override(text: str) -> tuple[list[str], Any]:
             depth += (letter == "(") - (letter == ")")
             word += letter
     raise UsageError(f"--set {text}: there is no '=' in it. Write --set key=value, for example --set iterations=50.")
+
+
+def run_roles(config: RunConfig) -> dict[str, tuple[Role, ...]]:
+    """Return the roles of a run by game and seat: its games, and then those that their matches may open."""
+    return {game: seat_roles(config.roles, make_game(game).spec) for game in with_opened(config.games)}
 
 
 def seat_roles(config: RolesConfig, spec: GameSpec) -> tuple[Role, ...]:

@@ -29,6 +29,7 @@ from league.payoffs import summarise
 from league.population import Snapshot
 from league.run_state import STATE_FOLDER, RunState, publish, save_ratings
 from league.start import Roles
+from league.teams import team_matches, team_metrics
 
 Metrics = dict[str, float]
 Play = Callable[[Sequence[MatchRequest]], list[Episode]]
@@ -80,7 +81,7 @@ class Snapshots:
             self._seat(snapshot)
             state.frozen_at[name] = iteration
             rated.append(self._rate(snapshot, earlier))
-        metrics |= _means(rated) | self._measure(iteration)
+        metrics |= _means(rated) | self._rate_teams() | self._measure(iteration)
         for name in names:
             if name in self._config.exploiter_kinds and begins_anew(self._config, name, iteration):
                 go_back(self._run_dir, state, name)
@@ -192,7 +193,7 @@ class Snapshots:
             run_seed=self._config.seed,
             snapshot=snapshot,
             earlier=[one for one in earlier if one.id not in state.retired],
-            specs=list(self._specs.values()),
+            specs=[spec for spec in self._specs.values() if spec.seats > 1],
             roles=self._roles,
             exploiters=frozenset(self._config.exploiter_kinds),
             known=state.payoffs.known,
@@ -204,15 +205,30 @@ class Snapshots:
         state.record(episodes)
         results = summarise(episodes, state.iteration)
         played = [
-            game for game in self._specs if exploiter or snapshot.policy in {role.policy for role in self._roles[game]}
+            game
+            for game, spec in self._specs.items()
+            if spec.seats > 1 and (exploiter or snapshot.policy in {role.policy for role in self._roles[game]})
         ]
-        metrics: Metrics = {"rating": fmean(state.ratings.rating(snapshot.id, game)[0] for game in played)}
+        ratings = [state.ratings.rating(snapshot.id, game)[0] for game in played]
+        metrics: Metrics = {"rating": fmean(ratings)} if ratings else {}
         for game in self._specs:
             for anchor in self._config.evaluation.anchors:
                 score = score_against(results, snapshot.id, anchor, game)
                 if score is not None:
                     metrics[f"{game}/score_against_{anchor}"] = score
         return _prefixed(snapshot.policy, metrics) if exploiter else metrics
+
+    def _rate_teams(self) -> Metrics:
+        """Play the newest snapshots, which the live policies are now, in the games that seat one team."""
+        metrics: Metrics = {}
+        settings = self._config.evaluation
+        for spec in [spec for spec in self._specs.values() if spec.seats == 1 and settings.matches]:
+            requests = team_matches(
+                spec, self._roles, settings.anchors, settings.matches, self._config.seed, self._state.next_match
+            )
+            self._state.next_match += len(requests)
+            metrics |= team_metrics(spec, settings.anchors, self._play(requests))
+        return metrics
 
     def _seat(self, snapshot: Snapshot) -> None:
         """Let a snapshot play, once its files have been checked against their hashes."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from arena.adapters import Adapters, AdapterShape, check_targets, linear_layers
 from arena.lm import LanguageModel
-from arena.records import MatchRequest
+from arena.records import Cast, MatchRequest, family
 from arena.samplers.scripted import Random
 from arena.scheduler import play
 from games.errors import UsageError
-from games.registry import make_game
+from games.registry import make_game, with_opened
 from games.seeds import derive_seed
 from league.bases import base_source, load_base, save_base
 from league.config import RunConfig
@@ -142,13 +142,16 @@ def base_model(config: RunConfig, shown: list[_Shown]) -> LanguageModel:
 
 
 def _random_play(config: RunConfig, roles: Roles) -> list[_Shown]:
-    """Return every turn of random matches of all games."""
+    """Return every turn of random matches of all games, and of those that they open."""
     requests: list[MatchRequest] = []
-    for game, seated in roles.items():
+    for game in config.games:
+        spec = make_game(game).spec
+        opened = [make_game(name).spec for name in with_opened([game])[1:]]
+        cast = tuple(Cast(one.name, ("random",) * one.seats, (False,) * one.seats) for one in opened)
         for number in range(config.cold_start.matches):
             deal, sample = (derive_seed(config.seed, "cold start", part, game, number) for part in ("deal", "sample"))
-            seats = len(seated)
-            requests.append(MatchRequest(len(requests), game, deal, sample, ("random",) * seats, (False,) * seats))
+            players, nobody = ("random",) * spec.seats, (False,) * spec.seats
+            requests.append(MatchRequest(len(requests), game, deal, sample, players, nobody, cast=cast))
     engine = Random()
     episodes = play(
         requests,
@@ -159,7 +162,7 @@ def _random_play(config: RunConfig, roles: Roles) -> list[_Shown]:
     )
     return [
         _Shown(messages(role, turn.observation, turn.legal), turn.reply)
-        for episode in episodes
+        for episode in family(episodes)
         for turn in episode.turns
         for role in [roles[episode.request.game][turn.seat]]
     ]

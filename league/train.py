@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from arena.records import Episode, MatchRequest, Sampler
+from arena.records import Episode, MatchRequest, Sampler, family
 from arena.replays import save_episodes
 from arena.samplers.torch_lm import TorchLM
 from arena.scheduler import play
@@ -31,6 +31,7 @@ from league.repeated import counterfactuals
 from league.run_state import RunState, publish, save_state
 from league.snapshots import Snapshots
 from league.start import Roles
+from league.teams import live_cast, training_metrics
 from league.updates import credit_metrics, learning_now
 from learners.trajectories import return_scale, to_trajectories
 
@@ -87,8 +88,9 @@ class League:
         self.learner = learner or LearnsHere(config, state)
         self.config, self.run_dir, self.roles, self.state = config, run_dir, roles, state
         self.specs = {game: make_game(game).spec for game in config.games}
+        self._all_specs = {game: make_game(game).spec for game in roles}  # with those that matches open
         self.scales = {
-            game: return_scale(spec) if config.credit.scale_returns else 1.0 for game, spec in self.specs.items()
+            game: return_scale(spec) if config.credit.scale_returns else 1.0 for game, spec in self._all_specs.items()
         }
         self._live = {game: tuple(role.policy for role in seated) for game, seated in roles.items()}
         self._engine = TorchLM(device=config.model.device, dtype=config.model.dtype, loaded=config.loaded_snapshots)
@@ -124,7 +126,8 @@ class League:
         for game, settings in self.config.games.items():
             if (iteration - 1) % settings.every == 0:
                 meta = self.state.meta.get(game, Meta())
-                requests += draw_matches(
+                cast = live_cast(self.specs[game], self.roles, learning)
+                drawn = draw_matches(
                     config=self.config.matchmaking,
                     exploiters=self.config.exploiters,
                     run_seed=self.config.seed,
@@ -136,19 +139,26 @@ class League:
                     matches=settings.matches,
                     first_index=self.state.next_match + len(requests),
                 )
+                requests += [one._replace(cast=cast) for one in drawn] if cast else drawn
         self.state.next_match += len(requests)
         return requests
 
     def play(self, requests: Sequence[MatchRequest]) -> list[Episode]:
-        """Play matches with the weights of this moment."""
+        """Play matches with the weights of this moment; those that they open have live policies unless they say whose.
+
+        The numbers that ``family`` gives to matches that were opened are not given again.
+        """
         self._engine.forget()
-        return play(
-            requests,
+        casts = {game: live_cast(spec, self.roles) for game, spec in self.specs.items()}
+        episodes = play(
+            [one if one.cast else one._replace(cast=casts[one.game]) for one in requests],
             roles_of=self.roles.__getitem__,
             engine_of=lambda player: self._scripted.get(player, self._engine),
             make_game=make_game,
             in_flight=self.config.in_flight,
         )
+        self.state.next_match += len(family(episodes)) - len(episodes)
+        return episodes
 
     def record(self, episodes: Sequence[Episode], iteration: int) -> Metrics:
         """Keep the matches and their results; return scores by role, and the rate of illegal replies."""
@@ -167,8 +177,11 @@ class League:
             own = [r for r in results if r.player == name]
             if own:
                 metrics[f"{name}/score"] = sum(r.sum_score for r in own) / sum(r.n for r in own)
-        turns = [turn for e in episodes for turn in e.turns if e.request.trained[turn.seat]]
+        metrics |= training_metrics(episodes, self._all_specs, self.roles)
+        turns = [turn for e in family(episodes) for turn in e.turns if e.request.trained[turn.seat]]
         metrics["illegal_rate"] = sum(turn.action is None for turn in turns) / max(len(turns), 1)
+        replies = [turn.trace.reply_ids for e in family(episodes) for turn in e.turns if turn.trace is not None]
+        metrics["reply_tokens"] = float(sum(map(len, replies)))
         return metrics
 
     def snapshot(self, iteration: int) -> Metrics:

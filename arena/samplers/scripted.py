@@ -1,4 +1,5 @@
-"""Players that are rules, not models: random, one action always, equilibrium and Monte Carlo tree search.
+"""Players that are rules, not models: random, one action always, games' own scripts,
+equilibrium and Monte Carlo tree search.
 
 OpenSpiel is imported when a player needs it, so that the command line starts fast.
 """
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from arena.records import Reply, ReplyRequest
 from games.errors import UsageError
+from games.spec import Scripted
 from roles.replies import worded
 
 if TYPE_CHECKING:
@@ -54,6 +56,26 @@ class Always:
                     "legal. Name an action that is legal at every turn."
                 )
         return [Reply(worded(request.role, self.action)) for request in requests]
+
+
+class Script:
+    """Plays as one of the scripts that a game brings with it, such as ``optimal`` or ``poor``."""
+
+    def __init__(self, name: str) -> None:
+        """Play the script of this name."""
+        self.name = name
+
+    def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
+        """Return the script's reply to each request. Raises UsageError for a game without such a script."""
+        return [Reply(worded(request.role, self._action(request))) for request in requests]
+
+    def _action(self, request: ReplyRequest) -> str:
+        game = request.game
+        scripts = game.scripts() if isinstance(game, Scripted) else {}
+        if self.name not in scripts:
+            brings = f"it brings {', '.join(scripts)}" if scripts else "it brings none"
+            raise UsageError(f"scripted:{self.name} cannot play {game.spec.name}: of scripts, {brings}. Use random.")
+        return scripts[self.name](request.rng)
 
 
 class Equilibrium:

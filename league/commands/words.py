@@ -46,4 +46,8 @@ def transcript(episode: Episode, labels: Sequence[str]) -> list[str]:
         f"{label} {value:+g}".replace("-", "−") for label, value in zip(labels, episode.returns, strict=True)
     )
     how = "The match is over" if episode.end is EndReason.FINISHED else f"Seat {episode.offender} forfeits"
-    return [*lines, f"{how}. Returns: {returns}."]
+    lines.append(f"{how}. Returns: {returns}.")
+    for child in episode.children:
+        lines.append(f"It opened a match of {child.request.game} with {child.request.opening!r}:")
+        lines += [f"    {line}" for line in transcript(child, child.request.players)]
+    return lines
