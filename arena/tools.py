@@ -123,7 +123,7 @@ def _arguments(tool: Tool, text: str) -> dict[str, Any]:
     """Return a call's arguments by name. Raises ValueError, in a sentence, if they do not fit the tool."""
     try:
         call = ast.parse(text.strip(), mode="eval").body
-        if not isinstance(call, ast.Call):
+        if not isinstance(call, ast.Call) or any(keyword.arg is None for keyword in call.keywords):
             raise ValueError
         by_place = [ast.literal_eval(argument) for argument in call.args]
         by_name = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}

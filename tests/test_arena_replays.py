@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arena.records import EndReason, Episode, MatchRequest, TokenTrace, Turn
+from arena.records import Cast, EndReason, Episode, MatchRequest, TokenTrace, Turn
 from arena.replays import HEADER, load_episodes, save_episodes
 from games.errors import UsageError
 from games.files import atomic_write
@@ -46,15 +46,27 @@ REQUESTS = st.builds(
     players=TUPLE,
     trained=st.lists(st.booleans(), max_size=3).map(tuple),
     rule=TEXTS,
+    parent=st.none() | st.integers(0),
+    opening=TEXTS,
+    cast=st.lists(st.builds(Cast, TEXTS, TUPLE, st.just((True, False))), max_size=1).map(tuple),
+    branch=st.lists(st.integers(0, 2**63), max_size=1).map(tuple),
 )
-EPISODES = st.builds(
-    Episode,
-    request=REQUESTS,
-    turns=st.lists(TURNS, max_size=3).map(tuple),
-    returns=st.lists(FLOATS, max_size=3).map(tuple),
-    end=st.sampled_from(EndReason),
-    offender=st.none() | st.integers(0, 5),
-)
+
+
+def episodes_with(children):
+    return st.builds(
+        Episode,
+        request=REQUESTS,
+        turns=st.lists(TURNS, max_size=2).map(tuple),
+        returns=st.lists(FLOATS, max_size=3).map(tuple),
+        end=st.sampled_from(EndReason),
+        offender=st.none() | st.integers(0, 5),
+        children=children,
+        outcome=TEXTS,
+    )
+
+
+EPISODES = episodes_with(st.just(()))
 EXAMPLE = Episode(
     MatchRequest(7, "kuhn_poker", 1, 2, ("a", "b"), (True, False), "self_play"),
     (Turn(0, "first", "a", "Your card: K\u2028\n", ("pass", "bet"), "bet", "bet", 0.1 + 0.2, None),),
