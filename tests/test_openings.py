@@ -1,4 +1,4 @@
-"""Matches that open matches: who sees what, who is paid what, how they are numbered, and that flight does not matter."""
+"""Matches that open matches: who sees what, who is paid what, their numbers, and that flight does not matter."""
 
 import re
 
@@ -41,7 +41,9 @@ def test_an_opener_is_told_what_its_matches_came_to_in_the_order_of_their_openin
             one = waiting.pop()
             waiting += one.children
             path = one.request.opening
-            assert [child.request.opening for child in one.children] == [f"{path}.{i}" for i in range(len(one.children))]
+            assert [child.request.opening for child in one.children] == [
+                f"{path}.{i}" for i in range(len(one.children))
+            ]
             told = re.findall(r"did [\d.]+", one.turns[-1].observation)
             assert told == [f"did {path}.{i}" for i in range(len(told))]
             assert [child.outcome for child in one.children][: len(told)] == told
@@ -167,9 +169,7 @@ def test_equal_beginnings_of_branches_play_equally():
         opened = len([child for child in a.children if child.request.opening in a.turns[2].observation])
         assert [one.turns for one in a.children[:opened]] == [one.turns for one in b.children[:opened]]
         same.append(replies(a) == replies(b))
-    drawn = [
-        play_offices([office_request(0, sample_seed=s, branch=(s, s + 100, s + 200))])[0].turns for s in range(40)
-    ]
+    drawn = [play_offices([office_request(0, sample_seed=s, branch=(s, s + 100, s + 200))])[0].turns for s in range(40)]
     assert len({tuple(turn.reply for turn in turns) for turns in drawn}) == 8  # 2 replies in 3 turns: all are played
 
 

@@ -1,4 +1,4 @@
-"""Tools: what a call may look like, what goes wrong is told in words, limits and timeouts hold, outputs are not trained."""
+"""Tools: what a call may look like, what goes wrong is told in words, limits and timeouts hold."""
 
 import copy
 import time
@@ -185,7 +185,9 @@ def test_no_role_without_tools_can_call_any(clerk):
 
 def test_a_chosen_reply_may_be_an_offered_call_as_long_as_any_is_left(tmp_path):
     (tmp_path / "desk.toml").write_text(
-        CARD.replace('"free"', '"choice"').replace('on_illegal = "retry", ', "").replace("per_match = 9", "per_match = 1")
+        CARD.replace('"free"', '"choice"')
+        .replace('on_illegal = "retry", ', "")
+        .replace("per_match = 9", "per_match = 1")
     )
     roles = load_roles(Desk.spec, tmp_path)
     engine = Script(['echo("hm")', "add(1, 2)", "add(1, 2)", "add(1, 2)", "go", "add(1, 2)", "add(1, 2)", "go"])
