@@ -14,6 +14,7 @@ import json
 import multiprocessing
 import shlex
 import signal
+import sys
 import time
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
@@ -36,6 +37,9 @@ from league.learning_state import load_learning, save_learning
 from league.run_state import RECORDS_FILE, RunState
 from learners.sqlite_record_store import SqliteRecordStore
 from learners.trajectories import Trajectory
+
+# A forked process has imported everything already. Elsewhere than on Linux, system libraries do not stand a fork.
+_CONTEXT = multiprocessing.get_context("fork") if sys.platform == "linux" else multiprocessing.get_context("spawn")
 
 
 class LearnerFailed(RuntimeError):
@@ -61,8 +65,8 @@ class Learners:
 
     def __enter__(self) -> Self:
         for name in learners_of(self._config):
-            ours, theirs = multiprocessing.Pipe()
-            process = multiprocessing.Process(target=run_learner, args=(self._run_dir, name, theirs), daemon=True)
+            ours, theirs = _CONTEXT.Pipe()
+            process = _CONTEXT.Process(target=run_learner, args=(self._run_dir, name, theirs), daemon=True)
             process.start()
             theirs.close()
             self._processes[name] = _Process(process, ours)

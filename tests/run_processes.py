@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from league.match_store import STORE_FILE, MatchStore
+from league.run_state import RECORDS_FILE
 
 TIMINGS = {"tokens_per_second", "seconds"}  # the metrics that differ from run to run
 
@@ -69,6 +70,13 @@ class TrainingProcess:
         self._process.start()
         self.pid = self._process.pid
 
+    def children(self) -> list[int]:
+        """Return the processes that it has started, the oldest first; none once it is dead."""
+        try:
+            return [int(one) for one in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
+        except (FileNotFoundError, ProcessLookupError):
+            return []
+
     def end(self, within: float | None = None) -> Ended:
         """Wait for its end, or kill it when ``within`` seconds are over."""
         self._process.join(within)
@@ -110,12 +118,15 @@ def _live(words: list[str], log: Path, run_dir: str, die_at: tuple[str, int] | N
 def contents(run_dir: Path) -> dict[str, Any]:
     """Return all that a run left, bit for bit, by file; metrics without the timings, and without ``tb/``.
 
-    Of ``results.sqlite`` it is the matches, since pages may lie in another order.
+    Of ``results.sqlite`` it is the matches, since pages may lie in another order; ``records.sqlite`` is left out.
     """
     files = {
         path.relative_to(run_dir).as_posix(): path.read_bytes()
         for path in sorted(run_dir.rglob("*"))
-        if path.is_file() and path.name != ".lock" and path.parent.name != "tb" and not path.name.startswith(STORE_FILE)
+        if path.is_file()
+        and path.name != ".lock"
+        and path.parent.name != "tb"
+        and not path.name.startswith((STORE_FILE, RECORDS_FILE))
     }
     with MatchStore(run_dir / STORE_FILE) as store:
         matches = {game: list(store.matches(game)) for game in store.games()}
