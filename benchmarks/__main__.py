@@ -28,8 +28,10 @@ TIMED = {
     "store": "benchmarks.store_speed",
     "tabular": "benchmarks.jpsro_tabular",
 }
-STUDIED = dict.fromkeys(("baselines", "levels", "policies"), "benchmarks.credit") | dict.fromkeys(
-    ("kuhn", "leduc", "joint"), "benchmarks.populations"
+STUDIED = (
+    dict.fromkeys(("baselines", "levels", "policies"), "benchmarks.credit")
+    | dict.fromkeys(("kuhn", "leduc", "joint"), "benchmarks.populations")
+    | dict.fromkeys(("teams", "alignment"), "benchmarks.teams")
 )
 PARTS = (*TRAINED, *TIMED, *STUDIED)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from league.head_to_head import student_quantile
@@ -16,30 +16,35 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     return mean - half, mean + half
 
 
+NOISE = {"offset": "mean advantage", "spread": "its spread", "grad_norm": "gradient"}
+
+
 def compared(tables: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the lines of one table for each game of a study."""
+    """Return the lines of one table for each game of a study; the last columns are means over a condition's runs.
+
+    What they are is in the table's ``columns``, words by figure; without it, the noise of learning.
+    """
     lines: list[str] = []
     for table in tables:
         aim = "less" if table["less_is_better"] else "more"
         lines += [f"**{table['game']}**, {table['figure']}, {aim} is better", ""]
-        lines += [
-            "| condition | mean, 95 % interval | less the first, by seed | mean advantage | its spread | gradient |"
-        ]
-        lines += ["| --- | --- | --- | --- | --- | --- |"]
+        columns = table.get("columns", NOISE)
+        heads = ["condition", "mean, 95 % interval", "less the first, by seed", *columns.values()]
+        lines += [f"| {' | '.join(heads)} |", f"| {' | '.join(['---'] * len(heads))} |"]
         first = [run["figure"] for run in table["conditions"][0]["runs"]]
-        lines += [_line(condition, first, table["less_is_better"]) for condition in table["conditions"]]
+        lines += [_line(condition, first, table["less_is_better"], columns) for condition in table["conditions"]]
         lines.append("")
     return lines[:-1]
 
 
-def _line(condition: dict[str, Any], first: Sequence[float], less_is_better: bool) -> str:
-    """Return one condition's row; the last three columns are means over runs, roles and iterations."""
+def _line(condition: dict[str, Any], first: Sequence[float], less_is_better: bool, columns: Iterable[str]) -> str:
+    """Return one condition's row."""
     runs = condition["runs"]
     figures = [run["figure"] for run in runs]
     differences = [own - other for own, other in zip(figures, first, strict=True)]
     gained = _difference(differences, less_is_better) if any(differences) else "–"
-    noise = [f"{statistics.fmean(run[name] for run in runs):.2f}" for name in ("offset", "spread", "grad_norm")]
-    return f"| {' | '.join([condition['name'], _mean(figures), gained, *noise])} |"
+    means = [f"{statistics.fmean(run[name] for run in runs):.2f}" for name in columns]
+    return f"| {' | '.join([condition['name'], _mean(figures), gained, *means])} |"
 
 
 def _mean(values: Sequence[float]) -> str:

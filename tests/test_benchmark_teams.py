@@ -1,0 +1,71 @@
+"""Teams side by side: compared at equal tokens, under settings that differ as said; noise is a variance."""
+
+import numpy as np
+import pytest
+import tomli_w
+
+from benchmarks import comparison, teams
+from benchmarks.alignment import noise_of
+from league import settings
+
+GAME = "lookup_chain"
+
+
+def line(tokens, right=None, opened=1.0):
+    """Return an iteration's metrics."""
+    held_out = {} if right is None else {f"{GAME}/held_out_return": 0.1 + 0.9 * right}
+    return {"reply_tokens": tokens, f"{GAME}/opened": opened, **held_out}
+
+
+def test_a_run_is_read_at_its_tokens_between_two_measurements():
+    """0.2 right untrained, 0.4 after 300 tokens and 0.8 after 500: at 400 tokens 0.6."""
+    lines = [line(0.0, 0.2), line(100.0), line(200.0, 0.4, 2.0), line(100.0, opened=3.0), line(100.0, 0.8)]
+    found = teams.figures(lines, GAME, 400)
+    assert found == {
+        "figure": pytest.approx(0.6),
+        "half": pytest.approx(0.2 + 0.2 * 200 / 300),
+        "first": pytest.approx(0.2),
+        "opened": 3.0,
+    }
+
+
+def test_a_run_that_ended_too_early_is_refused():
+    with pytest.raises(ValueError, match=r"500 tokens are fewer than the 501"):
+        teams.figures([line(0.0, 0.2), line(500.0, 0.4)], GAME, 501)
+
+
+@pytest.mark.parametrize("condition", teams.CONDITIONS, ids=lambda one: one.name)
+def test_every_condition_is_a_run_that_could_start(condition, tmp_path):
+    game, data = teams.settings_of(condition)
+    (tmp_path / "config.toml").write_text(tomli_w.dumps(data), encoding="utf-8")
+    config = settings.load(str(tmp_path / "config.toml"), [*teams.COMMON, *condition.settings])
+    bound = {role.policy for seated in settings.run_roles(config).values() for role in seated}
+    assert bound == set(condition.policies)
+    assert list(config.games) == [game]
+    assert config.games[game].matches == 512
+    assert game.startswith("lookup_alone" if condition.alone else "lookup_chain")
+
+
+def test_conditions_differ_in_what_is_compared_and_have_different_keys():
+    keys = {teams.Run(condition, seed).key for condition in teams.CONDITIONS for seed in (0, 1)}
+    assert len(keys) == 2 * len(teams.CONDITIONS)
+
+
+def test_noise_is_the_variance_over_batches_and_over_draws():
+    """Gradients (1, 0) and (3, 0): mean (2, 0), variance 2. Two draws each, 1 away in the other parameter: 2 more."""
+    weighted = np.array([[1.0, 0.0], [3.0, 0.0]])
+    drawn = weighted[:, None] + np.array([[[0.0, 1.0], [0.0, -1.0]], [[0.0, -1.0], [0.0, 1.0]]])
+    found = noise_of(weighted, drawn)
+    assert found["weight"] == {"figure": pytest.approx(2 / 4), "drawn": 0.0}
+    assert found["resample"] == {"figure": pytest.approx((2 + 2) / 4), "drawn": pytest.approx(2 / 4)}
+
+
+def test_the_columns_of_a_table_are_its_own():
+    runs = [{"figure": f, "half": f / 2} for f in (0.5, 0.6)]
+    table = {"game": "g", "figure": "f", "less_is_better": False, "columns": {"half": "at half"}}
+    lines = comparison.compared([table | {"conditions": [{"name": "one", "runs": runs}]}])
+    assert lines[2:4] == [
+        "| condition | mean, 95 % interval | less the first, by seed | at half |",
+        "| --- | --- | --- | --- |",
+    ]
+    assert lines[4].endswith("| – | 0.28 |")
