@@ -60,6 +60,14 @@ evaluation.mixture = "prd"
 roles.policy = { "kuhn_poker/first" = "a", "kuhn_poker/second" = "b" }
 alternate = 2
 """,
+    "matches that open matches": """
+games."lookup_chain(people=6,relations=2)".matches = 64
+roles.policy = { "lookup(people=6,relations=2)/worker" = "sub" }
+policies = { main = { every = 2 } }
+credit = { rule = "rae", rules = { "lookup_chain(people=6,relations=2)/planner" = "grpo" } }
+matchmaking.group_size = 4
+evaluation.anchors = ["random"]
+""",
 }
 WINDOWS = [  # moments at which a death is most likely to tear something, in the order of a run
     (".config.toml", 1),  # the configuration is written, but not under its name
