@@ -28,6 +28,7 @@ from learners.trajectories import Trajectory
 APPLICATION, LAYOUT = 0x6C656172, 1  # "lear"; the layout of the tables
 WAIT = 60.0  # seconds for another process to finish its transaction
 PAGE = 16384  # bytes: a record of some hundred tokens fits into one or two pages
+LOG = 256  # pages of changes that are folded into the file at once: 4 MB
 
 _TABLES = f"""
 BEGIN IMMEDIATE;
@@ -72,6 +73,7 @@ class SqliteRecordStore:
             self._db = sqlite3.connect(path, timeout=WAIT, isolation_level=None)
             self._check()
             self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute(f"PRAGMA wal_autocheckpoint = {LOG}")
             self._db.execute("PRAGMA journal_size_limit = 0")
 
     @staticmethod
