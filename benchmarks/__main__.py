@@ -26,6 +26,7 @@ TIMED = {
     "growth": "benchmarks.population_growth",
     "dilemma": "benchmarks.dilemma",
     "store": "benchmarks.store_speed",
+    "records": "benchmarks.record_store_speed",
     "tabular": "benchmarks.jpsro_tabular",
 }
 STUDIED = (

@@ -81,6 +81,18 @@ ROWS: dict[str, list[Row]] = {
         Row("standings", "seconds of `league standings`, 1,000 players", "{:.2f}", 3),
         Row("draw", "seconds to draw 1,024 matches by all the rules, 1,000 players", "{:.4f}", 0.02),
     ],
+    "records": [
+        Row(
+            "alone",
+            "records/s of one process that appends, leases, reads and acknowledges",
+            "{:,.0f}",
+            5000,
+            at_most=False,
+        ),
+        Row("alone_file", "the same: largest file with its log, MB", "{:.1f}", 64),
+        Row("beside", "records/s of a process that appends beside one that learns", "{:,.0f}", 5000, at_most=False),
+        Row("beside_file", "the same: largest file with its log, MB", "{:.1f}", 64),
+    ],
     "dilemma": [
         Row("aligned_cooperation", "aligned, with itself: both cooperate", "{:.3f}", 0.8, at_most=False),
         Row("aligned_defection", "aligned, with always:defect: it defects", "{:.3f}", 0.8, at_most=False),
