@@ -11,16 +11,22 @@ import inspect
 from collections.abc import Callable, Iterable
 
 from games.errors import UsageError
+from games.judged_arithmetic import JudgedArithmetic
 from games.lookup import Lookup
 from games.lookup_alone import LookupAlone
 from games.lookup_chain import LookupChain
 from games.openspiel import OpenSpielGame, openspiel_names
+from games.pair_arithmetic import PairArithmetic
+from games.relay_arithmetic import RelayArithmetic
 from games.spec import Game, GameSpec
 
 NATIVE: dict[str, Callable[..., Game]] = {
     "lookup": Lookup,
     "lookup_alone": LookupAlone,
     "lookup_chain": LookupChain,
+    "relay_arithmetic": RelayArithmetic,
+    "pair_arithmetic": PairArithmetic,
+    "judged_arithmetic": JudgedArithmetic,
 }
 
 # Games whose observations and actions are written for language models.

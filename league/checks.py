@@ -109,13 +109,20 @@ def _check_rules(config: RunConfig, game: str, rules: Iterable[str]) -> None:
                 f"Credit rule {rule!r} of {game} compares matches from one start, but matchmaking.group_size = "
                 f"{config.matchmaking.group_size}. Set it to 2 or more (8 is usual)."
             )
+        if rule == "malt" and not config.matchmaking.tree:
+            raise UsageError(
+                f"Credit rule 'malt' of {game} needs whole trees of matches. Set matchmaking.tree to 2 or more replies."
+            )
 
 
 def _check_groups(config: RunConfig, game: str) -> None:
-    matches, size = config.games[game].matches, config.matchmaking.group_size
+    matches, turns = config.games[game].matches, make_game(game).spec.max_turns
+    size = config.matchmaking.matches_of_start(turns)
     if matches % size:
+        meant = f"trees of {config.matchmaking.tree} replies to the power of {turns} turns: {size} matches"
+        groups = meant if config.matchmaking.tree else f"groups of matchmaking.group_size = {size}"
         raise UsageError(
-            f"games.{game}.matches = {matches} cannot be cut into groups of matchmaking.group_size = {size}. "
+            f"games.{game}.matches = {matches} cannot be cut into {groups}. "
             f"Set {matches - matches % size or size} or {matches + size - matches % size}."
         )
 

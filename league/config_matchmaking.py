@@ -50,6 +50,14 @@ class MatchmakingConfig(SharesConfig):
     group_size: Positive = Field(
         1, description="matches from the same start with the same players; rules that compare within groups need 2"
     )
+    tree: int | None = Field(
+        None,
+        ge=2,
+        description="replies to the same at every turn: a start is played tree ** (the game's turns) times; malt needs 2",
+    )
+    swap_every: Positive | None = Field(
+        None, description="iterations after which live policies move on by one seat, in self-play; None: they stay"
+    )
     guests: tuple[str, ...] = Field(
         (),
         description="players from outside in the population: random, mcts:100, exploiter:DIR, … (no run's)",
@@ -63,9 +71,21 @@ class MatchmakingConfig(SharesConfig):
         if not any(getattr(self, rule) for rule in SharesConfig.model_fields):
             rules = ", ".join(f"matchmaking.{rule}" for rule in SharesConfig.model_fields)
             raise ValueError(f"{rules} are all 0, so no match can be drawn. Give at least one of them a weight.")
+        if self.tree and self.group_size > 1:
+            raise ValueError("matchmaking.tree says how often a start is played; leave matchmaking.group_size at 1.")
+        others = [rule for rule in SharesConfig.model_fields if rule != "self_play" and getattr(self, rule)]
+        if self.swap_every and others:
+            raise ValueError(
+                f"matchmaking.swap_every moves live policies to other seats, where matchmaking.{others[0]} has no "
+                "snapshots of theirs. Give self_play all the weight."
+            )
         if self.psro and self.jpsro:
             raise ValueError("matchmaking.psro and matchmaking.jpsro cannot both have a weight: choose one of them.")
         return self
+
+    def matches_of_start(self, turns: int) -> int:
+        """Return how many matches begin from the same start, in a game of so many turns at most."""
+        return self.tree**turns if self.tree else self.group_size
 
     @property
     def meta_solver(self) -> str:

@@ -26,6 +26,7 @@ from league.freezing import exploiters_due
 from league.interrupt import StopRequest
 from league.learning import Learner, LearnsHere
 from league.matchmaking import Meta, Scene, draw_matches
+from league.matchmaking.self_play import moved_on
 from league.progress import Progress
 from league.repeated import counterfactuals
 from league.run_state import RunState, publish, save_state
@@ -127,13 +128,14 @@ class League:
             if (iteration - 1) % settings.every == 0:
                 meta = self.state.meta.get(game, Meta())
                 cast = live_cast(self.specs[game], self.roles, learning)
+                live = moved_on(self._live[game], iteration, self.config.matchmaking.swap_every)
                 drawn = draw_matches(
                     config=self.config.matchmaking,
                     exploiters=self.config.exploiters,
                     run_seed=self.config.seed,
                     iteration=iteration,
                     game=self.specs[game],
-                    scene=Scene(game, self._live[game], members, self.state.payoffs.known, meta),
+                    scene=Scene(game, live, members, self.state.payoffs.known, meta),
                     learning=[name for name in learning if name not in kinds],
                     exploiting={name: kinds[name] for name in learning if name in kinds},
                     matches=settings.matches,

@@ -19,7 +19,7 @@ from games.errors import UsageError
 from learners.trajectories import Trajectory
 
 NEEDS_GROUPS = frozenset(
-    {"grpo", "dr_grpo", "rloo", "m_grpo", "matpo", "gigpo", "at_grpo", "flow_grpo", "advantage_alignment"}
+    {"grpo", "dr_grpo", "rloo", "m_grpo", "matpo", "cory", "gigpo", "at_grpo", "flow_grpo", "advantage_alignment"}
 )
 
 

@@ -34,6 +34,7 @@ class Trajectory(NamedTuple):
     weight: float = 1.0  # it counts in the loss as so many alike
     root: int | None = None  # the index of the match that began it all; None: this one
     rollout_tokens: float | None = None  # of all trained seats of the whole rollout; None: not counted
+    branch: tuple[int, ...] = ()  # the request's: matches whose branches begin alike begin alike
 
 
 def to_trajectories(
@@ -68,6 +69,7 @@ def to_trajectories(
                     episode.returns[seat] / scale,
                     request.parent,
                     root=roots.get(request.index),
+                    branch=request.branch,
                 )
             )
     return trajectories

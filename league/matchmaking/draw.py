@@ -2,7 +2,9 @@
 
 Against past opponents every seating is played on the same deal, so that no role is trained more
 often than another, and only the learner's seat is trained. Each seating is played ``group_size`` times
-on its deal, so that rules which compare within groups get whole ones, role by role.
+on its deal, so that rules which compare within groups get whole ones, role by role; with ``tree`` = n
+n^turns times, as the tree in which each turn has n replies: matches that share the way to a turn share
+the seeds of all turns up to it.
 """
 
 from __future__ import annotations
@@ -59,7 +61,8 @@ def draw_matches(
         return []
     rng = np.random.default_rng(derive_seed(run_seed, "draw", iteration))
     opponents = Opponents(scene, config, rng)
-    groups, seatings = matches // config.group_size, list[_Seating]()
+    size = config.matches_of_start(game.max_turns)
+    groups, seatings = matches // size, list[_Seating]()
     picks = max(1, config.opponents // opponents.policies)
     for policy, kind in attackers.items():
         deals = int(groups * exploiters.share) // game.seats
@@ -68,8 +71,9 @@ def draw_matches(
     if learners:
         seatings += _of_mains(config, opponents, scene, learners, learning, groups - len(seatings), picks, rng)
     if not seatings:
-        raise _too_few(game, matches, config.group_size)
-    return _requests(seatings, config.group_size, run_seed, first_index, game.name)
+        raise _too_few(game, matches, size)
+    requests = _requests(seatings, size, run_seed, first_index, game.name)
+    return _branched(requests, config.tree, game.max_turns, run_seed) if config.tree else requests
 
 
 def _of_mains(
@@ -166,3 +170,15 @@ def _requests(
         )
         for index, seating in enumerate(every, first_index)
     ]
+
+
+def _branched(requests: Sequence[MatchRequest], tree: int, turns: int, run_seed: int) -> list[MatchRequest]:
+    """Return matches with the branches of whole trees, one tree after another; an inner node has ``tree`` children."""
+    branched = []
+    for place, request in enumerate(requests):
+        leaf = place % tree**turns
+        nodes = [leaf // tree ** (turns - depth) for depth in range(1, turns + 1)]  # the path to the leaf
+        first = request.index - leaf
+        seeds = tuple(derive_seed(run_seed, "branch", first, depth, node) for depth, node in enumerate(nodes))
+        branched.append(request._replace(branch=seeds))
+    return branched

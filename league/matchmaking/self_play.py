@@ -12,3 +12,12 @@ from collections.abc import Collection
 def self_play(live: tuple[str, ...], learning: Collection[str]) -> tuple[tuple[str, ...], tuple[bool, ...]]:
     """Return the players by seat [seats] and which seats are trained [seats]."""
     return live, tuple(policy in learning for policy in live)
+
+
+def moved_on(live: tuple[str, ...], iteration: int, swap_every: int | None) -> tuple[str, ...]:
+    """Return the policies by seat in an iteration (from 1 on): all move on by a seat every ``swap_every``.  # [seats]
+
+    CORY (arXiv 2410.06101) so swaps pioneer and observer. A policy takes its weights and optimiser along.
+    """
+    seat = (iteration - 1) // swap_every % len(live) if swap_every else 0
+    return live[seat:] + live[:seat]

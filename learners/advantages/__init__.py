@@ -16,11 +16,14 @@ from typing import Any, NamedTuple
 from games.errors import unknown_name
 from learners.advantages.advantage_alignment import advantage_alignment
 from learners.advantages.at_grpo import at_grpo
+from learners.advantages.comas import comas
+from learners.advantages.cory import cory
 from learners.advantages.flow_grpo import flow_grpo
 from learners.advantages.gae_turn import gae_turn
 from learners.advantages.gigpo import gigpo
 from learners.advantages.grpo import dr_grpo, grpo
 from learners.advantages.m_grpo import align, m_grpo
+from learners.advantages.malt import malt, once
 from learners.advantages.mars import mars
 from learners.advantages.matpo import matpo
 from learners.advantages.rae import rae
@@ -62,6 +65,9 @@ RULES: dict[str, Rule] = {
     "rloo": rloo,
     "m_grpo": m_grpo,
     "matpo": matpo,
+    "malt": malt,
+    "cory": cory,
+    "comas": comas,
     "gigpo": gigpo,
     "at_grpo": at_grpo,
     "gae_turn": gae_turn,
@@ -69,7 +75,7 @@ RULES: dict[str, Rule] = {
     "advantage_alignment": advantage_alignment,
     "regret": regret,
 }
-WEIGHERS: dict[str, Weigher] = {"m_grpo": align}  # by the rule that they belong to
+WEIGHERS: dict[str, Weigher] = {"m_grpo": align, "malt": once}  # by the rule that they belong to
 
 
 def rule_named(name: str) -> Rule:
