@@ -37,10 +37,11 @@ class Openings:
         self._episodes += episodes
         self._game.close([episode.outcome for episode in episodes])
 
-    def paid(self) -> tuple[Episode, ...]:
-        """Return all episodes with what the game pays them now that it is over."""
+    def ended(self, episode: Episode) -> Episode:
+        """Return the opener's record with all that it opened, and what its game pays them now that it is over."""
         returns = self._game.opened_returns()
-        return tuple([_paid(episode, own) for episode, own in zip(self._episodes, returns, strict=True)])
+        paid = [_paid(one, own) for one, own in zip(self._episodes, returns, strict=True)]
+        return episode._replace(children=tuple(paid))
 
     def _child(self, number: int, turns: int, opening: Opening) -> MatchRequest:
         request, cast = self._request, self._cast_of(opening.game)
@@ -76,9 +77,9 @@ def begin_opened(game: Game, request: MatchRequest) -> None:
     game.open(request.opening)
 
 
-def outcome_of(game: Game, request: MatchRequest) -> str:
-    """Return what a match that is over came to; "" if no other opened it."""
-    return game.outcome() if request.parent is not None and isinstance(game, Opened) else ""
+def outcome_of(game: Game) -> str:
+    """Return what a match that another opened came to."""
+    return game.outcome() if isinstance(game, Opened) else ""
 
 
 def _paid(episode: Episode, amounts: Sequence[float]) -> Episode:

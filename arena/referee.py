@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from arena.openings import Openings, begin_opened, outcome_of
+from arena.openings import Openings, begin_opened
 from arena.records import EndReason, Episode, MatchRequest, Refusal, Reply, ReplyRequest, Turn
 from arena.streams import Stream
 from arena.tools import ToolSession
@@ -30,12 +30,10 @@ def play_match(
     engine did not mask.
     """
     _check_fit(request, game, roles)
-    rng = Stream(request.sample_seed)
-    game.reset(request.deal_seed)
-    if request.parent is not None:
-        begin_opened(game, request)
+    rng, branch = Stream(request.sample_seed), request.branch
+    _begin(request, game)
     opened = Openings(request, game) if game.spec.opens else None
-    tools = ToolSession(game) if any(role.tools for role in roles) and isinstance(game, Equipped) else None
+    tools = _tools(game, roles)
     record = _Record(game.returns())
     while (seat := game.to_act()) is not None:
         asked = ReplyRequest(
@@ -45,7 +43,7 @@ def play_match(
             asked = tools.begin_turn(asked)
         action = None
         while action is None:
-            if request.branch:
+            if branch:
                 asked = asked._replace(rng=_branch(request, len(record), rng))
             reply = yield asked
             action = parse_reply(asked.role, reply.text, asked.legal)
@@ -57,15 +55,17 @@ def play_match(
             if action is None:
                 again = _asked_again(asked, reply.text)
                 if again is None:
-                    return _ended(_forfeited(request, game, record, seat, asked.role), opened)
+                    forfeited = _forfeited(request, game, record, seat, asked.role)
+                    return forfeited if opened is None else opened.ended(forfeited)
                 asked = again
         game.apply(action)
-        record.pay(game.rewards())
+        rewards = game.rewards()
+        if any(rewards):
+            record.pay(rewards)
         if opened is not None and (requests := opened.requests(len(record))):
             opened.close((yield requests))
-    return _ended(
-        Episode(request, record.turns(), game.returns(), _FINISHED, outcome=outcome_of(game, request)), opened
-    )
+    episode = Episode(request, record.turns(), game.returns(), _FINISHED)
+    return episode if opened is None else opened.ended(episode)
 
 
 class _Record:
@@ -89,8 +89,6 @@ class _Record:
 
     def pay(self, amounts: Sequence[float]) -> None:
         """Book what each seat was paid."""  # [seats]
-        if not any(amounts):
-            return
         for seat, amount in enumerate(amounts):
             if amount:
                 latest = self._latest[seat]
@@ -128,9 +126,19 @@ def _forfeited(request: MatchRequest, game: Game, record: _Record, offender: int
     return Episode(request, record.turns(), settled, EndReason.FORFEIT, offender)
 
 
-def _ended(episode: Episode, opened: Openings | None) -> Episode:
-    """Return the record with all that the match opened."""
-    return episode if opened is None else episode._replace(children=opened.paid())
+def _begin(request: MatchRequest, game: Game) -> None:
+    """Deal, and hand over what the opener gave."""
+    game.reset(request.deal_seed)
+    if request.parent is not None:
+        begin_opened(game, request)
+
+
+def _tools(game: Game, roles: Sequence[Role]) -> ToolSession | None:
+    """Return the tools of a match if any role has some."""
+    for role in roles:  # a generator expression would take longer than a turn's record
+        if role.tools and isinstance(game, Equipped):
+            return ToolSession(game)
+    return None
 
 
 def _branch(request: MatchRequest, turn: int, rng: Stream) -> Stream:

@@ -9,7 +9,8 @@ from functools import cache
 from itertools import islice
 from typing import Any
 
-from arena.records import Episode, MatchRequest, Reply, ReplyRequest, Sampler
+from arena.openings import outcome_of
+from arena.records import EndReason, Episode, MatchRequest, Reply, ReplyRequest, Sampler
 from arena.referee import play_match
 from games.errors import UsageError
 from games.spec import Game
@@ -61,9 +62,9 @@ class _Match:
     place: int  # in the order of the requests
     game: Game
     course: Generator[ReplyRequest | tuple[MatchRequest, ...], Any, Episode]
-    opener: _Match | None = None
+    opener: _Match | None
     asked: ReplyRequest = field(init=False)
-    opened: list[Episode | None] = field(default_factory=list)  # None: still played
+    opened: list[Episode | None] = field(init=False)  # None: still played
 
 
 class _Hall:
@@ -87,40 +88,40 @@ class _Hall:
         game = idle.pop() if idle else self._make_game(request.game)
         return _Match(place, game, play_match(request, game, self._roles_of(request.game)), opener)
 
-    def advance(self, matches: Sequence[_Match], replies: Sequence[Reply | None]) -> list[_Match]:
-        """Give each match its reply (None begins it); return those that ask for another, and record the others."""
+    def advance(self, matches: Sequence[_Match], replies: Sequence[Any]) -> list[_Match]:
+        """Give each match what it waits for (None begins it); return those that ask for a reply."""
         going: list[_Match] = []
         for match, reply in zip(matches, replies, strict=True):
-            self._send(match, reply, going)
+            try:
+                wanted = match.course.send(reply)
+            except StopIteration as stop:
+                going += self._finish(match, stop.value)
+                continue
+            if isinstance(wanted, ReplyRequest):
+                match.asked = wanted
+                going.append(match)
+            else:
+                going += self._open(match, wanted)
         return going
 
-    def _send(self, match: _Match, given: Reply | list[Episode] | None, going: list[_Match]) -> None:
-        """Let a match go on; add it, or the matches that it opens, to those that wait for a reply."""
-        try:
-            wanted = match.course.send(given)
-        except StopIteration as stop:
-            self._finish(match, stop.value, going)
-            return
-        if isinstance(wanted, ReplyRequest):
-            match.asked = wanted
-            going.append(match)
-            return
-        match.opened = [None] * len(wanted)
-        for place, request in enumerate(wanted):
-            self._send(self.seat(place, request, match), None, going)
+    def _open(self, match: _Match, requests: Sequence[MatchRequest]) -> list[_Match]:
+        """Begin the matches that a match opens; return those that ask for a reply."""
+        match.opened = [None] * len(requests)
+        children = [self.seat(place, request, match) for place, request in enumerate(requests)]
+        return self.advance(children, [None] * len(children))
 
-    def _finish(self, match: _Match, episode: Episode, going: list[_Match]) -> None:
+    def _finish(self, match: _Match, episode: Episode) -> Sequence[_Match]:
+        """Record a match that is over; return its opener if that goes on now."""
         self._idle[episode.request.game].append(match.game)
         opener = match.opener
-        if opener is None:
-            self.episodes[match.place] = episode
-            if self._on_episode is not None:
-                self._on_episode(episode)
-            return
-        opener.opened[match.place] = episode
-        finished = [one for one in opener.opened if one is not None]
-        if len(finished) == len(opener.opened):
-            self._send(opener, finished, going)
+        if opener is not None:
+            finished = episode.end is EndReason.FINISHED
+            opener.opened[match.place] = episode._replace(outcome=outcome_of(match.game)) if finished else episode
+            return () if None in opener.opened else self.advance([opener], [opener.opened])
+        self.episodes[match.place] = episode
+        if self._on_episode is not None:
+            self._on_episode(episode)
+        return ()
 
 
 def _replies(asked: Sequence[ReplyRequest], engine_of: Callable[[str], Sampler]) -> list[Reply]:
