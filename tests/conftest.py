@@ -3,9 +3,14 @@
 import json
 
 import pytest
+from hypothesis import HealthCheck, settings
 from small_models import plainly, pocket
 
 GAME = "kuhn_poker"
+
+# How long an example takes says more about what else the machine does than about the code.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="module")
