@@ -53,7 +53,7 @@ class MatchmakingConfig(SharesConfig):
     tree: int | None = Field(
         None,
         ge=2,
-        description="replies to the same at every turn: a start is played tree ** (the game's turns) times; malt needs 2",
+        description="replies to the same at every turn: a start is played tree ** (the game's turns) times",
     )
     swap_every: Positive | None = Field(
         None, description="iterations after which live policies move on by one seat, in self-play; None: they stay"

@@ -13,9 +13,9 @@ from arena.records import EndReason, Episode, MatchRequest, TokenTrace
 from learners.advantages import RULES, Credit
 from learners.trajectories import to_trajectories
 
-# Two rules have tests of their own: advantage alignment pairs the two seats of a match, which these batches need not
-# have, and regret asks what other actions would have paid.
-NAMES = sorted(RULES.keys() - {"advantage_alignment", "regret"})
+# Some rules have tests of their own: advantage alignment pairs the two seats of a match, which these batches need not
+# have, and regret asks what other actions would have paid. So have malt, for trees, and cory, for whole teams.
+NAMES = sorted(RULES.keys() - {"advantage_alignment", "regret", "malt", "cory"})
 GROUPED = ["grpo", "dr_grpo", "rloo", "m_grpo", "matpo", "gigpo", "at_grpo", "flow_grpo"]
 UNDISCOUNTED = Credit(step_gamma=1.0)
 

@@ -40,15 +40,15 @@ def test_uneven_groups_are_refused():
         groups_of("grpo", batch)
 
 
-@pytest.mark.parametrize("rule", sorted(NEEDS_GROUPS - {"advantage_alignment"}))  # that one misses the other seat first
+@pytest.mark.parametrize("rule", sorted(NEEDS_GROUPS - {"advantage_alignment", "cory"}))  # they miss a seat first
 def test_every_rule_that_needs_groups_refuses_a_lone_trajectory(rule):
     with pytest.raises(UsageError, match=f"'{rule}'.*group_size"):
         RULES[rule]([trajectory([1.0])], {}, Credit())
 
 
 @pytest.mark.parametrize(
-    "rule", sorted(RULES.keys() - NEEDS_GROUPS - {"regret"})
-)  # that one asks what other actions would have paid
+    "rule", sorted(RULES.keys() - NEEDS_GROUPS - {"regret", "malt"})
+)  # these ask what other actions would have paid, or did
 def test_the_other_rules_take_one(rule):
     advantages, _ = RULES[rule]([trajectory([1.0], values=(0.0,))], {}, Credit())
     assert len(advantages) == 1

@@ -30,9 +30,9 @@ def cory(
     for one in trajectories:
         if seats[one.match] != len(one.players):
             raise UsageError(
-                f"Credit rule 'cory' adds up what all seats of a match are paid, and of match {one.match} of "
-                f"{one.game} {seats[one.match]} of {len(one.players)} seats train by it. Give every role of the game the "
-                "rule and a policy that trains, and matchmaking.self_play all the weight."
+                f"Credit rule 'cory' adds up what all seats of a match are paid, and of match {one.match}, "
+                f"{one.game}, {seats[one.match]} of {len(one.players)} seats train by it. Give every role the rule "
+                "and a policy that trains, and matchmaking.self_play all the weight."
             )
     shared = [sums[one.match] for one in trajectories]
     return broadcast(trajectories, standardised(shared, group_numbers("cory", trajectories))), state
