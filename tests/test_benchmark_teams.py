@@ -29,11 +29,6 @@ def test_a_run_is_read_at_its_tokens_between_two_measurements():
     }
 
 
-def test_a_run_that_ended_too_early_is_refused():
-    with pytest.raises(ValueError, match=r"500 tokens are fewer than the 501"):
-        teams.figures([line(0.0, 0.2), line(500.0, 0.4)], GAME, 501)
-
-
 @pytest.mark.parametrize("condition", teams.CONDITIONS, ids=lambda one: one.name)
 def test_every_condition_is_a_run_that_could_start(condition, tmp_path):
     game, data = teams.settings_of(condition)
@@ -42,7 +37,7 @@ def test_every_condition_is_a_run_that_could_start(condition, tmp_path):
     bound = {role.policy for seated in settings.run_roles(config).values() for role in seated}
     assert bound == set(condition.policies)
     assert list(config.games) == [game]
-    assert config.games[game].matches == 512
+    assert config.games[game].matches == teams.MATCHES
     assert game.startswith("lookup_alone" if condition.alone else "lookup_chain")
 
 
