@@ -108,5 +108,17 @@ def test_a_cooperative_game_reports_the_share_of_its_optimum():
 def test_impossible_matches_are_refused():
     with pytest.raises(UsageError, match="at least one match"):
         meet("random", "random", "kuhn_poker", 0)
-    with pytest.raises(UsageError, match="one seat"):
-        meet("random", "random", "2048", 1)
+
+
+def test_teams_of_one_seat_are_compared_on_the_same_deals():
+    found = meet("scripted:optimal", "scripted:poor", "lookup_chain(hops=3)", 120)
+    assert {one.seating for one in found.seated} == {(A,), (B,)}
+    assert found.returns[A].mean == 1.0
+    mine, theirs = found.episodes[::2], found.episodes[1::2]
+    assert [one.turns[0].observation for one in mine] == [one.turns[0].observation for one in theirs]
+    wins = [0.5 + 0.5 * (one.returns[0] < 1.0) for one in theirs]
+    assert found.score.mean == pytest.approx(sum(wins) / len(wins))
+    assert found.lead.mean == pytest.approx(1.0 - found.returns[B].mean)
+    assert found.by_role["planner"].matches == 60
+    assert found.share_of_optimum == 1.0
+    assert {child.request.players for one in theirs for child in one.children} == {("scripted:poor",)}
