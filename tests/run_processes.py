@@ -77,6 +77,10 @@ class TrainingProcess:
         except (FileNotFoundError, ProcessLookupError):
             return []
 
+    def alive(self) -> bool:
+        """Return whether it has not ended yet."""
+        return self._process.is_alive()
+
     def end(self, within: float | None = None) -> Ended:
         """Wait for its end, or kill it when ``within`` seconds are over."""
         self._process.join(within)

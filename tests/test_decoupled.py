@@ -55,7 +55,7 @@ class Whole:
         return TrainingProcess(*arguments, run_dir=run_dir, die_at=die_at)
 
     def finish(self, run_dir):
-        ended = self.process(run_dir).end(within=120)
+        ended = self.process(run_dir).end(within=600)
         assert ended.status == 0, ended.output
 
 
@@ -134,8 +134,18 @@ def test_play_that_is_ahead_by_all_iterations_is_play_by_the_first_weights(turns
     assert gaps[1] < 1e-4 < gaps[6]  # nats; the last update learns from what weights five updates older played
 
 
-def killed_at_random(number, whole, run, seed, within):
-    """Kill the process that plays, one that learns, or all, in so many seconds; at last let the run end."""
+def wait_for_a_save(process, run):
+    """Wait until a run has come further than it was, or has ended."""
+    before = sorted(run.glob("state/iteration-*"))
+    while process.alive() and sorted(run.glob("state/iteration-*")) == before:
+        time.sleep(0.005)
+
+
+def killed_at_random(number, whole, run, seed, within, saving=False):
+    """Kill the process that plays, one that learns, or all, in so many seconds; at last let the run end.
+
+    ``saving``: in so many seconds after it has saved something, so that many kills come far into a run.
+    """
     rng = random.Random(seed)
     died = []
     for _ in range(number):
@@ -143,6 +153,8 @@ def killed_at_random(number, whole, run, seed, within):
         by_clock = victim in ("play", "all") or rng.random() < 0.5
         process = whole.process(run, None if by_clock else (f"learners/{victim}/", rng.randrange(40)))
         if by_clock:
+            if saving:
+                wait_for_a_save(process, run)
             time.sleep(rng.uniform(0.0, within))
             for pid in pids(process, victim):
                 with contextlib.suppress(ProcessLookupError):  # it was just done
@@ -195,7 +207,7 @@ def test_killed_where_it_would_tear(window, turns, tmp_path):
 @pytest.mark.parametrize("kind", [[], AHEAD], ids=["turns", "ahead"])
 def test_killed_a_hundred_times(kind, tmp_path):
     long = Whole(tmp_path, *kind, "--set", "iterations=300")
-    died = killed_at_random(100, long, tmp_path / "killed", 0, 1.5)
+    died = killed_at_random(100, long, tmp_path / "killed", 0, within=0.3, saving=True)
     assert len(died) == 100
     assert contents(tmp_path / "killed") == contents(long.run)
     assert consumed(tmp_path / "killed") == consumed(long.run)
