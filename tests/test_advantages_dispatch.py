@@ -92,7 +92,7 @@ TIMED = [*sorted(RULES.keys() - {"gae_turn", "gigpo", "regret", "malt"}), pytest
 
 @pytest.mark.parametrize("rule", TIMED)
 def test_ten_thousand_trajectories_of_ten_turns_take_under_a_tenth_of_a_second(rule):
-    """Processor time, once in several runs: other work must not count. (Those left out need a critic or a game first.)"""
+    """Processor time, once in several runs: other work must not count. (Others need a critic or a game first.)"""
     batch = ten_thousand()
     runs = (timeit(lambda: RULES[rule](batch, {}, Credit()), number=1, timer=time.process_time) for _ in range(40))
     assert any(seconds < 0.1 for seconds in runs)
