@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tomli_w
 
-from benchmarks import comparison, teams
+from benchmarks import alignment, comparison, teams
 from benchmarks.alignment import noise_of
 from league import settings
 
@@ -64,3 +64,21 @@ def test_the_columns_of_a_table_are_its_own():
         "| --- | --- | --- | --- |",
     ]
     assert lines[4].endswith("| – | 0.28 |")
+
+
+@pytest.mark.slow
+def test_a_team_trains_until_its_tokens_are_there_and_then_shows_its_noise(monkeypatch):
+    """The real thing at its smallest: a run that goes on from where it stopped, and two gradients of each kind."""
+    small = ("model.hidden_size=16", "model.intermediate_size=32", "cold_start.steps=2", "cold_start.matches=50")
+    common = (*teams.COMMON, *small, "evaluation.matches=8", "snapshot_every=2", "cold_start.batch_size=16")
+    for name, value in {"COMMON": common, "MATCHES": 16, "STRETCH": 2, "TOKENS": 1500, "SETTLED": 200}.items():
+        monkeypatch.setattr(teams, name, value)
+    monkeypatch.setattr(alignment, "BATCHES", 2)
+    monkeypatch.setattr(alignment, "DRAWS", 2)
+    found = teams.measure(teams.Run(teams.CONDITIONS[0], 0))
+    assert 0.0 <= found["figure"] <= 1.0
+    assert found["opened"] > 0.0
+    noise = teams.noise(teams.Noise(0))
+    assert noise["weight"]["drawn"] == 0.0
+    assert noise["resample"]["figure"] > 0.0
+    assert 1.0 <= noise["weight"]["calls"] <= noise["weight"]["d"] <= 6.0
