@@ -45,19 +45,11 @@ def play_match(
         while action is None:
             if branch:
                 asked = asked._replace(rng=_branch(request, len(record), rng))
-            reply = yield asked
-            action = parse_reply(asked.role, reply.text, asked.legal)
-            if tools is not None and (call := tools.called(asked, reply.text, action)) is not None:
-                record.add_turn(seat, asked, reply, call.text, call.tool)
-                asked, action = tools.answer(asked, call), None
-                continue
-            record.add_turn(seat, asked, reply, action)
-            if action is None:
-                again = _asked_again(asked, reply.text)
-                if again is None:
-                    forfeited = _forfeited(request, game, record, seat, asked.role)
-                    return forfeited if opened is None else opened.ended(forfeited)
-                asked = again
+            action, again = _answered(seat, asked, (yield asked), record, tools)
+            if again is None:
+                forfeited = _forfeited(request, game, record, seat, asked.role)
+                return forfeited if opened is None else opened.ended(forfeited)
+            asked = again
         game.apply(action)
         rewards = game.rewards()
         if any(rewards):
@@ -116,6 +108,18 @@ class _Record:
                 for (seat, asked, reply, action, tool), reward in zip(self._replies, self._rewards, strict=True)
             ]
         )
+
+
+def _answered(
+    seat: int, asked: ReplyRequest, reply: Reply, record: _Record, tools: ToolSession | None
+) -> tuple[str | None, ReplyRequest | None]:
+    """Book a reply; return its action, or None and what the seat is asked next. Neither: it has forfeited."""
+    action = parse_reply(asked.role, reply.text, asked.legal)
+    if tools is not None and (call := tools.called(asked, reply.text, action)) is not None:
+        record.add_turn(seat, asked, reply, call.text, call.tool)
+        return None, tools.answer(asked, call)
+    record.add_turn(seat, asked, reply, action)
+    return action, asked if action is not None else _asked_again(asked, reply.text)
 
 
 def _forfeited(request: MatchRequest, game: Game, record: _Record, offender: int, role: Role) -> Episode:

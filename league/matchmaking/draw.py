@@ -61,9 +61,8 @@ def draw_matches(
         return []
     rng = np.random.default_rng(derive_seed(run_seed, "draw", iteration))
     opponents = Opponents(scene, config, rng)
-    size = config.matches_of_start(game.max_turns)
+    size, picks = config.matches_of_start(game.max_turns), max(1, config.opponents // opponents.policies)
     groups, seatings = matches // size, list[_Seating]()
-    picks = max(1, config.opponents // opponents.policies)
     for policy, kind in attackers.items():
         deals = int(groups * exploiters.share) // game.seats
         drawn = opponents.of_exploiter(policy, kind, exploiters, deals, picks)
