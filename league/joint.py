@@ -9,9 +9,10 @@ those of Marris et al. 2021 (arXiv 2106.09435), in units of the game a match:
     CCE gap_p = max over b of Σ_a σ(a) [u_p(b, a_-p) - u_p(a)]
     CE gap_p = Σ_{a_p} σ(a_p) max over b of Σ_{a_-p} σ(a_-p | a_p) [u_p(b, a_-p) - u_p(a)]
 
-``meta_solvers.gaps`` asks the same of the strategies in the population only. All of it is sums over the
-terminals of the sequence form: the others, though correlated, come to terminal z with probability
-Σ σ(a_-p) Π_{q≠p} x_q(a_q, z), x being their realisation plans, and against that backward induction is exact.
+Neither is below 0: who would lose by leaving obeys. ``meta_solvers.gaps`` asks the same of the strategies in the
+population only. All of it is sums over the terminals of the sequence form: the others, though correlated, come to
+terminal z with probability Σ σ(a_-p) Π_{q≠p} x_q(a_q, z), x being their realisation plans, and against that backward
+induction is exact.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ def best_response_table(seat: int, others: NDArray[np.float64], form: SequenceFo
 def _gains(
     form: SequenceForm, joint: Joint, reaches: Sequence[Reach], seat: int, concept: Concept
 ) -> NDArray[np.float64]:
-    """Return ``gains_by_advice`` from the realisation plans; rounding never makes a gain negative."""
+    """Return ``gains_by_advice`` from the realisation plans; who does best to obey gains 0."""
     payoffs = form.chance * form.returns[:, seat]
     told = _others(joint, reaches, seat, "ce")  # [n_p, Z]
     obeyed = (told * reaches[seat]) @ payoffs  # [n_p]

@@ -152,7 +152,9 @@ def test_state_given_out_is_the_callers_own():
 
 
 def test_facts_of_known_games():
-    kuhn, three, leduc, _, hanabi, board, *_, fireworks = game_facts()
+    facts = {spec.name: spec for spec in game_facts()}
+    kuhn, three, leduc = (facts[name] for name in ("kuhn_poker", "kuhn_poker(players=3)", "leduc_poker"))
+    hanabi, board, fireworks = facts["tiny_hanabi"], facts["tic_tac_toe"], facts[RENDERED[-1]]
     assert (kuhn.seats, kuhn.num_actions, kuhn.max_turns, kuhn.min_return, kuhn.max_return) == (2, 2, 3, -2.0, 2.0)
     assert (three.seats, three.max_turns, three.min_return, three.max_return) == (3, 5, -2.0, 4.0)
     assert (leduc.num_actions, leduc.max_turns, leduc.min_return, leduc.max_return) == (3, 8, -13.0, 13.0)

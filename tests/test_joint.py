@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pyspiel
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.jpsro_tabular import KUHN, OPENSPIEL, SHERIFF, SPARE, jpsro
@@ -121,6 +121,7 @@ def test_three_player_matching_pennies() -> None:
 
 
 @settings(deadline=None, max_examples=20)
+@example(349, GOOFSPIEL, "cce")
 @given(SEEDS, st.sampled_from(["kuhn_poker", GOOFSPIEL, FOUR_SEATS]), st.sampled_from(CONCEPTS))
 def test_gaps_are_those_of_every_pure_strategy_tried(seed: int, game: str, concept: str) -> None:
     joint, tables = population(game, seed)
@@ -133,7 +134,7 @@ def test_gaps_are_those_of_every_pure_strategy_tried(seed: int, game: str, conce
             [[(weights * (other - values[place])).sum() for other in values] for place, weights in enumerate(told)]
         )
         best = gains.sum(axis=0).max() if concept == "cce" else gains.max(axis=1).sum()
-        assert found == pytest.approx(best, abs=1e-12)
+        assert found == pytest.approx(max(best, 0.0), abs=1e-12)  # to obey may be better than any one strategy
 
 
 @settings(deadline=None, max_examples=15)
