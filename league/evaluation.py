@@ -7,6 +7,7 @@ import json
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,8 +23,10 @@ from league.matchmaking.informative import informative
 from league.payoffs import Known, Result
 from league.players import SCRIPTED, Engines, Player
 from league.population import Snapshot
-from league.start import Roles
 from roles.role import Role
+
+if TYPE_CHECKING:
+    from league.start import Roles  # which imports torch
 
 
 def scripted_engines(names: Sequence[str], setting: str) -> dict[str, Sampler]:

@@ -27,12 +27,12 @@ from league.matchmaking.pool import Meta
 from league.payoffs import PayoffTable, Result, summarise
 from league.population import Population
 from league.ratings import Ratings
+from league.runs import STATE_FOLDER
 from learners.pending import Pending
 from learners.policy import Policy
 
 RECORDS_FILE = "records.sqlite"  # of a run whose policies learn in other processes, and so is:
 LEARNERS_FOLDER = "learners"
-STATE_FOLDER = "state"
 JOURNAL_FILE = "journal.jsonl"
 STATE_FILE = "state.json"
 _PREFIX = "iteration-"

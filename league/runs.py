@@ -17,6 +17,7 @@ from league.population import Population, Snapshot
 from league.ratings import Ratings
 from league.settings import CONFIG_FILE, load
 
+STATE_FOLDER = "state"  # of a run, where training keeps what it goes on from
 RUNS = Path("runs")  # where `league train` puts runs, and where a run may be named without its folder
 
 

@@ -27,7 +27,8 @@ from league.meta_game import (
 from league.meta_solvers import BY_AGE
 from league.payoffs import summarise
 from league.population import Snapshot
-from league.run_state import STATE_FOLDER, RunState, publish, save_ratings
+from league.run_state import RunState, publish, save_ratings
+from league.runs import STATE_FOLDER
 from league.start import Roles
 from league.teams import team_matches, team_metrics
 

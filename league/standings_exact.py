@@ -9,12 +9,9 @@ from numpy.typing import NDArray
 
 from games.spec import GameSpec, Utility
 from league.cycles import Cycle, find_cycles
-from league.evaluation import Tables
-from league.joint import exact_game
 from league.meta_solvers import NashAverage
 from league.meta_solvers.double_oracle import nash_average_of_many
-from league.run_state import STATE_FOLDER
-from league.runs import Run
+from league.runs import STATE_FOLDER, Run
 from league.settings import seat_roles
 
 
@@ -42,6 +39,9 @@ def exact_standings(run: Run, spec: GameSpec) -> ExactStandings | None:
 
     None for other games, and where fewer than two snapshots have a table.
     """
+    from league.evaluation import Tables  # OpenSpiel is slow to import
+    from league.joint import exact_game
+
     config = run.config
     roles = seat_roles(config.roles, spec)
     alone = {role.policy for role in roles} | set(config.exploiter_kinds)

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -9,8 +11,7 @@ import pytest
 from games.registry import make_game
 from league.cli import main
 from league.exploitability import PolicyTable, head_to_head, uniform_table
-from league.run_state import STATE_FOLDER
-from league.runs import open_run
+from league.runs import STATE_FOLDER, open_run
 from league.standings_exact import exact_standings
 
 KUHN = make_game("kuhn_poker").spec
@@ -43,6 +44,14 @@ def test_margins_are_the_mean_over_both_seatings_of_exact_values(run_dir, tmp_pa
     assert found.margin[0, 1] > 0.1
     assert found.average.mixture == pytest.approx([1.0, 0.0], abs=1e-6)
     assert found.cycles == []
+
+
+def test_standings_do_not_wait_for_pytorch(run_dir, tmp_path):
+    """Its import takes longer than all else that the command does."""
+    run = tabulated(run_dir, tmp_path / "run", dict.fromkeys(BOTH, uniform_table("kuhn_poker")))
+    code = f"import sys; from league.cli import main; main(['standings', {str(run)!r}]); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
 
 
 def test_the_command_tells_it_and_a_run_without_tables_does_not(run_dir, tmp_path, capsys):
