@@ -33,7 +33,8 @@ from league.payoffs import Result
 from league.prepared import prepared_process
 from league.progress import Progress
 from league.ratings import Ratings
-from league.run_state import STATE_FOLDER, RunState, begin_state, new_state
+from league.run_state import RunState, begin_state, new_state
+from league.runs import STATE_FOLDER
 from league.start import Roles, start_policies
 from league.train import League, run_loop
 

@@ -37,6 +37,7 @@ from league.tournament import HEADER, QUESTION_FILE
 
 Figures = dict[str, dict[str, float]]
 GAME, BATCH = "kuhn_poker", 1024
+DRAWS = 5  # as often as the rest: one takes so little that a moment's other work shows
 TURNS = tuple(Turn(seat, role, "", "", (), "", None, 0.0, None) for seat, role in enumerate(("first", "second")))
 
 
@@ -81,7 +82,8 @@ def measure(players: int, matches: int, repeats: int, folder: Path) -> Figures:
         "standings": lambda: standings(folder),
         "draw": drawing(players),
     }
-    taken = {name: [_seconds(ask) for _ in range(repeats)] for name, ask in asked.items()}
+    times = dict.fromkeys(asked, repeats) | {"draw": DRAWS * repeats}
+    taken = {name: [_seconds(ask) for _ in range(times[name])] for name, ask in asked.items()}
     taken |= {"add": [adding], "bytes_per_match": [path.stat().st_size / matches]}
     return {
         name: {"min": min(values), "median": statistics.median(values), "max": max(values)}
