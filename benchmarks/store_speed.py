@@ -64,6 +64,8 @@ def snapshot(number: int) -> str:
 
 def measure(players: int, matches: int, repeats: int, folder: Path) -> Figures:
     """Return min, median and max over the repeats of seconds by what was done, and bytes; matches are added once."""
+    draw = drawing(players)
+    draws = [_seconds(draw) for _ in range(DRAWS * repeats)]
     path, adding = folder / STORE_FILE, 0.0
     made = episodes(players, matches)
     with MatchStore(path) as store:
@@ -80,11 +82,9 @@ def measure(players: int, matches: int, repeats: int, folder: Path) -> Figures:
         "matches": _cold(path, lambda store: sum(1 for _ in store.matches(GAME))),
         "indices": _cold(path, lambda store: len(store.indices())),
         "standings": lambda: standings(folder),
-        "draw": drawing(players),
     }
-    times = dict.fromkeys(asked, repeats) | {"draw": DRAWS * repeats}
-    taken = {name: [_seconds(ask) for _ in range(times[name])] for name, ask in asked.items()}
-    taken |= {"add": [adding], "bytes_per_match": [path.stat().st_size / matches]}
+    taken = {name: [_seconds(ask) for _ in range(repeats)] for name, ask in asked.items()}
+    taken |= {"draw": draws, "add": [adding], "bytes_per_match": [path.stat().st_size / matches]}
     return {
         name: {"min": min(values), "median": statistics.median(values), "max": max(values)}
         for name, values in taken.items()
