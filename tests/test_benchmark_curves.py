@@ -74,4 +74,4 @@ def test_a_study_trains_every_condition_and_remembers(tmp_path, monkeypatch):
 def test_speeds_of_the_store_are_measured_on_the_real_command(tmp_path):
     figures = measure(players=5, matches=40, repeats=1, folder=tmp_path)
     assert {"add", "bytes_per_match", "cells_and_pairs", "standings", "draw"} <= set(figures)
-    assert all(0.0 < values["min"] == values["median"] == values["max"] for values in figures.values())
+    assert all(0.0 < values["min"] <= values["median"] <= values["max"] for values in figures.values())
