@@ -29,6 +29,7 @@ CHANGES = {
     "mixture_exploitability": "… of the mixture",
     "return": "joint return",
     "score_against_random": "score against random",
+    "held_out_return": "return on held-out deals",
 }
 
 
@@ -132,9 +133,15 @@ class Progress:
         return (self._clock() - since) / (self._done - done) * (self._iterations - self._done)
 
     def _scores(self, game: str) -> str:
-        prefix = f"{game}/score/"
-        roles = {name.removeprefix(prefix): value for name, value in self._latest.items() if name.startswith(prefix)}
-        return "  ".join(f"{role} {value:.2f}" for role, value in roles.items())
+        """Return the scores by role; of games that nobody wins, which have none, the returns."""
+        for kind in ("score", "return"):
+            prefix = f"{game}/{kind}/"
+            found = {
+                name.removeprefix(prefix): value for name, value in self._latest.items() if name.startswith(prefix)
+            }
+            if found:
+                return f"{kind} " + "  ".join(f"{role} {value:.2f}" for role, value in found.items())
+        return "–"
 
     def _measured(self, game: str) -> list[tuple[str, str]]:
         """Return the metrics of ``CHANGES`` that this game has, with words for them."""
@@ -161,7 +168,7 @@ class Progress:
     def _line(self) -> str:
         parts = [f"iteration {self._done}/{self._iterations} ({self._times()})"]
         for game in self._games:
-            parts.append(f"{game}: score {self._scores(game) or '–'}")
+            parts.append(f"{game}: {self._scores(game)}")
             parts[-1] += "".join(f", {text} {self._change(name)}" for name, text in self._measured(game))
         return "; ".join(parts + self._facts())
 
@@ -171,7 +178,7 @@ class Progress:
             style="bold",
         )
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-        for column in ("game", "matches", "score by role", "measured at snapshots, first → latest"):
+        for column in ("game", "matches", "by role", "measured at snapshots, first → latest"):
             table.add_column(column, justify="right" if column == "matches" else "left")
         for game in self._games:
             matches = self._latest.get(f"{game}/matches")
@@ -179,7 +186,7 @@ class Progress:
             table.add_row(
                 game,
                 "–" if matches is None else f"{matches:,.0f}",
-                self._scores(game) or "–",
+                self._scores(game),
                 "\n".join(changes) or "–",
             )
         bar = Table.grid(expand=True)  # a bar alone would not end its line

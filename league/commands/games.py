@@ -13,6 +13,8 @@ from games.registry import game_facts, game_names
 from games.spec import GameSpec
 from roles.cards import load_roles
 
+SHORT = 21  # letters of a game's name that are never cut; longer ones are folded
+
 
 class Found(NamedTuple):
     """The games whose words are made for language models, with their roles, and the names of all others."""
@@ -36,7 +38,8 @@ def document(found: Found) -> dict[str, Any]:
 def tell(found: Found, console: Console) -> None:
     """Print the games as a table."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in ("game", "roles", "kind", "hidden", "returns", "turns"):
+    table.add_column("game", min_width=SHORT, overflow="fold")
+    for column in ("roles", "kind", "hidden", "returns", "turns"):
         table.add_column(column, no_wrap=column != "roles")
     for spec, roles in found.games:
         table.add_row(
