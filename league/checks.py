@@ -12,7 +12,7 @@ from league.config import RunConfig
 from league.repeated import is_repeated
 from learners.advantages import rule_named
 from learners.groups import NEEDS_GROUPS
-from roles.role import ReplyForm, Role
+from roles.role import OnIllegal, ReplyForm, Role
 
 Roles = Mapping[str, tuple[Role, ...]]  # by game, then seat
 
@@ -36,6 +36,7 @@ def check(config: RunConfig, roles: Roles) -> None:
         if game in config.games:  # those that matches open are played as often as these open them
             _check_groups(config, game)
         _check_alignment(config, game, seated)
+        _check_dpo(config, game, seated)
         _check_regret(config, game, seated)
 
 
@@ -134,6 +135,29 @@ def _check_alignment(config: RunConfig, game: str, seated: tuple[Role, ...]) -> 
             f"advantage_alignment multiplies the advantages of two seats; {game} has {len(seated)} seats, of which "
             f"{len(aligned)} use it. Give both roles of a two-seat game the rule, or neither."
         )
+
+
+def _check_dpo(config: RunConfig, game: str, seated: tuple[Role, ...]) -> None:
+    """Refuse the objective where replies make no pairs."""
+    for role in seated:
+        rule, name = config.credit.rule_for(game, role.name), f"{game}/{role.name}"
+        for policy in [one for one in (role.policy, *config.exploiter_kinds) if _prefers(config, one)]:
+            if rule != "malt":
+                raise UsageError(
+                    f"Objective 'dpo' of policy {policy} prefers one reply to another, which only credit rule 'malt' "
+                    f"can do; {name} has {rule!r}. Give it that rule, or set policies.{policy}.objective = 'ppo'."
+                )
+            if role.tools or role.conduct.on_illegal is OnIllegal.RETRY:
+                why = "has tools" if role.tools else "may retry (roles.on_illegal)"
+                raise UsageError(
+                    f"Objective 'dpo' of policy {policy} is for roles that reply once, but {name} {why}. "
+                    f"Change that, or set policies.{policy}.objective = 'ppo'."
+                )
+
+
+def _prefers(config: RunConfig, policy: str) -> bool:
+    settings = config.policy(policy)
+    return not settings.frozen and (settings.objective or config.objective.name) == "dpo"
 
 
 def _check_regret(config: RunConfig, game: str, seated: tuple[Role, ...]) -> None:

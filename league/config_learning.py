@@ -9,6 +9,7 @@ from pydantic import Field
 from league.sections import NonNegative, Positive, Section, Share
 
 LearnerKind = Literal["main", "main_exploiter", "league_exploiter"]
+SurrogateName = Literal["reinforce", "ppo", "gspo", "dpo"]
 
 
 class PolicyConfig(Section):
@@ -30,6 +31,7 @@ class PolicyConfig(Section):
     learning_rate: NonNegative | None = Field(None, description="its own rate at the start; None: the learner's")
     learning_rate_end: NonNegative | None = Field(None, description="its own rate at the end; None: as the start")
     inner_steps: Positive | None = Field(None, description="its own optimiser steps on one batch; None: the learner's")
+    objective: SurrogateName | None = Field(None, description="its own surrogate; None: objective.name")
 
 
 class CreditConfig(Section):
@@ -75,7 +77,9 @@ class CriticConfig(Section):
 class ObjectiveConfig(Section):
     """What an update minimises."""
 
-    name: Literal["reinforce", "ppo", "gspo"] = Field("ppo", description="surrogate objective")
+    name: SurrogateName = Field(
+        "ppo", description="surrogate objective; dpo prefers the better of two replies, and needs credit rule malt"
+    )
     normalisation: Literal["constant", "token_mean", "sequence_mean", "role_mean", "rollout_mean"] = Field(
         "constant", description="how a game's tokens are averaged; a choice reply counts as one token"
     )
@@ -83,6 +87,9 @@ class ObjectiveConfig(Section):
     clip_low: NonNegative = Field(0.2, description="ppo, gspo: lower clip of the ratio, 1 - clip_low")
     clip_high: NonNegative = Field(0.2, description="ppo, gspo: upper clip of the ratio, 1 + clip_high")
     dual_clip: float | None = Field(None, gt=1.0, description="ppo, gspo: bound c on the loss of negative advantages")
+    dpo_beta: float = Field(
+        0.1, gt=0.0, description="dpo: beta, how dear it is to leave the policy's weights before training"
+    )
     truncate: float | None = Field(
         None, gt=0.0, description="weigh by min(p learner / p sampler, truncate), without gradient; None: off"
     )

@@ -18,15 +18,16 @@ def geometric(start: float, end: float | None, share: float) -> float:
     return start * (end / start) ** share  # type: ignore[no-any-return]
 
 
-def objective_at(config: RunConfig, iteration: int) -> Objective:
-    """Return what the update of an iteration (counted from 1) minimises."""
+def objective_at(config: RunConfig, iteration: int, policy: str) -> Objective:
+    """Return what a policy's update of an iteration (counted from 1) minimises."""
     share, settings = _share(config, iteration), config.objective
     entropy = {}
     for name, game in config.games.items():
         start = settings.entropy if game.entropy is None else game.entropy
         default_end = settings.entropy_end if game.entropy is None else None
         entropy[name] = geometric(start, game.entropy_end if game.entropy_end is not None else default_end, share)
-    surrogate = Surrogate(settings.name, settings.clip_low, settings.clip_high, settings.dual_clip)
+    name = config.policy(policy).objective or settings.name
+    surrogate = Surrogate(name, settings.clip_low, settings.clip_high, settings.dual_clip, settings.dpo_beta)
     magnet = geometric(settings.magnet, settings.magnet_end, share)
     kl_old = geometric(settings.kl_old, settings.kl_old_end, share)
     return Objective(

@@ -17,6 +17,7 @@ from games.seeds import derive_seed
 from league.bases import base_source, load_base, save_base
 from league.config import RunConfig
 from league.population import Population
+from league.schedules import objective_at
 from learners.cold_start import Example, cold_start
 from learners.pocket import PocketShape, build_pocket
 from learners.policy import Policy
@@ -106,7 +107,7 @@ def new_policy(config: RunConfig, name: str, lm: LanguageModel, roles: Roles) ->
         lm,
         weight_decay=config.learner.weight_decay,
         magnet=trained and objective.magnet > 0.0,
-        reference=trained and objective.kl_reference > 0.0,
+        reference=trained and objective_at(config, 1, name).needs_reference,
         critic=_critic(config, name, lm, roles) if trained else None,
     )
 

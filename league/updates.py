@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean, pstdev
 
+from games.registry import make_game
 from league.config import RunConfig
 from league.learning_state import Learning
 from league.schedules import objective_at, steps_at
 from learners.advantages import Credit, compute_advantages, weigh_trajectories
 from learners.advantages.gae_turn import critic_targets
+from learners.advantages.malt import flat_siblings, sibling_pairs
 from learners.batching import to_batch
 from learners.groups import flat_groups
 from learners.learner import update
 from learners.normalisation import with_rollout_tokens
 from learners.pending import Pending
 from learners.policy import Policy
-from learners.trajectories import Trajectory
+from learners.trajectories import Trajectory, return_scale
 
 Metrics = dict[str, float]
 Advantages = list[list[float]]
@@ -75,10 +77,16 @@ def credit_metrics(config: RunConfig, trajectories: Sequence[Trajectory], advant
     for name, numbers in by_role.items():
         if numbers:
             metrics[f"{name}/mean"], metrics[f"{name}/spread"] = fmean(numbers), pstdev(numbers)
-    if config.matchmaking.group_size > 1:
-        for (game, role), (flat, groups) in flat_groups(trajectories).items():
-            metrics[f"{game}/flat_groups/{role}"] = flat / groups
+    for (game, role), (flat, groups) in _flat(config, trajectories).items():
+        metrics[f"{game}/flat_groups/{role}"] = flat / groups
     return metrics
+
+
+def _flat(config: RunConfig, trajectories: Sequence[Trajectory]) -> dict[tuple[str, str], tuple[int, int]]:
+    """Return by (game, role) how many groups, or sets of replies to the same, tell nothing, and how many there are."""
+    if config.matchmaking.group_size > 1:
+        return flat_groups(trajectories)
+    return flat_siblings([one for one in trajectories if config.credit.rule_for(one.game, one.role) == "malt"])
 
 
 def update_policies(
@@ -109,15 +117,25 @@ def _update(config: RunConfig, policy: Policy, gathered: Pending, iteration: int
     most = config.policy(policy.name).matches
     if most is not None:
         gathered = gathered.spread(most)
-    objective = objective_at(config, iteration)
-    batch = to_batch(policy.name, gathered.trajectories, gathered.advantages, weights, objective.normalisation)
+    objective, own = objective_at(config, iteration, policy.name), gathered.trajectories
+    pairs = sibling_pairs(own, _middles(config, own)) if objective.surrogate.name == "dpo" else []
+    batch = to_batch(policy.name, own, gathered.advantages, weights, objective.normalisation, pairs=pairs)
     steps = steps_at(config, iteration, policy.name)
     metrics = update(policy, batch, objective, steps) | {"learning_rate": steps.learning_rate}
     if policy.critic is not None:
-        valued = [i for i, one in enumerate(gathered.trajectories) if one.values is not None]
-        own, given = [gathered.trajectories[i] for i in valued], [gathered.advantages[i] for i in valued]
-        fitted = policy.critic.fit(policy.lm, own, critic_targets(own, given))
+        valued = [i for i, one in enumerate(own) if one.values is not None]
+        estimated, given = [own[i] for i in valued], [gathered.advantages[i] for i in valued]
+        fitted = policy.critic.fit(policy.lm, estimated, critic_targets(estimated, given))
         metrics |= {f"critic/{key}": value for key, value in fitted.items()}
     if policy.updates % config.objective.magnet_every == 0:
         policy.refresh_magnet()
     return metrics
+
+
+def _middles(config: RunConfig, trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """Return the middle of what a match can come to, by game, in the units of the trajectories' returns."""
+    specs = {name: make_game(name).spec for name in {one.game for one in trajectories}}
+    return {
+        name: (spec.min_return + spec.max_return) / 2 / (return_scale(spec) if config.credit.scale_returns else 1.0)
+        for name, spec in specs.items()
+    }

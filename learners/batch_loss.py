@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from arena.lm import LanguageModel
-from learners.batching import ChoiceRow, FreeRow, TrainBatch
-from learners.loss_parts import ChoicePart, FreePart, Models
+from learners.batching import ChoiceRow, FreeRow, Pair, TrainBatch
+from learners.loss_forms import ChoicePart, FreePart
+from learners.loss_parts import Models
 from learners.objective import Objective, Sums
-
-_Row = TypeVar("_Row", ChoiceRow, FreeRow)
+from learners.preferences import Unit, together
 
 
 class BatchLoss:
@@ -38,22 +37,45 @@ class BatchLoss:
         parts: int = 1,
         minibatch: int = 1,
     ) -> None:
-        if objective.kl_reference and reference is None:
-            raise ValueError("objective.kl_reference needs a policy that keeps its reference: Policy(reference=True).")
-        models = Models(lm, magnet if objective.magnet else None, reference if objective.kl_reference else None)
-        means = entropy_means or {}
+        if objective.needs_reference and reference is None:
+            raise ValueError("The objective needs a policy that keeps its reference: Policy(reference=True).")
+        self._models = Models(
+            lm, magnet if objective.magnet else None, reference if objective.needs_reference else None
+        )
+        self._objective, self._means, self._budget = objective, entropy_means or {}, budget
         self._parts: dict[tuple[int, int], list[ChoicePart | FreePart]] = {}  # by (minibatch, of how many)
-        for (key, temperature), rows in _minibatches(batch.choice, parts, minibatch).items():
-            tries = [lm.trie(row.legal) for row in rows]
-            chunks = lm.plan_choice([row.prompt for row in rows], tries, budget)
-            self._parts.setdefault(key, []).extend(
-                ChoicePart(models, objective, means, chunk, rows, temperature) for chunk in chunks
-            )
-        for (key, temperature), replies in _minibatches(batch.free, parts, minibatch).items():
-            chunks = lm.plan([row.prompt for row in replies], [(row.reply,) for row in replies], budget)
-            self._parts.setdefault(key, []).extend(
-                FreePart(models, objective, means, chunk, replies, temperature) for chunk in chunks
-            )
+        alone = [(number,) for number in range(len(batch.choice))]
+        for (key, temperature), units in _minibatches(batch.choice, alone, parts, minibatch).items():
+            rows = [batch.choice[number] for (number,) in units]
+            self._parts.setdefault(key, []).extend(self._of_choice(rows, temperature))
+        pairs: dict[int, list[Pair]] = {}  # of free rows, by the chosen one
+        for pair in batch.free_pairs:
+            pairs.setdefault(pair.chosen, []).append(pair)
+        grouped = together(batch.free, batch.free_pairs)
+        for (key, temperature), units in _minibatches(batch.free, grouped, parts, minibatch).items():
+            self._parts.setdefault(key, []).extend(self._of_free(batch.free, units, pairs, temperature))
+
+    def _of_choice(self, rows: Sequence[ChoiceRow], temperature: float) -> Iterator[ChoicePart]:
+        """Yield rows of one temperature chunk by chunk."""
+        tries = [self._models.lm.trie(row.legal) for row in rows]
+        for chunk in self._models.lm.plan_choice([row.prompt for row in rows], tries, self._budget):
+            yield ChoicePart(self._models, self._objective, self._means, chunk, rows, temperature)
+
+    def _of_free(
+        self, rows: Sequence[FreeRow], units: Sequence[Unit], pairs: Mapping[int, Sequence[Pair]], temperature: float
+    ) -> Iterator[FreePart]:
+        """Yield units of one temperature chunk by chunk. Rows of a unit have one prompt, and stay in one chunk."""
+        prompts = [rows[unit[0]].prompt for unit in units]
+        replies = [[rows[number].reply for number in unit] for unit in units]
+        for chunk in self._models.lm.plan(prompts, replies, self._budget):
+            places = {number: place for place, number in enumerate(n for item in chunk.items for n in units[item])}
+            own = [
+                pair._replace(chosen=places[pair.chosen], rejected=places[pair.rejected])
+                for number in places
+                for pair in pairs.get(number, ())
+            ]
+            members = [rows[number] for number in places]
+            yield FreePart(self._models, self._objective, self._means, chunk, members, temperature, own)
 
     @torch.no_grad()
     def fix_old(self, sums: Sums) -> None:
@@ -70,14 +92,16 @@ class BatchLoss:
                     yield chunk.loss(sums) * parts
 
 
-def _minibatches(rows: Sequence[_Row], parts: int, minibatch: int) -> dict[tuple[tuple[int, int], float], list[_Row]]:
-    """Return rows by ((minibatch, of how many), temperature); a game's rows are dealt out in turn."""
-    by_game: dict[str, list[_Row]] = {}
-    for row in rows:
-        by_game.setdefault(row.game, []).append(row)
-    dealt: dict[tuple[tuple[int, int], float], list[_Row]] = {}
+def _minibatches(
+    rows: Sequence[ChoiceRow | FreeRow], units: Sequence[Unit], parts: int, minibatch: int
+) -> dict[tuple[tuple[int, int], float], list[Unit]]:
+    """Return units by ((minibatch, of how many), temperature); a game's units are dealt out in turn."""
+    by_game: dict[str, list[Unit]] = {}
+    for unit in units:
+        by_game.setdefault(rows[unit[0]].game, []).append(unit)
+    dealt: dict[tuple[tuple[int, int], float], list[Unit]] = {}
     for own in by_game.values():
         count = min(parts, max(1, len(own) // minibatch))
-        for number, row in enumerate(own):
-            dealt.setdefault(((number % count, count), row.temperature), []).append(row)
+        for number, unit in enumerate(own):
+            dealt.setdefault(((number % count, count), rows[unit[0]].temperature), []).append(unit)
     return dealt

@@ -4,11 +4,12 @@ Turns that ask the same prompt under the same mask differ only in which reply wa
 and what its tokens weigh, so a row keeps, for each reply, how often it was drawn and the weighted sums
 of its positive and of its negative advantages. Every objective here is linear in those sums for a
 given sign, and its other terms in the sum of the weights, so the gradient is exactly that of the turns
-taken one by one.
+taken one by one. Pairs of replies (``dpo``) that are equal in both are one, their weights summed.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -16,6 +17,15 @@ from arena.chunks import Tokens
 from arena.records import TokenTrace
 from learners.normalisation import CONSTANT, Normalisation, token_weights, trace_of
 from learners.trajectories import Trajectory
+
+
+class Pair(NamedTuple):
+    """Two replies to one prompt, the better one first, by their places in a choice row or among the free rows."""
+
+    chosen: int
+    rejected: int
+    number: float  # pairs that were merged into it
+    weight: float  # sum of their weights in the batch's loss
 
 
 class ChoiceRow(NamedTuple):
@@ -30,6 +40,7 @@ class ChoiceRow(NamedTuple):
     gains: list[float]  # sum of their positive advantages, each times its weight  # [A]
     losses: list[float]  # sum of their negative advantages, each times its weight  # [A]
     sampled: list[float | None]  # log-prob (nats) it was sampled with; None: never drawn  # [A]
+    pairs: tuple[Pair, ...] = ()
 
 
 class FreeRow(NamedTuple):
@@ -54,6 +65,7 @@ class TrainBatch(NamedTuple):
     free: tuple[FreeRow, ...]
     turns: int  # before merging
     snapshots: tuple[str, ...]  # whose samples these are
+    free_pairs: tuple[Pair, ...] = ()
 
 
 def to_batch(
@@ -63,18 +75,19 @@ def to_batch(
     loss_weights: Mapping[str, float],
     normalisation: Normalisation = CONSTANT,
     *,
+    pairs: Sequence[tuple[int, int]] = (),
     merge: bool = True,
 ) -> TrainBatch:
     """Pack one policy's trajectories; tokens weigh as ``normalisation`` says, times their game's loss weight.
 
-    Trajectories of weight 0 are left out. ``merge=False`` keeps a row for every turn. Raises ValueError for
-    advantages that do not fit.
+    Trajectories of weight 0 are left out. ``pairs`` are places of trajectories of one turn, the better one first;
+    all pairs of a game weigh alike, together its loss weight. ``merge=False`` keeps a row for every turn. Raises
+    ValueError for advantages that do not fit, and for a pair whose prompts differ.
     """
-    choice: dict[object, ChoiceRow] = {}
-    free: dict[object, FreeRow] = {}
+    rows = _Rows({}, {}, {})
     snapshots: dict[str, None] = {}
     weights, turns = token_weights(trajectories, normalisation), 0
-    for trajectory, advantages_K, weights_K in zip(trajectories, advantages, weights, strict=True):
+    for place, (trajectory, advantages_K, weights_K) in enumerate(zip(trajectories, advantages, weights, strict=True)):
         if not trajectory.weight:
             continue
         turns += len(trajectory.turns)
@@ -82,13 +95,24 @@ def to_batch(
         for turn, advantage, weight in zip(trajectory.turns, advantages_K, weights_K, strict=True):
             trace = trace_of(trajectory, turn)
             snapshots[trace.snapshot] = None
-            distinct = None if merge else len(choice) + len(free)
+            distinct = None if merge else len(rows.choice) + len(rows.free)
             credit = _Credit(scale * weight, scale * weight * advantage)
             if trace.mask is None:
-                _add_free(free, distinct, trajectory.game, trace, credit)
+                rows.keys[place] = _add_free(rows.free, distinct, trajectory.game, trace, credit)
             elif len(trace.mask) > 1:  # a forced reply has probability 1 whatever the weights
-                _add_choice(choice, distinct, trajectory.game, trace, turn.reply, credit)
-    return TrainBatch(policy, tuple(choice.values()), tuple(free.values()), turns, tuple(snapshots))
+                rows.keys[place] = _add_choice(rows.choice, distinct, trajectory.game, trace, turn.reply, credit)
+    free_pairs = _add_pairs(rows, trajectories, pairs, loss_weights)
+    return TrainBatch(
+        policy, tuple(rows.choice.values()), tuple(rows.free.values()), turns, tuple(snapshots), free_pairs
+    )
+
+
+class _Rows(NamedTuple):
+    """The rows of a batch while it is packed."""
+
+    choice: dict[object, ChoiceRow]
+    free: dict[object, FreeRow]
+    keys: dict[int, object]  # of the row of a trajectory's last turn, by the trajectory's place
 
 
 class _Credit(NamedTuple):
@@ -100,7 +124,8 @@ class _Credit(NamedTuple):
 
 def _add_choice(
     rows: dict[object, ChoiceRow], distinct: int | None, game: str, trace: TokenTrace, reply: str, credit: _Credit
-) -> None:
+) -> object:
+    """Add a turn to its row; return the row's key."""
     mask = trace.mask or ()
     key = (game, trace.snapshot, trace.prompt_ids, mask, trace.temperature, distinct)
     row = rows.get(key)
@@ -115,9 +140,13 @@ def _add_choice(
     row.weights[drawn] += credit.weight
     (row.gains if credit.advantage > 0 else row.losses)[drawn] += credit.advantage
     row.sampled[drawn] = sum(trace.logprobs)
+    return key
 
 
-def _add_free(rows: dict[object, FreeRow], distinct: int | None, game: str, trace: TokenTrace, credit: _Credit) -> None:
+def _add_free(
+    rows: dict[object, FreeRow], distinct: int | None, game: str, trace: TokenTrace, credit: _Credit
+) -> object:
+    """Add a turn to its row; return the row's key."""
     key = (game, trace.snapshot, trace.prompt_ids, trace.reply_ids, trace.temperature, distinct)
     row = rows.get(key)
     if row is None:
@@ -128,3 +157,36 @@ def _add_free(rows: dict[object, FreeRow], distinct: int | None, game: str, trac
         gain=row.gain + max(credit.advantage, 0.0),
         loss=row.loss + min(credit.advantage, 0.0),
     )
+    return key
+
+
+def _add_pairs(
+    rows: _Rows,
+    trajectories: Sequence[Trajectory],
+    pairs: Sequence[tuple[int, int]],
+    loss_weights: Mapping[str, float],
+) -> tuple[Pair, ...]:
+    """Give choice rows their pairs, and return those of free rows. A choice row knows all replies: one is enough."""
+    numbers = {key: number for number, key in enumerate(rows.free)}
+    found: dict[object, dict[tuple[int, int], Pair]] = {}  # by the row of choice, None: of free; by the two places
+    of_game = Counter(trajectories[chosen].game for chosen, _ in pairs)
+    for pair in pairs:
+        keys, own = [rows.keys[place] for place in pair], [trajectories[place] for place in pair]
+        prompts = [trace_of(one, one.turns[-1]).prompt_ids for one in own]
+        if prompts[0] != prompts[1]:
+            raise ValueError(f"matches {own[0].match} and {own[1].match}: replies to different prompts make no pair")
+        if (row := rows.choice.get(keys[0])) is not None:
+            key, places = keys[0], [row.legal.index(one.turns[-1].reply) for one in own]
+        else:
+            key, places = None, [numbers[one] for one in keys]
+        weight = loss_weights.get(own[0].game, 1.0) / of_game[own[0].game]
+        _add_pair(found.setdefault(key, {}), places[0], places[1], weight)
+    free_pairs = tuple(found.pop(None, {}).values())
+    for key, merged in found.items():
+        rows.choice[key] = rows.choice[key]._replace(pairs=tuple(merged.values()))
+    return free_pairs
+
+
+def _add_pair(pairs: dict[tuple[int, int], Pair], chosen: int, rejected: int, weight: float) -> None:
+    known = pairs.get((chosen, rejected), Pair(chosen, rejected, 0.0, 0.0))
+    pairs[chosen, rejected] = known._replace(number=known.number + 1, weight=known.weight + weight)

@@ -38,7 +38,8 @@ def update(policy: Policy, batch: TrainBatch, objective: Objective, steps: Steps
 
     A first pass without gradients gives pi_old and the gap between it and what the sampler recorded.
     Metrics are means over turns, in nats: ``entropy`` (also by game, ``entropy/GAME``), ``gap``, the
-    divergences; ``importance`` and ``truncated`` are the mean importance weight and the share at its bound.
+    divergences; ``importance`` and ``truncated`` are the mean importance weight and the share at its bound. Of ``dpo``:
+    how many ``pairs``, and over these the share whose better reply is ``preferred``, and its mean ``margin`` in nats.
     Raises LearningError, and leaves the weights as they were before that step, if the mean gap
     exceeds ``steps.max_gap`` or a loss or gradient is not finite.
     """
@@ -79,6 +80,9 @@ def _metrics(before: Sums, last: Sums, norms: Sequence[float]) -> dict[str, floa
     names = ("entropy", "gap", "magnet_kl", "reference_kl", "outside_band", "importance", "truncated")
     metrics = {name: before.mean(name) for name in names if name in before.totals}
     metrics |= {f"entropy/{game}": before.mean(f"entropy/{game}", f"turns/{game}") for game in _games(before)}
+    if "pairs" in before.totals:
+        metrics["pairs"] = before.totals["pairs"]
+        metrics |= {name: before.mean(name, "pairs") for name in ("preferred", "margin")}
     metrics |= {"kl_old": last.mean("kl_old"), "clipped": last.mean("clipped")}
     return metrics | {"loss": before.totals.get("loss", 0.0), "grad_norm": sum(norms) / len(norms)}
 

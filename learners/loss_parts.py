@@ -1,9 +1,8 @@
-"""The loss of one chunk of rows: policy gradient, entropy, and divergences from other policies.
+"""The loss of one chunk of rows: policy gradient or preferences, entropy, and divergences from other policies.
 
-For ``choice`` rows entropy and divergences are exact sums over the legal replies; for ``free`` rows the
-entropy is exact at each sampled token and the divergences are estimates from the sampled tokens. Rows R;
-places W: a row's legal replies (``choice``) or its reply's tokens (``free``); tokens T, of which a
-``choice`` row has one.
+What differs between ``choice`` and ``free`` rows is in ``learners.loss_forms``. Rows R; places W: a row's
+legal replies (``choice``) or its reply's tokens (``free``); tokens T, of which a ``choice`` row has one;
+replies M of the whole chunk.
 """
 
 from __future__ import annotations
@@ -15,21 +14,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from arena.chunks import Chunk
 from arena.lm import LanguageModel
-from learners.batching import ChoiceRow, FreeRow
+from learners.batching import Pair
 from learners.losses import (
-    ESTIMATORS,
     Surrogate,
-    entropy,
-    kl,
-    mix_uniform,
     outside_band,
-    over_reply,
     surrogate_loss,
     truncated_importance,
 )
 from learners.objective import Objective, Sums
+from learners.preferences import Preferences
 
 
 class Models(NamedTuple):
@@ -40,7 +34,7 @@ class Models(NamedTuple):
     reference: LanguageModel | None
 
 
-class _Look(NamedTuple):
+class Look(NamedTuple):
     """What a model says of a chunk."""
 
     logprobs: Tensor  # of each legal reply, or of each sampled token, 0 behind the last  # [R, W]
@@ -56,7 +50,7 @@ class _Fixed(NamedTuple):
     importance: Tensor | None  # [R, W]
 
 
-class _Numbers(NamedTuple):
+class Numbers(NamedTuple):
     """A chunk's rows as tensors."""
 
     draws: Tensor  # turns that drew each place; a free turn is shared by its tokens  # [R, W]
@@ -68,14 +62,21 @@ class _Numbers(NamedTuple):
     real: Tensor  # 1 at a token, 0 behind the last  # [R, T]
 
 
-class _Part(ABC):
+class Part(ABC):
     """One chunk of rows of one form."""
 
     def __init__(
-        self, models: Models, objective: Objective, games: Sequence[str], means: Mapping[str, float], numbers: _Numbers
+        self,
+        models: Models,
+        objective: Objective,
+        games: Sequence[str],
+        means: Mapping[str, float],
+        numbers: Numbers,
+        pairs: Sequence[Pair],
     ) -> None:
         self._models, self._objective, self._numbers = models, objective, numbers
         device, none = models.lm.device, float("inf")
+        self._pairs = Preferences(pairs, device)
         band = [
             (means[g] * objective.band.low, means[g] * objective.band.high) if g in means else (-none, none)
             for g in games
@@ -94,17 +95,27 @@ class _Part(ABC):
         if self._fixed is None:
             self._fixed = self._fix(look)
         fixed = self._fixed
-        shares = 1.0 if fixed.importance is None else fixed.importance
-        logprobs, old = self._policy_gradient(look.logprobs), self._policy_gradient(fixed.old)
-        surrogate = surrogate_loss(
-            logprobs, old, numbers.gains * shares, numbers.losses * shares, self._objective.surrogate
-        ).sum(1)
+        preferring = self._objective.surrogate.name == "dpo"
+        credited = self._preferred(look, fixed, sums) if preferring else self._rewarded(look, fixed, sums)
         tokens = self._token_terms(look, fixed, sums)
         self._report(look, fixed, sums)
-        sums.add("clipped", numbers.draws * _outside(logprobs, old, self._objective.surrogate))
-        return (surrogate + numbers.weight * (tokens * numbers.real).sum(1)).sum()
+        return credited + (numbers.weight * (tokens * numbers.real).sum(1)).sum()
 
-    def _fix(self, look: _Look) -> _Fixed:
+    def _rewarded(self, look: Look, fixed: _Fixed, sums: Sums) -> Tensor:
+        """Return the surrogate of advantages, summed over the chunk."""
+        numbers, shares = self._numbers, 1.0 if fixed.importance is None else fixed.importance
+        logprobs, old = self._policy_gradient(look.logprobs), self._policy_gradient(fixed.old)
+        sums.add("clipped", numbers.draws * _outside(logprobs, old, self._objective.surrogate))
+        gains, losses = numbers.gains * shares, numbers.losses * shares
+        return surrogate_loss(logprobs, old, gains, losses, self._objective.surrogate).sum()
+
+    def _preferred(self, look: Look, fixed: _Fixed, sums: Sums) -> Tensor:
+        """Return the loss of the chunk's pairs, summed."""
+        assert fixed.reference is not None, "a batch's loss asks for the reference that dpo needs"
+        ratios = look.logprobs - fixed.reference
+        return self._pairs.loss(self._by_reply(ratios), self._objective.surrogate.beta, sums)
+
+    def _fix(self, look: Look) -> _Fixed:
         old, most = look.logprobs.detach(), self._objective.truncate
         magnet, reference = self._held(self._models.magnet), self._held(self._models.reference)
         importance = None if most is None else truncated_importance(old, self._numbers.sampled, most)
@@ -115,7 +126,7 @@ class _Part(ABC):
         """Return the log-probs of a model that is not trained.  # [R, W]"""
         return None if lm is None else self._look(lm).logprobs
 
-    def _token_terms(self, look: _Look, fixed: _Fixed, sums: Sums) -> Tensor:
+    def _token_terms(self, look: Look, fixed: _Fixed, sums: Sums) -> Tensor:
         """Return all terms but the surrogate, before they are weighed.  # [R, T]"""
         objective, band = self._objective, self._objective.band
         kl_old = self._divergence(look.logprobs, fixed.old, "k2")
@@ -135,7 +146,7 @@ class _Part(ABC):
             self._add(sums, "outside_band", outside)
         return terms
 
-    def _report(self, look: _Look, fixed: _Fixed, sums: Sums) -> None:
+    def _report(self, look: Look, fixed: _Fixed, sums: Sums) -> None:
         numbers = self._numbers
         sums.add("turns", numbers.visits)
         sums.add("gap", self._gap(fixed.old))
@@ -153,7 +164,7 @@ class _Part(ABC):
         sums.add(name, self._numbers.visits * (values * self._numbers.real).sum(1))
 
     @abstractmethod
-    def _look(self, lm: LanguageModel) -> _Look: ...
+    def _look(self, lm: LanguageModel) -> Look: ...
 
     @abstractmethod
     def _divergence(self, logprobs: Tensor, other: Tensor, estimator: str) -> Tensor:
@@ -164,6 +175,10 @@ class _Part(ABC):
         """Return what the surrogate's ratio is made of.  # [R, W]"""
 
     @abstractmethod
+    def _by_reply(self, logprobs: Tensor) -> Tensor:
+        """Return those of whole replies, M of them.  # [R, W] -> [M]"""
+
+    @abstractmethod
     def _mixed(self, magnet: Tensor) -> Tensor:
         """Return the magnet's log-probs, mixed with the uniform policy where that is exact.  # [R, W]"""
 
@@ -172,112 +187,7 @@ class _Part(ABC):
         """Return |log pi_old - log pi_sampler| of replies, summed over turns."""
 
 
-class ChoicePart(_Part):
-    """One chunk of ``choice`` rows."""
-
-    def __init__(
-        self,
-        models: Models,
-        objective: Objective,
-        means: Mapping[str, float],
-        chunk: Chunk,
-        rows: Sequence[ChoiceRow],
-        temperature: float,
-    ) -> None:
-        self._chunk, self._temperature = chunk, temperature
-        self._tries = [models.lm.trie(row.legal) for row in rows]
-        own = [rows[i] for i in chunk.items]
-        lengths, device = [len(row.legal) for row in own], models.lm.device
-        width = max(lengths)
-        self._absent = _absent(lengths, width, device)
-        counts = _padded([row.counts for row in own], width, device)
-        numbers = _Numbers(
-            draws=counts,
-            visits=counts.sum(1),
-            weight=torch.tensor([sum(row.weights) for row in own], device=device),
-            gains=_padded([row.gains for row in own], width, device),
-            losses=_padded([row.losses for row in own], width, device),
-            sampled=_padded([[p or 0.0 for p in row.sampled] for row in own], width, device),
-            real=torch.ones(len(own), 1, device=device),
-        )
-        super().__init__(models, objective, [row.game for row in own], means, numbers)
-
-    def _look(self, lm: LanguageModel) -> _Look:
-        logprobs = lm.choice_logprobs(self._chunk, self._tries, self._temperature).replies
-        return _Look(logprobs, entropy(logprobs)[:, None])
-
-    def _divergence(self, logprobs: Tensor, other: Tensor, estimator: str) -> Tensor:
-        return kl(logprobs, other)[:, None]
-
-    def _policy_gradient(self, logprobs: Tensor) -> Tensor:
-        return logprobs
-
-    def _mixed(self, magnet: Tensor) -> Tensor:
-        return mix_uniform(magnet, self._absent, self._objective.magnet_uniform)
-
-    def _gap(self, old: Tensor) -> Tensor:
-        return self._numbers.draws * (old - self._numbers.sampled).abs()
-
-
-class FreePart(_Part):
-    """One chunk of ``free`` rows."""
-
-    def __init__(
-        self,
-        models: Models,
-        objective: Objective,
-        means: Mapping[str, float],
-        chunk: Chunk,
-        rows: Sequence[FreeRow],
-        temperature: float,
-    ) -> None:
-        self._chunk, self._temperature = chunk, temperature
-        self._replies = [row.reply for row in rows]
-        own = [rows[i] for i in chunk.items]
-        lengths, device = [len(row.reply) for row in own], models.lm.device
-        width = max(lengths)
-        self._tokens = _padded([row.reply for row in own], width, device).long()  # [R, T]
-        numbers = _Numbers(
-            draws=_padded([[row.visits / len(row.reply)] * len(row.reply) for row in own], width, device),
-            visits=torch.tensor([row.visits for row in own], device=device),
-            weight=torch.tensor([row.weight for row in own], device=device),
-            gains=_padded([[row.gain] * len(row.reply) for row in own], width, device),
-            losses=_padded([[row.loss] * len(row.reply) for row in own], width, device),
-            sampled=_padded([row.sampled for row in own], width, device),
-            real=(~_absent(lengths, width, device)).float(),
-        )
-        super().__init__(models, objective, [row.game for row in own], means, numbers)
-
-    def _look(self, lm: LanguageModel) -> _Look:
-        logits = lm.reply_logits(self._chunk, self._replies)
-        distributions = (logits.float() / self._temperature).log_softmax(-1)  # [R, T, V]
-        logprobs: Tensor = distributions.gather(2, self._tokens[:, :, None])[:, :, 0]
-        return _Look(logprobs * self._numbers.real, entropy(distributions))
-
-    def _divergence(self, logprobs: Tensor, other: Tensor, estimator: str) -> Tensor:
-        return ESTIMATORS[estimator](logprobs, other)
-
-    def _policy_gradient(self, logprobs: Tensor) -> Tensor:
-        return over_reply(logprobs, self._numbers.real) if self._objective.surrogate.name == "gspo" else logprobs
-
-    def _mixed(self, magnet: Tensor) -> Tensor:
-        return magnet
-
-    def _gap(self, old: Tensor) -> Tensor:
-        return self._numbers.visits * (old - self._numbers.sampled).sum(1).abs()
-
-
 def _outside(logprobs: Tensor, old: Tensor, surrogate: Surrogate) -> Tensor:
     """Return 1 where the ratio has left the clip range, else 0."""
     ratio = (logprobs.detach() - old).exp()
     return ((ratio < 1 - surrogate.clip_low) | (ratio > 1 + surrogate.clip_high)).float()
-
-
-def _padded(rows: Sequence[Sequence[float]], width: int, device: torch.device) -> Tensor:
-    """Return rows of numbers as one tensor, zeros behind each row's own.  # [R, width]"""
-    return torch.tensor([[*row, *[0.0] * (width - len(row))] for row in rows], device=device)
-
-
-def _absent(lengths: Sequence[int], width: int, device: torch.device) -> Tensor:
-    """Return which places lie behind each row's own.  # [R, width]"""
-    return torch.arange(width, device=device)[None] >= torch.tensor(lengths, device=device)[:, None]

@@ -11,15 +11,17 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
 
 class Surrogate(NamedTuple):
-    """Which surrogate, and its clips: 1 - clip_low <= ratio <= 1 + clip_high, ratio <= dual_clip."""
+    """Which surrogate, and its clips: 1 - clip_low <= ratio <= 1 + clip_high, ratio <= dual_clip; ``dpo`` has beta."""
 
     name: str = "ppo"
     clip_low: float = 0.2
     clip_high: float = 0.2
     dual_clip: float | None = None
+    beta: float = 0.1
 
 
 def surrogate_loss(logprobs: Tensor, old: Tensor, gains: Tensor, losses: Tensor, surrogate: Surrogate) -> Tensor:
@@ -37,6 +39,15 @@ def surrogate_loss(logprobs: Tensor, old: Tensor, gains: Tensor, losses: Tensor,
     if surrogate.dual_clip is not None:
         for_losses = for_losses.clamp(max=surrogate.dual_clip)
     return -(gains * ratio.clamp(max=1 + surrogate.clip_high) + losses * for_losses)
+
+
+def dpo_loss(chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
+    """Return -log sigmoid(beta (chosen - rejected)), pair by pair; tensors have one shape.
+
+    Direct preference optimisation (Rafailov et al., arXiv 2305.18290). ``chosen`` and ``rejected`` are
+    log pi(y) - log reference(y) of whole replies to one prompt, so log 2 a pair where the two policies are equal.
+    """
+    return -logsigmoid(beta * (chosen - rejected))
 
 
 def entropy(logprobs: Tensor) -> Tensor:

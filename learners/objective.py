@@ -34,6 +34,11 @@ class Objective(NamedTuple):
     kl_estimator: str = "k2"
     band: EntropyBand = EntropyBand()
 
+    @property
+    def needs_reference(self) -> bool:
+        """Whether it compares the policy with its weights from before training."""
+        return self.kl_reference > 0.0 or self.surrogate.name == "dpo"
+
 
 class Sums:
     """Sums over a batch's turns, for the means that are reported."""

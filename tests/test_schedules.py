@@ -21,6 +21,7 @@ def test_every_setting_of_the_objective_arrives():
         "clip_low": 0.01,
         "clip_high": 0.02,
         "dual_clip": 3.0,
+        "dpo_beta": 0.3,
         "truncate": 2.0,
         "kl_old": 0.1,
         "kl_reference": 0.3,
@@ -33,8 +34,8 @@ def test_every_setting_of_the_objective_arrives():
         "magnet": 0.2,
         "magnet_uniform": 0.25,
     }
-    objective = objective_at(config(objective=settings), 1)
-    assert objective.surrogate == Surrogate("gspo", 0.01, 0.02, 3.0)
+    objective = objective_at(config(objective=settings), 1, "main")
+    assert objective.surrogate == Surrogate("gspo", 0.01, 0.02, 3.0, 0.3)
     assert objective.normalisation == Normalisation("sequence_mean", 7)
     assert (objective.truncate, objective.kl_old, objective.kl_reference, objective.kl_estimator) == (2, 0.1, 0.3, "k3")
     assert objective.entropy == {"kuhn_poker": 0.04}
@@ -45,8 +46,10 @@ def test_every_setting_of_the_objective_arrives():
 def test_weights_go_geometrically_from_start_to_end():
     """Iterations 1, 3 and 5 of 5: start, the geometric mean, end."""
     run = config(objective={"kl_old": 0.4, "kl_old_end": 0.1, "entropy": 0.01, "entropy_end": 0.0001})
-    assert [objective_at(run, i).kl_old for i in (1, 3, 5)] == pytest.approx([0.4, 0.2, 0.1])
-    assert [objective_at(run, i).entropy["kuhn_poker"] for i in (1, 3, 5)] == pytest.approx([0.01, 0.001, 0.0001])
+    assert [objective_at(run, i, "main").kl_old for i in (1, 3, 5)] == pytest.approx([0.4, 0.2, 0.1])
+    assert [objective_at(run, i, "main").entropy["kuhn_poker"] for i in (1, 3, 5)] == pytest.approx(
+        [0.01, 0.001, 0.0001]
+    )
 
 
 def test_a_policy_steps_as_the_learner_says_or_as_it_says_itself():

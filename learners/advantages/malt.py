@@ -7,14 +7,15 @@ reply is the mean outcome of the matches that go through it:
     V(refinement) = outcome    V(critique) = mean of its refinements' V    V(answer) = mean of its critiques' V
     A = V - mean V of its siblings, itself among them
 
-The paper labels replies by V > 1/2 and trains on pairs of siblings; this is its policy-gradient form. It holds for any
-number of seats that speak once each, in the order of the seats, and all earn the same. A reply that many matches go
-through counts once: each of its trajectories weighs 1 / their number.
+This is the policy-gradient form. The paper's own calls a reply good if V > 1/2, and prefers every good reply to every
+other one of its siblings (``sibling_pairs``, for the objective ``dpo``). Both hold for any number of seats that speak
+once each, in the order of the seats, and all earn the same. A reply that many matches go through counts once: each of
+its trajectories weighs 1 / their number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,6 +66,50 @@ def tree_of(trajectories: Sequence[Trajectory]) -> Tree:
                 "the rule, and hand over whole trees."
             )
     return Tree(replies, parents, matches)
+
+
+def sibling_pairs(trajectories: Sequence[Trajectory], middles: Mapping[str, float]) -> list[tuple[int, int]]:
+    """Return the places of the trajectories that hold two siblings of which the first alone is good.
+
+    A reply is good if its value lies above its game's ``middles``, 1/2 where a match comes out right (1) or wrong (0).
+    Every reply is held by the first of its trajectories. Siblings that say the same make no pair: nothing tells them
+    apart. Raises UsageError as ``malt``, and for a seat that has spoken more than once.
+    """
+    tree, returns = tree_of(trajectories), np.array([one.match_return for one in trajectories])
+    good = _means(returns, tree.replies) > np.array([middles[one.game] for one in trajectories])
+    siblings: dict[int, list[int]] = {}
+    for place in np.unique(tree.replies, return_index=True)[1].tolist():
+        siblings.setdefault(int(tree.parents[place]), []).append(place)
+    return [
+        (chosen, rejected)
+        for own in siblings.values()
+        for chosen in own
+        for rejected in own
+        if good[chosen] and not good[rejected] and _said(trajectories[chosen]) != _said(trajectories[rejected])
+    ]
+
+
+def flat_siblings(trajectories: Sequence[Trajectory]) -> dict[tuple[str, str], tuple[int, int]]:
+    """Return by (game, role) how many sets of siblings teach nothing, their values being equal, and how many there are.
+
+    Raises UsageError as ``malt``.
+    """
+    tree, returns = tree_of(trajectories), np.array([one.match_return for one in trajectories])
+    values = _means(returns, tree.replies)
+    sets: dict[tuple[str, str], dict[int, set[float]]] = {}
+    for one, parent, value in zip(trajectories, tree.parents.tolist(), values.tolist(), strict=True):
+        sets.setdefault((one.game, one.role), {}).setdefault(parent, set()).add(value)
+    return {key: (sum(len(found) == 1 for found in own.values()), len(own)) for key, own in sets.items()}
+
+
+def _said(one: Trajectory) -> str | None:
+    """Return a seat's only reply; None if the match ended before it. Raises UsageError if there are several."""
+    if len(one.turns) > 1:
+        raise UsageError(
+            f"Objective 'dpo' is for seats that speak once, but {one.role} of {one.game} has {len(one.turns)} turns "
+            f"in match {one.match}. Set objective.name = 'ppo'."
+        )
+    return one.turns[0].reply if one.turns else None
 
 
 def _means(values_N: Floats, labels_N: Labels) -> Floats:

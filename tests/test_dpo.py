@@ -1,0 +1,305 @@
+"""Preferences between siblings: pairs by hand, the loss by hand, by its slope, merged or not, and a run that learns."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from small_models import brief, copied
+from small_play import CHOICE, FREE, engine_with, kuhn_pocket, played, roles_for
+from test_batch_loss import gradient, move, shift
+from test_relay_rules import tree
+from torch.nn import functional
+
+from arena.records import MatchRequest
+from games.errors import UsageError
+from games.seeds import derive_seed
+from league.board import read_metrics
+from league.session import train
+from league.settings import load
+from learners.advantages.malt import flat_siblings, sibling_pairs
+from learners.batch_loss import BatchLoss
+from learners.batching import to_batch
+from learners.losses import Surrogate, dpo_loss
+from learners.objective import Objective, Sums
+from learners.trajectories import to_trajectories
+
+HALF = {"relay_arithmetic": 0.5}
+DPO = Objective(Surrogate("dpo", beta=0.3), {})
+
+
+def spoken(batch, n=2):
+    """Return a tree whose siblings all say something else."""
+    return [
+        one._replace(turns=tuple(turn._replace(reply=str(leaf // n ** (2 - one.seat) % n)) for turn in one.turns))
+        for one, leaf in zip(batch, (leaf for leaf in range(len(batch) // 3) for _ in range(3)), strict=True)
+    ]
+
+
+def test_pairs_of_a_tree_worked_by_hand():
+    """Leaves 1 1 | 1 0 || 0 0 | 1 0: answers 3/4, 1/4; critiques 1, 1/2, 0, 1/2, of which only the first is good."""
+    batch = spoken(tree([1, 1, 1, 0, 0, 0, 1, 0]))
+    found = [(batch[a].role, batch[a].match, batch[b].match) for a, b in sibling_pairs(batch, HALF)]
+    assert sorted(found) == [
+        ("generator", 0, 4),
+        ("refiner", 2, 3),
+        ("refiner", 6, 7),
+        ("verifier", 0, 2),  # 1 before 1/2; 1/2 before 0 is no pair: neither is good
+    ]
+
+
+def test_siblings_alike_in_value_or_in_words_make_no_pair():
+    assert sibling_pairs(spoken(tree([1.0] * 8)), HALF) == []
+    assert sibling_pairs(spoken(tree([0.0] * 8)), HALF) == []
+    assert sibling_pairs(tree([1, 1, 1, 0, 0, 0, 1, 0]), HALF) == [], "all say nothing"
+
+
+def test_a_seat_that_spoke_twice_is_refused():
+    batch = [one._replace(turns=one.turns * 2) for one in spoken(tree([1, 0] * 4))]
+    with pytest.raises(UsageError, match=r"seats that speak once, but refiner .* has 2 turns"):
+        sibling_pairs(batch, HALF)
+
+
+@given(st.integers(2, 3), st.lists(st.integers(0, 1), min_size=27, max_size=27), st.randoms())
+def test_pairs_are_the_plain_ones_whatever_the_order(n, leaves, rng):
+    batch = spoken(tree(leaves[: n**3], n), n)
+    rng.shuffle(batch)
+
+    def path(one):
+        return (one.match // n // n, one.match // n % n, one.match % n)[: one.seat + 1]
+
+    def value(prefix):
+        below = [
+            leaves[leaf] for leaf in range(n**3) if (leaf // n // n, leaf // n % n, leaf % n)[: len(prefix)] == prefix
+        ]
+        return sum(below) / len(below)
+
+    prefixes = [p for depth in (1, 2, 3) for p in itertools.product(range(n), repeat=depth)]
+    expected = {
+        (a, b)
+        for a in prefixes
+        for b in prefixes
+        if a[:-1] == b[:-1] and len(a) == len(b) and value(a) > 0.5 >= value(b)
+    }
+    found = [(path(batch[a]), path(batch[b])) for a, b in sibling_pairs(batch, HALF)]
+    assert set(found) == expected
+    assert len(found) == len(expected)
+
+
+def test_flat_siblings_are_those_of_equal_value():
+    """The generator's two are worth 1/2 both though their leaves differ; of the verifier's pairs one is flat."""
+    batch = tree([1, 0, 1, 0, 1, 1, 0, 0])
+    game = "relay_arithmetic"
+    assert flat_siblings(batch) == {(game, "generator"): (1, 1), (game, "verifier"): (1, 2), (game, "refiner"): (2, 4)}
+
+
+def test_the_loss_worked_by_hand():
+    """Beta is 0.5: log 2 where the policy is the reference; margins of 2 nats to either side; slopes -beta sigma."""
+    chosen = torch.tensor([0.0, 1.5, -1.5], requires_grad=True)
+    loss = dpo_loss(chosen, torch.tensor([0.0, -0.5, 0.5]), 0.5)
+    assert loss.tolist() == pytest.approx([math.log(2), math.log(1 + math.exp(-1)), math.log(1 + math.e)])
+    loss.sum().backward()
+    assert chosen.grad.tolist() == pytest.approx([-0.25, -0.5 / (1 + math.e), -0.5 / (1 + math.exp(-1))])
+
+
+@pytest.fixture(scope="module")
+def lm():
+    return brief(kuhn_pocket())
+
+
+@pytest.fixture(scope="module", params=[CHOICE, FREE], ids=["choice", "free"])
+def batch(lm, request):
+    """Return first turns of Kuhn poker, and pairs of those that were asked the same."""
+    roles, deals = roles_for(**request.param), 4
+    requests = [
+        MatchRequest(i, "kuhn_poker", i % deals, derive_seed(5, i), ("main", "main"), (True, True)) for i in range(32)
+    ]
+    episodes = played(engine_with(main=lm), requests, 32, roles)
+    own = [
+        one._replace(turns=one.turns[:1], rewards=one.rewards[:1])
+        for one in to_trajectories(episodes, lambda _: roles, {"kuhn_poker": 1.0})
+        if one.seat == 0
+    ]
+    pairs = [
+        (i, j)
+        for i, a in enumerate(own)
+        for j, b in enumerate(own)
+        if (i + j) % 3 == 0
+        and a.turns[0].trace.prompt_ids == b.turns[0].trace.prompt_ids
+        and a.turns[0].reply != b.turns[0].reply
+    ]
+    assert len(pairs) > 20
+    return own, pairs
+
+
+def packed(batch, **options):
+    own, pairs = batch
+    return to_batch("main", own, [[0.0] for _ in own], {"kuhn_poker": 2.0}, pairs=pairs, **options)
+
+
+def losses_of(student, rows, objective=DPO, **cut):
+    return BatchLoss(student, None, rows, objective, **{"budget": 8192, **cut}, reference=kuhn_pocket(2))
+
+
+def moved_gradient(lm, rows, **cut):
+    student, sums = copied(lm), Sums()
+    losses = losses_of(student, rows, **cut)
+    losses.fix_old(Sums())
+    move(student)
+    return *gradient(student, losses.losses(0, sums)), sums
+
+
+@torch.no_grad()
+def plainly(lm, batch):
+    """Return the loss pair by pair, as the paper writes it."""
+    own, pairs = batch
+    reference = kuhn_pocket(2)
+    logp = {}
+    for model in (lm, reference):
+        for place, one in enumerate(own):
+            trace = one.turns[0].trace
+            if trace.mask is not None:
+                tries = [model.trie(trace.mask)]
+                (chunk,) = model.plan_choice([trace.prompt_ids], tries, 8192)
+                own_logp = model.choice_logprobs(chunk, tries, 1.0).replies[0, trace.mask.index(one.turns[0].reply)]
+            else:
+                (chunk,) = model.plan([trace.prompt_ids], [(trace.reply_ids,)], 8192)
+                scores = model.reply_logits(chunk, [trace.reply_ids])[0].log_softmax(-1)
+                own_logp = scores.gather(1, torch.tensor(trace.reply_ids)[:, None]).sum()
+            logp[model, place] = float(own_logp)
+    margins = [(logp[lm, a] - logp[reference, a]) - (logp[lm, b] - logp[reference, b]) for a, b in pairs]
+    losses = [-float(functional.logsigmoid(torch.tensor(0.3 * margin))) for margin in margins]
+    return sum(losses) / len(losses), margins
+
+
+def test_a_batchs_loss_is_the_mean_over_pairs(lm, batch):
+    sums = Sums()
+    with torch.no_grad():
+        losses_of(lm, packed(batch)).fix_old(sums)
+    expected, margins = plainly(lm, batch)
+    assert sums.totals["loss"] == pytest.approx(2.0 * expected, abs=1e-5)
+    assert sums.totals["pairs"] == len(batch[1])
+    assert sums.mean("preferred", "pairs") == pytest.approx(sum(m > 0 for m in margins) / len(margins))
+    assert sums.mean("margin", "pairs") == pytest.approx(sum(margins) / len(margins), abs=1e-4)
+
+
+@pytest.mark.parametrize("cut", [{}, {"budget": 30}], ids=["one chunk", "many chunks"])
+def test_merged_pairs_have_the_gradient_of_single_ones(lm, batch, cut):
+    merged, single = packed(batch), packed(batch, merge=False)
+    assert len(merged.choice + merged.free) < len(single.choice + single.free)
+    loss, slope, sums = moved_gradient(lm, merged, **cut)
+    single_loss, single_slope, single_sums = moved_gradient(lm, single)
+    assert loss == pytest.approx(single_loss, rel=1e-5)
+    assert float(single_slope.abs().max()) > 1e-3
+    torch.testing.assert_close(slope, single_slope, atol=2e-6, rtol=1e-4)
+    assert sums.totals["preferred"] == single_sums.totals["preferred"]
+
+
+def test_the_gradient_is_the_slope_of_the_loss(lm, batch):
+    """Along the gradient the loss rises by its norm: central differences through the whole model."""
+    student = copied(lm)
+    losses = losses_of(student, packed(batch))
+    losses.fix_old(Sums())
+    _, slope = gradient(student, losses.losses(0, Sums()))
+    norm, step, values = float(slope.norm()), 1e-3, []
+    for sign in (1, -1):
+        shift(student, slope / norm, sign * step)
+        with torch.no_grad():
+            values.append(sum(float(loss) for loss in losses.losses(0, Sums())))
+        shift(student, slope / norm, -sign * step)
+    assert (values[0] - values[1]) / (2 * step) == pytest.approx(norm, rel=0.03)
+
+
+def test_minibatches_are_on_average_the_whole_batch(lm, batch):
+    """Pairs are never torn, so two halves, each weighed double, have the mean gradient of the whole."""
+    rows = packed(batch)
+    student = copied(lm)
+    losses = losses_of(student, rows, parts=2, minibatch=1)
+    losses.fix_old(Sums())
+    slopes = [gradient(student, losses.losses(step, Sums()))[1] for step in (0, 1)]
+    whole = losses_of(student, rows)
+    whole.fix_old(Sums())
+    _, slope = gradient(student, whole.losses(0, Sums()))
+    torch.testing.assert_close(sum(slopes) / 2, slope, atol=2e-6, rtol=1e-4)
+
+
+def test_replies_to_different_prompts_make_no_pair(batch):
+    own, _ = batch
+    other = next(i for i, one in enumerate(own) if one.turns[0].trace.prompt_ids != own[0].turns[0].trace.prompt_ids)
+    with pytest.raises(ValueError, match="different prompts make no pair"):
+        packed((own, [(0, other)]))
+
+
+RUN = """
+iterations = 12
+snapshot_every = 12
+threads = 1
+games.relay_arithmetic.matches = 512
+credit.rule = "malt"
+matchmaking = { self_play = 1.0, fictitious = 0.0, tree = 2 }
+objective = { name = "dpo", entropy = 0.02 }
+learner.learning_rate = 1e-3
+model = { hidden_size = 32, layers = 1, intermediate_size = 32, vocabulary = 320 }
+cold_start = { steps = 20, matches = 30 }
+evaluation = { exact = false, matches = 0, anchors = [] }
+[roles.policy]
+"relay_arithmetic/generator" = "a"
+"relay_arithmetic/verifier" = "b"
+"relay_arithmetic/refiner" = "c"
+"""
+
+
+def written(folder, text=RUN, *changes):
+    (folder / "dpo.toml").write_text(text)
+    return load(str(folder / "dpo.toml"), list(changes))
+
+
+def test_a_run_comes_to_prefer_what_comes_out_right_in_trees_that_it_has_not_seen(tmp_path):
+    """Before it learns, policy and reference are one. 0.627 of 1,200 pairs, by chance 0.5; ``ppo`` makes no pairs."""
+    assert train(written(tmp_path, RUN, "policies.a.objective=ppo"), tmp_path / "run")
+    first, *lines = list(read_metrics(tmp_path / "run"))[1:]
+    assert first["c/margin"] == pytest.approx(0.0, abs=1e-5)
+    assert first["c/loss"] == pytest.approx(math.log(2) - 0.02 * first["c/entropy"], abs=1e-4)
+    assert "a/pairs" not in first
+    assert min(line["b/pairs"] for line in lines) > 0
+    pairs = sum(line["c/pairs"] for line in lines)
+    assert sum(line["c/pairs"] * line["c/preferred"] for line in lines) / pairs > 0.57
+    assert sum(line["c/pairs"] * line["c/margin"] for line in lines) / pairs > 0.1
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (["credit.rule=rae"], "only credit rule 'malt' can do; relay_arithmetic/generator has 'rae'"),
+        (
+            ["credit.rules.relay_arithmetic/refiner=rae"],
+            r"policy c .* relay_arithmetic/refiner has 'rae'. Give it that rule, or set policies.c.objective = 'ppo'",
+        ),
+        (["roles.reply=free", "roles.on_illegal=retry"], r"generator may retry \(roles.on_illegal\)"),
+        (["objective.dpo_beta=0"], "objective.dpo_beta = 0: it should be greater than 0"),
+        (
+            [
+                "policies.probe.learner=main_exploiter",
+                "credit.rules.relay_arithmetic/refiner=rae",
+                "policies.c.objective=ppo",
+            ],
+            "policy probe",
+        ),
+    ],
+)
+def test_where_no_pairs_can_be_made_it_is_refused(changes, said, tmp_path):
+    with pytest.raises(UsageError, match=said):
+        written(tmp_path, RUN, *changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ["credit.rules.relay_arithmetic/refiner=rae", "policies.c.objective=ppo"],
+        ["objective.name=ppo", "policies.b.objective=dpo", "roles.reply=free", "roles.on_illegal=forfeit"],
+    ],
+)
+def test_policies_may_differ_in_it(changes, tmp_path):
+    written(tmp_path, RUN, *changes)
