@@ -2,8 +2,8 @@
 
     python -m benchmarks.relay STUDY [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
 
-Every role has a policy of its own, from nothing, and every condition plays the same number of matches. What a team is
-worth is told by matches that it did not learn from, dealt anew and played by its newest snapshots: in `relay`
+Every role has a policy of its own, and every condition of a study starts alike and plays the same number of matches.
+What a team is worth is told by matches that it did not learn from, dealt anew and played by its newest snapshots: in `relay`
 and `pair` how often the last seat is right, in `judged` the solver. Untrained is the same team before it learns. With
 --keep, finished runs are remembered, so a measurement that was cut off goes on where it stopped.
 """
@@ -21,50 +21,73 @@ from typing import Any, NamedTuple
 
 from benchmarks.studies import arguments_of, measured
 
-ITERATIONS = 100
 MATCHES = 512  # in an iteration
 HELD_OUT = 2048
 COMMON: dict[str, Any] = {
     "threads": 1,
     "episodes_kept": 0,
-    "iterations": ITERATIONS,
-    "snapshot_every": ITERATIONS,
     "objective": {"entropy": 0.02, "kl_old": 0.3},
     "learner": {"learning_rate": 1e-3, "inner_steps": 2},
     "model": {"hidden_size": 64, "intermediate_size": 128, "vocabulary": 320},
-    "cold_start": {"matches": 100},
     "evaluation": {"exact": False, "matches": 0, "anchors": []},
 }
-GROUP = {"group_size": 8}
+
+
+class Study(NamedTuple):
+    """What is asked of one kind of team."""
+
+    game: str
+    roles: tuple[str, ...]
+    answers: int  # the seat whose answer is the team's
+    iterations: int
+    cold_start: dict[str, Any]
+
+
+# A critic's words mean nothing to a team from nothing, and it stays that way: nobody listens to what says nothing,
+# and nobody says what is not listened to. So the relay starts by imitating a team that is half optimal, half random.
+HALF_ABLE = {"players": ["random", "scripted:optimal"], "steps": 150, "matches": 600}
+STUDIES = {
+    "relay": Study("relay_arithmetic(most=4)", ("generator", "verifier", "refiner"), 2, 60, HALF_ABLE),
+    "pair": Study("pair_arithmetic", ("pioneer", "observer"), 1, 100, {"matches": 100}),
+    "judged": Study("judged_arithmetic(most=4)", ("solver", "evaluator"), 0, 60, {"matches": 100}),
+}
 
 
 class Condition(NamedTuple):
-    """One way to train a team; a rate of 0 leaves it as it was."""
+    """One way to train a team."""
 
     study: str
     name: str
     rule: str
-    drawn: dict[str, int]  # settings of matchmaking
-    rate: float = 1e-3
+    settings: tuple[str, ...] = ("matchmaking.group_size=8",)  # KEY=VALUE, as --set takes them
+    game: str = ""  # played in place of the study's
+    trained: bool = True
+
+    @property
+    def played(self) -> str:
+        """The game that the team trains on."""
+        return self.game or STUDIES[self.study].game
 
 
-ROLES = {
-    "relay": ("relay_arithmetic", ("generator", "verifier", "refiner")),
-    "pair": ("pair_arithmetic", ("pioneer", "observer")),
-    "judged": ("judged_arithmetic", ("solver", "evaluator")),
-}
-ANSWERS = {"relay": 2, "pair": 1, "judged": 0}  # the seat whose answer is the team's
 CONDITIONS = (
-    Condition("relay", "grpo, outcome only", "grpo", GROUP),
-    Condition("relay", "untrained", "grpo", GROUP, 0.0),
-    Condition("relay", "malt, trees of 4", "malt", {"tree": 4}),
-    Condition("pair", "grpo, each its own outcome", "grpo", GROUP),
-    Condition("pair", "untrained", "grpo", GROUP, 0.0),
-    Condition("pair", "cory, roles swapped", "cory", GROUP | {"swap_every": 10}),
-    Condition("pair", "cory, roles kept", "cory", GROUP),
-    Condition("judged", "grpo", "grpo", GROUP),
-    Condition("judged", "untrained", "grpo", GROUP, 0.0),
-    Condition("judged", "comas", "comas", GROUP),
+    Condition("relay", "grpo, outcome only", "grpo"),
+    Condition("relay", "untrained", "grpo", trained=False),
+    Condition("relay", "malt, trees of 2", "malt", ("matchmaking.tree=2",)),
+    Condition("relay", "malt, trees of 4", "malt", ("matchmaking.tree=4",)),
+    Condition(
+        "relay",
+        "malt, DPO, trees of 4",
+        "malt",
+        ("matchmaking.tree=4", "objective.name=dpo", "policies.generator.objective=ppo"),
+    ),
+    Condition("pair", "grpo, each its own outcome", "grpo"),
+    Condition("pair", "untrained", "grpo", trained=False),
+    Condition("pair", "cory, roles swapped", "cory", ("matchmaking.group_size=8", "matchmaking.swap_every=10")),
+    Condition("pair", "cory, roles kept", "cory"),
+    Condition("judged", "grpo, each its own outcome", "grpo", game="judged_arithmetic(most=4,score=0)"),
+    Condition("judged", "untrained", "grpo", trained=False),
+    Condition("judged", "comas", "comas"),
+    Condition("judged", "grpo on comas's payoffs", "grpo"),
 )
 
 
@@ -77,22 +100,24 @@ class Run(NamedTuple):
     @property
     def key(self) -> str:
         """What tells this run from others of any study."""
-        return json.dumps([COMMON, MATCHES, HELD_OUT, *self.condition, self.seed])
+        return json.dumps([COMMON, MATCHES, HELD_OUT, STUDIES[self.condition.study], *self.condition, self.seed])
 
 
 def settings_of(run: Run) -> dict[str, Any]:
-    """Return the settings of a run."""
-    condition = run.condition
-    game, roles = ROLES[condition.study]
-    return COMMON | {
+    """Return the settings of a run, before those that are given as KEY=VALUE."""
+    condition, study = run.condition, STUDIES[run.condition.study]
+    iterations = study.iterations if condition.trained else 1
+    data = COMMON | {
         "seed": run.seed,
-        "iterations": ITERATIONS if condition.rate else 1,
-        "games": {game: {"matches": MATCHES}},
-        "roles": {"policy": {f"{game}/{role}": role for role in roles}},
+        "iterations": iterations,
+        "snapshot_every": iterations,
+        "cold_start": study.cold_start,
+        "games": {condition.played: {"matches": MATCHES}},
+        "roles": {"policy": {f"{condition.played}/{role}": role for role in study.roles}},
         "credit": {"rule": condition.rule},
-        "matchmaking": {"self_play": 1.0, "fictitious": 0.0, **condition.drawn},
-        "learner": COMMON["learner"] | {"learning_rate": condition.rate},
+        "matchmaking": {"self_play": 1.0, "fictitious": 0.0},
     }
+    return data if condition.trained else data | {"learner": COMMON["learner"] | {"learning_rate": 0.0}}
 
 
 def measure(run: Run) -> dict[str, float]:
@@ -106,12 +131,12 @@ def measure(run: Run) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="league-") as temporary, contextlib.redirect_stderr(io.StringIO()):
         toml, run_dir = Path(temporary, "config.toml"), Path(temporary, "run")
         toml.write_text(tomli_w.dumps(settings_of(run)), encoding="utf-8")
-        train(settings.load(str(toml), []), run_dir)
-        figure = held_out(run_dir, run.condition.study)
+        train(settings.load(str(toml), list(run.condition.settings)), run_dir)
+        figure = held_out(run_dir, run.condition)
     return {"figure": figure, "seconds": time.perf_counter() - started}
 
 
-def held_out(run_dir: Path, study: str) -> float:
+def held_out(run_dir: Path, condition: Condition) -> float:
     """Return how often a run's newest team is right, in matches that it did not train on."""
     from arena.records import MatchRequest
     from arena.scheduler import play
@@ -119,7 +144,7 @@ def held_out(run_dir: Path, study: str) -> float:
     from games.seeds import derive_seed
     from league.players import Engines, resolve
 
-    game = ROLES[study][0]
+    game, answers = condition.played, STUDIES[condition.study].answers
     team = resolve(str(run_dir), make_game(game).spec, Engines())
     seated = tuple(members[0][0] for members in team.members)
     requests = [
@@ -131,7 +156,7 @@ def held_out(run_dir: Path, study: str) -> float:
     episodes = play(
         requests, roles_of=lambda _: team.roles, engine_of=lambda _: team.engine, make_game=make_game, in_flight=256
     )
-    return sum(episode.returns[ANSWERS[study]] == 1.0 for episode in episodes) / HELD_OUT
+    return sum(episode.returns[answers] == 1.0 for episode in episodes) / HELD_OUT
 
 
 def compared(study: str, seeds: Sequence[int], workers: int, keep: Path) -> dict[str, Any]:
@@ -140,7 +165,7 @@ def compared(study: str, seeds: Sequence[int], workers: int, keep: Path) -> dict
     runs = [Run(condition, seed) for seed in seeds for condition in conditions]
     known = measured(runs, measure, keep / "relay.jsonl", workers, _shown)
     return {
-        "game": f"{ROLES[study][0]}, {ITERATIONS} iterations of {MATCHES} matches",
+        "game": f"{STUDIES[study].game}, {STUDIES[study].iterations} iterations of {MATCHES} matches",
         "figure": "share of held-out sums answered right",
         "less_is_better": False,
         "columns": {"seconds": "seconds"},
@@ -155,7 +180,7 @@ def _shown(run: Run, found: dict[str, float]) -> str:
 
 def main() -> None:
     """Measure and print."""
-    arguments = arguments_of(__doc__, list(ROLES))
+    arguments = arguments_of(__doc__, list(STUDIES))
     with tempfile.TemporaryDirectory(prefix="league-") as temporary:
         keep = arguments.keep or Path(temporary)
         keep.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,8 @@
 All see the whole sum. For the score s the solver earns (s - 1) / 2 and the evaluator 1 - (s - 1) / 2, as in CoMAS
 (arXiv 2510.08529). By default the game itself judges by the truth: 3 for a right answer; 1 for a wrong one that the
 evaluator puts right; 2 for one that he does not. With ``judge=1`` a seat judges. It earns nothing, but -1 for a reply
-that is no score: so its card sets the price of conduct.
+that is no score: so its card sets the price of conduct. With ``score=0`` solver and evaluator earn 1 for being right
+themselves, whatever the judge says: what CoMAS is compared with.
 """
 
 from __future__ import annotations
@@ -15,25 +16,32 @@ from games.spec import Utility
 
 SOLVER, EVALUATOR, JUDGE = range(3)
 SCORES = ("1", "2", "3")
+IT_IS = "It is "
 
 
 class JudgedArithmetic(ArithmeticGame):
     """One match."""
 
-    def __init__(self, terms: int = 2, most: int = 2, judge: int = 0) -> None:
-        name = game_name("judged_arithmetic", JudgedArithmetic, terms=terms, most=most, judge=judge)
+    def __init__(self, terms: int = 2, most: int = 2, judge: int = 0, score: int = 1) -> None:
+        name = game_name("judged_arithmetic", JudgedArithmetic, terms=terms, most=most, judge=judge, score=score)
         if judge not in (0, 1):
             raise UsageError(f"There is no game {name!r}: judge=1 seats a judge, judge=0 does not.")
+        if score not in (0, 1):
+            raise UsageError(f"There is no game {name!r}: score=1 pays by the judge's score, score=0 by the truth.")
+        self._by_score = bool(score)
         actions = max(terms * most + 1, len(SCORES))
         super().__init__(name, terms, most, seats=2 + judge, actions=actions, utility=Utility.GENERAL_SUM)
 
     def _offers(self, seat: int) -> tuple[str, ...]:
-        return SCORES if seat == JUDGE else self._answers("It is " if seat == EVALUATOR else "")
+        return SCORES if seat == JUDGE else self._answers(IT_IS if seat == EVALUATOR else "")
 
     def _shown(self, seat: int) -> str:
         return self._written()
 
     def _payoffs(self) -> tuple[float, ...]:
+        if not self._by_score:
+            answers = self._said[SOLVER], self._said[EVALUATOR].removeprefix(IT_IS)
+            return (*(float(self._is_right(answer)) for answer in answers), 0.0)[: self.spec.seats]
         score = int(self._said[JUDGE] if self.spec.seats > JUDGE else self._judged())
         earned = (score - 1) / 2
         return (earned, 1 - earned, 0.0)[: self.spec.seats]
@@ -42,8 +50,8 @@ class JudgedArithmetic(ArithmeticGame):
         """Return the score that the truth gives."""
         if self._is_right(self._said[SOLVER]):
             return "3"
-        return "1" if self._is_right(self._said[EVALUATOR].removeprefix("It is ")) else "2"
+        return "1" if self._is_right(self._said[EVALUATOR].removeprefix(IT_IS)) else "2"
 
     def _optimal(self, seat: int) -> str:
         answer = str(sum(self.sum))
-        return (answer, f"It is {answer}", self._judged() if seat == JUDGE else "")[seat]
+        return (answer, f"{IT_IS}{answer}", self._judged() if seat == JUDGE else "")[seat]

@@ -78,10 +78,13 @@ class ModelConfig(Section):
 
 
 class ColdStartConfig(Section):
-    """Supervised legal play before the first match (only for models that start from scratch)."""
+    """Imitation before the first match (only for models that start from scratch)."""
 
     steps: int = Field(60, ge=0, description="optimiser steps; 0 skips the cold start")
-    matches: Positive = Field(200, description="random matches of each game to imitate")
+    matches: Positive = Field(200, description="matches of each game to imitate")
+    players: tuple[str, ...] = Field(
+        ("random",), min_length=1, description="players to imitate, such as scripted:optimal; each seat draws one"
+    )
     batch_size: Positive = Field(256, description="turns in a step")
     learning_rate: NonNegative = Field(3e-3, description="peak learning rate")
 

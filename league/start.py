@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from arena.adapters import Adapters, AdapterShape, check_targets, linear_layers
 from arena.lm import LanguageModel
-from arena.records import Cast, MatchRequest, family
-from arena.samplers.scripted import Random
+from arena.records import Cast, MatchRequest, Sampler, family
 from arena.scheduler import play
 from games.errors import UsageError
 from games.registry import make_game, with_opened
 from games.seeds import derive_seed
 from league.bases import base_source, load_base, save_base
 from league.config import RunConfig
+from league.players import SCRIPTED, Engines
 from league.population import Population
 from league.schedules import objective_at
 from learners.cold_start import Example, cold_start
@@ -31,7 +32,7 @@ Roles = Mapping[str, tuple[Role, ...]]  # by game, then seat
 
 
 class _Shown(NamedTuple):
-    """A prompt and the reply that random legal play gave to it."""
+    """A prompt and the reply that a demonstrator gave to it."""
 
     chat: list[Message]
     reply: str
@@ -43,7 +44,7 @@ def start_policies(config: RunConfig, roles: Roles, run_dir: Path | None = None)
     Policies start from equal weights. A base that adapters share is kept in ``run_dir``, if one is given.
     Raises UsageError for an adapter that does not fit the model.
     """
-    names, shown = policy_names(config, roles), _random_play(config, roles)
+    names, shown = policy_names(config, roles), _demonstrated(config, roles)
     adapted = [name for name in names if config.policy(name).kind == "lora"]
     lm = base_model(config, shown)
     linear = linear_layers(lm.model)
@@ -142,22 +143,31 @@ def base_model(config: RunConfig, shown: list[_Shown]) -> LanguageModel:
     return lm
 
 
-def _random_play(config: RunConfig, roles: Roles) -> list[_Shown]:
-    """Return every turn of random matches of all games, and of those that they open."""
+def _demonstrated(config: RunConfig, roles: Roles) -> list[_Shown]:
+    """Return every turn of the matches that the cold start imitates, and of those that they open.
+
+    Raises UsageError for a demonstrator that is unknown, or cannot play one of the games.
+    """
+    names = config.cold_start.players
+    engines = {name: _demonstrator(name) for name in names}
     requests: list[MatchRequest] = []
     for game in config.games:
-        spec = make_game(game).spec
-        opened = [make_game(name).spec for name in with_opened([game])[1:]]
-        cast = tuple(Cast(one.name, ("random",) * one.seats, (False,) * one.seats) for one in opened)
+        specs = [make_game(name).spec for name in with_opened([game])]
         for number in range(config.cold_start.matches):
-            deal, sample = (derive_seed(config.seed, "cold start", part, game, number) for part in ("deal", "sample"))
-            players, nobody = ("random",) * spec.seats, (False,) * spec.seats
-            requests.append(MatchRequest(len(requests), game, deal, sample, players, nobody, cast=cast))
-    engine = Random()
+            deal, sample, seating = (
+                derive_seed(config.seed, "cold start", part, game, number) for part in ("deal", "sample", "seating")
+            )
+            rng = random.Random(seating)
+            played, *opened = (
+                Cast(one.name, tuple(rng.choices(names, k=one.seats)), (False,) * one.seats) for one in specs
+            )
+            requests.append(
+                MatchRequest(len(requests), game, deal, sample, played.players, played.trained, cast=tuple(opened))
+            )
     episodes = play(
         requests,
         roles_of=roles.__getitem__,
-        engine_of=lambda _: engine,
+        engine_of=engines.__getitem__,
         make_game=make_game,
         in_flight=config.in_flight,
     )
@@ -169,8 +179,17 @@ def _random_play(config: RunConfig, roles: Roles) -> list[_Shown]:
     ]
 
 
+def _demonstrator(name: str) -> Sampler:
+    engine = Engines().scripted(name)
+    if engine is None:
+        raise UsageError(
+            f"cold_start.players: {name!r} is not a player that is a rule. Choose from {', '.join(SCRIPTED)}."
+        )
+    return engine
+
+
 def _imitate(config: RunConfig, lm: LanguageModel, shown: list[_Shown]) -> None:
-    """Teach the model what legal replies look like."""
+    """Teach the model to reply as the demonstrators do."""
     settings = config.cold_start
     cold_start(
         lm,

@@ -1,7 +1,7 @@
-"""Supervised start for models that know no game yet: imitate legal replies of random play.
+"""Supervised start for models that know no game yet: imitate the replies of demonstrators.
 
 The loss is over the whole vocabulary, without a mask, so that the model learns what a reply looks
-like in either reply form. It learns which replies are legal, and nothing of which are good.
+like in either reply form. Of random play it learns which replies are legal, and nothing of which are good.
 """
 
 from __future__ import annotations

@@ -76,6 +76,14 @@ def test_a_seated_judge_pays_solver_and_evaluator_by_his_score(score, returns):
     assert [total[:2] for total in played("judged_arithmetic(judge=1)", "optimal", range(9))] == [(1.0, 0.0)] * 9
 
 
+@pytest.mark.parametrize(("said", "returns"), [((0, 0), (1.0, 1.0)), ((0, 1), (1.0, 0.0)), ((1, 0), (0.0, 1.0))])
+def test_each_may_be_paid_for_being_right_himself(said, returns):
+    name = "judged_arithmetic(score=0)"
+    total = sum(after(name, []).sum)
+    answer, verdict = ((total + error) % 5 for error in said)
+    assert after(name, [str(answer), f"It is {verdict}"]).returns() == returns
+
+
 class Mumbles:
     """Says what is no score."""
 
@@ -108,7 +116,15 @@ def test_seats_see_their_terms_and_what_was_said_before_them():
     assert [pair.observe(seat) for seat in range(2)] == [f"{pair.sum[0]} + ?", f"? + {pair.sum[1]}\n3"]
 
 
-@pytest.mark.parametrize("name", ["relay_arithmetic(terms=1)", "pair_arithmetic(most=0)", "judged_arithmetic(judge=2)"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "relay_arithmetic(terms=1)",
+        "pair_arithmetic(most=0)",
+        "judged_arithmetic(judge=2)",
+        "judged_arithmetic(score=2)",
+    ],
+)
 def test_sizes_that_are_none_are_refused(name):
     with pytest.raises(UsageError, match="There is no game"):
         make_game(name)
