@@ -35,6 +35,7 @@ def check(config: RunConfig, roles: Roles) -> None:
         )
         if game in config.games:  # those that matches open are played as often as these open them
             _check_groups(config, game)
+        _check_shares(config, game, seated)
         _check_alignment(config, game, seated)
         _check_dpo(config, game, seated)
         _check_regret(config, game, seated)
@@ -49,12 +50,6 @@ def _check_policies(config: RunConfig, bound: set[str]) -> None:
             raise UsageError(
                 f"policies.{name}.learner = {policy.learner!r}, but a role binds to {name}. An exploiter takes "
                 "every seat in turn and is bound to none: leave it out of roles.policy, or set learner = 'main'."
-            )
-    for name, policy in config.policies.items():
-        if policy.matches is not None and policy.matches < config.matchmaking.group_size:
-            raise UsageError(
-                f"policies.{name}.matches = {policy.matches} is less than one group of matchmaking.group_size = "
-                f"{config.matchmaking.group_size} matches. Set it to that or more."
             )
     trained = {name for name in bound if name not in config.policies or not config.policies[name].frozen}
     if not trained:
@@ -128,6 +123,20 @@ def _check_groups(config: RunConfig, game: str) -> None:
         )
 
 
+def _check_shares(config: RunConfig, game: str, seated: tuple[Role, ...]) -> None:
+    """Refuse an update of fewer matches than are kept together."""
+    size, kept = config.matchmaking.group_size, f"group of matchmaking.group_size = {config.matchmaking.group_size}"
+    if config.matchmaking.tree and game in config.games:
+        size = config.matchmaking.matches_of_start(make_game(game).spec.max_turns)
+        kept = f"tree of matchmaking.tree = {config.matchmaking.tree} in {game}, {size}"
+    for name in dict.fromkeys([*(role.policy for role in seated), *config.exploiter_kinds]):
+        matches = config.policy(name).matches
+        if matches is not None and matches < size:
+            raise UsageError(
+                f"policies.{name}.matches = {matches} is less than one {kept} matches. Set it to that or more."
+            )
+
+
 def _check_alignment(config: RunConfig, game: str, seated: tuple[Role, ...]) -> None:
     aligned = [role for role in seated if config.credit.rule_for(game, role.name) == "advantage_alignment"]
     if aligned and not len(aligned) == len(seated) == 2:
@@ -141,7 +150,9 @@ def _check_dpo(config: RunConfig, game: str, seated: tuple[Role, ...]) -> None:
     """Refuse the objective where replies make no pairs."""
     for role in seated:
         rule, name = config.credit.rule_for(game, role.name), f"{game}/{role.name}"
-        for policy in [one for one in (role.policy, *config.exploiter_kinds) if _prefers(config, one)]:
+        seating = seated if config.matchmaking.swap_every else (role,)  # then every policy comes to every seat
+        takers = dict.fromkeys([*(one.policy for one in seating), *config.exploiter_kinds])
+        for policy in [one for one in takers if _prefers(config, one)]:
             if rule != "malt":
                 raise UsageError(
                     f"Objective 'dpo' of policy {policy} prefers one reply to another, which only credit rule 'malt' "

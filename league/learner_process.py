@@ -18,7 +18,6 @@ from pathlib import Path
 
 from games.errors import UsageError
 from games.files import atomic_write
-from games.registry import make_game
 from league.config import RunConfig
 from league.learning import learn
 from league.learning_state import LearningState, load_learning, save_learning
@@ -26,7 +25,7 @@ from league.lock import run_lock
 from league.population import Population
 from league.prepared import cores, prepared_process
 from league.run_state import LEARNERS_FOLDER, RECORDS_FILE
-from league.settings import CONFIG_FILE, load, seat_roles
+from league.settings import CONFIG_FILE, load, run_roles
 from league.start import policy_names, reopened_policies
 from learners.learner import LearningError
 from learners.record_store import Lease, LeaseLost
@@ -43,8 +42,7 @@ def learners_of(config: RunConfig) -> dict[str, tuple[str, ...]]:
     learners = config.decoupled.learners
     if isinstance(learners, dict):
         return learners
-    roles = {game: seat_roles(config.roles, make_game(game).spec) for game in config.games}
-    trained = [name for name in policy_names(config, roles) if not config.policy(name).frozen]
+    trained = [name for name in policy_names(config, run_roles(config)) if not config.policy(name).frozen]
     return {name: (name,) for name in trained} if learners == "each" else {}
 
 
@@ -124,8 +122,7 @@ def _learn_all(run_dir: Path, name: str) -> None:
 
 def _opened(config: RunConfig, run_dir: Path, names: tuple[str, ...]) -> LearningState:
     """Return the policies that learn in this process, to be filled."""
-    roles = {game: seat_roles(config.roles, make_game(game).spec) for game in config.games}
-    policies = reopened_policies(config, roles, run_dir, Population(run_dir / "population"))
+    policies = reopened_policies(config, run_roles(config), run_dir, Population(run_dir / "population"))
     return LearningState({name: policies[name] for name in names})
 
 

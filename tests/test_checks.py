@@ -30,6 +30,10 @@ def config(tmp_path):
         (["policies.main.frozen=true"], r"All policies \(main\) are frozen"),
         (["policies.rival.frozen=true"], "no policy named 'rival'. Valid names: main. No role binds to it"),
         ([GROUPS, "policies.main.matches=3"], "policies.main.matches = 3 is less than one group of .* = 8"),
+        (
+            ["games.relay_arithmetic.matches=64", "matchmaking.tree=4", "policies.main.matches=32"],
+            "policies.main.matches = 32 is less than one tree of matchmaking.tree = 4 in .*, 64 matches",
+        ),
         (["policies.main.rank=0"], "policies.main.rank = 0: it should be greater than or equal to 1"),
         (["policies.main.kind=lorra"], "policies.main.kind = 'lorra': it should be 'full' or 'lora'"),
         (["objective.normalisation=mean"], "objective.normalisation = 'mean': it should be 'constant', 'token_mean'"),
