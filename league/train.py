@@ -172,7 +172,8 @@ class League:
             if played:
                 metrics[f"{game}/matches"] = float(played)
             for role in self.roles[game]:
-                own = [r for r in results if (r.game, r.role, r.player) == (game, role.name, role.policy)]
+                live = self._live[game]  # whichever of them sits there: they may swap
+                own = [r for r in results if (r.game, r.role) == (game, role.name) and r.player in live]
                 if own and spec.seats > 1:
                     metrics[f"{game}/score/{role.name}"] = sum(r.sum_score for r in own) / sum(r.n for r in own)
         for name in self.config.exploiter_kinds:

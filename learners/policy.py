@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -96,8 +97,8 @@ class Policy:
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
 
     def restore(self, path: Path) -> None:
-        """Read what ``save`` wrote. Raises UsageError if it does not fit this model."""
-        tensors = load_file(path)
+        """Read what ``save`` wrote. Raises UsageError if it cannot be read, or does not fit this model."""
+        tensors = _read(path)
         for part, parameters in self._parts().items():
             _copy_into(parameters, tensors, part, path)
         self.optimizer.state.clear()
@@ -120,6 +121,16 @@ class Policy:
         if self.reference is not None and self.reference.adapters is None:  # an adapter's is the base, which is kept
             parts["reference"] = self.reference.parameters()
         return parts
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise UsageError(
+            f"{path} cannot be read as safetensors: {error}. It was cut off or changed after it was saved. Put a whole "
+            "copy of it there, or begin the run anew in another folder."
+        ) from error
 
 
 def _below(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:

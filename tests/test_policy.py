@@ -140,6 +140,17 @@ def test_another_shape_is_refused_by_name(tmp_path):
         Policy("main", lm, weight_decay=0.0, magnet=False).restore(tmp_path / "two.safetensors")
 
 
+@pytest.mark.parametrize("kept", [0, 5, 0.5, 0.999])
+def test_a_file_that_was_cut_off_is_refused_by_name(kept, tmp_path):
+    """Nothing of it, a piece of the header's length, half, all but the last bytes."""
+    path = tmp_path / "cut.safetensors"
+    full_policy().save(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: kept if isinstance(kept, int) else int(kept * len(whole))])
+    with pytest.raises(UsageError, match=r"cut\.safetensors cannot be read as safetensors: .* Put a whole copy of it"):
+        full_policy().restore(path)
+
+
 def test_two_adapters_keep_less_than_a_fifth_more_than_one():
     """Parameters, optimiser state, magnets and references; the measure itself sees two whole models as twice one."""
     one, two = (adapter_memory.held(adapter_memory.trained("lora", number)) for number in (1, 2))

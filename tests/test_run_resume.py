@@ -68,6 +68,26 @@ credit = { rule = "rae", rules = { "lookup_chain(people=6,relations=2)/planner" 
 matchmaking.group_size = 4
 evaluation.anchors = ["random"]
 """,
+    "trees of replies, preferences": """
+games.relay_arithmetic.matches = 32
+policies = { b = { objective = "dpo", every = 2 }, c = { objective = "dpo", kind = "lora" } }
+matchmaking.tree = 2
+[roles.policy]
+"relay_arithmetic/generator" = "a"
+"relay_arithmetic/verifier" = "b"
+"relay_arithmetic/refiner" = "c"
+[credit.rules]
+"relay_arithmetic/generator" = "malt"
+"relay_arithmetic/verifier" = "malt"
+"relay_arithmetic/refiner" = "malt"
+""",
+    "seats that swap": """
+games.pair_arithmetic.matches = 16
+roles.policy = { "pair_arithmetic/pioneer" = "a", "pair_arithmetic/observer" = "b" }
+policies.b.every = 3
+credit.rules = { "pair_arithmetic/pioneer" = "cory", "pair_arithmetic/observer" = "cory" }
+matchmaking = { self_play = 1.0, fictitious = 0.0, group_size = 4, swap_every = 2 }
+""",
 }
 WINDOWS = [  # moments at which a death is most likely to tear something, in the order of a run
     (".config.toml", 1),  # the configuration is written, but not under its name
@@ -205,6 +225,14 @@ def test_roles_bound_to_two_policies_train_both_each_in_its_own_role(wholes):
     assert roles == {("a", "first"), ("b", "second")}
     rated = json.loads((run / "ratings.json").read_text())["ratings"]["kuhn_poker"]
     assert set(rated) == snapshots | {"random"}
+
+
+def test_scores_by_role_are_of_whoever_sits_there(wholes):
+    """Two policies swap seats after every second iteration; a pair's score in a game that both win is even."""
+    lines = [line for line in read_metrics(wholes("seats that swap").run) if line["iteration"] > 0]
+    assert len(lines) == 6
+    for line in lines:
+        assert line["pair_arithmetic/score/pioneer"] + line["pair_arithmetic/score/observer"] == pytest.approx(1.0)
 
 
 def test_exact_figures_of_two_policies_are_those_of_the_players_that_they_make(wholes):
