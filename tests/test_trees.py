@@ -143,7 +143,7 @@ def test_a_real_batch_is_credited_with_what_its_matches_came_to() -> None:
 
 
 def test_pairs_of_a_real_batch_were_asked_the_same_and_said_something_else() -> None:
-    _, batch = real_batch(4)
+    _, batch = real_batch(16)
     pairs = sibling_pairs(batch, {"relay_arithmetic": 1.0})
     assert {batch[chosen].role for chosen, _ in pairs} >= {"verifier", "refiner"}
     for chosen, rejected in pairs:
