@@ -32,7 +32,7 @@ TIMED = {
 STUDIED = (
     dict.fromkeys(("baselines", "levels", "policies"), "benchmarks.credit")
     | dict.fromkeys(("kuhn", "leduc", "joint"), "benchmarks.populations")
-    | dict.fromkeys(("teams", "alignment"), "benchmarks.teams")
+    | dict.fromkeys(("teams", "decoupled", "alignment"), "benchmarks.teams")
     | dict.fromkeys(("relay", "pair", "judged"), "benchmarks.relay")
 )
 PARTS = (*TRAINED, *TIMED, *STUDIED)

@@ -3,9 +3,9 @@
     python -m benchmarks.relay STUDY [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
 
 Every role has a policy of its own, and every condition of a study starts alike and plays the same number of matches.
-What a team is worth is told by matches that it did not learn from, dealt anew and played by its newest snapshots: in `relay`
-and `pair` how often the last seat is right, in `judged` the solver. Untrained is the same team before it learns. With
---keep, finished runs are remembered, so a measurement that was cut off goes on where it stopped.
+What a team is worth is told by matches that it did not learn from, dealt anew and played by its newest snapshots: in
+`relay` and `pair` how often the last seat is right, in `judged` the solver. Untrained is the same team before it
+learns. With --keep, finished runs are remembered, so a measurement that was cut off goes on where it stopped.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from benchmarks.alignment import noise_of
 from league import settings
 
 GAME = "lookup_chain"
+ALL = (*teams.CONDITIONS, *teams.PLACES)
 
 
 def line(tokens, right=None, opened=1.0):
@@ -29,7 +30,7 @@ def test_a_run_is_read_at_its_tokens_between_two_measurements():
     }
 
 
-@pytest.mark.parametrize("condition", teams.CONDITIONS, ids=lambda one: one.name)
+@pytest.mark.parametrize("condition", ALL, ids=lambda one: one.name)
 def test_every_condition_is_a_run_that_could_start(condition, tmp_path):
     game, data = teams.settings_of(condition)
     (tmp_path / "config.toml").write_text(tomli_w.dumps(data), encoding="utf-8")
@@ -42,8 +43,8 @@ def test_every_condition_is_a_run_that_could_start(condition, tmp_path):
 
 
 def test_conditions_differ_in_what_is_compared_and_have_different_keys():
-    keys = {teams.Run(condition, seed).key for condition in teams.CONDITIONS for seed in (0, 1)}
-    assert len(keys) == 2 * len(teams.CONDITIONS)
+    keys = {teams.Run(condition, seed, n).key for condition in ALL for seed in (0, 1) for n in (100, 200)}
+    assert len(keys) == 2 * 2 * len(ALL)
 
 
 def test_noise_is_the_variance_over_batches_and_over_draws():
@@ -71,11 +72,11 @@ def test_a_team_trains_until_its_tokens_are_there_and_then_shows_its_noise(monke
     """The real thing at its smallest: a run that goes on from where it stopped, and two gradients of each kind."""
     small = ("model.hidden_size=16", "model.intermediate_size=32", "cold_start.steps=2", "cold_start.matches=50")
     common = (*teams.COMMON, *small, "evaluation.matches=8", "snapshot_every=2", "cold_start.batch_size=16")
-    for name, value in {"COMMON": common, "MATCHES": 16, "STRETCH": 2, "TOKENS": 1500, "SETTLED": 200}.items():
+    for name, value in {"COMMON": common, "MATCHES": 16, "STRETCH": 2, "SETTLED": 200}.items():
         monkeypatch.setattr(teams, name, value)
     monkeypatch.setattr(alignment, "BATCHES", 2)
     monkeypatch.setattr(alignment, "DRAWS", 2)
-    found = teams.measure(teams.Run(teams.CONDITIONS[0], 0))
+    found = teams.measure(teams.Run(teams.CONDITIONS[0], 0, 1500))
     assert 0.0 <= found["figure"] <= 1.0
     assert found["opened"] > 0.0
     noise = teams.noise(teams.Noise(0))
