@@ -263,6 +263,7 @@ def test_a_run_comes_to_prefer_what_comes_out_right_in_trees_that_it_has_not_see
     assert first["c/margin"] == pytest.approx(0.0, abs=1e-5)
     assert first["c/loss"] == pytest.approx(math.log(2) - 0.02 * first["c/entropy"], abs=1e-4)
     assert "a/pairs" not in first
+    assert 0.3 < first["relay_arithmetic/flat_groups/refiner"] < 0.9, "(1/5)² + (4/5)² = 0.68 by uniform chance"
     assert min(line["b/pairs"] for line in lines) > 0
     pairs = sum(line["c/pairs"] for line in lines)
     assert sum(line["c/pairs"] * line["c/preferred"] for line in lines) / pairs > 0.57
