@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from enum import StrEnum
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -145,6 +146,32 @@ class Sampler(Protocol):
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Return one reply for each request. A failure is raised, never papered over."""
+        ...
+
+
+@runtime_checkable
+class Streaming(Protocol):
+    """An engine that answers each request as soon as it can, while others are still on their way."""
+
+    def submit(self, request: ReplyRequest) -> Future[Reply]:
+        """Begin to answer. Whatever is random must come from ``request.rng``, drawn before this returns:
+        so the replies do not depend on the order in which they come. The future may be cancelled.
+        """
+        ...
+
+
+@runtime_checkable
+class Keeper(Protocol):
+    """An engine whose players' weights may change while matches go on: a match keeps those it began with."""
+
+    def keep(self, player: str) -> str:
+        """Return an id for the weights that a player has now. Requests under it, instead of the player's, are
+        answered with these until ``let_go`` was called as often as ``keep`` returned it.
+        """
+        ...
+
+    def let_go(self, weights: str) -> None:
+        """Take back one ``keep``."""
         ...
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from operator import attrgetter
 from typing import Any
 
 from arena.openings import Openings, begin_opened
@@ -10,11 +11,12 @@ from arena.records import EndReason, Episode, MatchRequest, Refusal, Reply, Repl
 from arena.streams import Stream
 from arena.tools import ToolSession
 from games.errors import UsageError
-from games.spec import Equipped, Game
+from games.spec import Equipped, Game, GameSpec
 from roles.conduct import refusal_reason, settle_forfeit
 from roles.replies import parse_reply
 from roles.role import OnIllegal, Role
 
+_TOOLS = attrgetter("tools")  # of a role: in a loop it would take as long as a turn's record
 _FINISHED = EndReason.FINISHED  # in Python 3.11, looking a member up in its class takes longer than making the record
 
 
@@ -29,11 +31,14 @@ def play_match(
     the game, and RuntimeError for an illegal reply of a role whose replies are masked: then the
     engine did not mask.
     """
-    _check_fit(request, game, roles)
+    spec = game.spec
+    _check_fit(request, spec, roles)
     rng, branch = Stream(request.sample_seed), request.branch
-    _begin(request, game)
-    opened = Openings(request, game) if game.spec.opens else None
-    tools = _tools(game, roles)
+    game.reset(request.deal_seed)
+    if request.parent is not None:
+        begin_opened(game, request)
+    opened = Openings(request, game) if spec.opens else None
+    tools = ToolSession(game) if any(map(_TOOLS, roles)) and isinstance(game, Equipped) else None
     record = _Record(game.returns())
     while (seat := game.to_act()) is not None:
         asked = ReplyRequest(
@@ -45,7 +50,12 @@ def play_match(
         while action is None:
             if branch:
                 asked = asked._replace(rng=_branch(request, len(record), rng))
-            action, again = _answered(seat, asked, (yield asked), record, tools)
+            reply = yield asked
+            action = parse_reply(asked.role, reply.text, asked.legal)
+            if action is not None and tools is None:  # nearly always so: the other path's call would show in the speed
+                record.add_turn(seat, asked, reply, action)
+                break
+            action, again = _answered(seat, asked, reply, action, record, tools)
             if again is None:
                 forfeited = _forfeited(request, game, record, seat, asked.role)
                 return forfeited if opened is None else opened.ended(forfeited)
@@ -111,10 +121,9 @@ class _Record:
 
 
 def _answered(
-    seat: int, asked: ReplyRequest, reply: Reply, record: _Record, tools: ToolSession | None
+    seat: int, asked: ReplyRequest, reply: Reply, action: str | None, record: _Record, tools: ToolSession | None
 ) -> tuple[str | None, ReplyRequest | None]:
     """Book a reply; return its action, or None and what the seat is asked next. Neither: it has forfeited."""
-    action = parse_reply(asked.role, reply.text, asked.legal)
     if tools is not None and (call := tools.called(asked, reply.text, action)) is not None:
         record.add_turn(seat, asked, reply, call.text, call.tool)
         return None, tools.answer(asked, call)
@@ -128,21 +137,6 @@ def _forfeited(request: MatchRequest, game: Game, record: _Record, offender: int
     settled = settle_forfeit(game.spec, before, offender, role.conduct)
     record.pay([after - earlier for after, earlier in zip(settled, before, strict=True)])
     return Episode(request, record.turns(), settled, EndReason.FORFEIT, offender)
-
-
-def _begin(request: MatchRequest, game: Game) -> None:
-    """Deal, and hand over what the opener gave."""
-    game.reset(request.deal_seed)
-    if request.parent is not None:
-        begin_opened(game, request)
-
-
-def _tools(game: Game, roles: Sequence[Role]) -> ToolSession | None:
-    """Return the tools of a match if any role has some."""
-    for role in roles:  # a generator expression would take longer than a turn's record
-        if role.tools and isinstance(game, Equipped):
-            return ToolSession(game)
-    return None
 
 
 def _branch(request: MatchRequest, turn: int, rng: Stream) -> Stream:
@@ -165,11 +159,10 @@ def _asked_again(asked: ReplyRequest, reply: str) -> ReplyRequest | None:
     return asked._replace(refusals=(*asked.refusals, refusal))
 
 
-def _check_fit(request: MatchRequest, game: Game, roles: Sequence[Role]) -> None:
+def _check_fit(request: MatchRequest, spec: GameSpec, roles: Sequence[Role]) -> None:
     """Raise UsageError unless request, roles and game have the same number of seats."""
-    seats = game.spec.seats
-    if not len(request.players) == len(request.trained) == len(roles) == seats:
+    if not len(request.players) == len(request.trained) == len(roles) == spec.seats:
         raise UsageError(
-            f"{game.spec.name} has {seats} seats, but match {request.index} names {len(request.players)} players, "
+            f"{spec.name} has {spec.seats} seats, but match {request.index} names {len(request.players)} players, "
             f"{len(request.trained)} marks of who is trained and {len(roles)} roles."
         )

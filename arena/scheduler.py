@@ -1,58 +1,66 @@
-"""Keeps many matches in flight and batches what their seats are asked, one batch an engine a round."""
+"""Keeps many matches in flight: one batch an engine a round, or each reply as it comes where an engine can do that."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
 from typing import Any
 
+from arena.desk import Desk, keeps, streams
+from arena.errors import EngineError
 from arena.openings import outcome_of
-from arena.records import EndReason, Episode, MatchRequest, Reply, ReplyRequest, Sampler
+from arena.records import EndReason, Episode, MatchRequest, Reply, ReplyRequest, Sampler, Streaming
 from arena.referee import play_match
 from games.errors import UsageError
 from games.spec import Game
 from roles.role import Role
 
-
-class EngineError(RuntimeError):
-    """An engine failed, or broke the rule of one reply for each request."""
+Engine = Sampler | Streaming
 
 
 def play(
     requests: Iterable[MatchRequest],
     *,
     roles_of: Callable[[str], tuple[Role, ...]],
-    engine_of: Callable[[str], Sampler],
+    engine_of: Callable[[str], Engine],
     make_game: Callable[[str], Game],
     in_flight: int,
     on_episode: Callable[[Episode], None] | None = None,
 ) -> list[Episode]:
     """Play all matches and return their episodes in the order of the requests.
 
-    ``roles_of`` takes a game's name, ``engine_of`` a player's id; each is asked once for a name.
-    ``on_episode`` sees every episode as soon as it ends, with those that it opened. Matches that matches
-    open are played beside all others; one that waits for them takes no place in flight. A match draws from
-    its own two seeds only, so the same requests give the same episodes whatever ``in_flight``.
+    ``roles_of`` takes a game's name, ``engine_of`` a player's id; each is asked once for a name. An engine
+    that is ``Streaming`` is given each request by itself, and a match goes on as soon as its reply has come;
+    any other is called once a round. ``on_episode`` sees every episode as soon as it ends, with those that it
+    opened. Matches that matches open are played beside all others; one that waits for them takes no place in
+    flight. A match draws from its own two seeds only, so the same requests give the same episodes whatever
+    ``in_flight`` and in whatever order replies come.
 
     Raises EngineError, with engine and players named, if an engine raises or returns a wrong number
-    of replies. A UsageError and an interruption pass as they are.
+    of replies. A UsageError and an interruption pass as they are. Requests under way are cancelled then.
     """
     if in_flight < 1:
         raise UsageError(f"in_flight = {in_flight}: at least one match must be in flight.")
-    hall = _Hall(cache(roles_of), make_game, on_episode)
     engines = cache(engine_of)
     waiting = enumerate(requests)
     flying: list[_Match] = []
-    while True:
-        newcomers = [hall.seat(place, request) for place, request in islice(waiting, max(in_flight - len(flying), 0))]
-        flying += hall.advance(newcomers, [None] * len(newcomers))
-        if flying:
-            flying = hall.advance(flying, _replies([match.asked for match in flying], engines))
-        elif not newcomers:
-            return [hall.episodes[place] for place in range(len(hall.episodes))]
+    with closing(Desk[_Match](engines)) as desk:
+        hall = _Hall(cache(roles_of), make_game, on_episode, desk)
+        while True:
+            room = max(in_flight - len(flying) - len(desk), 0)
+            newcomers = [hall.seat(place, request) for place, request in islice(waiting, room)]
+            flying += hall.advance(newcomers, [None] * len(newcomers))
+            if flying:
+                flying = hall.advance(*_ask(flying, engines, desk))
+                flying += hall.advance(*desk.replies(wait=False))
+            elif desk:
+                flying = hall.advance(*desk.replies(wait=True))
+            elif not newcomers:
+                return [hall.episodes[place] for place in range(len(hall.episodes))]
 
 
 @dataclass(slots=True)
@@ -60,11 +68,15 @@ class _Match:
     """A match in flight and the request, or the matches that it opened, on which it waits."""
 
     place: int  # in the order of the requests
+    players: tuple[str, ...]  # [seats]
     game: Game
     course: Generator[ReplyRequest | tuple[MatchRequest, ...], Any, Episode]
     opener: _Match | None
     asked: ReplyRequest = field(init=False)
     opened: list[Episode | None] = field(init=False)  # None: still played
+    kept: dict[str, str] | None = (
+        None  # ids of the weights that it and all below it play with, where an engine has some
+    )
 
 
 class _Hall:
@@ -75,18 +87,21 @@ class _Hall:
         roles_of: Callable[[str], tuple[Role, ...]],
         make_game: Callable[[str], Game],
         on_episode: Callable[[Episode], None] | None,
+        desk: Desk[_Match],
     ) -> None:
         self.episodes: dict[int, Episode] = {}
         self._roles_of = roles_of
         self._make_game = make_game
         self._on_episode = on_episode
+        self._desk = desk
         self._idle: defaultdict[str, list[Game]] = defaultdict(list)
 
     def seat(self, place: int, request: MatchRequest, opener: _Match | None = None) -> _Match:
         """Return a match that has not begun."""
         idle = self._idle[request.game]
         game = idle.pop() if idle else self._make_game(request.game)
-        return _Match(place, game, play_match(request, game, self._roles_of(request.game)), opener)
+        course = play_match(request, game, self._roles_of(request.game))
+        return _Match(place, request.players, game, course, opener)
 
     def advance(self, matches: Sequence[_Match], replies: Sequence[Any]) -> list[_Match]:
         """Give each match what it waits for (None begins it); return those that ask for a reply."""
@@ -114,6 +129,8 @@ class _Hall:
         """Record a match that is over; return its opener if that goes on now."""
         self._idle[episode.request.game].append(match.game)
         opener = match.opener
+        if match.kept:
+            self._desk.let_go(match.kept)
         if opener is not None:
             finished = episode.end is EndReason.FINISHED
             opener.opened[match.place] = episode._replace(outcome=outcome_of(match.game)) if finished else episode
@@ -124,20 +141,43 @@ class _Hall:
         return ()
 
 
-def _replies(asked: Sequence[ReplyRequest], engine_of: Callable[[str], Sampler]) -> list[Reply]:
-    """Return the reply to each request, with one call of each engine."""
-    engines = [engine_of(request.player) for request in asked]
-    keys = list(map(id, engines))
-    if len(set(keys)) == 1:
-        return _sample(engines[0], asked)
-    places: dict[int, list[int]] = {}
-    for place, key in enumerate(keys):
-        places.setdefault(key, []).append(place)
-    replies: dict[int, Reply] = {}
-    for its_places in places.values():
-        batch = [asked[place] for place in its_places]
-        replies.update(zip(its_places, _sample(engines[its_places[0]], batch), strict=True))
-    return [replies[place] for place in range(len(asked))]
+def _ask(
+    flying: Sequence[_Match], engine_of: Callable[[str], Engine], desk: Desk[_Match]
+) -> tuple[Sequence[_Match], Sequence[Reply]]:
+    """Ask for all: return who is answered now, with one call of each engine, and the answers.
+
+    Requests for engines that answer one at a time are handed in at the desk.
+    """
+    asked = [match.asked for match in flying]
+    engines: dict[int, Any] = {id(one): one for one in map(engine_of, {request.player for request in asked})}
+    if len(engines) == 1:
+        [engine] = engines.values()
+        if not streams(engine):
+            return flying, _sample(engine, asked)
+    matches_of: dict[int, list[_Match]] = {}
+    for match in flying:
+        matches_of.setdefault(id(engine_of(match.asked.player)), []).append(match)
+    answered: list[_Match] = []
+    replies: list[Reply] = []
+    for key, matches in matches_of.items():
+        if streams(engines[key]):
+            for match in matches:
+                desk.submit(match, engines[key], _as_kept(match, desk) if keeps(engines[key]) else match.asked)
+        else:
+            answered += matches
+            replies += _sample(engines[key], [match.asked for match in matches])
+    return answered, replies
+
+
+def _as_kept(match: _Match, desk: Desk[_Match]) -> ReplyRequest:
+    """Return what a match asks, of the weights that its players had when it began, or the match that opened it."""
+    first = match
+    while first.opener is not None:
+        first = first.opener
+    first.kept = kept = {} if first.kept is None else first.kept
+    if match.asked.player not in kept:
+        desk.keep((*first.players, *match.players), kept)
+    return match.asked._replace(player=kept[match.asked.player])
 
 
 def _sample(engine: Sampler, asked: Sequence[ReplyRequest]) -> list[Reply]:

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arena.errors import EngineError
 from arena.records import EndReason, MatchRequest, Reply
 from arena.samplers.scripted import Equilibrium, Random
-from arena.scheduler import EngineError, play
+from arena.scheduler import play
 from games.errors import UsageError
 from games.registry import make_game
 from games.seeds import derive_seed
@@ -257,7 +258,7 @@ def test_a_failing_engine_is_named(engine, message):
 
 def test_a_request_that_does_not_fit_its_game_is_refused():
     with pytest.raises(UsageError, match="kuhn_poker has 2 seats, but match 0 names 3 players"):
-        run([match("kuhn_poker", "abc")], {})
+        run([match("kuhn_poker", "abc")], dict.fromkeys("abc", Random()))
     with pytest.raises(UsageError, match="in_flight = 0"):
         run([], {}, in_flight=0)
     assert run([], {}) == []
