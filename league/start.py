@@ -114,19 +114,24 @@ def new_policy(config: RunConfig, name: str, lm: LanguageModel, roles: Roles) ->
 
 
 def _critic(config: RunConfig, name: str, lm: LanguageModel, roles: Roles) -> Critic | None:
-    """Return the value heads of a policy's roles that ``gae_turn`` credits, if there are any."""
+    """Return the value heads of the roles that a policy comes to and ``gae_turn`` credits, if there are any."""
     valued = [
         f"{game}/{role.name}"
         for game, seated in roles.items()
-        for role in seated
-        if (role.policy == name or name in config.exploiter_kinds)
-        and config.credit.rule_for(game, role.name) == "gae_turn"
+        for role in _taken(config, name, seated)
+        if config.credit.rule_for(game, role.name) == "gae_turn"
     ]
     if not valued:
         return None
     from learners.critic import Critic
 
     return Critic(lm.model.config.hidden_size, valued, config.critic, derive_seed(config.seed, "critic", name))
+
+
+def _taken(config: RunConfig, name: str, seated: Sequence[Role]) -> Sequence[Role]:
+    """Return the roles of a game that a policy comes to; exploiters, and policies that swap, come to all."""
+    bound = [role for role in seated if role.policy == name]
+    return seated if name in config.exploiter_kinds or (bound and config.matchmaking.swap_every) else bound
 
 
 def base_model(config: RunConfig, shown: list[_Shown]) -> LanguageModel:
