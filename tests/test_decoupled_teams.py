@@ -1,4 +1,4 @@
-"""Learner processes of a planner and its workers, whose matches its own open: the same run, every record once."""
+"""Learner processes of teams: the run of one process, and every record read once, those of opened matches too."""
 
 import pytest
 from run_processes import TINY, contents, league_train
@@ -8,11 +8,9 @@ from league.learner_process import learners_of, open_records
 from league.settings import load
 
 GAME = "lookup_chain(people=6,relations=2)"
-TEAM = (
-    TINY.replace("games.kuhn_poker.matches = 64", f'games."{GAME}".matches = 16').replace(
-        "iterations = 6", "iterations = 4"
-    )
-    + """
+SHORT = TINY.replace("iterations = 6", "iterations = 4")
+TEAM = SHORT.replace("games.kuhn_poker.matches = 64", f'games."{GAME}".matches = 16')
+TEAM += """
 credit.rule = "m_grpo"
 matchmaking = { self_play = 1.0, fictitious = 0.0, group_size = 4 }
 policies.sub.every = 2
@@ -20,7 +18,14 @@ evaluation.exact = false
 evaluation.anchors = ["scripted:optimal"]
 roles.policy = { "lookup(people=6,relations=2)/worker" = "sub" }
 """
-)
+RELAY = SHORT.replace("kuhn_poker.matches = 64", "relay_arithmetic.matches = 64")
+RELAY += """
+credit.rule = "malt"
+objective.name = "dpo"
+matchmaking = { self_play = 1.0, fictitious = 0.0, tree = 2 }
+policies = { main = { objective = "ppo" }, sub = { every = 2 } }
+roles.policy = { "relay_arithmetic/verifier" = "sub", "relay_arithmetic/refiner" = "sub" }
+"""
 
 
 @pytest.fixture
@@ -34,15 +39,16 @@ def test_roles_of_opened_matches_have_learners_too(config):
     assert learners_of(load(str(config), EACH[1:])) == {"main": ("main",), "sub": ("sub",)}
 
 
-def test_taking_turns_it_is_the_run_of_one_process(config, tmp_path):
+@pytest.mark.parametrize("text", [TEAM, RELAY], ids=["matches that open matches", "preferences in trees"])
+def test_taking_turns_it_is_the_run_of_one_process(text, config, tmp_path):
+    config.write_text(text)
     for name, arguments in (("here", []), ("apart", EACH)):
         ended = league_train(config, *arguments, run_dir=tmp_path / name)
         assert ended.status == 0, ended.output
     here, apart = trained_here(tmp_path / "here"), trained_here(tmp_path / "apart")
-    assert {name.split("-")[0] for name in here if name.startswith("population/")} >= {
-        "population/main",
-        "population/sub",
-    }
+    learned = {name for line in here["metrics.jsonl"] for name in line}
+    assert learned >= {"main/loss", "sub/loss"}
+    assert ("sub/pairs" in learned, "main/pairs" in learned) == (text is RELAY, False)
     assert [name for name in here | apart if here.get(name) != apart.get(name)] == []
 
 
