@@ -19,7 +19,7 @@ class BatchLoss:
     """The losses of one batch, cut into minibatches for the inner steps.
 
     A game with many different prompts is spread over up to ``parts`` minibatches of at least
-    ``minibatch`` rows, each weighing for the whole; a game with few is in every one.
+    ``minibatch`` rows, each weighing for the whole; a game with few is in every one. Paired free replies stay together.
     ``entropy_means`` are the running means, by game, that the objective's band is around; a game
     without one has no band yet.
     """
