@@ -76,9 +76,9 @@ CONDITIONS = (
     Condition("relay", "malt, trees of 4", "malt", ("matchmaking.tree=4",)),
     Condition(
         "relay",
-        "malt, DPO, trees of 4",
+        "malt, DPO, trees of 2",
         "malt",
-        ("matchmaking.tree=4", "objective.name=dpo", "policies.generator.objective=ppo"),
+        ("matchmaking.tree=2", "objective.name=dpo", "policies.generator.objective=ppo"),
     ),
     Condition("pair", "grpo, each its own outcome", "grpo"),
     Condition("pair", "untrained", "grpo", trained=False),
