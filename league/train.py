@@ -140,6 +140,7 @@ class League:
                     exploiting={name: kinds[name] for name in learning if name in kinds},
                     matches=settings.matches,
                     first_index=self.state.next_match + len(requests),
+                    below=any(any(one.trained) for one in cast),
                 )
                 requests += [one._replace(cast=cast) for one in drawn] if cast else drawn
         self.state.next_match += len(requests)

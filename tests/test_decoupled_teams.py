@@ -65,3 +65,12 @@ def test_ahead_by_two_updates_every_record_is_read_once_by_both(config, tmp_path
     opened = sum(round(16 * line[f"{GAME}/opened"]) for line in metrics)
     assert opened > 16
     assert main == sub == (4, 4 * 16 + opened, 0)
+
+
+@pytest.mark.parametrize(("rests", "learns"), [("main", "sub"), ("sub", "main")])
+def test_a_policy_learns_while_the_one_above_or_below_it_is_frozen(rests, learns, config, tmp_path):
+    ended = league_train(config, "--set", f"policies.{rests}.frozen=true", run_dir=tmp_path / "run")
+    assert ended.status == 0, ended.output
+    lines = trained_here(tmp_path / "run")["metrics.jsonl"]
+    assert sum(f"{learns}/loss" in line for line in lines) == (2 if learns == "sub" else 4)  # sub.every = 2
+    assert not any(f"{rests}/loss" in line for line in lines)

@@ -45,19 +45,20 @@ def draw_matches(
     exploiting: Mapping[str, Kind],
     matches: int,
     first_index: int,
+    below: bool = False,
 ) -> list[MatchRequest]:
     """Return the training matches of one game in one iteration, with indices from ``first_index`` on.
 
     ``learning`` names the main policies that train now, ``exploiting`` the exploiters with their kinds: a game that
-    seats none of them is not played. At most ``config.opponents`` different players are met by a learner (one
-    a policy, if that is more), and where a rule weighs them alike, the same ones in all games: each costs
-    an engine a set of weights. A rule with nobody to meet leaves its share to self-play. Matches that
-    whole deals leave over go to self-play; without self-play they are not played.
+    seats none of them is played only if one trains ``below``, in the matches that it opens. At most
+    ``config.opponents`` different players are met by a learner (one a policy, if that is more), the same ones in
+    all games where a rule weighs them alike: each costs an engine a set of weights. A rule with nobody to meet leaves
+    its share to self-play. Matches that whole deals leave over go there too, or are not played without it.
     Raises UsageError when not even one deal fits into ``matches``.
     """
     learners = [seat for seat, policy in enumerate(scene.live) if policy in learning]
     attackers = exploiting if game.seats > 1 else {}
-    if not learners and not attackers:
+    if not (learners or attackers or below):
         return []
     rng = np.random.default_rng(derive_seed(run_seed, "draw", iteration))
     opponents = Opponents(scene, config, rng)
@@ -67,7 +68,7 @@ def draw_matches(
         deals = int(groups * exploiters.share) // game.seats
         drawn = opponents.of_exploiter(policy, kind, exploiters, deals, picks)
         seatings += _seatings(kind, (policy,) * game.seats, drawn, deals, first_deal=len(seatings))
-    if learners:
+    if learners or below:
         seatings += _of_mains(config, opponents, scene, learners, learning, groups - len(seatings), picks, rng)
     if not seatings:
         raise _too_few(game, matches, size)
