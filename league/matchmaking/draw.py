@@ -63,17 +63,26 @@ def draw_matches(
     rng = np.random.default_rng(derive_seed(run_seed, "draw", iteration))
     opponents = Opponents(scene, config, rng)
     size, picks = config.matches_of_start(game.max_turns), max(1, config.opponents // opponents.policies)
-    groups, seatings = matches // size, list[_Seating]()
-    for policy, kind in attackers.items():
-        deals = int(groups * exploiters.share) // game.seats
-        drawn = opponents.of_exploiter(policy, kind, exploiters, deals, picks)
-        seatings += _seatings(kind, (policy,) * game.seats, drawn, deals, first_deal=len(seatings))
+    groups = matches // size
+    seatings = _of_exploiters(exploiters, opponents, game.seats, attackers, groups, picks)
     if learners or below:
         seatings += _of_mains(config, opponents, scene, learners, learning, groups - len(seatings), picks, rng)
     if not seatings:
         raise _too_few(game, matches, size)
     requests = _requests(seatings, size, run_seed, first_index, game.name)
     return _branched(requests, config.tree, game.max_turns, run_seed) if config.tree else requests
+
+
+def _of_exploiters(
+    config: ExploitersConfig, opponents: Opponents, seats: int, attackers: Mapping[str, Kind], groups: int, picks: int
+) -> list[_Seating]:
+    """Return the seatings in which exploiters learn, each with its share of the groups."""
+    seatings: list[_Seating] = []
+    for policy, kind in attackers.items():
+        deals = int(groups * config.share) // seats
+        drawn = opponents.of_exploiter(policy, kind, config, deals, picks)
+        seatings += _seatings(kind, (policy,) * seats, drawn, deals, first_deal=len(seatings))
+    return seatings
 
 
 def _of_mains(
