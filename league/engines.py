@@ -65,12 +65,6 @@ def check_engine(config: RunConfig, policies: Iterable[str]) -> None:
         )
     if config.engine.kind == "torch":
         return
-    vllm = find_spec("vllm")
-    if vllm is None or vllm.origin is None:
-        raise UsageError(
-            "engine.kind = 'vllm', but vLLM is not installed. Install it (pip install 'llm-league[vllm]'; without a "
-            "GPU, see docs/engines.md), or set engine.kind = 'torch'."
-        )
     kinds = {name: config.policy(name).kind for name in policies}
     if len(set(kinds.values())) > 1:
         told = ", ".join(f"{name} is {kind}" for name, kind in kinds.items())
@@ -87,6 +81,12 @@ def check_engine(config: RunConfig, policies: Iterable[str]) -> None:
                 f"policies.{name}.rank = {rank}, but engine.max_lora_rank = {config.engine.max_lora_rank}. "
                 f"Set {advice}."
             )
+    vllm = find_spec("vllm")
+    if vllm is None or vllm.origin is None:
+        raise UsageError(
+            "engine.kind = 'vllm', but vLLM is not installed. Install it (pip install 'llm-league[vllm]'; without a "
+            "GPU, see docs/engines.md), or set engine.kind = 'torch'."
+        )
 
 
 def check_context(config: RunConfig, roles: Roles, wording: Wording) -> None:
