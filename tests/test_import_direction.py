@@ -31,7 +31,7 @@ DOORS = {
         "arena/wording.py",
         "arena/zero_adapter.py",
         "learners",
-    ],  # fmt: skip
+    ],
 }
 
 

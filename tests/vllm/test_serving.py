@@ -43,7 +43,13 @@ def test_the_gap_check_finds_an_adapter_that_is_not_the_learners(engine, adapter
     trajectories = to_trajectories(episodes, lambda _: roles, {"kuhn_poker": return_scale(SPEC)})
     batch = to_batch("main", trajectories, [[1.0] * len(one.turns) for one in trajectories], {})
     wrong, right = (
-        Policy("main", adapters.with_weights(adapter_folders[name]).copy(), weight_decay=0.0)
+        Policy(
+            "main",
+            adapters.with_weights(adapter_folders[name]).copy(),
+            weight_decay=0.0,
+            magnet=False,
+            reference=False,
+        )
         for name in ("adapter2", "adapter1")
     )
     with pytest.raises(LearningError, match="recorded for adapter1 differ from the learner's"):
