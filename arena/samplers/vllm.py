@@ -21,6 +21,7 @@ from arena.chunks import Tokens
 from arena.turnstile import Turnstile
 
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")  # nobody is told what is played here
+os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")  # this process has threads, which do not stand a fork
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # it would write over the run's own view
 
 from vllm import AsyncEngineArgs, SamplingParams

@@ -39,6 +39,7 @@ from roles.role import ReplyForm
 from roles.trie import token_logprobs
 
 _T = TypeVar("_T")
+COLDEST = 0.01  # what vLLM makes of every lower temperature
 
 
 class VllmLM:
@@ -108,6 +109,11 @@ class VllmLM:
     def submit(self, request: ReplyRequest) -> Future[Reply]:
         """See ``Streaming``. One number of 63 bits is drawn from the request's generator."""
         weights = self._weights(request.player)
+        if request.role.reply is ReplyForm.FREE and request.role.temperature < COLDEST:
+            raise UsageError(
+                f"The temperature of {request.role.name} in {request.role.game} is {request.role.temperature}, but "
+                f"vLLM samples free replies at {COLDEST} or more. Set roles.temperature = {COLDEST}."
+            )
         prompt, seed = self._prompt(request), request.rng.getrandbits(63)
         answer = self._choose if request.role.reply is ReplyForm.CHOICE else self._speak
         return self._started(weights).send(answer(request, weights, prompt, seed))
