@@ -12,19 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from jinja2 import TemplateError
 from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import Parameter
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
 from arena import prefix_attention
 from arena.choice import ChoiceLogprobs, choice_logprobs
 from arena.chunks import Chunk, Tokens, plan_chunks
+from arena.wording import Wording, context_of, read_tokenizer, unreadable
 from games.errors import UsageError
-from roles.prompts import Message, defuse, plain_text
-from roles.trie import ReplyTrie, build_trie
+from roles.trie import ReplyTrie
 
 if TYPE_CHECKING:
     from arena.adapters import Adapters
@@ -32,32 +31,23 @@ if TYPE_CHECKING:
 transformers_logging.disable_progress_bar()  # it would write over the run's own view
 
 
-class LanguageModel:
+class LanguageModel(Wording):
     """A Hugging Face causal LM with its tokenizer."""
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
+        super().__init__(tokenizer, context_of(model.config), type(model).__name__)
         self.model = model
-        self.tokenizer = tokenizer
-        self.special_tokens = _special_tokens(tokenizer)
-        self.end_token = _end_token(tokenizer)
         self.shares_prefix = prefix_attention.enable(model)
         self.adapters: Adapters | None = None  # those on this model's weights; this view plays without them
-        self._tries: dict[tuple[str, ...], ReplyTrie] = {}
 
     @classmethod
     def load(cls, source: str | Path, *, device: str = "cpu", dtype: str = "float32") -> LanguageModel:
         """Load a folder in Hugging Face layout, or a hub id. Raises UsageError where there is none."""
+        tokenizer = read_tokenizer(source)
         try:
-            tokenizer = AutoTokenizer.from_pretrained(str(source))
             model: Any = AutoModelForCausalLM.from_pretrained(str(source), dtype=getattr(torch, dtype))
         except (OSError, ValueError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise UsageError(
-                f"No causal language model could be loaded from {str(source)!r}: {reason} "
-                "Give a folder in Hugging Face layout (config.json, model.safetensors, tokenizer.json) or a hub id."
-            ) from error
-        for origin in ("is_local", "local_files_only"):  # would be saved, and tell a resumed run's snapshots apart
-            tokenizer.init_kwargs.pop(origin, None)
+            raise unreadable(source, error) from error
         return cls(model.to(device).eval(), tokenizer)
 
     def with_weights(self, folder: Path) -> LanguageModel:
@@ -120,52 +110,6 @@ class LanguageModel:
         """The device that holds the weights."""
         device: torch.device = next(self.model.parameters()).device
         return device
-
-    def encode_prompt(self, chat: Sequence[Message]) -> Tokens:
-        """Return the chat's token ids up to where the reply begins.
-
-        With the tokenizer's chat template where it has one. What players wrote is data: special
-        tokens within it are broken up first, so that they stay text.
-        """
-        safe = [{**message, "content": defuse(message["content"], self.special_tokens)} for message in chat]
-        if self.tokenizer.chat_template:
-            ids = self._templated(safe)
-        else:
-            ids = [*_opening(self.tokenizer), *self._encode(plain_text(safe))]
-        room = getattr(self.model.config, "max_position_embeddings", None)
-        if room and len(ids) > room:
-            raise UsageError(
-                f"A prompt is {len(ids)} tokens long, but {type(self.model).__name__} reads {room} at most. "
-                "Use a model with a longer context, or a role card with a shorter prompt."
-            )
-        return tuple(ids)
-
-    def _templated(self, chat: list[Message]) -> list[int]:
-        """Return the tokens of the chat template; one that refuses a system message gets it with the request."""
-        try:
-            return list(self.tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False))
-        except TemplateError:
-            if [message["role"] for message in chat[:2]] != ["system", "user"]:
-                raise
-            system, user, *rest = chat
-            return self._templated([{**user, "content": f"{system['content']}\n\n{user['content']}"}, *rest])
-
-    def trie(self, legal: tuple[str, ...]) -> ReplyTrie:
-        """Return the token trie of the legal replies (kept: games ask for the same ones again)."""
-        if legal not in self._tries:
-            self._tries[legal] = build_trie(legal, self._encode, self.end_token)
-        return self._tries[legal]
-
-    def encode_reply(self, text: str) -> Tokens:
-        """Return a reply's token ids, end token included."""
-        return (*self._encode(text), self.end_token)
-
-    def _encode(self, text: str) -> list[int]:
-        return list(self.tokenizer.encode(text, add_special_tokens=False))
-
-    def decode(self, reply_ids: Sequence[int]) -> str:
-        """Return a reply's text without special tokens."""
-        return str(self.tokenizer.decode(list(reply_ids), skip_special_tokens=True))
 
     def plan(self, prompts: Sequence[Tokens], continuations: Sequence[Sequence[Tokens]], budget: int) -> list[Chunk]:
         """Return ``plan_chunks`` of the prompts; prefixes are shared if this model's attention can do that."""
@@ -256,23 +200,3 @@ class LanguageModel:
 def _tied(model: Any) -> set[str]:
     """Return the names of parameters that are another name of one that comes first."""
     return {n for n, _ in model.named_parameters(remove_duplicate=False)} - {n for n, _ in model.named_parameters()}
-
-
-def _special_tokens(tokenizer: Any) -> tuple[str, ...]:
-    """Return all that the tokenizer would read as a control token; chat marks are often not among its named ones."""
-    marked = [str(token) for token in tokenizer.added_tokens_decoder.values() if token.special]
-    return tuple(dict.fromkeys([*tokenizer.all_special_tokens, *marked]))
-
-
-def _opening(tokenizer: Any) -> list[int]:
-    """Return the token that begins every text, for a tokenizer that puts one there."""
-    return [i for i in tokenizer.encode("") if i == tokenizer.bos_token_id]
-
-
-def _end_token(tokenizer: Any) -> int:
-    if tokenizer.eos_token_id is None:
-        raise UsageError(
-            f"The tokenizer of {tokenizer.name_or_path!r} has no end-of-sequence token, so a reply could never end. "
-            "Set eos_token in its tokenizer_config.json."
-        )
-    return int(tokenizer.eos_token_id)

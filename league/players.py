@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from arena.adapters import Adapters
     from arena.samplers.network import Network
     from arena.samplers.torch_lm import TorchLM
+    from league.engines import ModelEngine
+    from league.population import Snapshot
 
 REPLIES_PER_STATE = 1024  # sampled where a policy cannot be read off exactly
 
@@ -148,6 +150,7 @@ class Engines:
         self._exploiters: dict[str, Network] = {}
         self._torch: dict[tuple[str, str], TorchLM] = {}
         self._adapters: dict[Path, Adapters] = {}
+        self._vllm: dict[Path, ModelEngine] = {}
 
     def scripted(self, text: str) -> Sampler | None:
         """Return the engine of a player in ``SCRIPTED``, None for any other. Raises UsageError for a bad argument."""
@@ -183,6 +186,22 @@ class Engines:
 
             self._torch[device, dtype] = TorchLM(device=device, dtype=dtype)
         return self._torch[device, dtype]
+
+    def of_run(self, run: Run, snapshot: Snapshot) -> ModelEngine:
+        """Return the engine that a run's configuration names; runs share one of this process's, and no vLLM."""
+        config = run.config
+        if config.engine.kind == "torch":
+            return self.torch(config.model.device, config.model.dtype)
+        if run.path not in self._vllm:
+            from arena.wording import Wording
+            from league.bases import verified_base
+            from league.engines import check_engine, make_engine
+
+            check_engine(config, {one.policy for one in run.population.all()})
+            adapters = config.policy(snapshot.policy).kind == "lora"
+            wording = Wording.read(verified_base(config, run.path) if adapters else snapshot.path)
+            self._vllm[run.path] = make_engine(config, run.path, wording, adapters=adapters)
+        return self._vllm[run.path]
 
     def adapters(self, run: Run) -> Adapters:
         """Return the base of a run's adapters, which all its snapshots share. Raises UsageError if it has changed."""
@@ -220,14 +239,14 @@ def _seated(text: str, spec: GameSpec, engines: Engines) -> Player:
 
 def _from_run(text: str, run: Run, which: str, spec: GameSpec, engines: Engines) -> Player:
     """Return the newest snapshots of a run ("" in ``which``), its mixture, or one snapshot in every seat."""
-    model = run.config.model
-    engine = engines.torch(model.device, model.dtype)
     roles = seat_roles(run.config.roles, spec)
     by_seat: list[Members] = []
     for role in roles:
         weighted = run.members(which, role.policy, spec.name, role.seat)
+        engine = engines.of_run(run, weighted[0][0])
         for snapshot, _ in weighted:
-            like = engines.adapters(run) if run.config.policy(snapshot.policy).kind == "lora" else None
+            adapter = run.config.policy(snapshot.policy).kind == "lora" and run.config.engine.kind == "torch"
+            like = engines.adapters(run) if adapter else None
             check = partial(run.population.verify, snapshot)
             engine.register(f"{run.path}@{snapshot.id}", snapshot.path, check, like)
         by_seat.append(tuple((f"{run.path}@{snapshot.id}", weight) for snapshot, weight in weighted))

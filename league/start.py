@@ -31,11 +31,13 @@ if TYPE_CHECKING:
 Roles = Mapping[str, tuple[Role, ...]]  # by game, then seat
 
 
-class _Shown(NamedTuple):
+class Shown(NamedTuple):
     """A prompt and the reply that a demonstrator gave to it."""
 
     chat: list[Message]
     reply: str
+    role: Role
+    legal: tuple[str, ...]
 
 
 def start_policies(config: RunConfig, roles: Roles, run_dir: Path | None = None) -> dict[str, Policy]:
@@ -44,7 +46,7 @@ def start_policies(config: RunConfig, roles: Roles, run_dir: Path | None = None)
     Policies start from equal weights. A base that adapters share is kept in ``run_dir``, if one is given.
     Raises UsageError for an adapter that does not fit the model.
     """
-    names, shown = policy_names(config, roles), _demonstrated(config, roles)
+    names, shown = policy_names(config, roles), demonstrations(config, roles)
     adapted = [name for name in names if config.policy(name).kind == "lora"]
     lm = base_model(config, shown)
     linear = linear_layers(lm.model)
@@ -134,7 +136,7 @@ def _taken(config: RunConfig, name: str, seated: Sequence[Role]) -> Sequence[Rol
     return seated if name in config.exploiter_kinds or (bound and config.matchmaking.swap_every) else bound
 
 
-def base_model(config: RunConfig, shown: list[_Shown]) -> LanguageModel:
+def base_model(config: RunConfig, shown: list[Shown]) -> LanguageModel:
     """Return the configured base model: pocket, built from ``shown``, or a checkpoint."""
     model = config.model
     if model.source != "pocket":
@@ -148,7 +150,7 @@ def base_model(config: RunConfig, shown: list[_Shown]) -> LanguageModel:
     return lm
 
 
-def _demonstrated(config: RunConfig, roles: Roles) -> list[_Shown]:
+def demonstrations(config: RunConfig, roles: Roles) -> list[Shown]:
     """Return every turn of the matches that the cold start imitates, and of those that they open.
 
     Raises UsageError for a demonstrator that is unknown, or cannot play one of the games.
@@ -177,7 +179,7 @@ def _demonstrated(config: RunConfig, roles: Roles) -> list[_Shown]:
         in_flight=config.in_flight,
     )
     return [
-        _Shown(messages(role, turn.observation, turn.legal), turn.reply)
+        Shown(messages(role, turn.observation, turn.legal), turn.reply, role, turn.legal)
         for episode in family(episodes)
         for turn in episode.turns
         for role in [roles[episode.request.game][turn.seat]]
@@ -193,7 +195,7 @@ def _demonstrator(name: str) -> Sampler:
     return engine
 
 
-def _imitate(config: RunConfig, lm: LanguageModel, shown: list[_Shown]) -> None:
+def _imitate(config: RunConfig, lm: LanguageModel, shown: list[Shown]) -> None:
     """Teach the model to reply as the demonstrators do."""
     settings = config.cold_start
     cold_start(

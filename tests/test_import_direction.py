@@ -23,7 +23,15 @@ DOORS = {
     "argparse": ["league/cli.py", "league/commands"],
     "torch": ["arena", "learners", "league"],
     "peft": ["arena/adapters.py"],
-    "transformers": ["arena/adapters.py", "arena/lm.py", "arena/prefix_attention.py", "arena/steps.py", "learners"],
+    "transformers": [
+        "arena/adapters.py",
+        "arena/lm.py",
+        "arena/prefix_attention.py",
+        "arena/steps.py",
+        "arena/wording.py",
+        "arena/zero_adapter.py",
+        "learners",
+    ],
 }
 
 
