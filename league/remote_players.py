@@ -54,9 +54,8 @@ def read_settings(text: str) -> RemoteSettings:
     if what.endswith(".toml"):
         return _validated(_read(text, Path(what).expanduser()), f"{what}: ")
     model, _, url = what.partition("@")
-    if url or what.endswith("@"):
-        return _validated({"model": model, "url": url}, f"{text}: ")
-    return _validated({"model": model}, f"{text}: ")
+    given = {"model": model, "url": url} if "@" in what else {"model": model}
+    return _validated(given, f"{PREFIX}{model}: ")
 
 
 def remote_roles(settings: RemoteSettings, spec: GameSpec) -> tuple[Role, ...]:

@@ -86,7 +86,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.answer(Answer(data=known) if self.path == "/v1/models" else error(404, "no such page"))
 
     def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        length = int(self.headers["Content-Length"])
+        content = self.rfile.read(length)
+        if len(content) < length:  # who asked has gone
+            self.close_connection = True
+            return
+        body = json.loads(content)
         if self.path == "/v1/chat/completions":
             self.answer(self.server_of_test.complete(self.headers["Authorization"], body))
         else:

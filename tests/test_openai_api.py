@@ -139,9 +139,12 @@ def test_tries_are_counted_and_end():
     ],
 )
 def test_what_does_not_pass_is_asked_once_and_says_what_to_do(status, code, advice):
-    with Server(lambda number, body: error(status, "no", code)) as server, engine(server) as opened:
-        with pytest.raises(ServerFailed, match=rf"it answered {status} \(no\)\. .*{advice}"):
-            opened.sample([asked()])
+    with (
+        Server(lambda number, body: error(status, "no", code)) as server,
+        engine(server) as opened,
+        pytest.raises(ServerFailed, match=rf"it answered {status} \(no\)\. .*{advice}"),
+    ):
+        opened.sample([asked()])
     assert len(server.seen) == 1
 
 
@@ -187,13 +190,15 @@ def test_tokens_keep_their_distance_and_what_was_not_used_is_given_back():
         started = time.monotonic()
         opened.sample([asked(seed) for seed in range(8)])
         assert 7 * (READ + WRITTEN) / 1000 <= server.seen[-1].at - started < 3.0
-    with Server(lambda number, body: completion("[bet]", usage=False)) as server:
-        with engine(server, tokens_per_minute=60_000, concurrency=1) as opened:
-            started = time.monotonic()
-            opened.sample([asked(seed) for seed in range(3)])
-            assert server.seen[-1].at - started >= 2 * 0.5
-            assert opened.usage().uncounted == 3
-            assert opened.usage().cost is None
+    with (
+        Server(lambda number, body: completion("[bet]", usage=False)) as server,
+        engine(server, tokens_per_minute=60_000, concurrency=1) as opened,
+    ):
+        started = time.monotonic()
+        opened.sample([asked(seed) for seed in range(3)])
+        assert server.seen[-1].at - started >= 2 * 0.5
+        assert opened.usage().uncounted == 3
+        assert opened.usage().cost is None
 
 
 def test_a_seed_is_drawn_from_the_match_before_anything_is_sent():
@@ -217,7 +222,7 @@ def test_masked_choices_are_held_to_and_asked_again_if_they_are_not():
         opened.settings = opened.settings.model_copy(update={"retries": 1})
         with pytest.raises(ServerFailed, match=r"'hm'.*bet.*choice = 'structured_outputs'"):
             opened.sample([asked(reply="choice")])
-    with Server() as server, engine(server) as opened, pytest.raises(UsageError, match="roles.on_illegal = 'retry'"):
+    with Server() as server, engine(server) as opened, pytest.raises(UsageError, match=r"roles\.on_illegal = 'retry'"):
         opened.sample([asked(reply="choice")])
     assert server.seen == []
 

@@ -50,7 +50,7 @@ class RemoteSettings(BaseModel):
     @classmethod
     def _plain_url(cls, url: str) -> str:
         parts = urlsplit(url)
-        if not re.fullmatch(r"https?://[^\s/?#]+(/\S*)?", url) or not parts.hostname or parts.port == 0:
+        if not re.fullmatch(r"https?://[^\s/?#]+([/?#]\S*)?", url) or not parts.hostname or parts.port == 0:
             raise ValueError("url must begin with http:// or https://, for example http://localhost:8000/v1.")
         if parts.username or parts.password or parts.query or parts.fragment:
             raise ValueError(
