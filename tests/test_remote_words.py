@@ -112,6 +112,14 @@ def test_each_kind_of_choice_is_asked_for_as_its_server_documents_it():
         assert body["messages"][1]["content"].endswith(": pass, bet")
 
 
+def test_a_model_without_system_messages_gets_it_with_the_request():
+    request = asked(Refusal("no", "why"), reply="free", on_illegal="retry")
+    system, user, *rest = messages(request.role, request.observation, request.legal, request.refusals)
+    body = to_body(RemoteSettings(model="m", system_message=False), request, 0)
+    together = {"role": "user", "content": f"{system['content']}\n\n{user['content']}"}
+    assert body["messages"] == [together, *rest]
+
+
 def test_fields_are_added_and_left_out():
     settings = RemoteSettings(model="m", body={"top_p": 0.9, "temperature": 1}, leave_out=("seed",))
     body = to_body(settings, asked(reply="free", temperature=0.5), 0)

@@ -39,6 +39,9 @@ class RemoteSettings(BaseModel):
     retries: int = Field(5, ge=0, description="times that a request is repeated before the run stops")
     input_price: _Price | None = Field(None, description="of a million tokens of prompts, in any currency")
     output_price: _Price | None = Field(None, description="of a million tokens of replies, in the same")
+    system_message: bool = Field(
+        True, description="whether the model takes one; false: what it would say stands at the head of the request"
+    )
     special_tokens: tuple[str, ...] = Field(
         ("<|", "<｜", "<s>", "</s>", "<start_of_turn>", "<end_of_turn>", "[INST]", "[/INST]"),
         description="marks of chat templates; what is shown to the model is broken up where it holds one",

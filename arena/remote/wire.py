@@ -44,12 +44,15 @@ def check_masked(settings: RemoteSettings, request: ReplyRequest) -> None:
 def to_body(settings: RemoteSettings, request: ReplyRequest, seed: int) -> dict[str, Any]:
     """Return the body of a chat completion that answers the request."""
     role = request.role
-    chat = messages(role, request.observation, request.legal, request.refusals)
+    system, user, *rest = messages(role, request.observation, request.legal, request.refusals)
     shaped: dict[str, Any] = {}
     if role.reply is ReplyForm.CHOICE:
         form = f'as the "{_FIELD}" of a JSON object' if settings.choice == "json_schema" else "and nothing else"
-        chat[1]["content"] += f"\nAnswer with one of these, letter for letter, {form}: {legal_list(request.legal)}"
+        user["content"] += f"\nAnswer with one of these, letter for letter, {form}: {legal_list(request.legal)}"
         shaped = _shaped(settings, request)
+    if not settings.system_message:
+        user["content"] = f"{system['content']}\n\n{user['content']}"
+    chat = [system, user, *rest] if settings.system_message else [user, *rest]
     return complete_body(settings, chat, shaped, temperature=role.temperature, seed=seed)
 
 
