@@ -14,7 +14,6 @@ from small_server import MODELS, READ, WRITTEN, Answer, Server, completion, erro
 
 from arena.errors import EngineError
 from arena.records import ReplyRequest
-from arena.remote.errors import ServerFailed
 from arena.remote.settings import RemoteSettings
 from arena.samplers.openai_api import OpenAIApi
 from arena.samplers.scripted import Random
@@ -35,7 +34,7 @@ def asked(seed=0, **role):
     game = make_game("kuhn_poker")
     game.reset(0)
     cards = roles_for(**(role or FREE))[0]
-    return ReplyRequest("openai:x", cards, game, game.observe(0), game.legal_actions(), (), random.Random(seed))
+    return ReplyRequest("a", cards, game, game.observe(0), game.legal_actions(), (), random.Random(seed))
 
 
 def run(opened, matches=20, in_flight=20, **role):
@@ -117,13 +116,13 @@ def test_a_server_says_how_long_to_wait():
             opened.sample([asked()])
         assert server.seen[1].at - server.seen[0].at >= 2.0
         server.behave = lambda number, body: error(429, "wait", Retry_After=3600)
-        with engine(server) as opened, pytest.raises(ServerFailed, match="asks to wait 3600 seconds"):
+        with engine(server) as opened, pytest.raises(EngineError, match="asks to wait 3600 seconds"):
             opened.sample([asked()])
 
 
 def test_tries_are_counted_and_end():
     with Server(lambda number, body: error(502, "bad gateway")) as server, engine(server, retries=2) as opened:
-        with pytest.raises(ServerFailed, match=r"it answered 502 \(bad gateway\), at the last of 3 attempts"):
+        with pytest.raises(EngineError, match=r"it answered 502 \(bad gateway\), at the last of 3 attempts"):
             opened.sample([asked()])
         assert opened.usage()[:2] == (3, 2)
     assert len(server.seen) == 3
@@ -142,7 +141,7 @@ def test_what_does_not_pass_is_asked_once_and_says_what_to_do(status, code, advi
     with (
         Server(lambda number, body: error(status, "no", code)) as server,
         engine(server) as opened,
-        pytest.raises(ServerFailed, match=rf"it answered {status} \(no\)\. .*{advice}"),
+        pytest.raises(EngineError, match=rf"it answered {status} \(no\)\. .*{advice}"),
     ):
         opened.sample([asked()])
     assert len(server.seen) == 1
@@ -220,7 +219,7 @@ def test_masked_choices_are_held_to_and_asked_again_if_they_are_not():
     assert sorted(schema["properties"]["action"]["enum"]) == ["bet", "pass"]
     with Server(lambda number, body: completion("hm")) as server, engine(server, choice="structured_outputs") as opened:
         opened.settings = opened.settings.model_copy(update={"retries": 1})
-        with pytest.raises(ServerFailed, match=r"'hm'.*bet.*choice = 'structured_outputs'"):
+        with pytest.raises(EngineError, match=r"'hm'.*bet.*choice = 'structured_outputs'"):
             opened.sample([asked(reply="choice")])
     with Server() as server, engine(server) as opened, pytest.raises(UsageError, match=r"roles\.on_illegal = 'retry'"):
         opened.sample([asked(reply="choice")])

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 import httpx2
 
+from arena.errors import EngineError
 from arena.records import Reply, ReplyRequest
 from arena.remote.errors import ServerFailed, TryAgain
 from arena.remote.pace import Pace, backoff, retry_after
@@ -72,11 +73,14 @@ class OpenAIApi:
         return self._begin(body, reader(self.settings, request), self.settings.retries)
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
-        """Return one reply for each request. Raises as ``submit`` and its futures do."""
+        """Return one reply for each request. Raises EngineError if the server fails, UsageError as ``submit`` does."""
         futures: list[Future[Reply]] = []
         try:
-            futures += map(self.submit, requests)
+            futures.extend(map(self.submit, requests))
             return [future.result() for future in futures]
+        except ServerFailed as failed:
+            players = ", ".join(sorted({request.player for request in requests}))
+            raise EngineError(f"The engine OpenAIApi failed on a request for {players}: {failed}") from failed
         finally:
             for future in futures:
                 future.cancel()
