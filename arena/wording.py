@@ -14,6 +14,8 @@ from games.errors import UsageError
 from roles.prompts import Message, defuse, plain_text
 from roles.trie import ReplyTrie, build_trie
 
+KEPT_PROMPTS = 200_000  # prompts whose tokens an engine remembers from one ``forget`` to the next
+
 
 class Wording:
     """A tokenizer as play uses it. ``room`` is the longest prompt that ``reader`` takes, in tokens; None: any."""

@@ -35,8 +35,13 @@ def save_base(config: RunConfig, run_dir: Path, lm: LanguageModel) -> None:
 def load_base(config: RunConfig, run_dir: Path) -> LanguageModel:
     """Return the base of a run's adapters. Raises UsageError if it is not as it was kept, or is not there."""
     model = config.model
-    if model.source != "pocket":
-        return LanguageModel.load(model.source, device=model.device, dtype=model.dtype)
+    return LanguageModel.load(verified_base(config, run_dir), device=model.device, dtype=model.dtype)
+
+
+def verified_base(config: RunConfig, run_dir: Path) -> Path | str:
+    """Return where the base of a run's adapters is: a folder, or a hub id. Raises UsageError as ``load_base``."""
+    if config.model.source != "pocket":
+        return config.model.source
     folder = run_dir / BASE_FOLDER
     try:
         hashes = json.loads((folder / _CARD).read_text(encoding="utf-8"))["sha256"]
@@ -49,4 +54,4 @@ def load_base(config: RunConfig, run_dir: Path) -> LanguageModel:
             f"The base of the adapters in {run_dir} is not as it was kept: {', '.join(wrong)} in {folder} is missing, "
             "foreign or changed. Restore the folder from a copy; without it no adapter of this run can play."
         )
-    return LanguageModel.load(folder, device=model.device, dtype=model.dtype)
+    return folder

@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from league.config_decoupled import DecoupledConfig
+from league.config_engine import EngineConfig
 from league.config_learning import (
     AlarmsConfig,
     CreditConfig,
@@ -99,6 +100,7 @@ class RunConfig(Section):
     games: dict[str, GameConfig] = Field(min_length=1, description="games of the curriculum by name")
     roles: RolesConfig = RolesConfig()
     model: ModelConfig = ModelConfig()
+    engine: EngineConfig = EngineConfig()
     cold_start: ColdStartConfig = ColdStartConfig()
     policies: dict[str, PolicyConfig] = Field({}, description="how single policies are trained, by name")
     alternate: int = Field(

@@ -12,18 +12,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from arena.records import Cast, ReplyRequest, Sampler, Tabular
-from arena.remote.usage import Metered, Usage
+from arena.remote.usage import Usage
 from arena.samplers.scripted import Always, Equilibrium, Mcts, Random, Script
 from games.errors import UsageError, unknown_name
 from games.registry import make_game, with_opened
 from games.spec import Game, GameSpec
 from league.config import RolesConfig
 from league.exploitability import POINT_LIMIT, PolicyTable, mixture, tabulate
-from league.remote_players import open_remote, remote_roles
+from league.remote_players import check_price, open_remote, remote_roles
 from league.runs import Run, find_run, run_names
 from league.settings import seat_roles
 from roles.replies import parse_reply
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
     from arena.samplers.network import Network
     from arena.samplers.openai_api import OpenAIApi
     from arena.samplers.torch_lm import TorchLM
+    from league.engines import ModelEngine
+    from league.population import Snapshot
 
 REPLIES_PER_STATE = 1024  # sampled where a policy cannot be read off exactly
 
@@ -110,12 +111,7 @@ class _Asked:
 
     def _estimate(self, request: ReplyRequest) -> tuple[float, ...]:
         """Return the shares of the legal actions in sampled replies; uniform if none was legal."""
-        if isinstance(self._player.engine, Metered):
-            raise UsageError(
-                f"{self._player.label} tells no probabilities, and to estimate them would take {REPLIES_PER_STATE:,} "
-                f"requests, each with its price, for every information state of {self._player.spec.name}. Let it play: "
-                "league match."
-            )
+        check_price(self._player.label, self._player.engine, self._player.spec, REPLIES_PER_STATE)
         replies = self._player.engine.sample([request] * REPLIES_PER_STATE)
         actions = [parse_reply(request.role, reply.text, request.legal) for reply in replies]
         counts = [actions.count(action) for action in request.legal]
@@ -151,7 +147,7 @@ def _scripted(text: str) -> Sampler | None:
 
 
 class Engines:
-    """The engines of one command, each made when a player first needs it. Those of servers are closed on leaving."""
+    """The engines of one command, each made when a player first needs it; on leaving, their processes and threads end."""
 
     def __init__(self) -> None:
         self._remote: dict[str, OpenAIApi] = {}
@@ -159,14 +155,13 @@ class Engines:
         self._exploiters: dict[str, Network] = {}
         self._torch: dict[tuple[str, str], TorchLM] = {}
         self._adapters: dict[Path, Adapters] = {}
+        self._vllm: dict[Path, ModelEngine] = {}
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for engine in self._remote.values():
+    def __exit__(self, *_: object) -> None:
+        for engine in (*self._remote.values(), *self._vllm.values()):
             engine.close()
 
     def usage(self) -> dict[str, Usage]:
@@ -218,6 +213,22 @@ class Engines:
             self._torch[device, dtype] = TorchLM(device=device, dtype=dtype)
         return self._torch[device, dtype]
 
+    def of_run(self, run: Run, snapshot: Snapshot) -> ModelEngine:
+        """Return the engine that a run's configuration names; runs share one of this process's, and no vLLM."""
+        config = run.config
+        if config.engine.kind == "torch":
+            return self.torch(config.model.device, config.model.dtype)
+        if run.path not in self._vllm:
+            from arena.wording import Wording
+            from league.bases import verified_base
+            from league.engines import check_engine, make_engine
+
+            check_engine(config, {one.policy for one in run.population.all()})
+            adapters = config.policy(snapshot.policy).kind == "lora"
+            wording = Wording.read(verified_base(config, run.path) if adapters else snapshot.path)
+            self._vllm[run.path] = make_engine(config, run.path, wording, adapters=adapters)
+        return self._vllm[run.path]
+
     def adapters(self, run: Run) -> Adapters:
         """Return the base of a run's adapters, which all its snapshots share. Raises UsageError if it has changed."""
         if run.path not in self._adapters:
@@ -257,14 +268,14 @@ def _seated(text: str, spec: GameSpec, engines: Engines) -> Player:
 
 def _from_run(text: str, run: Run, which: str, spec: GameSpec, engines: Engines) -> Player:
     """Return the newest snapshots of a run ("" in ``which``), its mixture, or one snapshot in every seat."""
-    model = run.config.model
-    engine = engines.torch(model.device, model.dtype)
     roles = seat_roles(run.config.roles, spec)
     by_seat: list[Members] = []
     for role in roles:
         weighted = run.members(which, role.policy, spec.name, role.seat)
+        engine = engines.of_run(run, weighted[0][0])
         for snapshot, _ in weighted:
-            like = engines.adapters(run) if run.config.policy(snapshot.policy).kind == "lora" else None
+            adapter = run.config.policy(snapshot.policy).kind == "lora" and run.config.engine.kind == "torch"
+            like = engines.adapters(run) if adapter else None
             check = partial(run.population.verify, snapshot)
             engine.register(f"{run.path}@{snapshot.id}", snapshot.path, check, like)
         by_seat.append(tuple((f"{run.path}@{snapshot.id}", weight) for snapshot, weight in weighted))

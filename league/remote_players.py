@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from arena.remote.settings import RemoteSettings
+from arena.remote.usage import Metered
 from games.errors import UsageError
 from games.spec import GameSpec
 from league.config import RolesConfig
@@ -61,6 +62,15 @@ def read_settings(text: str) -> RemoteSettings:
 def remote_roles(settings: RemoteSettings, spec: GameSpec) -> tuple[Role, ...]:
     """Return the roles that a remote player has outside a run: it is told of an illegal reply and may try again."""
     return seat_roles(RolesConfig(reply=settings.reply, on_illegal="retry"), spec)
+
+
+def check_price(label: str, engine: object, spec: GameSpec, requests: int) -> None:
+    """Raise UsageError for a player whose every request has a price, where a table would take so many a state."""
+    if isinstance(engine, Metered):
+        raise UsageError(
+            f"{label} tells no probabilities, and to estimate them would take {requests:,} requests, each with its "
+            f"price, for every information state of {spec.name}. Let it play: league match."
+        )
 
 
 def _read(text: str, path: Path) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from games.errors import UsageError
 from games.files import atomic_write, is_leftover, remove_leftovers
 from league.config import RunConfig
 from league.decoupled import LearnerFailed, Learners
+from league.engines import check_engine
 from league.evaluation import try_out
 from league.freezing import keep_beginnings
 from league.interrupt import StopRequest
@@ -22,7 +24,7 @@ from league.prepared import prepared_process
 from league.progress import Progress
 from league.run_state import RunState, begin_state, finished_iterations, has_state, load_state, new_state
 from league.settings import CONFIG_FILE, load, run_roles, to_toml
-from league.start import Roles, reopened_policies, start_policies
+from league.start import Roles, policy_names, reopened_policies, start_policies
 from league.train import League, run_loop, scripted_players
 from learners.advantages import rule_named
 from learners.learner import LearningError
@@ -77,6 +79,7 @@ def resume(run_dir: Path) -> Outcome:
 def _session(config: RunConfig, run_dir: Path, learners: Learners, engines: Engines, *, resume: bool) -> Outcome:
     remove_leftovers(run_dir)
     roles = run_roles(config)
+    check_engine(config, policy_names(config, roles))
     done = finished_iterations(run_dir) if resume else 0
     with (
         prepared_process(config.threads),
@@ -85,8 +88,8 @@ def _session(config: RunConfig, run_dir: Path, learners: Learners, engines: Engi
     ):
         state = _resumed(config, run_dir, roles) if resume else _begun(config, run_dir, roles, progress)
         try:
-            league = League(config, run_dir, roles, state, learners.learner(state), engines)
-            finished = run_loop(league, progress, stop)
+            with closing(League(config, run_dir, roles, state, learners.learner(state), engines)) as league:
+                finished = run_loop(league, progress, stop)
         except LearningError as error:
             path = run_dir / FAILED_BATCH_FILE
             atomic_write(path, json.dumps(error.batch._asdict(), indent=1))

@@ -8,10 +8,10 @@ from pathlib import Path
 from statistics import fmean
 
 from arena.records import Episode, MatchRequest
-from arena.samplers.torch_lm import TorchLM
 from games.seeds import derive_seed
 from games.spec import GameSpec
 from league.config import RunConfig
+from league.engines import ModelEngine
 from league.evaluation import Profile, Tables, exact_metrics, profiles, rating_matches, score_against
 from league.exploitability import PolicyTable
 from league.freezing import begins_anew, gained, gate_matches, go_back, surely_better
@@ -47,7 +47,7 @@ class Snapshots:
         specs: dict[str, GameSpec],
         scales: dict[str, float],
         state: RunState,
-        engine: TorchLM,
+        engine: ModelEngine,
         play: Play,
     ) -> None:
         self._config, self._run_dir, self._roles, self._specs = config, run_dir, roles, specs

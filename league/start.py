@@ -29,11 +29,13 @@ if TYPE_CHECKING:
 Roles = Mapping[str, tuple[Role, ...]]  # by game, then seat
 
 
-class _Shown(NamedTuple):
+class Shown(NamedTuple):
     """A prompt and the reply that random legal play gave to it."""
 
     chat: list[Message]
     reply: str
+    role: Role
+    legal: tuple[str, ...]
 
 
 def start_policies(config: RunConfig, roles: Roles, run_dir: Path | None = None) -> dict[str, Policy]:
@@ -42,7 +44,7 @@ def start_policies(config: RunConfig, roles: Roles, run_dir: Path | None = None)
     Policies start from equal weights. A base that adapters share is kept in ``run_dir``, if one is given.
     Raises UsageError for an adapter that does not fit the model.
     """
-    names, shown = policy_names(config, roles), _random_play(config, roles)
+    names, shown = policy_names(config, roles), random_play(config, roles)
     adapted = [name for name in names if config.policy(name).kind == "lora"]
     lm = base_model(config, shown)
     linear = linear_layers(lm.model)
@@ -127,7 +129,7 @@ def _critic(config: RunConfig, name: str, lm: LanguageModel, roles: Roles) -> Cr
     return Critic(lm.model.config.hidden_size, valued, config.critic, derive_seed(config.seed, "critic", name))
 
 
-def base_model(config: RunConfig, shown: list[_Shown]) -> LanguageModel:
+def base_model(config: RunConfig, shown: list[Shown]) -> LanguageModel:
     """Return the configured base model: pocket, built from ``shown``, or a checkpoint."""
     model = config.model
     if model.source != "pocket":
@@ -141,7 +143,7 @@ def base_model(config: RunConfig, shown: list[_Shown]) -> LanguageModel:
     return lm
 
 
-def _random_play(config: RunConfig, roles: Roles) -> list[_Shown]:
+def random_play(config: RunConfig, roles: Roles) -> list[Shown]:
     """Return every turn of random matches of all games, and of those that they open."""
     requests: list[MatchRequest] = []
     for game in config.games:
@@ -161,14 +163,14 @@ def _random_play(config: RunConfig, roles: Roles) -> list[_Shown]:
         in_flight=config.in_flight,
     )
     return [
-        _Shown(messages(role, turn.observation, turn.legal), turn.reply)
+        Shown(messages(role, turn.observation, turn.legal), turn.reply, role, turn.legal)
         for episode in family(episodes)
         for turn in episode.turns
         for role in [roles[episode.request.game][turn.seat]]
     ]
 
 
-def _imitate(config: RunConfig, lm: LanguageModel, shown: list[_Shown]) -> None:
+def _imitate(config: RunConfig, lm: LanguageModel, shown: list[Shown]) -> None:
     """Teach the model what legal replies look like."""
     settings = config.cold_start
     cold_start(

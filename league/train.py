@@ -15,12 +15,12 @@ from pathlib import Path
 
 from arena.records import Episode, MatchRequest, Sampler, family
 from arena.replays import save_episodes
-from arena.samplers.torch_lm import TorchLM
 from arena.scheduler import play
 from games.registry import make_game
 from league.alarms import watch
 from league.board import Board
 from league.config import RunConfig
+from league.engines import check_context, make_engine
 from league.evaluation import scripted_engines
 from league.freezing import exploiters_due
 from league.interrupt import StopRequest
@@ -101,12 +101,19 @@ class League:
             game: return_scale(spec) if config.credit.scale_returns else 1.0 for game, spec in self._all_specs.items()
         }
         self._live = {game: tuple(role.policy for role in seated) for game, seated in roles.items()}
-        self._engine = TorchLM(device=config.model.device, dtype=config.model.dtype, loaded=config.loaded_snapshots)
         self._scripted = scripted_players(config, engines or Engines())
+        wording = next(iter(state.policies.values())).lm
+        check_context(config, roles, wording)
+        adapters = any(config.policy(name).kind == "lora" for name in state.policies)
+        self._engine = make_engine(config, run_dir, wording, adapters=adapters)
         self._tokens_before = 0
         for policy in state.policies.values():
             self._engine.add(policy.live_id, policy.lm)
         self._snapshots = Snapshots(config, run_dir, roles, self.specs, self.scales, state, self._engine, self.play)
+
+    def close(self) -> None:
+        """End the engine."""
+        self._engine.close()
 
     def begin_learning(self) -> None:
         """Let learning begin, with what a resumed run had played before its turn."""

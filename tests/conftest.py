@@ -1,12 +1,17 @@
 """What several test files need: a small model, and a run directory as training leaves it, made in a second or two."""
 
 import json
+from importlib.util import find_spec
 
 import pytest
 from hypothesis import HealthCheck, settings
 from small_models import plainly, pocket
 
 GAME = "kuhn_poker"
+
+# They need the real engine, and the environment that `make test-vllm` builds. Without it, this folder is found.
+_vllm = find_spec("vllm")
+collect_ignore = ["vllm"] if _vllm is None or _vllm.origin is None else []
 
 # How long an example takes says more about what else the machine does than about the code.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])

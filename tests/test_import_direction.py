@@ -25,8 +25,14 @@ DOORS = {
     "torch": ["arena", "learners", "league"],
     "peft": ["arena/adapters.py"],
     "transformers": [
-        "arena/adapters.py", "arena/lm.py", "arena/prefix_attention.py", "arena/steps.py", "arena/wording.py", "learners",
-    ],  # fmt: skip
+        "arena/adapters.py",
+        "arena/lm.py",
+        "arena/prefix_attention.py",
+        "arena/steps.py",
+        "arena/wording.py",
+        "arena/zero_adapter.py",
+        "learners",
+    ],
 }
 
 

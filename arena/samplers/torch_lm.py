@@ -19,15 +19,16 @@ import torch
 from arena.adapters import load_model
 from arena.chunks import Tokens
 from arena.decoding import generate
+from arena.errors import check_table
 from arena.lm import LanguageModel
 from arena.records import Refusal, Reply, ReplyRequest, TokenTrace
-from games.errors import UsageError, unknown_name
+from arena.wording import KEPT_PROMPTS
+from games.errors import unknown_name
 from roles.prompts import messages
 from roles.role import ReplyForm, Role
 from roles.trie import ReplyTrie, token_logprobs
 
 BUDGET = 8192  # padded tokens in one forward pass
-KEPT_PROMPTS = 200_000  # tokenized prompts remembered from one ``forget`` to the next
 
 
 class Like(Protocol):
@@ -104,6 +105,12 @@ class TorchLM:
         if len(self._prompts) > KEPT_PROMPTS:
             self._prompts.clear()
 
+    def close(self) -> None:
+        """Free what was loaded."""
+        while self._loaded:
+            self._loaded.popitem()[1].release()
+        self._menus.clear()
+
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Return one reply for each request. Each draws from its own generator alone."""
         replies: list[Reply | None] = [None] * len(requests)
@@ -125,11 +132,7 @@ class TorchLM:
     def distributions(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
         """Return the exact probabilities of each request's legal replies (``choice`` roles only)."""
         for asked in requests:
-            if asked.role.reply is not ReplyForm.CHOICE:
-                raise UsageError(
-                    f"Role {asked.role.name!r} of {asked.role.game} answers in free text, whose distribution over "
-                    "actions is not a table. Set roles.reply = 'choice', or estimate it by sampling."
-                )
+            check_table(asked.role)
         return [
             tuple(b - a for a, b in zip((0.0, *menu.cumulated), menu.cumulated, strict=False))
             for menu in self._menus_of(requests)

@@ -1,0 +1,131 @@
+"""vLLM in processes of its own (Kwon et al., 2023, arXiv:2309.06180), and this one's thread that talks to them.
+
+The only importer of vllm; ``vllm_lm`` makes a sampler of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+
+from arena.chunks import Tokens
+from arena.turnstile import Turnstile
+
+os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")  # nobody is told what is played here
+os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")  # this process has threads, which do not stand a fork
+os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # it would write over the run's own view
+
+from vllm import AsyncEngineArgs, SamplingParams
+from vllm.inputs import tokens_input
+from vllm.lora.request import LoRARequest
+from vllm.sampling_params import RequestOutputKind
+from vllm.v1.engine.async_llm import AsyncLLM
+
+_T = TypeVar("_T")
+
+
+class VllmShape(NamedTuple):
+    """What one engine holds."""
+
+    adapters: bool  # LoRA adapters on one base, or whole models in turn
+    max_loras: int = 4  # adapters in one batch
+    max_lora_rank: int = 16
+    cached_adapters: int = 8  # adapters held in memory besides
+    max_model_len: int = 2048  # tokens of a prompt and its reply
+    dtype: str = "float32"
+    memory_share: float = 0.9  # of a GPU's memory
+    kv_gib: float | None = None  # of keys and values; None: what ``memory_share`` leaves
+
+
+class Weights(NamedTuple):
+    """One state of a player's weights, in a folder."""
+
+    name: str  # never given to others
+    number: int  # from 1; never given to others
+    player: str
+    folder: Path
+
+
+class VllmProcess:
+    """vLLM's own processes, and the thread of this one that talks to them."""
+
+    def __init__(self, source: str | Path, shape: VllmShape) -> None:
+        self._source, self._shape = source, shape
+        self._numbers = count()
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._talk, name="vllm", daemon=True).start()
+        self._engine: Any = self.send(self._start()).result()
+
+    def send(self, work: Coroutine[Any, Any, _T]) -> Future[_T]:
+        """Begin some work on the thread."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def generate(self, ids: Tokens, weights: Weights, **params: Any) -> Any:
+        """Return vLLM's completion of a prompt, with the log-probs of its tokens as they were sampled."""
+        if self._shape.adapters:
+            lora = LoRARequest(weights.name, weights.number, str(weights.folder))
+            return await self._generated(ids, lora, params)
+        async with self._models.using(weights):
+            return await self._generated(ids, None, params)
+
+    def close(self) -> None:
+        """Stop the processes and the thread."""
+        if not self._loop.is_closed() and self._loop.is_running():
+            self.send(self._stop()).result()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def _talk(self) -> None:
+        # The processes inherit this: Ctrl-C at a terminal is for the run, which may want to finish its iteration.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.close()
+
+    async def _start(self) -> Any:
+        shape = self._shape
+        self._models = Turnstile[Weights](self._load)
+        lora: dict[str, Any] = {
+            "enable_lora": True,
+            "max_loras": shape.max_loras,
+            "max_lora_rank": shape.max_lora_rank,
+            "max_cpu_loras": max(shape.max_loras, shape.cached_adapters),
+        }
+        arguments = AsyncEngineArgs(
+            model=str(self._source),
+            skip_tokenizer_init=True,
+            dtype=shape.dtype,
+            max_model_len=shape.max_model_len,
+            gpu_memory_utilization=shape.memory_share,
+            kv_cache_memory_bytes=None if shape.kv_gib is None else int(shape.kv_gib * 2**30),
+            enforce_eager=not torch.cuda.is_available(),
+            enable_prefix_caching=True,
+            generation_config="vllm",  # no sampling settings but the roles'
+            logprobs_mode="processed_logprobs",  # after temperature and mask
+            max_logprobs=-1,
+            disable_log_stats=True,
+            **(lora if shape.adapters else {}),
+        )
+        return AsyncLLM.from_engine_args(arguments)
+
+    async def _stop(self) -> None:
+        self._engine.shutdown()
+
+    async def _load(self, weights: Weights) -> None:
+        await self._engine.collective_rpc("reload_weights", kwargs={"weights_path": str(weights.folder)})
+        await self._engine.reset_prefix_cache()
+
+    async def _generated(self, ids: Tokens, lora: Any, params: dict[str, Any]) -> Any:
+        settings = SamplingParams(**params, detokenize=False, output_kind=RequestOutputKind.FINAL_ONLY)
+        prompt, number = tokens_input(list(ids)), str(next(self._numbers))
+        async for output in self._engine.generate(prompt, settings, number, lora_request=lora):
+            [completion] = output.outputs
+        return completion

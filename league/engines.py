@@ -1,0 +1,134 @@
+"""Which engine plays a run's language models, and whether it can: told before anything is started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+
+from arena.lm import LanguageModel
+from arena.records import Reply, ReplyRequest
+from arena.samplers.torch_lm import Like, TorchLM
+from arena.wording import Wording
+from games.errors import UsageError
+from league.bases import verified_base
+from league.config import RunConfig
+from league.config_engine import RANKS
+from league.start import Roles, random_play
+from roles.role import ReplyForm
+
+if TYPE_CHECKING:
+    from arena.samplers.vllm_lm import VllmLM
+
+
+class ModelEngine(Protocol):
+    """An engine of language models, whether it answers in batches or as it goes."""
+
+    tokens: int  # prompt and reply tokens that the replies so far consist of
+
+    def add(self, player: str, lm: LanguageModel) -> None:
+        """Seat a model that is being trained; its weights may change between ``forget`` calls."""
+        ...
+
+    def register(
+        self, player: str, source: str | Path, check: Callable[[], object] | None = None, like: Like | None = None
+    ) -> None:
+        """Name a folder; it is loaded when first asked, after ``check`` (which may raise)."""
+        ...
+
+    def forget(self) -> None:
+        """Take note that weights have changed."""
+        ...
+
+    def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
+        """Return one reply for each request."""
+        ...
+
+    def distributions(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
+        """Return for each request the probability of each legal reply."""
+        ...
+
+    def close(self) -> None:
+        """Free what the engine holds. It cannot be used after."""
+        ...
+
+
+def check_engine(config: RunConfig, policies: Iterable[str]) -> None:
+    """Raise UsageError, with what would work, if the engine cannot play these policies on this machine."""
+    if config.model.device.startswith("cuda") and not torch.cuda.is_available():
+        raise UsageError(
+            f"model.device = {config.model.device!r}, but PyTorch finds no GPU here. Set model.device = 'cpu' and "
+            "model.dtype = 'float32' for a small model, or train on a machine with an NVIDIA GPU."
+        )
+    if config.engine.kind == "torch":
+        return
+    kinds = {name: config.policy(name).kind for name in policies}
+    if len(set(kinds.values())) > 1:
+        told = ", ".join(f"{name} is {kind}" for name, kind in kinds.items())
+        raise UsageError(
+            f"One vLLM engine serves adapters on one base, or whole models, not both: {told}. Make all policies "
+            "kind = 'lora' (or all 'full'), or set engine.kind = 'torch'."
+        )
+    for name, kind in kinds.items():
+        rank = config.policy(name).rank
+        if kind == "lora" and rank > config.engine.max_lora_rank:
+            fits = next((one for one in RANKS if one >= rank), None)
+            advice = f"engine.max_lora_rank = {fits}" if fits else f"policies.{name}.rank to {RANKS[-1]} or less"
+            raise UsageError(
+                f"policies.{name}.rank = {rank}, but engine.max_lora_rank = {config.engine.max_lora_rank}. "
+                f"Set {advice}."
+            )
+    vllm = find_spec("vllm")
+    if vllm is None or vllm.origin is None:
+        raise UsageError(
+            "engine.kind = 'vllm', but vLLM is not installed. Install it (pip install 'llm-league[vllm]'; without a "
+            "GPU, see docs/engines.md), or set engine.kind = 'torch'."
+        )
+
+
+def check_context(config: RunConfig, roles: Roles, wording: Wording) -> None:
+    """Raise UsageError, with the number that would work, for a game whose prompts and replies vLLM could not hold.
+
+    The prompts are those of random matches, as many as a cold start has.
+    """
+    if config.engine.kind == "torch":
+        return
+    longest: dict[str, int] = {}
+    for chat, _, role, legal in random_play(config, roles):
+        choice = role.reply is ReplyForm.CHOICE
+        reply = max(map(len, wording.trie(legal).tokens)) if choice else role.max_reply_tokens
+        longest[role.game] = max(longest.get(role.game, 0), len(wording.encode_prompt(chat)) + reply)
+    for game, tokens in longest.items():
+        if tokens > config.engine.max_model_len:
+            raise UsageError(
+                f"In random matches of {game}, the longest prompt and its reply take {tokens} tokens, but "
+                f"engine.max_model_len = {config.engine.max_model_len}. Set it to {tokens} or more."
+            )
+
+
+def make_engine(config: RunConfig, run_dir: Path, wording: Wording, *, adapters: bool) -> ModelEngine:
+    """Return the engine of a run's language models: of adapters on one base, or of whole models."""
+    if config.engine.kind == "vllm":
+        return _vllm(config, run_dir, wording, adapters)
+    return TorchLM(device=config.model.device, dtype=config.model.dtype, loaded=config.loaded_snapshots)
+
+
+def _vllm(config: RunConfig, run_dir: Path, wording: Wording, adapters: bool) -> VllmLM:
+    from arena.samplers.vllm import VllmShape  # takes many seconds to import
+    from arena.samplers.vllm_lm import VllmLM
+
+    engine = config.engine
+    shape = VllmShape(
+        adapters=adapters,
+        max_loras=engine.max_loras,
+        max_lora_rank=engine.max_lora_rank,
+        cached_adapters=config.loaded_snapshots,
+        max_model_len=min(engine.max_model_len, wording.room or engine.max_model_len),
+        dtype=engine.dtype or config.model.dtype,
+        memory_share=engine.gpu_memory_utilization,
+        kv_gib=engine.kv_cache_gib,
+    )
+    return VllmLM(verified_base(config, run_dir) if adapters else None, wording, shape)

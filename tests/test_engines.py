@@ -1,0 +1,69 @@
+"""What an engine cannot do is told before it is started, with the number that would work."""
+
+import pytest
+import torch
+from small_play import kuhn_pocket
+
+from games.errors import UsageError
+from league import settings
+from league.engines import check_context, check_engine
+from league.settings import run_roles
+
+VLLM = ["engine.kind=vllm", "policies.main.kind=lora"]
+
+
+def config(*changes):
+    return settings.load("pocket", ["games={kuhn_poker={matches=8}}", *changes])
+
+
+def refused(one, policies):
+    """Return why an engine is refused; of one that would do, at most that vLLM is not installed here."""
+    try:
+        check_engine(one, policies)
+    except UsageError as error:
+        return str(error)
+    return "vLLM is not installed"
+
+
+@pytest.mark.parametrize(("rank", "fits"), [(17, 32), (64, 64), (500, 512)])
+def test_a_rank_over_the_engines_is_told_with_the_rank_that_works(rank, fits):
+    with pytest.raises(UsageError, match=rf"policies.main.rank = {rank}, .* = 16. Set engine.max_lora_rank = {fits}\."):
+        check_engine(config(*VLLM, f"policies.main.rank={rank}"), ["main"])
+    wider = config(*VLLM, f"policies.main.rank={rank}", f"engine.max_lora_rank={fits}")
+    assert "vLLM is not installed" in refused(wider, ["main"])
+
+
+def test_a_rank_that_no_engine_takes():
+    with pytest.raises(UsageError, match=r"Set policies.main.rank to 512 or less"):
+        check_engine(config(*VLLM, "policies.main.rank=600"), ["main"])
+
+
+def test_adapters_and_whole_models_are_not_mixed():
+    with pytest.raises(UsageError, match="not both: main is lora, other is full"):
+        check_engine(config(*VLLM), ["main", "other"])
+    check_engine(config(*VLLM, "engine.kind=torch"), ["main", "other"])
+
+
+def test_a_context_too_short_is_told_with_the_length_that_works():
+    lm = kuhn_pocket()
+    short = config(*VLLM, "engine.max_model_len=3")
+    with pytest.raises(UsageError, match=r"In random matches of kuhn_poker, .* Set it to \d+ or more") as told:
+        check_context(short, run_roles(short), lm)
+    needed = int(str(told.value).rsplit("Set it to ", 1)[1].split()[0])
+    for length, fits in ((needed, True), (needed - 1, False)):
+        one = config(*VLLM, f"engine.max_model_len={length}")
+        if fits:
+            check_context(one, run_roles(one), lm)
+        else:
+            with pytest.raises(UsageError):
+                check_context(one, run_roles(one), lm)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_no_gpu_is_told():
+    with pytest.raises(UsageError, match=r"PyTorch finds no GPU here\. Set model.device = 'cpu'"):
+        check_engine(config("model.device=cuda"), ["main"])
+
+
+def test_vllm_that_is_not_installed_is_told():
+    assert "vLLM is not installed" in refused(config(*VLLM), ["main"])

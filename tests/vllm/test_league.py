@@ -1,0 +1,38 @@
+"""A league of adapters trains and plays with vLLM as its engine."""
+
+from games.registry import make_game
+from league import settings
+from league.board import read_metrics
+from league.head_to_head import compare
+from league.players import Engines, resolve
+from league.session import train
+
+CONFIG = [
+    "games={kuhn_poker={matches=48}}",
+    "iterations=4",
+    "snapshot_every=2",
+    "in_flight=64",
+    "threads=1",
+    "model.vocabulary=300",
+    "cold_start.steps=5",
+    "policies.main.kind=lora",
+    "engine.kind=vllm",
+    "engine.max_model_len=512",
+    "engine.max_lora_rank=8",
+    "evaluation.matches=8",
+]
+
+
+def test_a_league_trains_and_plays_from_its_folder(tmp_path):
+    config = settings.load("pocket", CONFIG)
+    outcome = train(config, tmp_path / "run")
+    assert (outcome.finished, outcome.iteration) == (True, 4)
+    metrics = list(read_metrics(tmp_path / "run"))
+    gaps = [one[key] for one in metrics for key in one if key.endswith("gap")]
+    assert len(gaps) >= 4
+    assert max(gaps) < 1e-4  # nats: the engine's log-probs are the learner's, whatever the weights were
+    assert len({one["kuhn_poker/exploitability"] for one in metrics if "kuhn_poker/exploitability" in one}) == 3
+    engines, spec = Engines(), make_game("kuhn_poker").spec
+    players = tuple(resolve(f"{tmp_path / 'run'}{which}", spec, engines) for which in ("", "@mixture"))
+    found = compare(players, 40, 0)
+    assert len(found.episodes) == 40

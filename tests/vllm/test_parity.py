@@ -1,0 +1,75 @@
+"""vLLM, torch_lm and plain transformers with PEFT give the same log-probs, for base and adapters in one batch."""
+
+import random
+
+import pytest
+from peft import PeftModel
+from small_models import allowed_tokens, plain_logprobs
+from small_play import CHOICE, FREE, kuhn_matches, played, roles_for
+from transformers import AutoModelForCausalLM
+
+from arena.records import ReplyRequest
+from games.registry import make_game
+
+CLOSE = {"abs": 1e-3, "rel": 0}
+
+
+@pytest.fixture(scope="module")
+def plainly(base_folder, adapter_folders):
+    """Return a function that gives a player's model as the libraries load it by themselves."""
+
+    def load(player):
+        model = AutoModelForCausalLM.from_pretrained(base_folder, attn_implementation="eager").eval()
+        return model if player == "base" else PeftModel.from_pretrained(model, adapter_folders[player]).eval()
+
+    return load
+
+
+def mixed_batch(engine, players, form, number=48):
+    """Return the traces of matches in which all players sit, all in flight at once."""
+    matches = [
+        one._replace(players=(players[one.index % len(players)], players[(one.index * 5 + 1) % len(players)]))
+        for one in kuhn_matches(number)
+    ]
+    episodes = played(engine, matches, number, roles_for(**form))
+    return [turn.trace for episode in episodes for turn in episode.turns]
+
+
+def players_of(adapter_folders):
+    return ["base", *adapter_folders]
+
+
+@pytest.mark.parametrize("form", [CHOICE, FREE], ids=["choice", "free"])
+def test_log_probs_are_those_of_transformers_and_peft(engine, adapter_folders, plainly, form, record_property):
+    players = players_of(adapter_folders)
+    traces = mixed_batch(engine, players, form)
+    assert {trace.snapshot for trace in traces} == set(players)
+    gaps = []
+    for player in players:
+        model = plainly(player)
+        for trace in [trace for trace in traces if trace.snapshot == player]:
+            allowed = None
+            if trace.mask is not None:
+                tokens = engine._wording.trie(trace.mask).tokens
+                allowed = allowed_tokens(tokens, tokens.index(trace.reply_ids))
+            expected = plain_logprobs(model, trace.prompt_ids, trace.reply_ids, allowed)
+            gaps += [abs(a - b) for a, b in zip(trace.logprobs, expected, strict=True)]
+    assert len(gaps) > 100
+    record_property("largest gap in nats", max(gaps))
+    assert max(gaps) < 1e-3
+
+
+def test_distributions_are_those_of_torch_lm(engine, torch_engine, adapter_folders):
+    game = make_game("kuhn_poker")
+    requests = []
+    for player in players_of(adapter_folders):
+        for seed in range(6):
+            game.reset(seed)
+            role = roles_for()[0]
+            requests.append(
+                ReplyRequest(player, role, game, game.observe(0), game.legal_actions(), (), random.Random(0))
+            )
+    ours, theirs = engine.distributions(requests), torch_engine.distributions(requests)
+    for one, other in zip(ours, theirs, strict=True):
+        assert one == pytest.approx(other, **CLOSE)
+    assert max(abs(one[0] - other[0]) for one, other in zip(ours[:6], ours[6:12], strict=True)) > 0.05

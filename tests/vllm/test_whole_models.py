@@ -1,0 +1,87 @@
+"""Whole models in one engine: their weights are exchanged in place. At the end its process is killed."""
+
+import os
+import signal
+import time
+
+import psutil
+import pytest
+import torch
+from small_models import sharpened
+from small_play import kuhn_matches, kuhn_pocket, played, roles_for
+
+from arena.errors import EngineError
+from arena.samplers.torch_lm import TorchLM
+
+NAMES = ("live", "frozen")
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {name: kuhn_pocket(seed=seed, hidden_size=128) for seed, name in enumerate(NAMES)}
+
+
+@pytest.fixture(scope="module")
+def whole(models, tmp_path_factory):
+    from arena.samplers.vllm import VllmShape
+    from arena.samplers.vllm_lm import VllmLM
+
+    folder = tmp_path_factory.mktemp("frozen")
+    models["frozen"].save(folder)
+    engine = VllmLM(None, models["live"], VllmShape(adapters=False, max_model_len=1024))
+    engine.add("live", models["live"])
+    engine.register("frozen", folder)
+    yield engine
+    engine.close()
+
+
+def distributions_agree(whole, models):
+    """Return the engine's turns, after comparing each log-prob with that of this process's engine."""
+    torch_engine = TorchLM()
+    for name, lm in models.items():
+        torch_engine.add(name, lm)
+    whole.forget()
+    turns = [turn for one in played(whole, kuhn_matches(20, NAMES), 20, roles_for()) for turn in one.turns]
+    assert {turn.player for turn in turns} == set(NAMES)
+    tables = {}
+    for turn in turns:
+        lm = models[turn.player]
+        tries = [lm.trie(turn.trace.mask)]
+        with torch.no_grad():
+            (chunk,) = lm.plan_choice([turn.trace.prompt_ids], tries, 8192)
+            logprobs = lm.choice_logprobs(chunk, tries, 1.0).replies[0]
+        tables[turn.player, turn.observation] = logprobs.tolist()
+        expected = float(logprobs[turn.trace.mask.index(turn.reply)])
+        assert sum(turn.trace.logprobs) == pytest.approx(expected, abs=1e-3)
+    return tables
+
+
+def test_two_models_meet_and_live_weights_are_exchanged_in_place(whole, models):
+    before = distributions_agree(whole, models)
+    engine_processes = _children()
+    sharpened(models["live"], 1.5)
+    after = distributions_agree(whole, models)
+    changed = [key for key in before.keys() & after.keys() if before[key] != pytest.approx(after[key], abs=0.05)]
+    assert {player for player, _ in changed} == {"live"}
+    assert _children() == engine_processes
+
+
+def test_ctrl_c_is_not_for_the_engine_and_a_dead_one_is_an_error(whole):
+    processes = _children()
+    assert processes
+    for process in processes:
+        os.kill(process, signal.SIGINT)
+    time.sleep(1.0)
+    whole.forget()
+    assert played(whole, kuhn_matches(2, NAMES), 2, roles_for())
+    for process in processes:
+        os.kill(process, signal.SIGKILL)
+    whole.forget()
+    with pytest.raises(EngineError, match="engine VllmLM failed on a request for"):
+        played(whole, kuhn_matches(200, NAMES), 2, roles_for())
+
+
+def _children():
+    """Return the processes of vLLM."""
+    own = psutil.Process().children(recursive=True)
+    return {child.pid for child in own if "resource_tracker" not in " ".join(child.cmdline())}
