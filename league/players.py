@@ -147,7 +147,7 @@ def _scripted(text: str) -> Sampler | None:
 
 
 class Engines:
-    """The engines of one command, each made when a player first needs it; on leaving, their processes and threads end."""
+    """The engines of one command, made when a player first needs them; on leaving, their processes and threads end."""
 
     def __init__(self) -> None:
         self._remote: dict[str, OpenAIApi] = {}
