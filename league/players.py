@@ -161,7 +161,9 @@ class Engines:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for engine in (*self._remote.values(), *self._vllm.values()):
+        for server in self._remote.values():
+            server.close()
+        for engine in self._vllm.values():
             engine.close()
 
     def usage(self) -> dict[str, Usage]:
