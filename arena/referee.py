@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from operator import attrgetter
 from typing import Any
 
 from arena.openings import Openings, begin_opened
@@ -16,7 +15,6 @@ from roles.conduct import refusal_reason, settle_forfeit
 from roles.replies import parse_reply
 from roles.role import OnIllegal, Role
 
-_TOOLS = attrgetter("tools")  # of a role: in a loop it would take as long as a turn's record
 _FINISHED = EndReason.FINISHED  # in Python 3.11, looking a member up in its class takes longer than making the record
 
 
@@ -32,13 +30,9 @@ def play_match(
     engine did not mask.
     """
     spec = game.spec
-    _check_fit(request, spec, roles)
+    tools = _begin(request, game, spec, roles)
     rng, branch = Stream(request.sample_seed), request.branch
-    game.reset(request.deal_seed)
-    if request.parent is not None:
-        begin_opened(game, request)
     opened = Openings(request, game) if spec.opens else None
-    tools = ToolSession(game) if any(map(_TOOLS, roles)) and isinstance(game, Equipped) else None
     record = _Record(game.returns())
     while (seat := game.to_act()) is not None:
         asked = ReplyRequest(
@@ -159,10 +153,21 @@ def _asked_again(asked: ReplyRequest, reply: str) -> ReplyRequest | None:
     return asked._replace(refusals=(*asked.refusals, refusal))
 
 
-def _check_fit(request: MatchRequest, spec: GameSpec, roles: Sequence[Role]) -> None:
-    """Raise UsageError unless request, roles and game have the same number of seats."""
+def _begin(request: MatchRequest, game: Game, spec: GameSpec, roles: Sequence[Role]) -> ToolSession | None:
+    """Deal, hand over what an opener gave, and return the match's tools if any role has some.
+
+    Raises UsageError unless request, roles and game have the same number of seats. All of it is one function,
+    because each call would show in the speed.
+    """
     if not len(request.players) == len(request.trained) == len(roles) == spec.seats:
         raise UsageError(
             f"{spec.name} has {spec.seats} seats, but match {request.index} names {len(request.players)} players, "
             f"{len(request.trained)} marks of who is trained and {len(roles)} roles."
         )
+    game.reset(request.deal_seed)
+    if request.parent is not None:
+        begin_opened(game, request)
+    for role in roles:  # a generator expression would take longer than a turn's record
+        if role.tools and isinstance(game, Equipped):
+            return ToolSession(game)
+    return None

@@ -9,9 +9,10 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from concurrent.futures import Future
 from itertools import count
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -31,6 +32,7 @@ from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine.async_llm import AsyncLLM
 
 _T = TypeVar("_T")
+ALIVE = 1.0  # seconds between two looks at whether vLLM is alive
 
 
 class VllmShape(NamedTuple):
@@ -85,6 +87,8 @@ class VllmProcess:
 
     def _talk(self) -> None:
         # The processes inherit this: Ctrl-C at a terminal is for the run, which may want to finish its iteration.
+        # The tracker comes first, because starting it lets the signal through again.
+        resource_tracker.ensure_running()
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
@@ -120,12 +124,31 @@ class VllmProcess:
         self._engine.shutdown()
 
     async def _load(self, weights: Weights) -> None:
-        await self._engine.collective_rpc("reload_weights", kwargs={"weights_path": str(weights.folder)})
-        await self._engine.reset_prefix_cache()
+        where = {"weights_path": str(weights.folder)}
+        await self._watched(self._engine.collective_rpc("reload_weights", kwargs=where))
+        await self._watched(self._engine.reset_prefix_cache())
 
     async def _generated(self, ids: Tokens, lora: Any, params: dict[str, Any]) -> Any:
         settings = SamplingParams(**params, detokenize=False, output_kind=RequestOutputKind.FINAL_ONLY)
         prompt, number = tokens_input(list(ids)), str(next(self._numbers))
-        async for output in self._engine.generate(prompt, settings, number, lora_request=lora):
-            [completion] = output.outputs
+        outputs = self._engine.generate(prompt, settings, number, lora_request=lora)
+        [completion] = (await self._watched(_last(outputs))).outputs
         return completion
+
+    async def _watched(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Wait for some work of vLLM's, which does not tell those who wait when its process is gone."""
+        task = asyncio.ensure_future(work)
+        try:
+            while not (await asyncio.wait([task], timeout=ALIVE))[0]:
+                if self._engine.errored:
+                    raise self._engine.dead_error
+            return task.result()
+        finally:
+            task.cancel()
+
+
+async def _last(outputs: AsyncIterator[_T]) -> _T:
+    """Return the last of some outputs, of which there is at least one."""
+    async for output in outputs:
+        last = output
+    return last

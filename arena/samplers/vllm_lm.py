@@ -239,10 +239,10 @@ class VllmLM:
 
     async def _node(self, weights: Weights, ids: Tokens, allowed: Tokens) -> tuple[float, ...]:
         """Return the log-prob of each allowed next token at temperature 1, computed once until ``forget``."""
-        key = weights.name, ids, allowed
-        if key not in self._nodes:
-            self._nodes[key] = asyncio.create_task(self._ask(weights, ids, allowed))
-        return await asyncio.shield(self._nodes[key])  # others may wait for it too when one request is cancelled
+        key, nodes = (weights.name, ids, allowed), self._nodes  # ``forget`` may begin others meanwhile
+        if key not in nodes:
+            nodes[key] = asyncio.create_task(self._ask(weights, ids, allowed))
+        return await asyncio.shield(nodes[key])  # others may wait for it too when one request is cancelled
 
     async def _ask(self, weights: Weights, ids: Tokens, allowed: Tokens) -> tuple[float, ...]:
         completion = await self._started(weights).generate(
