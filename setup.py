@@ -43,6 +43,7 @@ setup(
             "ray[rllib]>=2.60",
         ],
         "textarena": ["textarena>=0.7"],  # MIT itself, but it brings chess, which is GPL-3: never a dependency here
+        "openai": ["httpx2>=2.0"],
         "vllm": ["vllm>=0.32"],
         "ray": ["ray[rllib]>=2.60"],
     },

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from arena.errors import EngineError
+from arena.remote.errors import ServerFailed
 from games.errors import UsageError, unknown_name
 
 PLAYERS = """\
@@ -24,6 +26,9 @@ a player is written as one of:
   RUN@mixture       the run's whole population, one snapshot drawn for each match
   exploiter:DIR     a player that `league exploit` trained and kept in DIR
   hf:PATH_OR_ID     a language model from a folder in Hugging Face layout, or from the hub
+  openai:MODEL      a model of OpenAI's; the key is in the environment variable OPENAI_API_KEY
+  openai:MODEL@URL  a model behind any server that speaks OpenAI's protocol, a vLLM server too
+  openai:FILE.toml  the same with settings: prices, rate limits, which variable has the key (docs/engines.md)
 """
 
 
@@ -39,12 +44,17 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return the exit status: 0, 2 for a user's mistake, 130 after Ctrl-C."""
+    """Run one command and return the exit status: 0, 1 if a server failed, 2 for a user's mistake, 130 after Ctrl-C."""
     try:
         return _dispatch(list(sys.argv[1:] if argv is None else argv))
     except UsageError as error:
         print(f"league: {error}", file=sys.stderr)
         return 2
+    except EngineError as error:
+        if not isinstance(error.__cause__, ServerFailed):  # a fault in this program: where it is, is of interest
+            raise
+        print(f"league: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt as stop:
         print(f"\n{stop or 'Stopped.'}", file=sys.stderr)
         return 130

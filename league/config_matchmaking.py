@@ -60,7 +60,8 @@ class MatchmakingConfig(SharesConfig):
     )
     guests: tuple[str, ...] = Field(
         (),
-        description="players from outside in the population: random, mcts:100, exploiter:DIR, … (no run's)",
+        description="players from outside in the population: random, mcts:100, exploiter:DIR, openai:MODEL, … "
+        "(no run's)",
     )
     keep: Positive | None = Field(
         None, description="snapshots of a policy that are met; the others retire, but none that the meta-strategy uses"

@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from league.start import Roles  # which imports torch
 
 
-def scripted_engines(names: Sequence[str], setting: str) -> dict[str, Sampler]:
-    """Return the engine of each player that is a rule or a kept exploiter.
+def scripted_engines(names: Sequence[str], setting: str, engines: Engines) -> dict[str, Sampler]:
+    """Return the engine of each player that is a rule, a kept exploiter, or behind a server.
 
     Raises UsageError, which names the setting, for any other name.
     """
-    engines = Engines()
     found: dict[str, Sampler] = {}
     for name in names:
-        engine = engines.scripted(name) or engines.exploiter(name)
+        engine = engines.outside(name)
         if engine is None:
-            raise unknown_name("scripted player", name, [*SCRIPTED, "exploiter:DIR"], f"Set {setting}.")
+            valid = [*SCRIPTED, "exploiter:DIR", "openai:MODEL"]
+            raise unknown_name("scripted player", name, valid, f"Set {setting}.")
         found[name] = engine
     return found
 

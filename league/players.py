@@ -1,5 +1,5 @@
 """Players as a person writes them: ``random``, ``always:ACTION``, ``equilibrium``, ``mcts:SIMS``, ``scripted:NAME``,
-``RUN``, ``RUN@SNAPSHOT``, ``RUN@mixture``, ``exploiter:DIR``, ``hf:PATH_OR_ID``.
+``RUN``, ``RUN@SNAPSHOT``, ``RUN@mixture``, ``exploiter:DIR``, ``hf:PATH_OR_ID``, ``openai:MODEL``.
 
 A player is resolved for one game. One that comes from a run plays with the role cards and overrides
 of that run, and a mixture draws one snapshot for each of its seats when a match begins.
@@ -12,15 +12,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from arena.records import Cast, ReplyRequest, Sampler, Tabular
+from arena.remote.usage import Usage
 from arena.samplers.scripted import Always, Equilibrium, Mcts, Random, Script
 from games.errors import UsageError, unknown_name
 from games.registry import make_game, with_opened
 from games.spec import Game, GameSpec
 from league.config import RolesConfig
 from league.exploitability import POINT_LIMIT, PolicyTable, mixture, tabulate
+from league.remote_players import check_price, open_remote, remote_roles
 from league.runs import Run, find_run, run_names
 from league.settings import seat_roles
 from roles.replies import parse_reply
@@ -29,6 +31,7 @@ from roles.role import ReplyForm, Role
 if TYPE_CHECKING:
     from arena.adapters import Adapters
     from arena.samplers.network import Network
+    from arena.samplers.openai_api import OpenAIApi
     from arena.samplers.torch_lm import TorchLM
     from league.engines import ModelEngine
     from league.population import Snapshot
@@ -108,6 +111,7 @@ class _Asked:
 
     def _estimate(self, request: ReplyRequest) -> tuple[float, ...]:
         """Return the shares of the legal actions in sampled replies; uniform if none was legal."""
+        check_price(self._player.label, self._player.engine, self._player.spec, REPLIES_PER_STATE)
         replies = self._player.engine.sample([request] * REPLIES_PER_STATE)
         actions = [parse_reply(request.role, reply.text, request.legal) for reply in replies]
         counts = [actions.count(action) for action in request.legal]
@@ -143,14 +147,38 @@ def _scripted(text: str) -> Sampler | None:
 
 
 class Engines:
-    """The engines of one command, each made when a player first needs it."""
+    """The engines of one command, made when a player first needs them; on leaving, their processes and threads end."""
 
     def __init__(self) -> None:
+        self._remote: dict[str, OpenAIApi] = {}
         self._scripted: dict[str, Sampler] = {}
         self._exploiters: dict[str, Network] = {}
         self._torch: dict[tuple[str, str], TorchLM] = {}
         self._adapters: dict[Path, Adapters] = {}
         self._vllm: dict[Path, ModelEngine] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for server in self._remote.values():
+            server.close()
+        for engine in self._vllm.values():
+            engine.close()
+
+    def usage(self) -> dict[str, Usage]:
+        """Return the account of each player behind a server."""
+        return {text: engine.usage() for text, engine in self._remote.items()}
+
+    def outside(self, text: str) -> Sampler | None:
+        """Return the engine of a player that comes from no run, so it can take part in one; None for any other."""
+        return self.scripted(text) or self.exploiter(text) or self.remote(text)
+
+    def remote(self, text: str) -> OpenAIApi | None:
+        """Return the engine of ``openai:...``, None for any other player. Raises UsageError if it cannot be asked."""
+        if text.startswith("openai:") and text not in self._remote:
+            self._remote[text] = open_remote(text)
+        return self._remote.get(text)
 
     def scripted(self, text: str) -> Sampler | None:
         """Return the engine of a player in ``SCRIPTED``, None for any other. Raises UsageError for a bad argument."""
@@ -227,12 +255,15 @@ def _seated(text: str, spec: GameSpec, engines: Engines) -> Player:
     """Return the player in the seats of one game."""
     if engine := engines.scripted(text) or engines.exploiter(text):
         return Player(text, spec, engine, seat_roles(RolesConfig(), spec), (((text, 1.0),),) * spec.seats)
+    if server := engines.remote(text):
+        return Player(text, spec, server, remote_roles(server.settings, spec), (((text, 1.0),),) * spec.seats)
     if text.startswith("hf:"):
         return _checkpoint(text, spec, engines)
     name, _, which = text.partition("@")
     path = find_run(name)
     if path is None:
-        hint = f"A player is {', '.join(SCRIPTED)}, RUN, RUN@SNAPSHOT, RUN@mixture, exploiter:DIR or hf:PATH_OR_ID."
+        forms = "RUN, RUN@SNAPSHOT, RUN@mixture, exploiter:DIR, hf:PATH_OR_ID or openai:MODEL"
+        hint = f"A player is {', '.join(SCRIPTED)}, {forms}."
         raise unknown_name("player", name, [*SCRIPTED, *run_names()], hint)
     return _from_run(text, Run(path), which, spec, engines)
 

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
+from arena.remote.usage import Usage
 from games.errors import UsageError
 from games.files import atomic_write, is_leftover, remove_leftovers
 from league.config import RunConfig
@@ -17,6 +18,7 @@ from league.freezing import keep_beginnings
 from league.interrupt import StopRequest
 from league.learner_process import FAILED_BATCH_FILE
 from league.lock import LOCK_FILE, run_lock
+from league.players import Engines
 from league.population import Population
 from league.prepared import prepared_process
 from league.progress import Progress
@@ -38,6 +40,7 @@ class Outcome(NamedTuple):
     run_dir: Path
     finished: bool  # False: it was asked to stop, and can be resumed
     iteration: int
+    usage: dict[str, Usage]  # of players behind servers, by player, in this session
 
 
 def train(config: RunConfig, run_dir: Path) -> Outcome:
@@ -47,8 +50,9 @@ def train(config: RunConfig, run_dir: Path) -> Outcome:
     update is not finite or disagrees with the engine.
     """
     rule_named(config.credit.rule)
-    try_out(scripted_players(config), run_roles(config))
-    with Learners(config, run_dir) as learners, run_lock(run_dir):
+    with Engines() as engines:
+        try_out(scripted_players(config, engines), run_roles(config))
+    with Learners(config, run_dir) as learners, run_lock(run_dir), Engines() as engines:
         taken = sorted(path.name for path in run_dir.iterdir() if path.name != LOCK_FILE and not is_leftover(path))
         if taken:
             raise UsageError(
@@ -56,7 +60,7 @@ def train(config: RunConfig, run_dir: Path) -> Outcome:
                 f"that run: league train --resume --run-dir {run_dir}"
             )
         atomic_write(run_dir / CONFIG_FILE, to_toml(config))
-        return _session(config, run_dir, learners, resume=False)
+        return _session(config, run_dir, learners, engines, resume=False)
 
 
 def resume(run_dir: Path) -> Outcome:
@@ -67,12 +71,12 @@ def resume(run_dir: Path) -> Outcome:
     if not (run_dir / CONFIG_FILE).is_file():
         raise UsageError(f"{run_dir} holds no run to resume: it has no {CONFIG_FILE}. Name one with --run-dir.")
     config = load(str(run_dir / CONFIG_FILE))
-    with Learners(config, run_dir) as learners, run_lock(run_dir):
+    with Learners(config, run_dir) as learners, run_lock(run_dir), Engines() as engines:
         # Without a state, it died in its cold start.
-        return _session(config, run_dir, learners, resume=has_state(run_dir))
+        return _session(config, run_dir, learners, engines, resume=has_state(run_dir))
 
 
-def _session(config: RunConfig, run_dir: Path, learners: Learners, *, resume: bool) -> Outcome:
+def _session(config: RunConfig, run_dir: Path, learners: Learners, engines: Engines, *, resume: bool) -> Outcome:
     remove_leftovers(run_dir)
     roles = run_roles(config)
     check_engine(config, policy_names(config, roles))
@@ -84,7 +88,7 @@ def _session(config: RunConfig, run_dir: Path, learners: Learners, *, resume: bo
     ):
         state = _resumed(config, run_dir, roles) if resume else _begun(config, run_dir, roles, progress)
         try:
-            with closing(League(config, run_dir, roles, state, learners.learner(state))) as league:
+            with closing(League(config, run_dir, roles, state, learners.learner(state), engines)) as league:
                 finished = run_loop(league, progress, stop)
         except LearningError as error:
             path = run_dir / FAILED_BATCH_FILE
@@ -94,7 +98,7 @@ def _session(config: RunConfig, run_dir: Path, learners: Learners, *, resume: bo
             raise RunFailed(str(error)) from error
         finally:
             state.store.close()
-    return Outcome(run_dir, finished, state.iteration)
+    return Outcome(run_dir, finished, state.iteration, engines.usage())
 
 
 def _begun(config: RunConfig, run_dir: Path, roles: Roles, progress: Progress) -> RunState:

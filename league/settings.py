@@ -58,7 +58,7 @@ def validate(data: Mapping[str, Any]) -> RunConfig:
         given = {name: data.get(name) for name in _TABLES}
         tables = {name: list(table) if isinstance(table, Mapping) else [] for name, table in given.items()}
         known = dict(_fields(RunConfig, tables))
-        raise UsageError("\n".join(_sentence(mistake, known) for mistake in error.errors())) from None
+        raise UsageError("\n".join(sentence(mistake, known) for mistake in error.errors())) from None
 
 
 def to_toml(config: RunConfig) -> str:
@@ -165,7 +165,7 @@ def _fields(
                 yield from _fields(_TABLES[name], tables, f"{key}.{table}.")
 
 
-def _sentence(mistake: ErrorDetails, known: Mapping[str, FieldInfo]) -> str:
+def sentence(mistake: ErrorDetails, known: Mapping[str, FieldInfo]) -> str:
     """Return one of pydantic's errors as a sentence for the person who wrote the configuration."""
     key = ".".join(map(str, mistake["loc"]))
     match mistake["type"]:

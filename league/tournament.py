@@ -46,7 +46,7 @@ class Question(NamedTuple):
 class Tournament:
     """A question, with its players at the table. Raises UsageError for one that cannot be asked."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: Question, engines: Engines | None = None) -> None:
         names = question.players
         if len(set(names)) < max(2, len(names)):
             raise UsageError(f"A tournament needs two or more different players, not {', '.join(names) or 'none'}.")
@@ -54,8 +54,8 @@ class Tournament:
         self.spec: GameSpec = make_game(question.game).spec
         if self.spec.seats < 2:
             raise UsageError(f"{self.spec.name} has one seat, so players cannot meet in it.")
-        engines = Engines()
-        self.players = [resolve(name, self.spec, engines) for name in names]
+        self.engines = engines or Engines()
+        self.players = [resolve(name, self.spec, self.engines) for name in names]
         self._pairs = list(itertools.combinations(self.players, 2))
         self._seatings = seatings(self.spec.seats)
         self._matches_of_a_pair = len(schedule(self._pairs[0], question.matches, seed=0))

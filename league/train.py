@@ -27,6 +27,7 @@ from league.interrupt import StopRequest
 from league.learning import Learner, LearnsHere
 from league.matchmaking import Meta, Scene, draw_matches
 from league.matchmaking.self_play import moved_on
+from league.players import Engines
 from league.progress import Progress
 from league.repeated import counterfactuals
 from league.run_state import RunState, publish, save_state
@@ -84,7 +85,13 @@ class League:
     """The verbs of the loop, over one run's state."""
 
     def __init__(
-        self, config: RunConfig, run_dir: Path, roles: Roles, state: RunState, learner: Learner | None = None
+        self,
+        config: RunConfig,
+        run_dir: Path,
+        roles: Roles,
+        state: RunState,
+        learner: Learner | None = None,
+        engines: Engines | None = None,
     ) -> None:
         self.learner = learner or LearnsHere(config, state)
         self.config, self.run_dir, self.roles, self.state = config, run_dir, roles, state
@@ -94,11 +101,11 @@ class League:
             game: return_scale(spec) if config.credit.scale_returns else 1.0 for game, spec in self._all_specs.items()
         }
         self._live = {game: tuple(role.policy for role in seated) for game, seated in roles.items()}
+        self._scripted = scripted_players(config, engines or Engines())
         wording = next(iter(state.policies.values())).lm
         check_context(config, roles, wording)
         adapters = any(config.policy(name).kind == "lora" for name in state.policies)
         self._engine = make_engine(config, run_dir, wording, adapters=adapters)
-        self._scripted = scripted_players(config)
         self._tokens_before = 0
         for policy in state.policies.values():
             self._engine.add(policy.live_id, policy.lm)
@@ -216,7 +223,7 @@ class League:
         return self._tokens_before - before
 
 
-def scripted_players(config: RunConfig) -> dict[str, Sampler]:
+def scripted_players(config: RunConfig, engines: Engines) -> dict[str, Sampler]:
     """Return the engines of anchors and guests. Raises UsageError for a name that is no scripted player's."""
-    anchors = scripted_engines(config.evaluation.anchors, "evaluation.anchors")
-    return anchors | scripted_engines(config.matchmaking.guests, "matchmaking.guests")
+    anchors = scripted_engines(config.evaluation.anchors, "evaluation.anchors", engines)
+    return anchors | scripted_engines(config.matchmaking.guests, "matchmaking.guests", engines)

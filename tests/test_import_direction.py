@@ -12,6 +12,7 @@ FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob(
 # The only places that may import a library; a place is a file, or a folder and all in it.
 DOORS = {
     "vllm": ["arena/samplers/vllm.py"],
+    "httpx2": ["arena/samplers/openai_api.py"],
     "ray": ["arena/ray_pool.py", "learners/best_response.py"],
     "tensorboard": ["league/board.py"],
     "torch.utils.tensorboard": ["league/board.py"],

@@ -13,6 +13,7 @@ from league.config import RolesConfig
 from league.config_matchmaking import EvaluationConfig
 from league.evaluation import rating_matches, score_against, scripted_engines
 from league.payoffs import Known, summarise
+from league.players import Engines
 from league.population import Snapshot
 from league.settings import seat_roles
 
@@ -32,10 +33,10 @@ def drawn(spec, policies, snapshot, earlier, known=None, **config):
 
 
 def test_an_anchor_is_the_player_that_it_is_named_for():
-    engines = scripted_engines(("random", "equilibrium", "mcts:5"), "evaluation.anchors")
+    engines = scripted_engines(("random", "equilibrium", "mcts:5"), "evaluation.anchors", Engines())
     assert [type(engine) for engine in engines.values()] == [Random, Equilibrium, Mcts]
     with pytest.raises(UsageError, match="Did you mean equilibrium"):
-        scripted_engines(("equilibirum",), "evaluation.anchors")
+        scripted_engines(("equilibirum",), "evaluation.anchors", Engines())
 
 
 def test_every_deal_is_rated_in_every_seat_of_a_shared_policy():

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from arena.remote.usage import Usage, in_words
 from arena.replays import save_episodes
 from games.registry import make_game
 from games.spec import Utility
@@ -19,22 +20,31 @@ from league.payoffs import Estimate
 from league.players import Engines, resolve
 
 
-def run(arguments: argparse.Namespace) -> HeadToHead:
+class Found(NamedTuple):
+    """What the matches show, and what players behind servers came to."""
+
+    result: HeadToHead
+    usage: dict[str, Usage]  # by player
+
+
+def run(arguments: argparse.Namespace) -> Found:
     """Play the matches; with ``--save``, write them."""
-    spec, engines = make_game(arguments.game).spec, Engines()
-    first, second = (resolve(text, spec, engines) for text in arguments.players)
-    total = len(schedule((first, second), arguments.matches, arguments.seed))
+    spec = make_game(arguments.game).spec
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(f"playing {spec.name}", total=total)
-        found = compare((first, second), arguments.matches, arguments.seed, lambda _: progress.advance(task))
-    if arguments.save:
-        save_episodes(Path(arguments.save), found.episodes)
-    return found
+    with Engines() as engines:
+        first, second = (resolve(text, spec, engines) for text in arguments.players)
+        total = len(schedule((first, second), arguments.matches, arguments.seed))
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+            task = progress.add_task(f"playing {spec.name}", total=total)
+            found = compare((first, second), arguments.matches, arguments.seed, lambda _: progress.advance(task))
+        if arguments.save:
+            save_episodes(Path(arguments.save), found.episodes)
+        return Found(found, engines.usage())
 
 
-def document(found: HeadToHead) -> dict[str, Any]:
+def document(whole: Found) -> dict[str, Any]:
     """Return the result as JSON data. What was not computed is null."""
+    found = whole.result
     return {
         "game": found.spec.name,
         "players": list(found.players),
@@ -56,11 +66,13 @@ def document(found: HeadToHead) -> dict[str, Any]:
         "optimum": found.spec.optimum,
         "share_of_optimum": found.share_of_optimum,
         "transcript": transcript(found.episodes[0], _seat_labels(found, 0)),
+        "usage": {player: usage._asdict() for player, usage in whole.usage.items()},
     }
 
 
-def tell(found: HeadToHead, console: Console) -> None:
+def tell(whole: Found, console: Console) -> None:
     """Print the result in words."""
+    found = whole.result
     a, b = found.players
     ways = len({match.seating for match in found.seated})
     deals = found.seated[-1].deal + 1
@@ -76,6 +88,8 @@ def tell(found: HeadToHead, console: Console) -> None:
     console.print(f"\nIllegal replies: {', '.join(rates)}. Matches that ended by forfeit: {found.forfeits}.")
     console.print("\nOne of the matches:", style="bold")
     console.print("\n".join(transcript(found.episodes[0], _seat_labels(found, 0))), markup=False)
+    for line in in_words(whole.usage):
+        console.print(f"\n{line}", markup=False)
 
 
 def _tell_verdict(found: HeadToHead, console: Console) -> None:

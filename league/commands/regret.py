@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.console import Console
 
+from arena.remote.usage import Usage, in_words
 from games.errors import UsageError
 from games.registry import make_game
 from games.seeds import derive_seed
@@ -58,21 +59,25 @@ class Found(NamedTuple):
     sequences: int  # a role
     rounds: int  # of one sequence
     roles: tuple[RoleRegret, ...]
+    usage: dict[str, Usage]  # of players behind servers
 
 
 def run(arguments: argparse.Namespace) -> Found:
     """Play or draw the rounds and compute the regrets."""
-    spec, engines = make_game(arguments.game).spec, Engines()
-    player, opponent = (resolve(text, spec, engines) for text in (arguments.player, arguments.opponent))
-    by_match = bool(arguments.alternatives) or not is_repeated(spec.name)
-    if by_match:
-        others = [resolve(text, spec, engines) for text in arguments.alternatives]
-        seen = by_matches(player, opponent, others, arguments.matches, arguments.seed)
-    else:
-        seen = by_rounds(player, opponent, arguments.matches, arguments.seed)
+    spec = make_game(arguments.game).spec
+    with Engines() as engines:
+        player, opponent = (resolve(text, spec, engines) for text in (arguments.player, arguments.opponent))
+        by_match = bool(arguments.alternatives) or not is_repeated(spec.name)
+        if by_match:
+            others = [resolve(text, spec, engines) for text in arguments.alternatives]
+            seen = by_matches(player, opponent, others, arguments.matches, arguments.seed)
+        else:
+            seen = by_rounds(player, opponent, arguments.matches, arguments.seed)
+        usage = engines.usage()
     count, rounds, _ = seen[0].plays.shape
     roles = tuple(role_regret(one) for one in seen)
-    return Found((player.label, opponent.label), spec.name, arguments.seed, by_match, count, rounds, roles)
+    labels = player.label, opponent.label
+    return Found(labels, spec.name, arguments.seed, by_match, count, rounds, roles, usage)
 
 
 def by_rounds(player: Player, opponent: Player, matches: int, seed: int) -> list[Sequences]:
@@ -186,6 +191,7 @@ def document(found: Found) -> dict[str, Any]:
         "sequences": found.sequences,
         "rounds": found.rounds,
         "roles": {one.role: _role_document(one) for one in found.roles},
+        "usage": {player: usage._asdict() for player, usage in found.usage.items()},
     }
 
 
@@ -234,6 +240,8 @@ def tell(found: Found, console: Console) -> None:
         console.print(
             f"  playing all alternatives alike would have had external regret {number(one.uniform.mean, True)}"
         )
+    for line in in_words(found.usage):
+        console.print(f"\n{line}", markup=False)
 
 
 def _told(grown: Growth, unit: str) -> str:

@@ -12,10 +12,13 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from arena.errors import EngineError
+from arena.remote.usage import in_words
 from games.errors import UsageError
 from league.commands.standings import TOURNAMENT_ANCHOR
 from league.commands.standings_words import document_game, tell_game
 from league.match_store import MatchStore
+from league.players import Engines
 from league.ratings import Ratings
 from league.standings import GameStandings, game_standings
 from league.tournament import Question, Tournament, opened, read_question
@@ -35,18 +38,29 @@ class Found(NamedTuple):
 def run(arguments: argparse.Namespace) -> Found:
     """Play the matches that are not played yet."""
     question = _question(arguments)
-    tournament = Tournament(question)
-    folder = Path(arguments.run_dir) if arguments.run_dir else _new_folder(tournament.spec.name)
-    with opened(folder, tournament) as store:
-        try:
-            _play(tournament, store)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                f"Stopped after {len(store.indices())} of {len(tournament)} matches, which are kept. To go on:\n"
-                f"  league tournament --resume --run-dir {shlex.quote(str(folder))}"
-            ) from None
-        standings = game_standings(store, tournament.spec, ratings=Ratings(), anchors=[TOURNAMENT_ANCHOR])
-        return Found(folder, tournament, standings)
+    with Engines() as engines:
+        tournament = Tournament(question, engines)
+        folder = Path(arguments.run_dir) if arguments.run_dir else _new_folder(tournament.spec.name)
+        with opened(folder, tournament) as store:
+            try:
+                _play(tournament, store)
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(_stopped(folder, tournament, store)) from None
+            except EngineError as error:
+                raise EngineError(f"{error}\n{_stopped(folder, tournament, store)}") from error.__cause__
+            standings = game_standings(store, tournament.spec, ratings=Ratings(), anchors=[TOURNAMENT_ANCHOR])
+            return Found(folder, tournament, standings)
+
+
+def _stopped(folder: Path, tournament: Tournament, store: MatchStore) -> str:
+    """Return how far a tournament came, what that cost, and the command that goes on with it."""
+    return "\n".join(
+        [
+            *in_words(tournament.engines.usage()),
+            f"Stopped after {len(store.indices())} of {len(tournament)} matches, which are kept. To go on:",
+            f"  league tournament --resume --run-dir {shlex.quote(str(folder))}",
+        ]
+    )
 
 
 def _question(arguments: argparse.Namespace) -> Question:
@@ -87,6 +101,7 @@ def document(found: Found) -> dict[str, Any]:
         "tournament": str(found.folder),
         "question": found.tournament.question._asdict(),
         "standings": document_game(found.standings),
+        "usage": {player: usage._asdict() for player, usage in found.tournament.engines.usage().items()},
     }
 
 
@@ -100,3 +115,5 @@ def tell(found: Found, console: Console) -> None:
     )
     console.print()
     tell_game(found.standings, console)
+    for line in in_words(found.tournament.engines.usage()):
+        console.print(f"\n{line}", markup=False)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from arena.errors import EngineError
+from arena.remote.usage import in_words
 from games.errors import UsageError
 from games.registry import make_game
 from games.spec import GameSpec, Utility
@@ -54,11 +56,19 @@ def conclude(session: Callable[[], Outcome], run_dir: Path, console: Console) ->
         console.file.flush()
         sys.stderr.write(f"league: {failure}\n")
         return 1
+    except EngineError:
+        if (run_dir / settings.CONFIG_FILE).is_file():
+            _tell_resume(
+                "Stopped by an engine; all but the iteration in progress is saved. To go on:", run_dir, console
+            )
+        raise
     except KeyboardInterrupt:
         if not (run_dir / settings.CONFIG_FILE).is_file():  # it had not begun
             raise
         _tell_resume("Stopped at once; what the iteration in progress did is lost. To go on:", run_dir, console)
         return 130
+    for line in in_words(outcome.usage):
+        console.print(line, markup=False)
     if not outcome.finished:
         _tell_resume(f"Stopped after iteration {outcome.iteration}; everything is saved. To go on:", run_dir, console)
         return 130

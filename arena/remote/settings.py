@@ -1,0 +1,84 @@
+"""How a model behind an OpenAI-compatible server is asked. Holds no key, only the name of the variable with it."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+OPENAI_URL = "https://api.openai.com/v1"
+OPENAI_KEY = "OPENAI_API_KEY"
+
+_Count = Annotated[int, Field(ge=1)]
+_Price = Annotated[float, Field(ge=0.0)]
+
+
+class RemoteSettings(BaseModel):
+    """A model, where it is served, and how much may be asked of it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str = Field(min_length=1, description="the model's name at the server")
+    url: str = Field(OPENAI_URL, description="where the API begins; it usually ends in /v1")
+    key_variable: str | None = Field(
+        None, description=f"environment variable that holds the key; OpenAI's own server: {OPENAI_KEY}"
+    )
+    reply: Literal["free", "choice"] = Field("free", description="reply form of its roles, outside a training run")
+    choice: Literal["plain", "structured_outputs", "json_schema"] = Field(
+        "plain",
+        description="how a choice is asked for: in words, which may break the rules; by vLLM's structured_outputs; or "
+        "by a JSON schema, as at OpenAI",
+    )
+    max_reply_tokens: _Count = Field(512, description="longest reply, with its reasoning, whatever the role's limit")
+    concurrency: _Count = Field(16, description="requests under way at once")
+    requests_per_minute: _Count | None = Field(None, description="rate limit; None: none")
+    tokens_per_minute: _Count | None = Field(None, description="rate limit of prompts and replies together")
+    timeout: float = Field(120.0, gt=0.0, description="seconds until an answer must have come whole")
+    retries: int = Field(5, ge=0, description="times that a request is repeated before the run stops")
+    input_price: _Price | None = Field(None, description="of a million tokens of prompts, in any currency")
+    output_price: _Price | None = Field(None, description="of a million tokens of replies, in the same")
+    system_message: bool = Field(
+        True, description="whether the model takes one; false: what it would say stands at the head of the request"
+    )
+    special_tokens: tuple[str, ...] = Field(
+        ("<|", "<｜", "<s>", "</s>", "<start_of_turn>", "<end_of_turn>", "[INST]", "[/INST]"),
+        description="marks of chat templates; what is shown to the model is broken up where it holds one",
+    )
+    body: dict[str, Any] = Field({}, description="further fields of every request, such as reasoning_effort")
+    leave_out: tuple[str, ...] = Field((), description="fields that this server refuses, such as seed")
+
+    @field_validator("url")
+    @classmethod
+    def _plain_url(cls, url: str) -> str:
+        parts = urlsplit(url)
+        if not re.fullmatch(r"https?://[^\s/?#]+([/?#]\S*)?", url) or not parts.hostname or parts.port == 0:
+            raise ValueError("url must begin with http:// or https://, for example http://localhost:8000/v1.")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise ValueError(
+                "url must not hold a name, a password or a query, which would be saved with every run. Put the key "
+                "into an environment variable and name that as key_variable."
+            )
+        return url.rstrip("/")
+
+    @field_validator("key_variable")
+    @classmethod
+    def _name_of_a_variable(cls, name: str | None) -> str | None:
+        if name is not None and not re.fullmatch("[A-Z_][A-Z0-9_]*", name):  # it may be the key itself: never show it
+            raise ValueError(
+                f"key_variable must be the name of an environment variable, in capitals, such as {OPENAI_KEY}. It is "
+                "not the key: that is never written to a file."
+            )
+        return name
+
+    @model_validator(mode="after")
+    def _both_prices_or_none(self) -> RemoteSettings:
+        if (self.input_price is None) != (self.output_price is None):
+            raise ValueError("input_price and output_price must be given together.")
+        return self
+
+    @property
+    def variable(self) -> str | None:
+        """The environment variable with the key. OpenAI's is never sent to another server unless it is named."""
+        return self.key_variable or (OPENAI_KEY if self.url == OPENAI_URL else None)
