@@ -103,7 +103,7 @@ def check_context(config: RunConfig, roles: Roles, wording: Wording) -> None:
     for game, tokens in longest.items():
         if tokens > config.engine.max_model_len:
             raise UsageError(
-                f"In {config.cold_start.matches} trial matches of {game}, the longest prompt and its reply take {tokens} tokens, but "
+                f"In trial matches of {game}, the longest prompt and its reply take {tokens} tokens, but "
                 f"engine.max_model_len = {config.engine.max_model_len}. Set it to {tokens} or more."
             )
 

@@ -47,7 +47,7 @@ def test_whole_models_are_not_for_vllm():
 def test_a_context_too_short_is_told_with_the_length_that_works():
     lm = kuhn_pocket()
     short = config(*VLLM, "engine.max_model_len=3")
-    with pytest.raises(UsageError, match=r"In random matches of kuhn_poker, .* Set it to \d+ or more") as told:
+    with pytest.raises(UsageError, match=r"In trial matches of kuhn_poker, .* Set it to \d+ or more") as told:
         check_context(short, run_roles(short), lm)
     needed = int(str(told.value).rsplit("Set it to ", 1)[1].split()[0])
     for length, fits in ((needed, True), (needed - 1, False)):
