@@ -66,11 +66,10 @@ def check_engine(config: RunConfig, policies: Iterable[str]) -> None:
     if config.engine.kind == "torch":
         return
     kinds = {name: config.policy(name).kind for name in policies}
-    if len(set(kinds.values())) > 1:
-        told = ", ".join(f"{name} is {kind}" for name, kind in kinds.items())
+    if whole := [name for name, kind in kinds.items() if kind == "full"]:
         raise UsageError(
-            f"One vLLM engine serves adapters on one base, or whole models, not both: {told}. Make all policies "
-            "kind = 'lora' (or all 'full'), or set engine.kind = 'torch'."
+            f"A run's vLLM serves adapters on one base, but {', '.join(whole)} would be whole models. Set their "
+            "kind = 'lora' (policies.NAME.kind), or engine.kind = 'torch'."
         )
     for name, kind in kinds.items():
         rank = config.policy(name).rank

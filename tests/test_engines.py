@@ -38,8 +38,8 @@ def test_a_rank_that_no_engine_takes():
         check_engine(config(*VLLM, "policies.main.rank=600"), ["main"])
 
 
-def test_adapters_and_whole_models_are_not_mixed():
-    with pytest.raises(UsageError, match="not both: main is lora, other is full"):
+def test_whole_models_are_not_for_vllm():
+    with pytest.raises(UsageError, match="adapters on one base, but other would be whole models"):
         check_engine(config(*VLLM), ["main", "other"])
     check_engine(config(*VLLM, "engine.kind=torch"), ["main", "other"])
 

