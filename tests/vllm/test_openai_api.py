@@ -8,7 +8,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 
 import pytest
 from small_play import CHOICE, FREE, kuhn_matches, played, roles_for
@@ -47,14 +47,14 @@ def url(base_folder, tmp_path_factory):
         yield f"http://127.0.0.1:{port}/v1"
     finally:
         server.terminate()
-        try:
+        with suppress(subprocess.TimeoutExpired):
             server.wait(timeout=60)
-        finally:
-            os.killpg(server.pid, signal.SIGKILL) if server.poll() is None else None
-            log.close()
+        with suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGKILL)  # and what it has started
+        log.close()
 
 
-def _wait(server, address, log, seconds=400):
+def _wait(server, address, log, seconds=600):
     """Wait until a server is up."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
