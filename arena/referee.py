@@ -25,9 +25,8 @@ def play_match(
 
     Where the match opens others, their requests are yielded side by side, and their episodes taken in that
     order. ``game`` is reset with the request's deal seed; ``roles`` are by seat.  # [seats]
-    Every illegal reply is a Turn without an action. Raises UsageError if the request does not fit
-    the game, and RuntimeError for an illegal reply of a role whose replies are masked: then the
-    engine did not mask.
+    Every illegal reply is a Turn without an action. Raises UsageError if the request does not fit the game, and
+    RuntimeError for an illegal reply of a role whose replies are masked: then the engine did not mask.
     """
     spec = game.spec
     tools = _begin(request, game, spec, roles)
@@ -51,16 +50,17 @@ def play_match(
                 break
             action, again = _answered(seat, asked, reply, action, record, tools)
             if again is None:
-                forfeited = _forfeited(request, game, record, seat, asked.role)
-                return forfeited if opened is None else opened.ended(forfeited)
+                return _ended(_forfeited(request, game, record, seat, asked.role), opened)
             asked = again
         game.apply(action)
-        rewards = game.rewards()
-        if any(rewards):
+        if any(rewards := game.rewards()):
             record.pay(rewards)
         if opened is not None and (requests := opened.requests(len(record))):
             opened.close((yield requests))
-    episode = Episode(request, record.turns(), game.returns(), _FINISHED)
+    return _ended(Episode(request, record.turns(), game.returns(), _FINISHED), opened)
+
+
+def _ended(episode: Episode, opened: Openings | None) -> Episode:
     return episode if opened is None else opened.ended(episode)
 
 
