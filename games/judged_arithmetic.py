@@ -40,8 +40,7 @@ class JudgedArithmetic(ArithmeticGame):
 
     def _payoffs(self) -> tuple[float, ...]:
         if not self._by_score:
-            answers = self._said[SOLVER], self._said[EVALUATOR].removeprefix(IT_IS)
-            return (*(float(self._is_right(answer)) for answer in answers), 0.0)[: self.spec.seats]
+            return (float(self._is_right(self._said[SOLVER])), float(self._shown_right()), 0.0)[: self.spec.seats]
         score = int(self._said[JUDGE] if self.spec.seats > JUDGE else self._judged())
         earned = (score - 1) / 2
         return (earned, 1 - earned, 0.0)[: self.spec.seats]
@@ -50,7 +49,11 @@ class JudgedArithmetic(ArithmeticGame):
         """Return the score that the truth gives."""
         if self._is_right(self._said[SOLVER]):
             return "3"
-        return "1" if self._is_right(self._said[EVALUATOR].removeprefix(IT_IS)) else "2"
+        return "1" if self._shown_right() else "2"
+
+    def _shown_right(self) -> bool:
+        """Return whether the evaluator says what the sum is."""
+        return self._is_right(self._said[EVALUATOR].removeprefix(IT_IS))
 
     def _optimal(self, seat: int) -> str:
         answer = str(sum(self.sum))

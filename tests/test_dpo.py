@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_models import brief, copied
 from small_play import CHOICE, FREE, engine_with, kuhn_pocket, played, roles_for
-from test_batch_loss import gradient, move, shift
+from test_batch_loss import gradient, move, norm_and_rise
 from test_relay_rules import tree
 from torch.nn import functional
 
@@ -199,14 +199,8 @@ def test_the_gradient_is_the_slope_of_the_loss(lm, batch):
     student = copied(lm)
     losses = losses_of(student, packed(batch))
     losses.fix_old(Sums())
-    _, slope = gradient(student, losses.losses(0, Sums()))
-    norm, step, values = float(slope.norm()), 1e-3, []
-    for sign in (1, -1):
-        shift(student, slope / norm, sign * step)
-        with torch.no_grad():
-            values.append(sum(float(loss) for loss in losses.losses(0, Sums())))
-        shift(student, slope / norm, -sign * step)
-    assert (values[0] - values[1]) / (2 * step) == pytest.approx(norm, rel=0.03)
+    norm, rise = norm_and_rise(student, losses)
+    assert rise == pytest.approx(norm, rel=0.03)
 
 
 def test_minibatches_are_on_average_the_whole_batch(lm, batch):
