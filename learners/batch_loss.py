@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from arena.lm import LanguageModel
+from arena.scoring import plan_passes
 from learners.batching import ChoiceRow, FreeRow, TrainBatch
 from learners.loss_parts import ChoicePart, FreePart, Models
 from learners.objective import Objective, Sums
@@ -50,9 +51,9 @@ class BatchLoss:
                 ChoicePart(models, objective, means, chunk, rows, temperature) for chunk in chunks
             )
         for (key, temperature), replies in _minibatches(batch.free, parts, minibatch).items():
-            chunks = lm.plan([row.prompt for row in replies], [(row.reply,) for row in replies], budget)
+            passes = plan_passes(lm, [row.prompt for row in replies], [row.reply for row in replies], budget)
             self._parts.setdefault(key, []).extend(
-                FreePart(models, objective, means, chunk, replies, temperature) for chunk in chunks
+                FreePart(models, objective, means, one, replies, temperature) for one in passes
             )
 
     @torch.no_grad()

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from arena.chunks import Chunk
 from arena.lm import LanguageModel
+from arena.scoring import Pass
 from learners.batching import ChoiceRow, FreeRow
 from learners.losses import (
     ESTIMATORS,
@@ -220,23 +221,21 @@ class ChoicePart(_Part):
 
 
 class FreePart(_Part):
-    """One chunk of ``free`` rows."""
+    """One pass of ``free`` rows."""
 
     def __init__(
         self,
         models: Models,
         objective: Objective,
         means: Mapping[str, float],
-        chunk: Chunk,
+        replies: Pass,
         rows: Sequence[FreeRow],
         temperature: float,
     ) -> None:
-        self._chunk, self._temperature = chunk, temperature
-        self._replies = [row.reply for row in rows]
-        own = [rows[i] for i in chunk.items]
+        self._replies, self._temperature = replies, temperature
+        own = [rows[i] for i in replies.items]
         lengths, device = [len(row.reply) for row in own], models.lm.device
         width = max(lengths)
-        self._tokens = _padded([row.reply for row in own], width, device).long()  # [R, T]
         numbers = _Numbers(
             draws=_padded([[row.visits / len(row.reply)] * len(row.reply) for row in own], width, device),
             visits=torch.tensor([row.visits for row in own], device=device),
@@ -249,10 +248,7 @@ class FreePart(_Part):
         super().__init__(models, objective, [row.game for row in own], means, numbers)
 
     def _look(self, lm: LanguageModel) -> _Look:
-        logits = lm.reply_logits(self._chunk, self._replies)
-        distributions = (logits.float() / self._temperature).log_softmax(-1)  # [R, T, V]
-        logprobs: Tensor = distributions.gather(2, self._tokens[:, :, None])[:, :, 0]
-        return _Look(logprobs * self._numbers.real, entropy(distributions))
+        return _Look(*self._replies.scores(lm, self._temperature))
 
     def _divergence(self, logprobs: Tensor, other: Tensor, estimator: str) -> Tensor:
         return ESTIMATORS[estimator](logprobs, other)

@@ -23,7 +23,14 @@ DOORS = {
     "argparse": ["league/cli.py", "league/commands"],
     "torch": ["arena", "learners", "league"],
     "peft": ["arena/adapters.py"],
-    "transformers": ["arena/adapters.py", "arena/lm.py", "arena/prefix_attention.py", "arena/steps.py", "learners"],
+    "transformers": [
+        "arena/adapters.py",
+        "arena/checkpointing.py",
+        "arena/lm.py",
+        "arena/prefix_attention.py",
+        "arena/steps.py",
+        "learners",
+    ],
 }
 
 
