@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import torch
@@ -23,7 +23,7 @@ class BatchLoss:
     A game with many different prompts is spread over up to ``parts`` minibatches of at least
     ``minibatch`` rows, each weighing for the whole; a game with few is in every one.
     ``entropy_means`` are the running means, by game, that the objective's band is around; a game
-    without one has no band yet.
+    without one has no band yet. ``share`` takes this process's rows out of those of a minibatch.
     """
 
     def __init__(
@@ -38,30 +38,35 @@ class BatchLoss:
         entropy_means: Mapping[str, float] | None = None,
         parts: int = 1,
         minibatch: int = 1,
+        share: Callable[[Sequence[_Row]], Sequence[_Row]] = list,
     ) -> None:
         if objective.kl_reference and reference is None:
             raise ValueError("objective.kl_reference needs a policy that keeps its reference: Policy(reference=True).")
         models = Models(lm, magnet if objective.magnet else None, reference if objective.kl_reference else None)
+        self.models = [model for model in models if model is not None]  # in the order in which a chunk asks them
         means = entropy_means or {}
         self._parts: dict[tuple[int, int], list[ChoicePart | FreePart]] = {}  # by (minibatch, of how many)
         for (key, temperature), rows in _minibatches(batch.choice, parts, minibatch).items():
-            tries = [lm.trie(row.legal) for row in rows]
-            chunks = lm.plan_choice([row.prompt for row in rows], tries, budget)
+            own = share(rows)
+            tries = [lm.trie(row.legal) for row in own]
+            chunks = lm.plan_choice([row.prompt for row in own], tries, budget)
             self._parts.setdefault(key, []).extend(
-                ChoicePart(models, objective, means, chunk, rows, temperature) for chunk in chunks
+                ChoicePart(models, objective, means, chunk, own, temperature) for chunk in chunks
             )
         for (key, temperature), replies in _minibatches(batch.free, parts, minibatch).items():
-            passes = plan_passes(lm, [row.prompt for row in replies], [row.reply for row in replies], budget)
+            mine = share(replies)
+            passes = plan_passes(lm, [row.prompt for row in mine], [row.reply for row in mine], budget)
             self._parts.setdefault(key, []).extend(
-                FreePart(models, objective, means, one, replies, temperature) for one in passes
+                FreePart(models, objective, means, one, mine, temperature) for one in passes
             )
 
     @torch.no_grad()
-    def fix_old(self, sums: Sums) -> None:
-        """Take the current weights' log-probs as pi_old, and add the whole batch's loss to ``sums``."""
-        for chunks in self._parts.values():
-            for chunk in chunks:
-                sums.add("loss", chunk.loss(sums))
+    def fix_old(self, sums: Sums) -> int:
+        """Take the current weights' log-probs as pi_old, and add all rows' loss to ``sums``; return the chunks."""
+        parts = [chunk for chunks in self._parts.values() for chunk in chunks]
+        for chunk in parts:
+            sums.add("loss", chunk.loss(sums))
+        return len(parts)
 
     def losses(self, step: int, sums: Sums) -> Iterator[Tensor]:
         """Yield inner step ``step``'s loss chunk by chunk, each with a graph of its own; add to ``sums``."""

@@ -11,7 +11,10 @@ import torch
 from learners.batch_loss import BatchLoss
 from learners.batching import TrainBatch
 from learners.objective import EntropyBand, Objective, Sums
+from learners.passes import Passes
 from learners.policy import Policy
+from learners.sharding import whole
+from learners.team import ALONE, Team
 
 
 class LearningError(RuntimeError):
@@ -33,14 +36,17 @@ class Steps(NamedTuple):
     minibatch: int = 1  # fewest prompts of a game in one inner step
 
 
-def update(policy: Policy, batch: TrainBatch, objective: Objective, steps: Steps) -> dict[str, float]:
+def update(
+    policy: Policy, batch: TrainBatch, objective: Objective, steps: Steps, team: Team = ALONE
+) -> dict[str, float]:
     """Take ``steps.inner_steps`` optimiser steps on one batch; return the update's metrics.
 
     A first pass without gradients gives pi_old and the gap between it and what the sampler recorded.
     Metrics are means over turns, in nats: ``entropy`` (also by game, ``entropy/GAME``), ``gap``, the
     divergences; ``importance`` and ``truncated`` are the mean importance weight and the share at its bound.
-    Raises LearningError, and leaves the weights as they were before that step, if the mean gap
-    exceeds ``steps.max_gap`` or a loss or gradient is not finite.
+    All processes of ``team`` call it with the same arguments; each computes the losses of its share of the rows,
+    and all take the same steps. Raises LearningError, and leaves the weights as they were before that step, if
+    the mean gap exceeds ``steps.max_gap`` or a loss or gradient is not finite.
     """
     for group in policy.optimizer.param_groups:
         group["lr"] = steps.learning_rate
@@ -54,24 +60,28 @@ def update(policy: Policy, batch: TrainBatch, objective: Objective, steps: Steps
         entropy_means=policy.entropy_means,
         parts=steps.inner_steps,
         minibatch=steps.minibatch,
+        share=team.share,
     )
-    before, norms, sums = Sums(), [], Sums()
-    losses.fix_old(before)
+    passes = Passes(policy, team, losses)
+    norms, sums = [], Sums()
+    before = passes.fix_old()
     _check_gap(policy, batch, before, steps)
     _check_finite(policy, batch, before, 0.0, 0)  # a batch that holds NaN must not take its sound minibatches' steps
     for step in range(steps.inner_steps):
         policy.optimizer.zero_grad(set_to_none=True)
-        sums = Sums()
-        for loss in losses.losses(step, sums):
-            loss.backward()
-            sums.add("loss", loss)
-        norms.append(float(torch.nn.utils.clip_grad_norm_(policy.parameters.values(), steps.max_grad_norm)))
+        sums = passes.backward(step)
+        norms.append(_clipped(policy, steps.max_grad_norm))
         _check_finite(policy, batch, sums, norms[-1], step)
-        policy.optimizer.step()
+        policy.step()
     policy.updates += 1
     if objective.band.weight:
         policy.entropy_means = _moved_means(policy.entropy_means, before, objective.band)
     return _metrics(before, sums, norms)
+
+
+def _clipped(policy: Policy, most: float) -> float:
+    """Clip the gradient to a norm; return the norm that it had."""
+    return float(whole(torch.nn.utils.clip_grad_norm_(policy.parameters.values(), most)))
 
 
 def _metrics(before: Sums, last: Sums, norms: Sequence[float]) -> dict[str, float]:

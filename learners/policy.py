@@ -12,8 +12,12 @@ from torch import Tensor
 
 from arena.lm import LanguageModel
 from games.errors import UsageError
+from learners.master_weights import MasterWeights
+from learners.sharding import is_sharded, like, shard, whole
 
 if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
+
     from learners.critic import Critic
 
 _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
@@ -39,14 +43,38 @@ class Policy:
         self.name = name
         self.lm = lm
         self.updates = 0
+        self.begun = 0  # how often its weights were set from outside
         self.entropy_means: dict[str, float] = {}
         self.critic = critic
         self.magnet: LanguageModel | None = lm.frozen_copy() if magnet else None
         self.reference: LanguageModel | None = lm.untrained() if reference else None
-        self.parameters = lm.parameters()
+        self._weight_decay = weight_decay
+        self._take_hold()
+
+    def _take_hold(self) -> None:
+        """Let an optimiser that remembers nothing move the model's weights."""
+        self._masters = MasterWeights(self.lm.parameters())
+        self.parameters = self._masters.parameters
         self.optimizer = torch.optim.AdamW(
-            self.parameters.values(), lr=0.0, betas=(0.9, 0.99), weight_decay=weight_decay
+            self.parameters.values(), lr=0.0, betas=(0.9, 0.99), weight_decay=self._weight_decay
         )
+
+    def shard(self, mesh: DeviceMesh) -> None:
+        """Cut the weights of all its models up over processes. For a policy that has not been trained yet."""
+        held = [self.lm, *(lm for lm in (self.magnet, self.reference) if lm is not None)]
+        for model in {id(lm.model): lm.model for lm in held}.values():  # adapters have one base
+            shard(model, mesh)
+        self._take_hold()
+
+    @property
+    def sharded(self) -> bool:
+        """Whether the weights are cut up: then all processes must run as many passes, at the same time."""
+        return is_sharded(self.lm.model)
+
+    def step(self) -> None:
+        """Take the optimiser's step with the gradients that there are."""
+        self.optimizer.step()
+        self._masters.publish()
 
     @property
     def live_id(self) -> str:
@@ -65,8 +93,10 @@ class Policy:
         with torch.no_grad():
             for name, parameter in self.parameters.items():
                 parameter.copy_(weights[name])
+        self._masters.publish()
         self.optimizer.state.clear()
         self.entropy_means.clear()
+        self.begun += 1
         self.refresh_magnet()
 
     def adopt(self, other: Policy) -> None:
@@ -76,6 +106,7 @@ class Policy:
             for part, parameters in self._parts().items():
                 for name, parameter in parameters.items() if part in theirs else ():
                     parameter.copy_(theirs[part][name])
+        self._masters.publish()
         self.updates, self.entropy_means = other.updates, other.entropy_means
         self.optimizer.state.update(other.optimizer.state)
         if self.critic is not None and other.critic is not None:
@@ -83,14 +114,7 @@ class Policy:
 
     def save(self, path: Path) -> None:
         """Write what is this policy's own to one safetensors file: a base that it shares is not in it."""
-        tensors: dict[str, Tensor] = {"updates": torch.tensor(self.updates)}
-        for part, parameters in self._parts().items():
-            tensors |= {f"{part}/{name}": parameter.detach() for name, parameter in parameters.items()}
-        for name, parameter in self.parameters.items():
-            for moment, value in self.optimizer.state.get(parameter, {}).items():
-                tensors[f"{moment}/{name}"] = value
-        for key, mean in self.entropy_means.items():
-            tensors[f"entropy_mean/{key}"] = torch.tensor(mean, dtype=torch.float64)
+        tensors = self.tensors()
         if self.critic is not None:
             tensors |= {f"critic/{name}": tensor for name, tensor in self.critic.tensors().items()}
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
@@ -98,19 +122,37 @@ class Policy:
     def restore(self, path: Path) -> None:
         """Read what ``save`` wrote. Raises UsageError if it does not fit this model."""
         tensors = load_file(path)
+        self.take(tensors, str(path))
+        if self.critic is not None:
+            self.critic.restore(_below(tensors, "critic"))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return all that learning must not lose, but the critic, by name; shards are put together."""
+        tensors: dict[str, Tensor] = {"updates": torch.tensor(self.updates)}
         for part, parameters in self._parts().items():
-            _copy_into(parameters, tensors, part, path)
+            tensors |= {f"{part}/{name}": whole(parameter.detach()) for name, parameter in parameters.items()}
+        for name, parameter in self.parameters.items():
+            for moment, value in self.optimizer.state.get(parameter, {}).items():
+                tensors[f"{moment}/{name}"] = whole(value)
+        for key, mean in self.entropy_means.items():
+            tensors[f"entropy_mean/{key}"] = torch.tensor(mean, dtype=torch.float64)
+        return tensors
+
+    def take(self, tensors: Mapping[str, Tensor], origin: str) -> None:
+        """Go on from what ``tensors`` returned. Raises UsageError, naming ``origin``, if it does not fit this model."""
+        for part, parameters in self._parts().items():
+            _copy_into(parameters, tensors, part, origin)
+        self._masters.publish()
         self.optimizer.state.clear()
         for name, parameter in self.parameters.items():
             moments = {m: tensors[f"{m}/{name}"] for m in _MOMENTS if f"{m}/{name}" in tensors}
             if moments:  # AdamW keeps its step count on the CPU
                 self.optimizer.state[parameter] = {
-                    m: value if m == "step" else value.to(parameter.device) for m, value in moments.items()
+                    m: value.clone() if m == "step" else like(value, parameter).clone() for m, value in moments.items()
                 }
         self.entropy_means = {key: float(mean) for key, mean in _below(tensors, "entropy_mean").items()}
-        if self.critic is not None:
-            self.critic.restore(_below(tensors, "critic"))
         self.updates = int(tensors["updates"])
+        self.begun += 1
 
     def _parts(self) -> dict[str, Mapping[str, Tensor]]:
         """Return the weights that are this policy's own, by what they are for and by name."""
@@ -127,14 +169,14 @@ def _below(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
     return {name.removeprefix(f"{part}/"): t for name, t in tensors.items() if name.startswith(f"{part}/")}
 
 
-def _copy_into(parameters: Mapping[str, Tensor], tensors: Mapping[str, Tensor], part: str, path: Path) -> None:
+def _copy_into(parameters: Mapping[str, Tensor], tensors: Mapping[str, Tensor], part: str, origin: str) -> None:
     with torch.no_grad():
         for name, parameter in parameters.items():
             saved = tensors.get(f"{part}/{name}")
             if saved is None or saved.shape != parameter.shape:
                 found = "nothing" if saved is None else f"shape {tuple(saved.shape)}"
                 raise UsageError(
-                    f"{path} holds {found} for {part}/{name}, but the model needs shape {tuple(parameter.shape)}. "
+                    f"{origin} holds {found} for {part}/{name}, but the model needs shape {tuple(parameter.shape)}. "
                     "The run was started with another model; resume it with its own config.toml."
                 )
-            parameter.copy_(saved)
+            parameter.copy_(like(saved, parameter))

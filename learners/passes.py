@@ -1,0 +1,52 @@
+"""An update's forward and backward passes, this process's share of them."""
+
+from __future__ import annotations
+
+import torch
+
+from arena.lm import LanguageModel
+from learners.batch_loss import BatchLoss
+from learners.objective import Sums
+from learners.policy import Policy
+from learners.team import Team
+
+
+class Passes:
+    """The passes over one batch. Each method gives what all processes of the team found together."""
+
+    def __init__(self, policy: Policy, team: Team, losses: BatchLoss) -> None:
+        self._policy, self._team, self._losses = policy, team, losses
+
+    @torch.no_grad()
+    def fix_old(self) -> Sums:
+        """Fix what the batch began with; return the sums over the whole of it."""
+        sums = Sums()
+        passes = self._losses.fix_old(sums)
+        for _ in range(self._idle(passes)):
+            for lm in self._losses.models:
+                _read_nothing(lm)
+        return self._team.sum(sums)
+
+    def backward(self, step: int) -> Sums:
+        """Leave an inner step's gradient in the parameters; return the sums over its rows."""
+        sums, passes = Sums(), 0
+        for loss in self._losses.losses(step, sums):
+            loss.backward()
+            sums.add("loss", loss)
+            passes += 1
+        for _ in range(self._idle(passes)):
+            (0.0 * _read_nothing(self._policy.lm)).backward()
+        if not self._policy.sharded or self._policy.lm.adapters is not None:  # shards are summed as they come
+            self._team.sum_gradients(list(self._policy.parameters.values()))
+        return self._team.sum(sums)
+
+    def _idle(self, passes: int) -> int:
+        """Return how many passes other processes make meanwhile that this one must take part in."""
+        return self._team.most(passes) - passes if self._policy.sharded else 0
+
+
+def _read_nothing(lm: LanguageModel) -> torch.Tensor:
+    """Run a pass over a token, and return a number that all weights have a part in."""
+    token = torch.zeros(1, 1, dtype=torch.long, device=lm.device)
+    number: torch.Tensor = lm.forward(input_ids=token, use_cache=False).logits.float().sum()
+    return number
