@@ -61,12 +61,17 @@ class BatchLoss:
             )
 
     @torch.no_grad()
-    def fix_old(self, sums: Sums) -> int:
-        """Take the current weights' log-probs as pi_old, and add all rows' loss to ``sums``; return the chunks."""
-        parts = [chunk for chunks in self._parts.values() for chunk in chunks]
-        for chunk in parts:
-            sums.add("loss", chunk.loss(sums))
-        return len(parts)
+    def fix_old(self, sums: Sums) -> None:
+        """Take the current weights' log-probs as pi_old, and add the whole batch's loss to ``sums``."""
+        for chunks in self._parts.values():
+            for chunk in chunks:
+                sums.add("loss", chunk.loss(sums))
+
+    def chunks(self, step: int | None = None) -> int:
+        """Return how many chunks an inner step has, or the whole batch."""
+        return sum(
+            len(chunks) for (number, parts), chunks in self._parts.items() if step is None or step % parts == number
+        )
 
     def losses(self, step: int, sums: Sums) -> Iterator[Tensor]:
         """Yield inner step ``step``'s loss chunk by chunk, each with a graph of its own; add to ``sums``."""

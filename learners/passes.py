@@ -20,29 +20,31 @@ class Passes:
     @torch.no_grad()
     def fix_old(self) -> Sums:
         """Fix what the batch began with; return the sums over the whole of it."""
-        sums = Sums()
-        passes = self._losses.fix_old(sums)
-        for _ in range(self._idle(passes)):
+        sums, idle = Sums(), self._idle(self._losses.chunks())
+        self._losses.fix_old(sums)
+        for _ in range(idle):
             for lm in self._losses.models:
                 _read_nothing(lm)
         return self._team.sum(sums)
 
     def backward(self, step: int) -> Sums:
         """Leave an inner step's gradient in the parameters; return the sums over its rows."""
-        sums, passes = Sums(), 0
+        sums, idle = Sums(), self._idle(self._losses.chunks(step))
         for loss in self._losses.losses(step, sums):
             loss.backward()
             sums.add("loss", loss)
-            passes += 1
-        for _ in range(self._idle(passes)):
+        for _ in range(idle):
             (0.0 * _read_nothing(self._policy.lm)).backward()
         if not self._policy.sharded or self._policy.lm.adapters is not None:  # shards are summed as they come
             self._team.sum_gradients(list(self._policy.parameters.values()))
         return self._team.sum(sums)
 
-    def _idle(self, passes: int) -> int:
-        """Return how many passes other processes make meanwhile that this one must take part in."""
-        return self._team.most(passes) - passes if self._policy.sharded else 0
+    def _idle(self, chunks: int) -> int:
+        """Return how many passes more than this process another makes: this one passes over nothing then.
+
+        Asked before the first pass: putting shards together is a message too, and all send theirs in one order.
+        """
+        return self._team.most(chunks) - chunks if self._policy.sharded else 0
 
 
 def _read_nothing(lm: LanguageModel) -> torch.Tensor:
