@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from arena.adapters import Adapters, AdapterShape, check_targets, linear_layers
+from arena.checkpointing import enable_checkpointing
 from arena.lm import LanguageModel
 from arena.records import Cast, MatchRequest, family
 from arena.samplers.scripted import Random
@@ -101,6 +102,8 @@ def _adapters(config: RunConfig, names: Sequence[str], base: LanguageModel) -> d
 def new_policy(config: RunConfig, name: str, lm: LanguageModel, roles: Roles) -> Policy:
     """Return a policy as the configuration wants it trained."""
     objective, trained = config.objective, not config.policy(name).frozen
+    if config.learner.checkpointing:
+        enable_checkpointing(lm.model)
     return Policy(
         name,
         lm,
