@@ -21,6 +21,7 @@ from league.progress import Progress
 from league.run_state import RunState, begin_state, finished_iterations, has_state, load_state, new_state
 from league.settings import CONFIG_FILE, load, run_roles, to_toml
 from league.start import Roles, reopened_policies, start_policies
+from league.together import Followers
 from league.train import League, run_loop, scripted_players
 from learners.advantages import rule_named
 from learners.learner import LearningError
@@ -46,7 +47,7 @@ def train(config: RunConfig, run_dir: Path) -> Outcome:
     """
     rule_named(config.credit.rule)
     try_out(scripted_players(config), run_roles(config))
-    with Learners(config, run_dir) as learners, run_lock(run_dir):
+    with Learners(config, run_dir) as learners, Followers(config, run_dir) as followers, run_lock(run_dir):
         taken = sorted(path.name for path in run_dir.iterdir() if path.name != LOCK_FILE and not is_leftover(path))
         if taken:
             raise UsageError(
@@ -54,7 +55,7 @@ def train(config: RunConfig, run_dir: Path) -> Outcome:
                 f"that run: league train --resume --run-dir {run_dir}"
             )
         atomic_write(run_dir / CONFIG_FILE, to_toml(config))
-        return _session(config, run_dir, learners, resume=False)
+        return _session(config, run_dir, learners, followers, resume=False)
 
 
 def resume(run_dir: Path) -> Outcome:
@@ -65,12 +66,12 @@ def resume(run_dir: Path) -> Outcome:
     if not (run_dir / CONFIG_FILE).is_file():
         raise UsageError(f"{run_dir} holds no run to resume: it has no {CONFIG_FILE}. Name one with --run-dir.")
     config = load(str(run_dir / CONFIG_FILE))
-    with Learners(config, run_dir) as learners, run_lock(run_dir):
+    with Learners(config, run_dir) as learners, Followers(config, run_dir) as followers, run_lock(run_dir):
         # Without a state, it died in its cold start.
-        return _session(config, run_dir, learners, resume=has_state(run_dir))
+        return _session(config, run_dir, learners, followers, resume=has_state(run_dir))
 
 
-def _session(config: RunConfig, run_dir: Path, learners: Learners, *, resume: bool) -> Outcome:
+def _session(config: RunConfig, run_dir: Path, learners: Learners, followers: Followers, *, resume: bool) -> Outcome:
     remove_leftovers(run_dir)
     roles = run_roles(config)
     done = finished_iterations(run_dir) if resume else 0
@@ -81,7 +82,7 @@ def _session(config: RunConfig, run_dir: Path, learners: Learners, *, resume: bo
     ):
         state = _resumed(config, run_dir, roles) if resume else _begun(config, run_dir, roles, progress)
         try:
-            league = League(config, run_dir, roles, state, learners.learner(state))
+            league = League(config, run_dir, roles, state, followers.learner(state) or learners.learner(state))
             finished = run_loop(league, progress, stop)
         except LearningError as error:
             path = run_dir / FAILED_BATCH_FILE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import torch
@@ -13,6 +13,7 @@ from arena.scoring import plan_passes
 from learners.batching import ChoiceRow, FreeRow, TrainBatch
 from learners.loss_parts import ChoicePart, FreePart, Models
 from learners.objective import Objective, Sums
+from learners.team import ALONE, Team
 
 _Row = TypeVar("_Row", ChoiceRow, FreeRow)
 
@@ -23,7 +24,7 @@ class BatchLoss:
     A game with many different prompts is spread over up to ``parts`` minibatches of at least
     ``minibatch`` rows, each weighing for the whole; a game with few is in every one.
     ``entropy_means`` are the running means, by game, that the objective's band is around; a game
-    without one has no band yet. ``share`` takes this process's rows out of those of a minibatch.
+    without one has no band yet. Of a minibatch's rows this process has its share in ``team``.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class BatchLoss:
         entropy_means: Mapping[str, float] | None = None,
         parts: int = 1,
         minibatch: int = 1,
-        share: Callable[[Sequence[_Row]], Sequence[_Row]] = list,
+        team: Team = ALONE,
     ) -> None:
         if objective.kl_reference and reference is None:
             raise ValueError("objective.kl_reference needs a policy that keeps its reference: Policy(reference=True).")
@@ -47,14 +48,14 @@ class BatchLoss:
         means = entropy_means or {}
         self._parts: dict[tuple[int, int], list[ChoicePart | FreePart]] = {}  # by (minibatch, of how many)
         for (key, temperature), rows in _minibatches(batch.choice, parts, minibatch).items():
-            own = share(rows)
+            own = team.share(rows)
             tries = [lm.trie(row.legal) for row in own]
             chunks = lm.plan_choice([row.prompt for row in own], tries, budget)
             self._parts.setdefault(key, []).extend(
                 ChoicePart(models, objective, means, chunk, own, temperature) for chunk in chunks
             )
         for (key, temperature), replies in _minibatches(batch.free, parts, minibatch).items():
-            mine = share(replies)
+            mine = team.share(replies)
             passes = plan_passes(lm, [row.prompt for row in mine], [row.reply for row in mine], budget)
             self._parts.setdefault(key, []).extend(
                 FreePart(models, objective, means, one, mine, temperature) for one in passes

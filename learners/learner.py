@@ -60,7 +60,7 @@ def update(
         entropy_means=policy.entropy_means,
         parts=steps.inner_steps,
         minibatch=steps.minibatch,
-        share=team.share,
+        team=team,
     )
     passes = Passes(policy, team, losses)
     norms, sums = [], Sums()

@@ -64,11 +64,10 @@ ALONE = _Alone()
 
 
 class Processes:
-    """The processes of a group; ``device`` is what this one's messages go over (a GPU for NCCL)."""
+    """The processes that ``torch.distributed`` has joined; gradients are sent from where they are, words by the CPU."""
 
-    def __init__(self, device: torch.device | str = "cpu", group: dist.ProcessGroup | None = None) -> None:
-        self._device, self._group = torch.device(device), group
-        self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
+    def __init__(self) -> None:
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
 
     def share(self, rows: Sequence[Row]) -> Sequence[Row]:
         """See ``Team``. Rows stand in the order of their prompts, so that those that begin alike stay together."""
@@ -96,7 +95,7 @@ class Processes:
                 parameter.grad = torch.zeros_like(parameter)
         for bucket in _buckets([parameter.grad for parameter in parameters if parameter.grad is not None]):
             flat = torch.cat([gradient.flatten() for gradient in bucket])
-            dist.all_reduce(flat, group=self._group)
+            dist.all_reduce(flat)
             for gradient, summed in zip(bucket, flat.split([g.numel() for g in bucket]), strict=True):
                 gradient.copy_(summed.view_as(gradient))
 
@@ -106,35 +105,45 @@ class Processes:
 
     def gather(self, text: str) -> list[str]:
         """Return every process's text, by rank."""
-        data = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8).to(self._device)
-        lengths = [torch.zeros(1, dtype=torch.long, device=self._device) for _ in range(self.size)]
-        dist.all_gather(lengths, torch.tensor([len(data)], device=self._device), group=self._group)
+        data = _data(text)
+        lengths = [torch.zeros(1, dtype=torch.long) for _ in range(self.size)]
+        dist.all_gather(lengths, torch.tensor([len(data)]))
         width = max(map(int, lengths))
-        texts = [torch.zeros(width, dtype=torch.uint8, device=self._device) for _ in range(self.size)]
-        dist.all_gather(texts, torch.nn.functional.pad(data, (0, width - len(data))), group=self._group)
-        return [bytes(t[: int(n)].tolist()).decode() for t, n in zip(texts, lengths, strict=True)]
+        texts = [torch.zeros(width, dtype=torch.uint8) for _ in range(self.size)]
+        dist.all_gather(texts, torch.nn.functional.pad(data, (0, width - len(data))))
+        return [_text(own[: int(length)]) for own, length in zip(texts, lengths, strict=True)]
 
     def tell(self, text: str) -> str:
         """Return the text of the process of rank 0; what others give does not count."""
-        data = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8).to(self._device)
-        length = torch.tensor([len(data)], device=self._device)
-        dist.broadcast(length, 0, group=self._group)
+        data = _data(text)
+        length = torch.tensor([len(data)])
+        dist.broadcast(length, 0)
         if self.rank:
-            data = torch.zeros(int(length), dtype=torch.uint8, device=self._device)
-        dist.broadcast(data, 0, group=self._group)
-        return bytes(data.tolist()).decode()
+            data = torch.zeros(int(length), dtype=torch.uint8)
+        dist.broadcast(data, 0)
+        return _text(data)
 
     def hand_out(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the tensors of the process of rank 0; what others give does not count."""
         heads = [(name, list(tensor.shape), str(tensor.dtype)[len("torch.") :]) for name, tensor in tensors.items()]
         found = {}
         for name, shape, dtype in json.loads(self.tell(json.dumps(heads))):
-            tensor = torch.empty(shape, dtype=getattr(torch, dtype), device=self._device)
+            tensor = torch.empty(shape, dtype=getattr(torch, dtype))
             if not self.rank:
                 tensor.copy_(tensors[name])
-            dist.broadcast(tensor, 0, group=self._group)
+            dist.broadcast(tensor, 0)
             found[name] = tensor
         return found
+
+
+def _data(text: str) -> Tensor:
+    """Return a text as bytes.  # [N]"""
+    data = bytearray(text.encode())
+    return torch.frombuffer(data, dtype=torch.uint8) if data else torch.zeros(0, dtype=torch.uint8)
+
+
+def _text(data: Tensor) -> str:
+    return data.numpy().tobytes().decode()
 
 
 def _tokens(row: ChoiceRow | FreeRow) -> int:
