@@ -26,9 +26,14 @@ class Scores(NamedTuple):
     entropy: Tensor  # of the whole distribution that the token is from
 
 
-def token_scores(
-    head: Head, states: Tensor, targets: Tensor, temperature: float, width: int, held: int = HELD
-) -> Scores:
+class Asked(NamedTuple):
+    """How tokens are scored."""
+
+    temperature: float = 1.0
+    entropy_gradient: bool = True  # without one, entropy costs a look and no backward pass
+
+
+def token_scores(head: Head, states: Tensor, targets: Tensor, asked: Asked, width: int, held: int = HELD) -> Scores:
     """Score ``targets`` [M] by the states [M, H] that predict them; ``width`` is the vocabulary's size.
 
     No more than ``held`` logits are there at a time, with gradients or without. Where all fit, nothing is
@@ -36,17 +41,21 @@ def token_scores(
     """
     rows = max(held // width, 1)
     if len(targets) <= rows:
-        return Scores(*_score(head, states, targets, temperature))
+        return Scores(*_score(head, states, targets, asked))
     parts = [
-        checkpoint(_score, head, own, wanted, temperature, use_reentrant=False, preserve_rng_state=False)
+        checkpoint(_score, head, own, wanted, asked, use_reentrant=False, preserve_rng_state=False)
         for own, wanted in zip(states.split(rows), targets.split(rows), strict=True)
     ]
     return Scores(*map(torch.cat, zip(*parts, strict=True)))
 
 
-def _score(head: Head, states: Tensor, targets: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+def _score(head: Head, states: Tensor, targets: Tensor, asked: Asked) -> tuple[Tensor, Tensor]:
     logits = head(states)
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    distributions = (logits / temperature).log_softmax(-1)  # [m, V]
+    if asked.temperature != 1.0:
+        logits = logits / asked.temperature
+    distributions = logits.log_softmax(-1)  # [m, V]
     logprobs = distributions.gather(1, targets[:, None])[:, 0]
-    return logprobs, -(distributions.exp() * distributions).sum(-1)
+    with torch.set_grad_enabled(torch.is_grad_enabled() and asked.entropy_gradient):
+        entropy = -torch.linalg.vecdot(distributions.exp(), distributions)
+    return logprobs, entropy

@@ -16,8 +16,8 @@ from torch import Tensor
 from arena.checkpointing import checkpointed
 from arena.chunks import Chunk, Tokens
 from arena.lm import LanguageModel
-from arena.logprobs import Scores, token_scores
-from arena.packing import Pack, lay_out, plan_packs
+from arena.logprobs import Asked, Scores, token_scores
+from arena.packing import Layout, Pack, lay_out, plan_packs
 
 
 class Pass(Protocol):
@@ -27,7 +27,7 @@ class Pass(Protocol):
     def items(self) -> tuple[int, ...]:
         """Which ones."""
 
-    def scores(self, lm: LanguageModel, temperature: float) -> Scores:
+    def scores(self, lm: LanguageModel, asked: Asked) -> Scores:
         """Return what a model says of each reply's tokens, 0 behind its last.  # [R, T] each"""
 
 
@@ -49,20 +49,13 @@ class PackedPass:
         """See ``Pass``."""
         return self._pack.items
 
-    def scores(self, lm: LanguageModel, temperature: float) -> Scores:
+    def scores(self, lm: LanguageModel, asked: Asked) -> Scores:
         """See ``Pass``."""
         layout = lay_out(self._pack, self._replies, lm.device)
-        with _last_states(lm.model) as states, checkpointed(lm.model):
-            lm.forward(
-                input_ids=layout.ids,
-                position_ids=layout.positions,
-                attention_mask=torch.empty(1, 1, 1, 1, device=lm.device),  # else one of [tokens, tokens] would be built
-                packed=layout.attention,
-                use_cache=False,
-                logits_to_keep=layout.scored[:0],
-            )
+        with last_states(lm.model) as states, checkpointed(lm.model):
+            lm.forward(**packed_inputs(layout))
         head, width = lm.model.get_output_embeddings(), lm.model.config.vocab_size
-        flat = token_scores(head, states[0][0, layout.scored], layout.targets, temperature, width)
+        flat = token_scores(head, states[0][0, layout.scored], layout.targets, asked, width)
         return Scores(*(part.new_zeros(layout.real.shape).masked_scatter(layout.real, part) for part in flat))
 
 
@@ -77,7 +70,7 @@ class PaddedPass:
         """See ``Pass``."""
         return self._chunk.items
 
-    def scores(self, lm: LanguageModel, temperature: float) -> Scores:
+    def scores(self, lm: LanguageModel, asked: Asked) -> Scores:
         """See ``Pass``."""
         with checkpointed(lm.model):
             logits = lm.reply_logits(self._chunk, self._replies)
@@ -85,8 +78,20 @@ class PaddedPass:
         width = logits.shape[1]
         tokens = torch.tensor([[*reply, *[-1] * (width - len(reply))] for reply in own], device=logits.device)
         real = tokens >= 0
-        flat = token_scores(_given, logits[real], tokens[real], temperature, logits.shape[2])
+        flat = token_scores(_given, logits[real], tokens[real], asked, logits.shape[2])
         return Scores(*(part.new_zeros(real.shape).masked_scatter(real, part) for part in flat))
+
+
+def packed_inputs(layout: Layout) -> dict[str, Any]:
+    """Return a model's arguments for a packed pass that computes no logits."""
+    return {
+        "input_ids": layout.ids,
+        "position_ids": layout.positions,
+        "attention_mask": layout.ids.new_empty(1, 1, 1, 1),  # one that is given is not built: [tokens, tokens]
+        "packed": layout.attention,
+        "use_cache": False,
+        "logits_to_keep": layout.scored[:0],
+    }
 
 
 def _given(logits: Tensor) -> Tensor:
@@ -95,7 +100,7 @@ def _given(logits: Tensor) -> Tensor:
 
 
 @contextmanager
-def _last_states(model: Any) -> Iterator[list[Tensor]]:
+def last_states(model: Any) -> Iterator[list[Tensor]]:
     """Keep the last hidden states [N, S, H] of the passes made meanwhile."""
     states: list[Tensor] = []
     hook = model.base_model.register_forward_hook(lambda *call: states.append(call[2].last_hidden_state))

@@ -44,7 +44,7 @@ class BatchLoss:
         if objective.kl_reference and reference is None:
             raise ValueError("objective.kl_reference needs a policy that keeps its reference: Policy(reference=True).")
         models = Models(lm, magnet if objective.magnet else None, reference if objective.kl_reference else None)
-        self.models = [model for model in models if model is not None]  # in the order in which a chunk asks them
+        self.held = [model for model in models[1:] if model is not None]  # asked once, before the one in training
         means = entropy_means or {}
         self._parts: dict[tuple[int, int], list[ChoicePart | FreePart]] = {}  # by (minibatch, of how many)
         for (key, temperature), rows in _minibatches(batch.choice, parts, minibatch).items():

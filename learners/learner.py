@@ -41,7 +41,8 @@ def update(
 ) -> dict[str, float]:
     """Take ``steps.inner_steps`` optimiser steps on one batch; return the update's metrics.
 
-    A first pass without gradients gives pi_old and the gap between it and what the sampler recorded.
+    A first pass gives pi_old and the gap between it and what the sampler recorded: one without gradients, or
+    that of the step itself where there is just one.
     Metrics are means over turns, in nats: ``entropy`` (also by game, ``entropy/GAME``), ``gap``, the
     divergences; ``importance`` and ``truncated`` are the mean importance weight and the share at its bound.
     All processes of ``team`` call it with the same arguments; each computes the losses of its share of the rows,
@@ -62,14 +63,14 @@ def update(
         minibatch=steps.minibatch,
         team=team,
     )
-    passes = Passes(policy, team, losses)
-    norms, sums = [], Sums()
-    before = passes.fix_old()
+    passes, single = Passes(policy, team, losses), steps.inner_steps == 1
+    before = passes.backward(0, first=True) if single else passes.fix_old()
     _check_gap(policy, batch, before, steps)
     _check_finite(policy, batch, before, 0.0, 0)  # a batch that holds NaN must not take its sound minibatches' steps
+    norms, sums = [], before
     for step in range(steps.inner_steps):
-        policy.optimizer.zero_grad(set_to_none=True)
-        sums = passes.backward(step)
+        if not single:
+            sums = passes.backward(step, first=False)
         norms.append(_clipped(policy, steps.max_grad_norm))
         _check_finite(policy, batch, sums, norms[-1], step)
         policy.step()

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from arena.chunks import Chunk
 from arena.lm import LanguageModel
+from arena.logprobs import Asked
 from arena.scoring import Pass
 from learners.batching import ChoiceRow, FreeRow
 from learners.losses import (
@@ -91,10 +92,11 @@ class _Part(ABC):
 
         The first call fixes pi_old, the magnet's and the reference's log-probs and the importance weights.
         """
+        # The model in training comes last: an adapter that is in force now is the one that is computed again backward.
+        held = None if self._fixed else (self._held(self._models.magnet), self._held(self._models.reference))
         numbers, look = self._numbers, self._look(self._models.lm)
-        if self._fixed is None:
-            self._fixed = self._fix(look)
-        fixed = self._fixed
+        fixed = self._fixed or self._fix(look, *(held or (None, None)))
+        self._fixed = fixed
         shares = 1.0 if fixed.importance is None else fixed.importance
         logprobs, old = self._policy_gradient(look.logprobs), self._policy_gradient(fixed.old)
         surrogate = surrogate_loss(
@@ -105,9 +107,8 @@ class _Part(ABC):
         sums.add("clipped", numbers.draws * _outside(logprobs, old, self._objective.surrogate))
         return (surrogate + numbers.weight * (tokens * numbers.real).sum(1)).sum()
 
-    def _fix(self, look: _Look) -> _Fixed:
+    def _fix(self, look: _Look, magnet: Tensor | None, reference: Tensor | None) -> _Fixed:
         old, most = look.logprobs.detach(), self._objective.truncate
-        magnet, reference = self._held(self._models.magnet), self._held(self._models.reference)
         importance = None if most is None else truncated_importance(old, self._numbers.sampled, most)
         return _Fixed(old, None if magnet is None else self._mixed(magnet), reference, importance)
 
@@ -232,7 +233,8 @@ class FreePart(_Part):
         rows: Sequence[FreeRow],
         temperature: float,
     ) -> None:
-        self._replies, self._temperature = replies, temperature
+        pays = objective.band.weight or any(objective.entropy.values())
+        self._replies, self._asked = replies, Asked(temperature, entropy_gradient=bool(pays))
         own = [rows[i] for i in replies.items]
         lengths, device = [len(row.reply) for row in own], models.lm.device
         width = max(lengths)
@@ -248,7 +250,7 @@ class FreePart(_Part):
         super().__init__(models, objective, [row.game for row in own], means, numbers)
 
     def _look(self, lm: LanguageModel) -> _Look:
-        return _Look(*self._replies.scores(lm, self._temperature))
+        return _Look(*self._replies.scores(lm, self._asked))
 
     def _divergence(self, logprobs: Tensor, other: Tensor, estimator: str) -> Tensor:
         return ESTIMATORS[estimator](logprobs, other)

@@ -23,17 +23,24 @@ class Passes:
         sums, idle = Sums(), self._idle(self._losses.chunks())
         self._losses.fix_old(sums)
         for _ in range(idle):
-            for lm in self._losses.models:
+            for lm in (*self._losses.held, self._policy.lm):
                 _read_nothing(lm)
         return self._team.sum(sums)
 
-    def backward(self, step: int) -> Sums:
-        """Leave an inner step's gradient in the parameters; return the sums over its rows."""
+    def backward(self, step: int, *, first: bool) -> Sums:
+        """Leave an inner step's gradient in the parameters; return the sums over its rows.
+
+        ``first``: nothing is fixed yet, so these passes fix what their rows began with.
+        """
+        self._policy.optimizer.zero_grad(set_to_none=True)
         sums, idle = Sums(), self._idle(self._losses.chunks(step))
         for loss in self._losses.losses(step, sums):
             loss.backward()
             sums.add("loss", loss)
         for _ in range(idle):
+            with torch.no_grad():
+                for lm in self._losses.held if first else ():
+                    _read_nothing(lm)
             (0.0 * _read_nothing(self._policy.lm)).backward()
         if not self._policy.sharded or self._policy.lm.adapters is not None:  # shards are summed as they come
             self._team.sum_gradients(list(self._policy.parameters.values()))

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arena.logprobs import token_scores
+from arena.logprobs import Asked, token_scores
 
 VOCABULARY = 13
 
@@ -22,7 +22,7 @@ def drawn(positions, seed=0, dtype=torch.float64):
 
 
 def scored(states, weights, targets, temperature, held):
-    return token_scores(lambda own: own @ weights.T, states, targets, temperature, VOCABULARY, held)
+    return token_scores(lambda own: own @ weights.T, states, targets, Asked(temperature), VOCABULARY, held)
 
 
 @given(st.integers(1, 20), st.integers(1, 20), st.sampled_from([0.5, 1.0, 2.0]))
@@ -52,13 +52,13 @@ def test_bfloat16_logits_are_summed_in_single_precision():
 
 PEAK = """
 import resource, torch
-from arena.logprobs import token_scores
+from arena.logprobs import Asked, token_scores
 torch.set_num_threads(1)
 width, positions = 150_000, 1024
 states, weights = torch.randn(positions, 64, requires_grad=True), torch.randn(width, 64, requires_grad=True)
 targets = torch.randint(width, (positions,))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-scores = token_scores(lambda own: own @ weights.T, states, targets, 1.0, width)
+scores = token_scores(lambda own: own @ weights.T, states, targets, Asked(), width)
 (scores.logprobs + scores.entropy).sum().backward()
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20, weights.grad.norm() > 0)
 """
@@ -72,3 +72,16 @@ def test_a_vocabulary_of_150000_never_fills_memory():
     gigabytes, moved = done.stdout.split()
     assert moved == "tensor(True)"
     assert float(gigabytes) < 1.2
+
+
+@pytest.mark.parametrize("rows", [3, 100])
+def test_an_entropy_that_nothing_is_paid_for_has_no_gradient(rows):
+    states, weights, targets = drawn(7)
+    states.requires_grad_()
+    asked = Asked(0.7, entropy_gradient=False)
+    found = token_scores(lambda own: own @ weights.T, states, targets, asked, VOCABULARY, rows * VOCABULARY)
+    assert not found.entropy.requires_grad
+    torch.testing.assert_close(found.entropy, scored(states, weights, targets, 0.7, 10**6).entropy)
+    (slope,) = torch.autograd.grad(found.logprobs.sum(), states)
+    (wanted,) = torch.autograd.grad(scored(states, weights, targets, 0.7, 10**6).logprobs.sum(), states)
+    torch.testing.assert_close(slope, wanted)

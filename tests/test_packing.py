@@ -11,6 +11,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from arena.checkpointing import enable_checkpointing
 from arena.lm import LanguageModel
+from arena.logprobs import Asked
 from arena.packing import lay_out, plan_packs
 from arena.scoring import PackedPass, PaddedPass, plan_passes
 
@@ -62,7 +63,7 @@ def test_packed_log_probs_are_those_of_each_sequence_by_itself(lm, plain, rows, 
     with torch.no_grad():
         for one in plan_passes(lm, prompts, replies, budget):
             assert isinstance(one, PackedPass)
-            for own, item in zip(one.scores(lm, 1.0).logprobs, one.items, strict=True):
+            for own, item in zip(one.scores(lm, Asked()).logprobs, one.items, strict=True):
                 wanted = plain_logprobs(plain, prompts[item], replies[item])
                 assert own[: len(wanted)].tolist() == pytest.approx(wanted, abs=2e-5)
                 assert not own[len(wanted) :].any()
@@ -72,7 +73,7 @@ def gradient(lm, passes):
     """Return the gradient of a sum that weighs every token's log-prob and entropy differently."""
     lm.model.zero_grad()
     for one in passes:
-        scores = one.scores(lm, 0.7)
+        scores = one.scores(lm, Asked(0.7))
         for row, item in enumerate(one.items):
             weights = torch.sin(torch.arange(scores.logprobs.shape[1]) + 3.0 * item)
             (weights * (scores.logprobs[row] + 0.5 * scores.entropy[row])).sum().backward(retain_graph=True)
@@ -100,9 +101,9 @@ def test_what_one_sequence_says_does_not_depend_on_the_others(lm):
             (one,) = plan_passes(lm, prompts, changed, 8192)
             row = one.items.index(0)
             if changed is replies:
-                before = one.scores(lm, 1.0).logprobs[row]
+                before = one.scores(lm, Asked()).logprobs[row]
             else:
-                assert torch.equal(one.scores(lm, 1.0).logprobs[row], before)
+                assert torch.equal(one.scores(lm, Asked()).logprobs[row], before)
 
 
 @pytest.mark.parametrize("family", ["qwen3", "llama"])
@@ -136,6 +137,6 @@ def saved_bytes(lm, passes):
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        held = [one.scores(lm, 1.0) for one in passes]
+        held = [one.scores(lm, Asked()) for one in passes]
     assert held
     return sum(kept.values())

@@ -59,7 +59,7 @@ def batch_of(form):
 
 
 def updated(kind, form, sharded, team):
-    """Return what a policy remembers after two updates, and the metrics of the second."""
+    """Return what a policy remembers after updates of two steps and of one, and the metrics of the second."""
     learner = policy(kind)
     if sharded:
         enable_checkpointing(learner.lm.model)
@@ -67,7 +67,7 @@ def updated(kind, form, sharded, team):
             learner.shard(dist.init_device_mesh("cpu", (team.size,)))
     batch = batch_of(form)
     update(learner, batch, OBJECTIVE, STEPS, team)
-    metrics = update(learner, batch, OBJECTIVE, STEPS, team)
+    metrics = update(learner, batch, OBJECTIVE, STEPS._replace(inner_steps=1), team)
     return learner.tensors() | {f"metric/{name}": torch.tensor(value) for name, value in metrics.items()}
 
 
