@@ -44,6 +44,7 @@ setup(
         ],
         "textarena": ["textarena>=0.7"],  # MIT itself, but it brings chess, which is GPL-3: never a dependency here
         "vllm": ["vllm>=0.10"],
+        "8bit": ["bitsandbytes>=0.49"],
         "ray": ["ray[rllib]>=2.60"],
     },
 )

@@ -24,6 +24,11 @@ def check_learner(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> N
             "learner.sharded cuts weights up over processes, but learner.processes = 1. Set it to the number of GPUs, "
             "or learner.sharded = false."
         )
+    if learner.sharded and learner.optimizer == "adamw8bit":
+        raise UsageError(
+            "learner.optimizer = 'adamw8bit' cannot keep the state of weights that learner.sharded cuts up. "
+            "Set learner.optimizer = 'adamw'."
+        )
     masked = sorted(
         f"{game}/{role.name}" for game, seated in roles.items() for role in seated if role.reply is ReplyForm.CHOICE
     )

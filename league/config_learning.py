@@ -119,6 +119,9 @@ class LearnerConfig(Section):
     minibatch_prompts: Positive = Field(
         256, description="a game with more different prompts is spread over the inner steps, so many or more in each"
     )
+    optimizer: Literal["adamw", "adamw8bit"] = Field(
+        "adamw", description="adamw8bit keeps its moments in 8 bits, by bitsandbytes"
+    )
     weight_decay: NonNegative = Field(0.0, description="AdamW weight decay")
     max_grad_norm: float = Field(1.0, gt=0.0, description="gradients are clipped to this norm")
     micro_batch_tokens: Positive = Field(8192, description="tokens in one forward and backward pass")

@@ -108,6 +108,7 @@ def new_policy(config: RunConfig, name: str, lm: LanguageModel, roles: Roles) ->
         name,
         lm,
         weight_decay=config.learner.weight_decay,
+        optimizer=config.learner.optimizer,
         magnet=trained and objective.magnet > 0.0,
         reference=trained and objective.kl_reference > 0.0,
         critic=_critic(config, name, lm, roles) if trained else None,

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from torch.nn import Parameter
 
 from arena.lm import LanguageModel
 from games.errors import UsageError
 from learners.master_weights import MasterWeights
+from learners.optimizers import STATE, OptimizerName, make_optimizer
 from learners.sharding import is_sharded, like, shard, whole
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
     from learners.critic import Critic
-
-_MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 
 
 class Policy:
@@ -39,6 +39,7 @@ class Policy:
         magnet: bool,
         reference: bool = False,
         critic: Critic | None = None,
+        optimizer: OptimizerName = "adamw",
     ) -> None:
         self.name = name
         self.lm = lm
@@ -48,16 +49,14 @@ class Policy:
         self.critic = critic
         self.magnet: LanguageModel | None = lm.frozen_copy() if magnet else None
         self.reference: LanguageModel | None = lm.untrained() if reference else None
-        self._weight_decay = weight_decay
+        self._weight_decay, self._optimizer_name = weight_decay, optimizer
         self._take_hold()
 
     def _take_hold(self) -> None:
         """Let an optimiser that remembers nothing move the model's weights."""
         self._masters = MasterWeights(self.lm.parameters())
         self.parameters = self._masters.parameters
-        self.optimizer = torch.optim.AdamW(
-            self.parameters.values(), lr=0.0, betas=(0.9, 0.99), weight_decay=self._weight_decay
-        )
+        self.optimizer = make_optimizer(self._optimizer_name, self.parameters.values(), self._weight_decay)
 
     def shard(self, mesh: DeviceMesh) -> None:
         """Cut the weights of all its models up over processes. For a policy that has not been trained yet."""
@@ -133,7 +132,7 @@ class Policy:
             tensors |= {f"{part}/{name}": whole(parameter.detach()) for name, parameter in parameters.items()}
         for name, parameter in self.parameters.items():
             for moment, value in self.optimizer.state.get(parameter, {}).items():
-                tensors[f"{moment}/{name}"] = whole(value)
+                tensors[f"{moment}/{name}"] = whole(torch.as_tensor(value))
         for key, mean in self.entropy_means.items():
             tensors[f"entropy_mean/{key}"] = torch.tensor(mean, dtype=torch.float64)
         return tensors
@@ -145,10 +144,10 @@ class Policy:
         self._masters.publish()
         self.optimizer.state.clear()
         for name, parameter in self.parameters.items():
-            moments = {m: tensors[f"{m}/{name}"] for m in _MOMENTS if f"{m}/{name}" in tensors}
-            if moments:  # AdamW keeps its step count on the CPU
+            first, *_ = names = STATE[self._optimizer_name]
+            if f"{first}/{name}" in tensors:  # what another optimiser remembered is of no use
                 self.optimizer.state[parameter] = {
-                    m: value.clone() if m == "step" else like(value, parameter).clone() for m, value in moments.items()
+                    m: _moment(m, tensors[f"{m}/{name}"], parameter) for m in names if f"{m}/{name}" in tensors
                 }
         self.entropy_means = {key: float(mean) for key, mean in _below(tensors, "entropy_mean").items()}
         self.updates = int(tensors["updates"])
@@ -162,6 +161,13 @@ class Policy:
         if self.reference is not None and self.reference.adapters is None:  # an adapter's is the base, which is kept
             parts["reference"] = self.reference.parameters()
         return parts
+
+
+def _moment(name: str, saved: Tensor, parameter: Parameter) -> Tensor | int:
+    """Return what an optimiser keeps of a parameter: moments where it is, the step count on the CPU or as a number."""
+    if name == "step":
+        return saved.clone() if saved.is_floating_point() else int(saved)
+    return like(saved, parameter).clone()
 
 
 def _below(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:

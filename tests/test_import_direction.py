@@ -23,6 +23,7 @@ DOORS = {
     "argparse": ["league/cli.py", "league/commands"],
     "torch": ["arena", "learners", "league"],
     "peft": ["arena/adapters.py"],
+    "bitsandbytes": ["learners/optimizers.py"],
     "transformers": [
         "arena/adapters.py",
         "arena/checkpointing.py",
