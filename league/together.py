@@ -12,10 +12,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import shlex
+import signal
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cached_property
 from multiprocessing.process import BaseProcess
@@ -91,6 +92,7 @@ class Followers:
         self._config, self._run_dir = config, run_dir
         self._meeting = launched()
         self._processes: list[BaseProcess] = []
+        self._learner: LearnsTogether | None = None
 
     def __enter__(self) -> Self:
         size = self._config.learner.processes
@@ -106,6 +108,8 @@ class Followers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._learner is not None and self._learner.begun and error is None:
+            self._learner.end()
         for process in self._processes:
             process.kill()  # they hold nothing that the leader does not
             process.join()
@@ -122,7 +126,8 @@ class Followers:
         """Return where the loop's trajectories go, if there is anybody to share the updates with."""
         if self._meeting is None or self._meeting.size == 1:
             return None
-        return LearnsTogether(self._config, self._run_dir, state, self._meeting)
+        self._learner = LearnsTogether(self._config, self._run_dir, state, self._meeting)
+        return self._learner
 
 
 class LearnsTogether:
@@ -134,6 +139,7 @@ class LearnsTogether:
         self._config, self._run_dir, self._state, self._meeting = config, run_dir, state, meeting
         self._given: dict[int, Sequence[Trajectory]] = {}
         self._own: dict[str, Policy] = {}  # that take the updates
+        self.begun = False
         self._known: dict[str, int] = {}  # how often their weights had been set from outside when last sent
 
     def begin(self) -> None:
@@ -142,6 +148,7 @@ class LearnsTogether:
             self._team = _meet(self._meeting)
             self._team.tell(str(self._run_dir.resolve()))
             self._own = _opened(self._config, self._run_dir, self._team) if self._config.learner.sharded else {}
+            self.begun = True
 
     def give(self, iteration: int, trajectories: Sequence[Trajectory]) -> None:
         """Keep them until they are asked for."""
@@ -150,10 +157,12 @@ class LearnsTogether:
     def take(self, iteration: int) -> Learned:
         """Learn now. Raises LearnerFailed if a process has ended."""
         with self._all_there():
-            learned = learn(self._config, self._state, self._given.pop(iteration), iteration, self._update)
-            if iteration == self._config.iterations:
-                self._team.tell(_TASKS.dump_json(_Words(None)).decode())
-        return learned
+            return learn(self._config, self._state, self._given.pop(iteration), iteration, self._update)
+
+    def end(self) -> None:
+        """Let the others go."""
+        with self._all_there():
+            self._team.tell(_TASKS.dump_json(_Words(None)).decode())
 
     @contextmanager
     def _all_there(self) -> Iterator[None]:
@@ -200,9 +209,11 @@ def follow(meeting: Meeting) -> None:
 
 
 def _be_follower(meeting: Meeting) -> None:
-    """Be a process that this module started; end with the leader, whatever is under way."""
+    """Be a process that this module started; Ctrl-C is for the leader, and with its end this one ends too."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=end_with_parent, daemon=True).start()
-    follow(meeting)
+    with suppress(LearningError):  # the leader stops at the same one, and tells it
+        follow(meeting)
 
 
 def _take_part(config: RunConfig, team: Processes, own: Policy, task: Task, leader: Policy) -> dict[str, float]:

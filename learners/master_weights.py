@@ -14,6 +14,7 @@ from functools import partial
 import torch
 from torch import Tensor
 from torch.nn import Parameter
+from torch.utils.hooks import RemovableHandle
 
 
 class MasterWeights:
@@ -21,13 +22,14 @@ class MasterWeights:
 
     def __init__(self, weights: Mapping[str, Parameter]) -> None:
         self.parameters: dict[str, Parameter] = {}
+        self._hooks: list[RemovableHandle] = []
         self._rounded: list[tuple[Parameter, Parameter]] = []  # (the model's, ours)
         for name, weight in weights.items():
             if weight.dtype == torch.float32:
                 self.parameters[name] = weight
                 continue
             ours = Parameter(weight.detach().float())
-            weight.register_post_accumulate_grad_hook(partial(_hand_over, ours))
+            self._hooks.append(weight.register_post_accumulate_grad_hook(partial(_hand_over, ours)))
             self._rounded.append((weight, ours))
             self.parameters[name] = ours
 
@@ -36,6 +38,11 @@ class MasterWeights:
         """Let the model have the weights as they are now, rounded."""
         for weight, ours in self._rounded:
             weight.copy_(ours)
+
+    def let_go(self) -> None:
+        """Take no more gradients: others hold the model's weights from now on."""
+        for hook in self._hooks:
+            hook.remove()
 
 
 def _hand_over(ours: Parameter, weight: Tensor) -> None:

@@ -106,8 +106,11 @@ class Policy:
                 for name, parameter in parameters.items() if part in theirs else ():
                     parameter.copy_(theirs[part][name])
         self._masters.publish()
+        other._masters.let_go()
         self.updates, self.entropy_means = other.updates, other.entropy_means
-        self.optimizer.state.update(other.optimizer.state)
+        for name, parameter in self.parameters.items() if self._optimizer_name == other._optimizer_name else ():
+            if kept := other.optimizer.state.get(other.parameters[name]):
+                self.optimizer.state[parameter] = kept
         if self.critic is not None and other.critic is not None:
             self.critic.restore(other.critic.tensors())
 
