@@ -92,11 +92,7 @@ class _Part(ABC):
 
         The first call fixes pi_old, the magnet's and the reference's log-probs and the importance weights.
         """
-        # The model in training comes last: an adapter that is in force now is the one that is computed again backward.
-        held = None if self._fixed else (self._held(self._models.magnet), self._held(self._models.reference))
-        numbers, look = self._numbers, self._look(self._models.lm)
-        fixed = self._fixed or self._fix(look, *(held or (None, None)))
-        self._fixed = fixed
+        numbers, look, fixed = self._numbers, *self._looked()
         shares = 1.0 if fixed.importance is None else fixed.importance
         logprobs, old = self._policy_gradient(look.logprobs), self._policy_gradient(fixed.old)
         surrogate = surrogate_loss(
@@ -106,6 +102,18 @@ class _Part(ABC):
         self._report(look, fixed, sums)
         sums.add("clipped", numbers.draws * _outside(logprobs, old, self._objective.surrogate))
         return (surrogate + numbers.weight * (tokens * numbers.real).sum(1)).sum()
+
+    def _looked(self) -> tuple[_Look, _Fixed]:
+        """Return what the model in training says now, and what stays as it was.
+
+        That model comes last: the adapter in force after a pass is the one that is computed again backward.
+        """
+        if self._fixed is not None:
+            return self._look(self._models.lm), self._fixed
+        magnet, reference = self._held(self._models.magnet), self._held(self._models.reference)
+        look = self._look(self._models.lm)
+        self._fixed = self._fix(look, magnet, reference)
+        return look, self._fixed
 
     def _fix(self, look: _Look, magnet: Tensor | None, reference: Tensor | None) -> _Fixed:
         old, most = look.logprobs.detach(), self._objective.truncate

@@ -94,3 +94,15 @@ def test_weights_from_outside_reach_the_model():
     learner.begin_anew(other.parameters())
     check_rounded(learner)
     assert torch.equal(learner.lm.model.lm_head.weight, other.model.lm_head.weight.bfloat16())
+
+
+def test_a_policy_that_takes_over_goes_on_as_the_one_before(batch):
+    straight, before = policy(), policy()
+    for _ in range(2):
+        update(straight, batch, OBJECTIVE, STEPS)
+    update(before, batch, OBJECTIVE, STEPS)
+    after = Policy("main", before.lm, weight_decay=0.0, magnet=True)
+    after.adopt(before)
+    update(after, batch, OBJECTIVE, STEPS)
+    for name, tensor in straight.tensors().items():
+        assert torch.equal(after.tensors()[name], tensor), name
