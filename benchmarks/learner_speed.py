@@ -91,10 +91,17 @@ def game_length_batch(rows: int) -> TrainBatch:
 def language_model(kind: type[LanguageModel] = LanguageModel) -> LanguageModel:
     """Return the benchmark's model, always with the same weights."""
     torch.manual_seed(0)
-    sizes = {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 4, "head_dim": 32}
-    heads = {"num_attention_heads": 4, "num_key_value_heads": 2}
-    model = Qwen3ForCausalLM(Qwen3Config(vocab_size=VOCABULARY, tie_word_embeddings=True, **sizes, **heads))
-    return kind(model.eval(), train_tokenizer(["nothing is read as text here"], 300))
+    config = Qwen3Config(
+        vocab_size=VOCABULARY,
+        tie_word_embeddings=True,
+        hidden_size=128,
+        intermediate_size=384,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=32,
+    )
+    return kind(Qwen3ForCausalLM(config).eval(), train_tokenizer(["nothing is read as text here"], 300))
 
 
 class Sorted(LanguageModel):
