@@ -101,7 +101,8 @@ def update_policies(
         if name in state.pending and _is_due(config, name, state.pending[name], iteration):
             results = _update(config, policy, state.pending.pop(name), iteration, update)
             metrics |= {f"{name}/{key}": value for key, value in results.items()}
-            metrics["gap"] = max(metrics.get("gap", 0.0), results["gap"])
+            if "gap" in results:  # where matches ended before its first turn, there is nothing to compare
+                metrics["gap"] = max(metrics.get("gap", 0.0), results["gap"])
     return metrics
 
 

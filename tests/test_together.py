@@ -21,8 +21,7 @@ games.kuhn_poker.matches = 16
 roles.reply = "free"
 roles.on_illegal = "forfeit"
 roles.max_reply_tokens = 4
-roles.policy = { "kuhn_poker/second" = "adapted" }
-policies.adapted = { kind = "lora", rank = 2 }
+policies.main = { kind = "lora", rank = 2 }
 model = { hidden_size = 16, layers = 1, intermediate_size = 16 }
 cold_start = { steps = 2, matches = 8 }
 objective = { magnet = 0.1, magnet_every = 1, kl_reference = 0.1 }
