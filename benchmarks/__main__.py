@@ -23,6 +23,7 @@ TRAINED = {"pocket": "pocket", "free": "pocket-free", "long": "pocket-long"}  # 
 TIMED = {
     "arena": "benchmarks.arena_speed",
     "sampler": "benchmarks.sampler_speed",
+    "learner": "benchmarks.learner_speed",
     "growth": "benchmarks.population_growth",
     "dilemma": "benchmarks.dilemma",
     "store": "benchmarks.store_speed",

@@ -66,6 +66,17 @@ ROWS: dict[str, list[Row]] = {
         Row("distinct_generate", "the same: replies/s of generate", "{:,.0f}"),
         Row("distinct_ratio", "torch_lm ÷ generate", "{:.2f}", 1.5, at_most=False),
     ],
+    "learner": [
+        Row("learner", "tokens/s of the learner: packed", "{:,.0f}"),
+        Row("sorted", "padded, rows of similar length together", "{:,.0f}"),
+        Row("padded", "padded, rows in the order of the batch", "{:,.0f}"),
+        Row("bare", "forward, backward and step of the learner's packs, nothing else", "{:,.0f}"),
+        Row("trl", "TRL's GRPOTrainer", "{:,.0f}"),
+        Row("sorted_ratio", "learner ÷ padded, rows of similar length together", "{:.2f}"),
+        Row("padded_ratio", "learner ÷ padded, rows in the order of the batch", "{:.2f}", 2, at_most=False),
+        Row("bare_ratio", "learner ÷ bare", "{:.2f}", 0.9, at_most=False),
+        Row("trl_ratio", "learner ÷ TRL", "{:.2f}", 1, at_most=False),
+    ],
     "growth": [
         Row("iteration_8", "seconds of an iteration, 8 snapshots", "{:.3f}"),
         Row("iteration_512", "seconds of an iteration, 512 snapshots", "{:.3f}"),

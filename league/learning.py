@@ -7,7 +7,8 @@ from typing import NamedTuple, Protocol
 
 from league.config import RunConfig
 from league.learning_state import Learning
-from league.updates import Advantages, Metrics, credit_turns, estimate_values, update_policies, weigh
+from league.updates import Advantages, Metrics, Update, credit_turns, estimate_values, update_policies, weigh
+from learners.learner import update
 from learners.trajectories import Trajectory
 
 
@@ -58,8 +59,12 @@ class LearnsHere:
         return learn(self._config, self._state, self._given.pop(iteration), iteration)
 
 
-def learn(config: RunConfig, state: Learning, trajectories: Sequence[Trajectory], iteration: int) -> Learned:
-    """Credit every turn, and update the policies that are due."""
+def learn(
+    config: RunConfig, state: Learning, trajectories: Sequence[Trajectory], iteration: int, update: Update = update
+) -> Learned:
+    """Credit every turn, and let ``update`` move the policies that are due."""
     trajectories = weigh(config, state, estimate_values(config, state, trajectories))
     advantages = credit_turns(config, state, trajectories)
-    return Learned(trajectories, advantages, update_policies(config, state, trajectories, advantages, iteration))
+    return Learned(
+        trajectories, advantages, update_policies(config, state, trajectories, advantages, iteration, update)
+    )

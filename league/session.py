@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from league.evaluation import try_out
 from league.freezing import keep_beginnings
 from league.interrupt import StopRequest
 from league.learner_process import FAILED_BATCH_FILE
+from league.learning import Learner
 from league.lock import LOCK_FILE, run_lock
 from league.players import Engines
 from league.population import Population
@@ -25,6 +27,7 @@ from league.progress import Progress
 from league.run_state import RunState, begin_state, finished_iterations, has_state, load_state, new_state
 from league.settings import CONFIG_FILE, load, run_roles, to_toml
 from league.start import Roles, policy_names, reopened_policies, start_policies
+from league.together import Followers
 from league.train import League, run_loop, scripted_players
 from learners.advantages import rule_named
 from learners.learner import LearningError
@@ -52,7 +55,7 @@ def train(config: RunConfig, run_dir: Path) -> Outcome:
     rule_named(config.credit.rule)
     with Engines() as engines:
         try_out(scripted_players(config, engines), run_roles(config))
-    with Learners(config, run_dir) as learners, run_lock(run_dir), Engines() as engines:
+    with _helpers(config, run_dir) as helpers, run_lock(run_dir), Engines() as engines:
         taken = sorted(path.name for path in run_dir.iterdir() if path.name != LOCK_FILE and not is_leftover(path))
         if taken:
             raise UsageError(
@@ -60,7 +63,7 @@ def train(config: RunConfig, run_dir: Path) -> Outcome:
                 f"that run: league train --resume --run-dir {run_dir}"
             )
         atomic_write(run_dir / CONFIG_FILE, to_toml(config))
-        return _session(config, run_dir, learners, engines, resume=False)
+        return _session(config, run_dir, helpers, engines, resume=False)
 
 
 def resume(run_dir: Path) -> Outcome:
@@ -71,12 +74,29 @@ def resume(run_dir: Path) -> Outcome:
     if not (run_dir / CONFIG_FILE).is_file():
         raise UsageError(f"{run_dir} holds no run to resume: it has no {CONFIG_FILE}. Name one with --run-dir.")
     config = load(str(run_dir / CONFIG_FILE))
-    with Learners(config, run_dir) as learners, run_lock(run_dir), Engines() as engines:
+    with _helpers(config, run_dir) as helpers, run_lock(run_dir), Engines() as engines:
         # Without a state, it died in its cold start.
-        return _session(config, run_dir, learners, engines, resume=has_state(run_dir))
+        return _session(config, run_dir, helpers, engines, resume=has_state(run_dir))
 
 
-def _session(config: RunConfig, run_dir: Path, learners: Learners, engines: Engines, *, resume: bool) -> Outcome:
+class _Helpers(NamedTuple):
+    """The other processes of a session, if it has any."""
+
+    learners: Learners
+    followers: Followers
+
+    def learner(self, state: RunState) -> Learner:
+        """Return where the loop's trajectories go."""
+        return self.followers.learner(state) or self.learners.learner(state)
+
+
+@contextmanager
+def _helpers(config: RunConfig, run_dir: Path) -> Iterator[_Helpers]:
+    with Learners(config, run_dir) as learners, Followers(config, run_dir) as followers:
+        yield _Helpers(learners, followers)
+
+
+def _session(config: RunConfig, run_dir: Path, helpers: _Helpers, engines: Engines, *, resume: bool) -> Outcome:
     remove_leftovers(run_dir)
     roles = run_roles(config)
     check_engine(config, policy_names(config, roles))
@@ -88,7 +108,7 @@ def _session(config: RunConfig, run_dir: Path, learners: Learners, engines: Engi
     ):
         state = _resumed(config, run_dir, roles) if resume else _begun(config, run_dir, roles, progress)
         try:
-            with closing(League(config, run_dir, roles, state, learners.learner(state), engines)) as league:
+            with closing(League(config, run_dir, roles, state, helpers.learner(state), engines)) as league:
                 finished = run_loop(league, progress, stop)
         except LearningError as error:
             path = run_dir / FAILED_BATCH_FILE
