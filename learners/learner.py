@@ -50,8 +50,6 @@ def update(
     and all take the same steps. Raises LearningError, and leaves the weights as they were before that step, if
     the mean gap exceeds ``steps.max_gap`` or a loss or gradient is not finite.
     """
-    for group in policy.optimizer.param_groups:
-        group["lr"] = steps.learning_rate
     losses = BatchLoss(
         policy.lm,
         policy.magnet,
@@ -64,20 +62,19 @@ def update(
         minibatch=steps.minibatch,
         team=team,
     )
-    passes, single = Passes(policy, team, losses), steps.inner_steps == 1
+    passes, single, norms = Passes(policy, team, losses), steps.inner_steps == 1, []
     before = passes.backward(0, first=True) if single else passes.fix_old()
     _check_gap(policy, batch, before, steps)
     _check_finite(policy, batch, before, 0.0, 0)  # a batch that holds NaN must not take its sound minibatches' steps
-    norms, sums = [], before
+    sums = before
     for step in range(steps.inner_steps):
         if not single:
             sums = passes.backward(step, first=False)
         norms.append(_clipped(policy, steps.max_grad_norm))
         _check_finite(policy, batch, sums, norms[-1], step)
-        policy.step()
+        policy.step(steps.learning_rate)
     policy.updates += 1
-    if objective.band.weight:
-        policy.entropy_means = _moved_means(policy.entropy_means, before, objective.band)
+    policy.entropy_means = _moved_means(policy.entropy_means, before, objective.band)
     return _metrics(before, sums, norms)
 
 
@@ -99,7 +96,12 @@ def _metrics(before: Sums, last: Sums, norms: Sequence[float]) -> dict[str, floa
 
 
 def _moved_means(means: Mapping[str, float], before: Sums, band: EntropyBand) -> dict[str, float]:
-    """Return the running means of a token's entropy with this batch's folded in; a game's first is its own."""
+    """Return the running means of a token's entropy, where a band needs them, with this batch's folded in.
+
+    A game's first is its own.
+    """
+    if not band.weight:
+        return dict(means)
     now = {game: before.mean(f"entropy/{game}", f"tokens/{game}") for game in _games(before)}
     return {**means, **{g: band.decay * means.get(g, mean) + (1 - band.decay) * mean for g, mean in now.items()}}
 

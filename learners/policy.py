@@ -71,8 +71,10 @@ class Policy:
         """Whether the weights are cut up: then all processes must run as many passes, at the same time."""
         return is_sharded(self.lm.model)
 
-    def step(self) -> None:
+    def step(self, learning_rate: float) -> None:
         """Take the optimiser's step with the gradients that there are."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
         self.optimizer.step()
         self._masters.publish()
 
