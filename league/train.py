@@ -27,7 +27,7 @@ from league.interrupt import StopRequest
 from league.learning import Learner, LearnsHere
 from league.matchmaking import Meta, Scene, draw_matches
 from league.matchmaking.self_play import moved_on
-from league.players import Engines
+from league.player_engines import Engines
 from league.progress import Progress
 from league.repeated import counterfactuals
 from league.run_state import RunState, publish, save_state

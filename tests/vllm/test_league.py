@@ -4,7 +4,8 @@ from games.registry import make_game
 from league import settings
 from league.board import read_metrics
 from league.head_to_head import compare
-from league.players import Engines, resolve
+from league.player_engines import Engines
+from league.players import resolve
 from league.session import train
 
 CONFIG = [
