@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import threading
 from collections.abc import AsyncIterator, Coroutine
 from concurrent.futures import Future
 from itertools import count
@@ -19,11 +18,15 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 
 from arena.chunks import Tokens
+from arena.loop_thread import LoopThread
 from arena.turnstile import Turnstile
 
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")  # nobody is told what is played here
 os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")  # this process has threads, which do not stand a fork
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # it would write over the run's own view
+if not torch.cuda.is_available():
+    # Without a GPU, all that is compiled is one line about log-probs, in C++ and at the first requests: it takes minutes.
+    os.environ.setdefault("TORCH_COMPILE_DISABLE", "1")
 
 from vllm import AsyncEngineArgs, SamplingParams
 from vllm.inputs import tokens_input
@@ -63,13 +66,12 @@ class VllmProcess:
     def __init__(self, source: str | Path, shape: VllmShape) -> None:
         self._source, self._shape = source, shape
         self._numbers = count()
-        self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._talk, name="vllm", daemon=True).start()
+        self._thread = LoopThread("vllm", _deaf_to_ctrl_c)
         self._engine: Any = self.send(self._start()).result()
 
     def send(self, work: Coroutine[Any, Any, _T]) -> Future[_T]:
         """Begin some work on the thread."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        return self._thread.send(work)
 
     async def generate(self, ids: Tokens, weights: Weights, **params: Any) -> Any:
         """Return vLLM's completion of a prompt, with the log-probs of its tokens as they were sampled."""
@@ -81,18 +83,7 @@ class VllmProcess:
 
     def close(self) -> None:
         """Stop the processes and the thread."""
-        if not self._loop.is_closed() and self._loop.is_running():
-            self.send(self._stop()).result()
-            self._loop.call_soon_threadsafe(self._loop.stop)
-
-    def _talk(self) -> None:
-        # The processes inherit this: Ctrl-C at a terminal is for the run, which may want to finish its iteration.
-        # The tracker comes first, because starting it lets the signal through again.
-        resource_tracker.ensure_running()
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
-        self._loop.close()
+        self._thread.close(self._stop)
 
     async def _start(self) -> Any:
         shape = self._shape
@@ -116,6 +107,7 @@ class VllmProcess:
             logprobs_mode="processed_logprobs",  # after temperature and mask
             max_logprobs=-1,
             disable_log_stats=True,
+            worker_extension_cls="arena.samplers.vllm_worker.Exchange",
             **(lora if shape.adapters else {}),
         )
         return AsyncLLM.from_engine_args(arguments)
@@ -124,9 +116,9 @@ class VllmProcess:
         self._engine.shutdown()
 
     async def _load(self, weights: Weights) -> None:
-        where = {"weights_path": str(weights.folder)}
-        await self._watched(self._engine.collective_rpc("reload_weights", kwargs=where))
-        await self._watched(self._engine.reset_prefix_cache())
+        await self._watched(self._engine.pause_generation(mode="wait"))  # also drops the keys and values of the old ones
+        await self._watched(self._engine.collective_rpc("exchange_weights", args=(str(weights.folder),)))
+        await self._watched(self._engine.resume_generation())
 
     async def _generated(self, ids: Tokens, lora: Any, params: dict[str, Any]) -> Any:
         settings = SamplingParams(**params, detokenize=False, output_kind=RequestOutputKind.FINAL_ONLY)
@@ -152,3 +144,11 @@ async def _last(outputs: AsyncIterator[_T]) -> _T:
     async for output in outputs:
         last = output
     return last
+
+
+def _deaf_to_ctrl_c() -> None:
+    """Keep Ctrl-C at a terminal from the processes that this thread starts: it is for the run, which may want to
+    finish its iteration.
+    """
+    resource_tracker.ensure_running()  # first, because starting it lets the signal through again
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
