@@ -25,7 +25,7 @@ os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")  # nobody is told what is play
 os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")  # this process has threads, which do not stand a fork
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # it would write over the run's own view
 if not torch.cuda.is_available():
-    # Without a GPU, all that is compiled is one line about log-probs, in C++ and at the first requests: it takes minutes.
+    # Without a GPU all that vLLM compiles is one line about log-probs, in C++, while the first requests wait for it.
     os.environ.setdefault("TORCH_COMPILE_DISABLE", "1")
 
 from vllm import AsyncEngineArgs, SamplingParams
@@ -49,6 +49,7 @@ class VllmShape(NamedTuple):
     dtype: str = "float32"
     memory_share: float = 0.9  # of a GPU's memory
     kv_gib: float | None = None  # of keys and values; None: what ``memory_share`` leaves
+    sleep: bool = False  # give a GPU's memory back at rest; without one, rest frees nothing
 
 
 class Weights(NamedTuple):
@@ -66,6 +67,8 @@ class VllmProcess:
     def __init__(self, source: str | Path, shape: VllmShape) -> None:
         self._source, self._shape = source, shape
         self._numbers = count()
+        self._bed = asyncio.Lock()
+        self._asleep = False
         self._thread = LoopThread("vllm", _deaf_to_ctrl_c)
         self._engine: Any = self.send(self._start()).result()
 
@@ -75,11 +78,27 @@ class VllmProcess:
 
     async def generate(self, ids: Tokens, weights: Weights, **params: Any) -> Any:
         """Return vLLM's completion of a prompt, with the log-probs of its tokens as they were sampled."""
+        if self._asleep:
+            await self._wake()
         if self._shape.adapters:
             lora = LoRARequest(weights.name, weights.number, str(weights.folder))
             return await self._generated(ids, lora, params)
         async with self._models.using(weights):
             return await self._generated(ids, None, params)
+
+    async def rest(self) -> None:
+        """Sleep until the next request: weights go to the machine's memory, the cache is lost. Nobody may wait."""
+        async with self._bed:
+            if not self._asleep:
+                await self._watched(self._engine.sleep(level=1, mode="wait"))
+                self._asleep = True
+
+    async def _wake(self) -> None:
+        async with self._bed:
+            if self._asleep:
+                torch.cuda.empty_cache()  # what the learner has freed but PyTorch keeps
+                await self._watched(self._engine.wake_up())
+                self._asleep = False
 
     def close(self) -> None:
         """Stop the processes and the thread."""
@@ -103,6 +122,7 @@ class VllmProcess:
             kv_cache_memory_bytes=None if shape.kv_gib is None else int(shape.kv_gib * 2**30),
             enforce_eager=not torch.cuda.is_available(),
             enable_prefix_caching=True,
+            enable_sleep_mode=shape.sleep and torch.cuda.is_available(),
             generation_config="vllm",  # no sampling settings but the roles'
             logprobs_mode="processed_logprobs",  # after temperature and mask
             max_logprobs=-1,
@@ -116,7 +136,7 @@ class VllmProcess:
         self._engine.shutdown()
 
     async def _load(self, weights: Weights) -> None:
-        await self._watched(self._engine.pause_generation(mode="wait"))  # also drops the keys and values of the old ones
+        await self._watched(self._engine.pause_generation(mode="wait"))  # drops keys and values of the old ones
         await self._watched(self._engine.collective_rpc("exchange_weights", args=(str(weights.folder),)))
         await self._watched(self._engine.resume_generation())
 

@@ -1,5 +1,6 @@
 """The player behind a server, against the real ``vllm serve``: it reads the prompts of torch_lm and says the same."""
 
+import json
 import os
 import signal
 import socket
@@ -15,6 +16,7 @@ from small_play import CHOICE, FREE, kuhn_matches, played, roles_for
 
 from arena.remote.settings import RemoteSettings
 from arena.samplers.openai_api import OpenAIApi
+from arena.wording import Wording
 from games.errors import UsageError
 
 KEY = "sk-0123456789abcdef"
@@ -101,6 +103,24 @@ def test_structured_outputs_keep_masked_replies_legal(url):
         episodes = played(opened, kuhn_matches(24, ("base", "base")), 24, roles_for(**CHOICE))
         assert opened.usage().retries == 0
     assert {reply for _, reply in replies(episodes)} == {"pass", "bet"}
+
+
+def test_structured_outputs_spell_a_reply_by_other_tokens_too(url, base_folder):
+    """Why vllm_lm masks token by token: a reply has one spelling in a trie, for learner and tables; here, more."""
+    body = {
+        "model": NAME, "messages": [{"role": "user", "content": "pass or bet?"}], "n": 100, "temperature": 1.0,
+        "seed": 0, "structured_outputs": {"choice": ["pass", "bet"]}, "return_token_ids": True,
+    }  # fmt: skip
+    headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
+    request = urllib.request.Request(f"{url}/chat/completions", json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request, timeout=60) as response:
+        choices = json.load(response)["choices"]
+    trie = Wording.read(base_folder).trie(("pass", "bet"))
+    own = dict(zip(trie.replies, (tokens[:-1] for tokens in trie.tokens), strict=True))
+    spellings = {(one["message"]["content"], tuple(one["token_ids"])) for one in choices}
+    others = {(reply, ids) for reply, ids in spellings if ids[: len(own[reply])] != own[reply]}
+    assert {reply for reply, _ in spellings} == {"pass", "bet"}
+    assert len(others) > 3, spellings
 
 
 def test_equal_seeds_give_equal_replies(url):
