@@ -7,6 +7,9 @@ from small_play import kuhn_pocket
 from games.errors import UsageError
 from league import settings
 from league.engines import check_context, check_engine
+from league.population import Population
+from league.run_state import has_state
+from league.session import train
 from league.settings import run_roles
 
 VLLM = ["engine.kind=vllm", "policies.main.kind=lora"]
@@ -73,6 +76,24 @@ def test_sleep_is_for_a_gpu_that_this_process_learns_on():
     if not torch.cuda.is_available():
         with pytest.raises(UsageError, match=r"engine.sleep = true .* finds no GPU here\. Set it to false"):
             check_engine(config(*sleepy), ["main"])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        pytest.param(
+            ["model.device=cuda"],
+            r"Set model.device = 'cpu'",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here"),
+        ),
+        ([*VLLM, "policies.main.rank=17"], r"Set engine.max_lora_rank = 32\."),
+    ],
+)
+def test_a_run_is_refused_before_anything_of_it_begins(wrong, told, tmp_path):
+    with pytest.raises(UsageError, match=told):
+        train(config(*wrong), tmp_path / "run")
+    assert not Population(tmp_path / "run" / "population").all()
+    assert not has_state(tmp_path / "run")
 
 
 def test_vllm_that_is_not_installed_is_told():

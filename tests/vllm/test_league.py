@@ -2,12 +2,14 @@
 
 import pytest
 
+from games.errors import UsageError
 from games.registry import make_game
 from league import settings
 from league.board import read_metrics
 from league.head_to_head import compare
 from league.player_engines import Engines
 from league.players import resolve
+from league.population import Population
 from league.session import train
 
 CONFIG = [
@@ -23,6 +25,13 @@ CONFIG = [
     "engine.max_lora_rank=8",
     "evaluation.matches=8",
 ]
+
+
+def test_a_context_too_short_is_told_before_the_first_match(tmp_path):
+    config = settings.load("pocket", [*CONFIG, "policies.main.kind=lora", "engine.max_model_len=3"])
+    with pytest.raises(UsageError, match=r"In trial matches of kuhn_poker, .* Set it to \d+ or more\."):
+        train(config, tmp_path / "run")
+    assert not Population(tmp_path / "run" / "population").all()
 
 
 @pytest.mark.parametrize("kind", ["lora", "full"])
