@@ -15,9 +15,9 @@ class Exchange:
         """Load the weights of a folder in Hugging Face layout in place of the present ones.
 
         vLLM's own method passes over an output layer that is tied to the embeddings, because a checkpoint holds no
-        weights of it. On a processor that layer has a packed copy, which must be made anew.
+        weights of it. On a processor such a layer has a packed copy beside its weights, which is made anew here.
         """
         self.reload_weights(weights_path=folder)
-        model = self.model_runner.get_model()
-        if model.config.tie_word_embeddings:
-            model.lm_head.quant_method.process_weights_after_loading(model.lm_head)
+        for layer in self.model_runner.get_model().modules():
+            if hasattr(layer, "cpu_linear") and layer.weight.numel():
+                layer.quant_method.process_weights_after_loading(layer)
