@@ -104,6 +104,16 @@ ROWS: dict[str, list[Row]] = {
         Row("beside", "records/s of a process that appends beside one that learns", "{:,.0f}", 5000, at_most=False),
         Row("beside_file", "the same: largest file with its log, MB", "{:.1f}", 64),
     ],
+    "vllm": [
+        Row("arena", "tokens/s of the arena over vLLM, all matches in flight", "{:,.0f}"),
+        Row("generate", "tokens/s of vLLM's own `llm.generate`, the same prompts at once", "{:,.0f}"),
+        Row("ratio", "arena ÷ `llm.generate`", "{:.2f}", 0.9, at_most=False),
+        Row("gap_choice", "largest difference from transformers + PEFT, `choice`, nats", "{:.1e}", 1e-3),
+        Row("gap_free", "the same, `free`, nats", "{:.1e}", 1e-3),
+        Row("few", "seconds of 2,016 matches between 4 adapters", "{:.1f}"),
+        Row("many", "seconds of 2,016 matches between 64 adapters in 4 slots", "{:.1f}"),
+        Row("many_to_few", "64 adapters ÷ 4", "{:.2f}", 2),
+    ],
     "dilemma": [
         Row("aligned_cooperation", "aligned, with itself: both cooperate", "{:.3f}", 0.8, at_most=False),
         Row("aligned_defection", "aligned, with always:defect: it defects", "{:.3f}", 0.8, at_most=False),

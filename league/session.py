@@ -20,7 +20,7 @@ from league.interrupt import StopRequest
 from league.learner_process import FAILED_BATCH_FILE
 from league.learning import Learner
 from league.lock import LOCK_FILE, run_lock
-from league.players import Engines
+from league.player_engines import Engines
 from league.population import Population
 from league.prepared import prepared_process
 from league.progress import Progress

@@ -17,7 +17,7 @@ from games.registry import make_game, with_opened
 from games.seeds import derive_seed
 from league.bases import base_source, load_base, save_base
 from league.config import RunConfig
-from league.players import SCRIPTED, Engines
+from league.player_engines import SCRIPTED, Engines
 from league.population import Population
 from league.schedules import objective_at
 from learners.cold_start import Example, cold_start

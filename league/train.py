@@ -27,7 +27,7 @@ from league.interrupt import StopRequest
 from league.learning import Learner, LearnsHere
 from league.matchmaking import Meta, Scene, draw_matches
 from league.matchmaking.self_play import moved_on
-from league.players import Engines
+from league.player_engines import Engines
 from league.progress import Progress
 from league.repeated import counterfactuals
 from league.run_state import RunState, publish, save_state
@@ -127,6 +127,7 @@ class League:
 
     def hand_over(self, iteration: int, episodes: list[Episode]) -> None:
         """Give an iteration's trajectories to whoever learns from them; keep its matches until its turn comes."""
+        self._engine.rest()
         self.state.ahead[iteration] = episodes
         trajectories = to_trajectories(episodes, self.roles.__getitem__, self.scales)
         self.learner.give(

@@ -50,7 +50,7 @@ def test_log_probs_are_those_of_transformers_and_peft(engine, adapter_folders, p
         for trace in [trace for trace in traces if trace.snapshot == player]:
             allowed = None
             if trace.mask is not None:
-                tokens = engine._wording.trie(trace.mask).tokens
+                tokens = engine.wording.trie(trace.mask).tokens
                 allowed = allowed_tokens(tokens, tokens.index(trace.reply_ids))
             expected = plain_logprobs(model, trace.prompt_ids, trace.reply_ids, allowed)
             gaps += [abs(a - b) for a, b in zip(trace.logprobs, expected, strict=True)]
