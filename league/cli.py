@@ -142,6 +142,11 @@ def _train(subparsers: Any) -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", help="change one setting; may be given several times"
     )
     parser.add_argument("--resume", action="store_true", help="go on where an interrupted run stopped")
+    parser.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help="play on a Ray cluster: HOST:PORT, auto (the one of this machine), or local (start one here)",
+    )
 
 
 def _evolve(subparsers: Any) -> None:

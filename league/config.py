@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from league.config_cluster import ClusterConfig
 from league.config_decoupled import DecoupledConfig
 from league.config_engine import EngineConfig
 from league.config_learning import (
@@ -111,6 +112,7 @@ class RunConfig(Section):
     )
     credit: CreditConfig = CreditConfig()
     decoupled: DecoupledConfig = DecoupledConfig()
+    cluster: ClusterConfig = ClusterConfig()
     critic: CriticConfig = CriticConfig()
     objective: ObjectiveConfig = ObjectiveConfig()
     learner: LearnerConfig = LearnerConfig()

@@ -21,7 +21,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from games.errors import UsageError
 from league.config import RunConfig
@@ -32,7 +32,7 @@ from league.learner_process import (
     run_learner,
     version_folder,
 )
-from league.learning import Learned, Learner, LearnsHere
+from league.learning import Learned, Learner, LearnsHere, Report, joined, staleness
 from league.learning_state import load_learning, save_learning
 from league.run_state import RECORDS_FILE, RunState
 from learners.sqlite_record_store import SqliteRecordStore
@@ -116,23 +116,12 @@ class _LearnsApart:
 
     def take(self, iteration: int) -> Learned:
         """Wait until all have learned from an iteration, and bring what they learned into the run's state."""
-        trajectories = self._given.pop(iteration)
-        advantages: dict[int, list[float]] = {}
-        metrics: dict[str, float] = {}
-        gaps, dropped = [], 0
+        reports = []
         for name in self._processes:
-            report = self._report(name, iteration)
-            advantages |= {int(place): own for place, own in report["advantages"].items()}
-            metrics |= report["metrics"]
-            gaps += [report["metrics"]["gap"]] if "gap" in report["metrics"] else []
-            dropped = max(dropped, report["dropped"])
+            reports.append(self._report(name, iteration))
             load_learning(version_folder(self._run_dir, name, iteration), self._state)
         self._records.forget_reports(iteration)
-        if dropped:
-            return Learned([], [], {"dropped": float(dropped)})
-        if gaps:
-            metrics["gap"] = max(gaps)
-        return Learned(trajectories, [advantages[place] for place in range(len(trajectories))], metrics)
+        return joined(reports, self._given.pop(iteration), staleness(iteration, self.ahead))
 
     @property
     def _records(self) -> SqliteRecordStore:
@@ -140,10 +129,11 @@ class _LearnsApart:
             raise RuntimeError("begin() comes before trajectories are given or taken")
         return self._store
 
-    def _report(self, name: str, iteration: int) -> dict[str, Any]:
+    def _report(self, name: str, iteration: int) -> Report:
         while (report := self._records.report(name, iteration)) is None:
             self._wait()
-        return dict(json.loads(report))
+        told = Report(**json.loads(report))
+        return told._replace(advantages={int(place): own for place, own in told.advantages.items()})
 
     def _wait(self) -> None:
         """Wait a moment. Raises LearnerFailed or UsageError, in its own words, if a learner has ended too early."""

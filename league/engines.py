@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 class ModelEngine(Protocol):
     """An engine of language models, whether it answers in batches or as it goes."""
 
-    tokens: int  # prompt and reply tokens that the replies so far consist of
+    @property
+    def tokens(self) -> int:
+        """Prompt and reply tokens that the replies so far consist of."""
+        ...
 
     def add(self, player: str, lm: LanguageModel) -> None:
         """Seat a model that is being trained; its weights may change between ``forget`` calls."""
@@ -130,17 +133,28 @@ def check_context(config: RunConfig, roles: Roles, wording: Wording) -> None:
 def make_engine(config: RunConfig, run_dir: Path, wording: Wording, *, adapters: bool) -> ModelEngine:
     """Return the engine of a run's language models: of adapters on one base, or of whole models."""
     if config.engine.kind == "vllm":
-        return _vllm(config, run_dir, wording, adapters)
+        return _vllm(config, verified_base(config, run_dir) if adapters else None, wording)
+    return _torch(config)
+
+
+def engine_on(config: RunConfig, base: str, *, adapters: bool) -> ModelEngine:
+    """Return the same engine on a base that lies in a folder of this machine, or on a hub."""
+    if config.engine.kind == "vllm":
+        return _vllm(config, base if adapters else None, Wording.read(base))
+    return _torch(config)
+
+
+def _torch(config: RunConfig) -> TorchLM:
     return TorchLM(device=config.model.device, dtype=config.model.dtype, loaded=config.loaded_snapshots)
 
 
-def _vllm(config: RunConfig, run_dir: Path, wording: Wording, adapters: bool) -> VllmLM:
+def _vllm(config: RunConfig, base: Path | str | None, wording: Wording) -> VllmLM:
     from arena.samplers.vllm import VllmShape  # takes many seconds to import
     from arena.samplers.vllm_lm import VllmLM
 
     engine = config.engine
     shape = VllmShape(
-        adapters=adapters,
+        adapters=base is not None,
         max_loras=engine.max_loras,
         max_lora_rank=engine.max_lora_rank,
         cached_adapters=config.loaded_snapshots,
@@ -150,4 +164,4 @@ def _vllm(config: RunConfig, run_dir: Path, wording: Wording, adapters: bool) ->
         kv_gib=engine.kv_cache_gib,
         sleep=engine.sleep,
     )
-    return VllmLM(verified_base(config, run_dir) if adapters else None, wording, shape)
+    return VllmLM(base, wording, shape)

@@ -19,7 +19,7 @@ from pathlib import Path
 from games.errors import UsageError
 from games.files import atomic_write
 from league.config import RunConfig
-from league.learning import learn
+from league.learning import Report, learn_own
 from league.learning_state import LearningState, load_learning, save_learning
 from league.lock import run_lock
 from league.population import Population
@@ -127,25 +127,10 @@ def _opened(config: RunConfig, run_dir: Path, names: tuple[str, ...]) -> Learnin
 
 
 def _learn(config: RunConfig, state: LearningState, lease: Lease) -> str:
-    """Learn from one batch; return the advantages of the policies' own trajectories by place, and the metrics.
-
-    A rule may compare a trajectory with any other, so all are credited. Only ``gae_turn`` has to see its own policy's
-    critic, and looks at one trajectory at a time: the others are left to their own learners.
-    """
+    """Learn from one batch; return the report."""
     if lease.dropped:
-        return json.dumps({"dropped": lease.dropped, "advantages": {}, "metrics": {}})
-    places = [
-        place
-        for place, one in enumerate(lease.trajectories)
-        if one.policy in state.policies or config.credit.rule_for(one.game, one.role) != "gae_turn"
-    ]
-    learned = learn(config, state, [lease.trajectories[place] for place in places], lease.batch)
-    own = {
-        place: advantages_K
-        for place, advantages_K, one in zip(places, learned.advantages, learned.trajectories, strict=True)
-        if one.policy in state.policies
-    }
-    return json.dumps({"dropped": 0, "advantages": own, "metrics": learned.metrics})
+        return json.dumps(Report(lease.dropped, {}, {})._asdict())
+    return json.dumps(learn_own(config, state, lease.trajectories, lease.batch)._asdict())
 
 
 def _remove_older(run_dir: Path, name: str, oldest: int) -> None:

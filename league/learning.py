@@ -68,3 +68,56 @@ def learn(
     return Learned(
         trajectories, advantages, update_policies(config, state, trajectories, advantages, iteration, update)
     )
+
+
+class Report(NamedTuple):
+    """What a learner that is one of several tells of an iteration; JSON can hold it."""
+
+    dropped: int  # trajectories that were too old to learn from
+    advantages: dict[int, list[float]]  # of its policies' own trajectories, by place among all
+    metrics: Metrics
+
+
+def learn_own(
+    config: RunConfig, state: Learning, trajectories: Sequence[Trajectory], iteration: int, update: Update = update
+) -> Report:
+    """Learn from an iteration as one of several learners, each of which has some of the policies.
+
+    A rule may compare a trajectory with any other, so all are credited. Only ``gae_turn`` has to see its own policy's
+    critic, and looks at one trajectory at a time: the others are left to their own learners.
+    """
+    places = [
+        place
+        for place, one in enumerate(trajectories)
+        if one.policy in state.policies or config.credit.rule_for(one.game, one.role) != "gae_turn"
+    ]
+    learned = learn(config, state, [trajectories[place] for place in places], iteration, update)
+    own = {
+        place: advantages_K
+        for place, advantages_K, one in zip(places, learned.advantages, learned.trajectories, strict=True)
+        if one.policy in state.policies
+    }
+    return Report(0, own, learned.metrics)
+
+
+def staleness(iteration: int, ahead: int) -> int:
+    """Return how many updates lie between the weights that play an iteration and those that learn from it.
+
+    Iteration k is played with the weights of after k − 1 − ``ahead``, the first ones with those of the beginning.
+    """
+    return min(ahead, iteration - 1)
+
+
+def joined(reports: Sequence[Report], trajectories: Sequence[Trajectory], age: int) -> Learned:
+    """Return what several learners learned from an iteration whose matches weights played that were ``age``
+    updates old.
+    """
+    dropped = max(report.dropped for report in reports)
+    if dropped:
+        return Learned([], [], {"dropped": float(dropped)})
+    advantages = {place: own for report in reports for place, own in report.advantages.items()}
+    metrics = {name: value for report in reports for name, value in report.metrics.items()}
+    gaps = [report.metrics["gap"] for report in reports if "gap" in report.metrics]
+    metrics |= {"gap": max(gaps)} if gaps else {}
+    metrics |= {"staleness": float(age)} if age else {}
+    return Learned(trajectories, [advantages[place] for place in range(len(trajectories))], metrics)

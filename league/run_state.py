@@ -175,12 +175,19 @@ def finished_iterations(run_dir: Path) -> int:
 
 def begin_state(run_dir: Path) -> None:
     """Remove what a run that was killed before its first state left, journal, matches and records included."""
-    for path in [*run_dir.glob(f"{STORE_FILE}*"), *run_dir.glob(f"{RECORDS_FILE}*")]:
+    for path in run_dir.glob(f"{STORE_FILE}*"):
         path.unlink()
-    for folder in (STATE_FOLDER, LEARNERS_FOLDER):
-        shutil.rmtree(run_dir / folder, ignore_errors=True)
+    forget_learners(run_dir)
+    shutil.rmtree(run_dir / STATE_FOLDER, ignore_errors=True)
     (run_dir / STATE_FOLDER).mkdir()
     Population(run_dir / "population").discard_after(-1)
+
+
+def forget_learners(run_dir: Path) -> None:
+    """Remove what learner processes left: the saved state has all of it that counts."""
+    for path in sorted(run_dir.glob(f"{RECORDS_FILE}*")):  # the store itself first: its journals are nothing without it
+        path.unlink()
+    shutil.rmtree(run_dir / LEARNERS_FOLDER, ignore_errors=True)
 
 
 def _remove_older(folder: Path, ratings: Path) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,13 +12,12 @@ from arena.remote.usage import Usage
 from games.errors import UsageError
 from games.files import atomic_write, is_leftover, remove_leftovers
 from league.config import RunConfig
-from league.decoupled import LearnerFailed, Learners
+from league.decoupled import LearnerFailed
 from league.engines import check_engine
 from league.evaluation import try_out
 from league.freezing import keep_beginnings
 from league.interrupt import StopRequest
 from league.learner_process import FAILED_BATCH_FILE
-from league.learning import Learner
 from league.lock import LOCK_FILE, run_lock
 from league.player_engines import Engines
 from league.population import Population
@@ -27,8 +26,8 @@ from league.progress import Progress
 from league.run_state import RunState, begin_state, finished_iterations, has_state, load_state, new_state
 from league.settings import CONFIG_FILE, load, run_roles, to_toml
 from league.start import Roles, policy_names, reopened_policies, start_policies
-from league.together import Followers
-from league.train import League, run_loop, scripted_players
+from league.train import League, run_loop
+from league.venue import Site, ThisMachine, scripted_players
 from learners.advantages import rule_named
 from learners.learner import LearningError
 
@@ -46,8 +45,8 @@ class Outcome(NamedTuple):
     usage: dict[str, Usage]  # of players behind servers, by player, in this session
 
 
-def train(config: RunConfig, run_dir: Path) -> Outcome:
-    """Train a new run from its beginning.
+def train(config: RunConfig, run_dir: Path, cluster: str = "") -> Outcome:
+    """Train a new run from its beginning, on the Ray cluster at an address if one is given.
 
     Raises UsageError if the directory is in use or already holds something, and RunFailed if an
     update is not finite or disagrees with the engine.
@@ -55,7 +54,7 @@ def train(config: RunConfig, run_dir: Path) -> Outcome:
     rule_named(config.credit.rule)
     with Engines() as engines:
         try_out(scripted_players(config, engines), run_roles(config))
-    with _helpers(config, run_dir) as helpers, run_lock(run_dir), Engines() as engines:
+    with _site(config, run_dir, cluster) as site, run_lock(run_dir), Engines() as engines:
         taken = sorted(path.name for path in run_dir.iterdir() if path.name != LOCK_FILE and not is_leftover(path))
         if taken:
             raise UsageError(
@@ -63,10 +62,10 @@ def train(config: RunConfig, run_dir: Path) -> Outcome:
                 f"that run: league train --resume --run-dir {run_dir}"
             )
         atomic_write(run_dir / CONFIG_FILE, to_toml(config))
-        return _session(config, run_dir, helpers, engines, resume=False)
+        return _session(config, run_dir, site, engines, resume=False)
 
 
-def resume(run_dir: Path) -> Outcome:
+def resume(run_dir: Path, cluster: str = "") -> Outcome:
     """Go on with a run where its last whole iteration ended, under its own configuration.
 
     Raises UsageError if there is no such run, or another process trains it; RunFailed as ``train``.
@@ -74,30 +73,28 @@ def resume(run_dir: Path) -> Outcome:
     if not (run_dir / CONFIG_FILE).is_file():
         raise UsageError(f"{run_dir} holds no run to resume: it has no {CONFIG_FILE}. Name one with --run-dir.")
     config = load(str(run_dir / CONFIG_FILE))
-    with _helpers(config, run_dir) as helpers, run_lock(run_dir), Engines() as engines:
+    with _site(config, run_dir, cluster) as site, run_lock(run_dir), Engines() as engines:
         # Without a state, it died in its cold start.
-        return _session(config, run_dir, helpers, engines, resume=has_state(run_dir))
+        return _session(config, run_dir, site, engines, resume=has_state(run_dir))
 
 
-class _Helpers(NamedTuple):
-    """The other processes of a session, if it has any."""
+def _site(config: RunConfig, run_dir: Path, cluster: str) -> Site:
+    """Return what the session plays and learns with. Raises UsageError for a cluster where Ray is not installed."""
+    if not cluster:
+        return ThisMachine(config, run_dir)
+    if find_spec("ray") is None:
+        raise UsageError(
+            f"--cluster {cluster} needs Ray, which is not installed. Install it (pip install 'llm-league[ray]'), or "
+            "leave --cluster out."
+        )
+    from league.cluster import OnCluster  # Ray is slow to import, and only needed here
 
-    learners: Learners
-    followers: Followers
-
-    def learner(self, state: RunState) -> Learner:
-        """Return where the loop's trajectories go."""
-        return self.followers.learner(state) or self.learners.learner(state)
-
-
-@contextmanager
-def _helpers(config: RunConfig, run_dir: Path) -> Iterator[_Helpers]:
-    with Learners(config, run_dir) as learners, Followers(config, run_dir) as followers:
-        yield _Helpers(learners, followers)
+    return OnCluster(config, run_dir, cluster)
 
 
-def _session(config: RunConfig, run_dir: Path, helpers: _Helpers, engines: Engines, *, resume: bool) -> Outcome:
+def _session(whole: RunConfig, run_dir: Path, site: Site, engines: Engines, *, resume: bool) -> Outcome:
     remove_leftovers(run_dir)
+    config = whole.model_copy(update={"model": whole.model.model_copy(update={"device": site.device})})
     roles = run_roles(config)
     check_engine(config, policy_names(config, roles))
     done = finished_iterations(run_dir) if resume else 0
@@ -108,8 +105,10 @@ def _session(config: RunConfig, run_dir: Path, helpers: _Helpers, engines: Engin
     ):
         state = _resumed(config, run_dir, roles) if resume else _begun(config, run_dir, roles, progress)
         try:
-            with closing(League(config, run_dir, roles, state, helpers.learner(state), engines)) as league:
+            venue = site.venue(config, run_dir, roles, state, engines)
+            with closing(League(config, run_dir, roles, state, site.learner(state), venue)) as league:
                 finished = run_loop(league, progress, stop)
+                usage = engines.usage() | site.usage()
         except LearningError as error:
             path = run_dir / FAILED_BATCH_FILE
             atomic_write(path, json.dumps(error.batch._asdict(), indent=1))
@@ -118,7 +117,7 @@ def _session(config: RunConfig, run_dir: Path, helpers: _Helpers, engines: Engin
             raise RunFailed(str(error)) from error
         finally:
             state.store.close()
-    return Outcome(run_dir, finished, state.iteration, engines.usage())
+    return Outcome(run_dir, finished, state.iteration, usage)
 
 
 def _begun(config: RunConfig, run_dir: Path, roles: Roles, progress: Progress) -> RunState:

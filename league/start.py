@@ -85,6 +85,19 @@ def reopened_policies(config: RunConfig, roles: Roles, run_dir: Path, population
     return {name: new_policy(config, name, models[name], roles) for name in names}
 
 
+def policies_on(config: RunConfig, roles: Roles, base: str, names: Sequence[str]) -> dict[str, Policy]:
+    """Return some of a run's policies on a base, a folder or a hub id, to be filled from what was saved of them."""
+    model = config.model
+    adapted = [name for name in names if config.policy(name).kind == "lora"]
+    models: dict[str, LanguageModel] = {}
+    if adapted:
+        models |= _adapters(config, adapted, LanguageModel.load(base, device=model.device, dtype=model.dtype))
+    for name in names:
+        if name not in adapted:
+            models[name] = LanguageModel.load(base, device=model.device, dtype=model.dtype)
+    return {name: new_policy(config, name, models[name], roles) for name in names}
+
+
 def policy_names(config: RunConfig, roles: Roles) -> list[str]:
     """Return the policies that roles bind to, each once, and then the exploiters."""
     bound = dict.fromkeys(role.policy for seated in roles.values() for role in seated)

@@ -13,21 +13,17 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from arena.records import Episode, MatchRequest, Sampler, family
+from arena.records import Episode, MatchRequest, family
 from arena.replays import save_episodes
-from arena.scheduler import play
 from games.registry import make_game
 from league.alarms import watch
 from league.board import Board
 from league.config import RunConfig
-from league.engines import check_context, make_engine
-from league.evaluation import scripted_engines
 from league.freezing import exploiters_due
 from league.interrupt import StopRequest
 from league.learning import Learner, LearnsHere
 from league.matchmaking import Meta, Scene, draw_matches
 from league.matchmaking.self_play import moved_on
-from league.player_engines import Engines
 from league.progress import Progress
 from league.repeated import counterfactuals
 from league.run_state import RunState, publish, save_state
@@ -35,6 +31,7 @@ from league.snapshots import Snapshots
 from league.start import Roles
 from league.teams import live_cast, training_metrics
 from league.updates import credit_metrics, learning_now
+from league.venue import Here, Venue
 from learners.trajectories import return_scale, to_trajectories
 
 Metrics = dict[str, float]
@@ -62,7 +59,7 @@ def run_loop(league: League, progress: Progress, stop: StopRequest) -> bool:
             episodes = state.ahead.pop(iteration)
             trajectories, advantages, metrics = league.learner.take(iteration)
             metrics |= credit_metrics(config, trajectories, advantages)
-            metrics |= league.record(episodes, iteration)
+            metrics |= league.record(episodes, iteration) | league.venue.metrics()
             metrics["tokens_per_second"] = league.tokens_played() / (time.perf_counter() - started)
             frozen = league.snapshot(iteration)
             if frozen:
@@ -91,7 +88,7 @@ class League:
         roles: Roles,
         state: RunState,
         learner: Learner | None = None,
-        engines: Engines | None = None,
+        venue: Venue | None = None,
     ) -> None:
         self.learner = learner or LearnsHere(config, state)
         self.config, self.run_dir, self.roles, self.state = config, run_dir, roles, state
@@ -101,19 +98,16 @@ class League:
             game: return_scale(spec) if config.credit.scale_returns else 1.0 for game, spec in self._all_specs.items()
         }
         self._live = {game: tuple(role.policy for role in seated) for game, seated in roles.items()}
-        self._scripted = scripted_players(config, engines or Engines())
-        wording = next(iter(state.policies.values())).lm
-        check_context(config, roles, wording)
-        adapters = any(config.policy(name).kind == "lora" for name in state.policies)
-        self._engine = make_engine(config, run_dir, wording, adapters=adapters)
+        self.venue = venue or Here(config, run_dir, roles, state.policies)
+        self._engine = self.venue.engine
         self._tokens_before = 0
         for policy in state.policies.values():
             self._engine.add(policy.live_id, policy.lm)
         self._snapshots = Snapshots(config, run_dir, roles, self.specs, self.scales, state, self._engine, self.play)
 
     def close(self) -> None:
-        """End the engine."""
-        self._engine.close()
+        """End what plays."""
+        self.venue.close()
 
     def begin_learning(self) -> None:
         """Let learning begin, with what a resumed run had played before its turn."""
@@ -168,13 +162,7 @@ class League:
         """
         self._engine.forget()
         casts = {game: live_cast(spec, self.roles) for game, spec in self.specs.items()}
-        episodes = play(
-            [one if one.cast else one._replace(cast=casts[one.game]) for one in requests],
-            roles_of=self.roles.__getitem__,
-            engine_of=lambda player: self._scripted.get(player, self._engine),
-            make_game=make_game,
-            in_flight=self.config.in_flight,
-        )
+        episodes = self.venue.play([one if one.cast else one._replace(cast=casts[one.game]) for one in requests])
         self.state.next_match += len(family(episodes)) - len(episodes)
         return episodes
 
@@ -222,9 +210,3 @@ class League:
         """Return the prompt and reply tokens sampled since the last call."""
         before, self._tokens_before = self._tokens_before, self._engine.tokens
         return self._tokens_before - before
-
-
-def scripted_players(config: RunConfig, engines: Engines) -> dict[str, Sampler]:
-    """Return the engines of anchors and guests. Raises UsageError for a name that is no scripted player's."""
-    anchors = scripted_engines(config.evaluation.anchors, "evaluation.anchors", engines)
-    return anchors | scripted_engines(config.matchmaking.guests, "matchmaking.guests", engines)

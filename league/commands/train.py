@@ -50,7 +50,10 @@ def run(arguments: argparse.Namespace) -> int:
     console.print(f"The run is kept in {run_dir}. Ctrl-C stops it so that it can be resumed.", markup=False)
     from league.session import resume, train  # torch is slow to import
 
-    return conclude(lambda: resume(run_dir) if arguments.resume else train(config, run_dir), run_dir, console)
+    where = arguments.cluster or ""
+    return conclude(
+        lambda: resume(run_dir, where) if arguments.resume else train(config, run_dir, where), run_dir, console
+    )
 
 
 def conclude(session: Callable[[], Outcome], run_dir: Path, console: Console) -> int:

@@ -1,0 +1,31 @@
+"""The table of the configuration that says what a run takes of a cluster."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from league.sections import NonNegative, Positive, Section
+
+Cpus = Annotated[float, Field(gt=0.0)]
+
+
+class ClusterConfig(Section):
+    """What `--cluster` starts, as Ray actors. Without that option none of it is read."""
+
+    workers: Positive = Field(2, description="processes that play matches")
+    engines: int = Field(
+        0,
+        ge=0,
+        description="processes with an engine of language models that workers ask; 0: every worker has one",
+    )
+    matches: Positive = Field(64, description="matches that a worker is given at a time")
+    worker_cpus: Cpus = Field(1.0, description="cores of a worker without an engine")
+    engine_cpus: Cpus = Field(1.0, description="cores of an engine, or of a worker that has its own")
+    engine_gpus: NonNegative = Field(0.0, description="GPUs of an engine; a part of one, or whole ones")
+    learner_cpus: Cpus = Field(1.0, description="cores of a learner (decoupled.learners)")
+    learner_gpus: NonNegative = Field(0.0, description="GPUs of a learner; a part of one, or whole ones")
+    placement: Literal["separate", "shared"] = Field(
+        "separate", description="GPUs of engines and learners: each its own, or an engine and a learner on the same"
+    )
