@@ -14,11 +14,6 @@ def check_learner(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> N
     """Raise UsageError, with what to set instead, for updates that its processes could not take together."""
     learner = config.learner
     size = int(os.environ.get("WORLD_SIZE", learner.processes))
-    if size > 1 and config.decoupled.learners != "none":
-        raise UsageError(
-            f"learner.processes = {size} lets processes take each update together, and decoupled.learners gives "
-            "policies processes of their own: not both. Set decoupled.learners = 'none', or learner.processes = 1."
-        )
     if learner.sharded and size == 1:
         raise UsageError(
             "learner.sharded cuts weights up over processes, but learner.processes = 1. Set it to the number of GPUs, "

@@ -52,7 +52,7 @@ class OnCluster:
     def __enter__(self) -> Self:
         self._cluster = RayCluster(self._address, cores())
         try:
-            check_cluster(self._config, self._learners, self._cluster.nodes())
+            check_cluster(self._config, len(self._learners), self._cluster.nodes())
             bundles, self._bundles = places(self._config, len(self._learners))
             if bundles:
                 self._cluster.reserve(bundles)

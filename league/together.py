@@ -15,7 +15,7 @@ import shlex
 import signal
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cached_property
@@ -29,6 +29,7 @@ import torch.distributed as dist
 from pydantic import ConfigDict, TypeAdapter
 from torch.distributed.device_mesh import init_device_mesh
 
+from games.errors import UsageError
 from league.config import RunConfig
 from league.decoupled import LearnerFailed
 from league.learner_process import end_with_parent
@@ -91,6 +92,13 @@ class Followers:
     def __init__(self, config: RunConfig, run_dir: Path) -> None:
         self._config, self._run_dir = config, run_dir
         self._meeting = launched()
+        size = self._meeting.size if self._meeting else config.learner.processes
+        if size > 1 and config.decoupled.learners != "none":
+            raise UsageError(
+                f"learner.processes = {size} lets processes take each update together, and decoupled.learners gives "
+                "policies processes of their own: not both on one machine. Set decoupled.learners = 'none', or "
+                "learner.processes = 1, or play on a cluster (--cluster), where a learner may have several."
+            )
         self._processes: list[BaseProcess] = []
         self._learner: LearnsTogether | None = None
 
@@ -145,7 +153,7 @@ class LearnsTogether:
     def begin(self) -> None:
         """Meet the others, and let them open the policies as they were saved."""
         with self._all_there():
-            self._team = _meet(self._meeting)
+            self._team = meet(self._meeting)
             self._team.tell(str(self._run_dir.resolve()))
             self._own = _opened(self._config, self._run_dir, self._team) if self._config.learner.sharded else {}
             self.begun = True
@@ -192,7 +200,7 @@ class LearnsTogether:
 
 def follow(meeting: Meeting) -> None:
     """Take part in the updates of a run until it ends."""
-    team = _meet(meeting)
+    team = meet(meeting)
     run_dir = Path(team.tell(""))
     config = load(str(run_dir / CONFIG_FILE))
     if config.model.device != "cpu":
@@ -228,8 +236,8 @@ def _take_part(config: RunConfig, team: Processes, own: Policy, task: Task, lead
     return metrics
 
 
-def _meet(meeting: Meeting) -> Processes:
-    """Join the others."""
+def meet(meeting: Meeting) -> Processes:
+    """Join the other processes of the meeting; return when all are there."""
     gpu = torch.cuda.is_available()
     if gpu:
         torch.cuda.set_device(meeting.local_rank)
@@ -247,7 +255,12 @@ def _opened(config: RunConfig, run_dir: Path, team: Processes) -> dict[str, Poli
     """Return a run's policies, to be filled; in shards if it is configured so."""
     policies = reopened_policies(config, run_roles(config), run_dir, Population(run_dir / "population"))
     if config.learner.sharded:
-        mesh = init_device_mesh("cpu" if config.model.device == "cpu" else "cuda", (team.size,))
-        for policy in policies.values():
-            policy.shard(mesh)
+        shard_policies(config, policies, team)
     return policies
+
+
+def shard_policies(config: RunConfig, policies: Mapping[str, Policy], team: Processes) -> None:
+    """Cut policies that have not been trained yet up over the processes."""
+    mesh = init_device_mesh("cpu" if config.model.device == "cpu" else "cuda", (team.size,))
+    for policy in policies.values():
+        policy.shard(mesh)
