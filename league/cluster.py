@@ -26,7 +26,7 @@ from league.checks_cluster import check_cluster, places
 from league.cluster_host import EngineHost, GuestHost, Worker, is_guest
 from league.cluster_learner import LearnsOnCluster
 from league.config import RunConfig
-from league.engines import check_context
+from league.engines import ModelEngine, check_context
 from league.learner_process import learners_of
 from league.learning import Learner, LearnsHere
 from league.parcels import Base, Parcel, live_files, read_files, saved_files, snapshot_files
@@ -143,15 +143,15 @@ class Spread:
     """A ``Venue`` whose matches are spread over a pool."""
 
     def __init__(self, pool: Pool, cluster: Cluster) -> None:
-        self._pool = pool
-        self.engine = ClusterEngine(pool, cluster)
+        self._pool, self._sender = pool, ClusterEngine(pool, cluster)
+        self.engine: ModelEngine = self._sender
         self._before: dict[int, int] = {}
 
     def play(self, requests: Sequence[MatchRequest]) -> list[Episode]:
         """See ``Venue``."""
         seated = {player for one in requests for player in one.players}
         seated |= {player for one in requests for cast in one.cast for player in cast.players}
-        return self._pool.play(requests, self.engine.weights(seated))
+        return self._pool.play(requests, self._sender.weights(seated))
 
     def metrics(self) -> Metrics:
         """Return each engine's share of the matches since the last call, where there are several."""
