@@ -48,16 +48,10 @@ def learned(run):
     return load_file(state / "main.safetensors")
 
 
-def learners(process):
-    """Return the members of the learner of a run that plays on a cluster of its own."""
-    found = []
-    for one in psutil.process_iter(["cmdline", "create_time"]):
-        if (one.info["cmdline"] or [""])[0].startswith("ray::Learner"):
-            found.append(one)
-    return sorted(found, key=lambda one: one.info["create_time"])
+SHARDS = pytest.param(["--set", "learner.sharded=true"], id="shards", marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("more", [[], ["--set", "learner.sharded=true"]], ids=["copies", "shards"])
+@pytest.mark.parametrize("more", [pytest.param([], id="copies"), SHARDS])
 def test_a_group_learns_what_one_process_does(config, alone, more, tmp_path):
     ended = league_train(config, *GROUP, *more, run_dir=tmp_path / "run")
     assert ended.status == 0, ended.output
@@ -65,3 +59,25 @@ def test_a_group_learns_what_one_process_does(config, alone, more, tmp_path):
     assert found.keys() == alone.keys()
     for key, wanted in alone.items():
         torch.testing.assert_close(found[key], wanted, rtol=1e-4, atol=1e-5, msg=key)
+
+
+@pytest.mark.slow
+def test_whoever_of_a_group_dies_it_learns_the_same(config, alone, tmp_path):
+    run = tmp_path / "run"
+    process = TrainingProcess(config, *GROUP, run_dir=run)
+    for iteration in (1, 3):
+        while not (run / f"state/iteration-{iteration:06d}").exists():
+            assert process.alive(), process.end().output
+            time.sleep(0.02)
+        learners()[iteration % 2].kill()
+    ended = process.end(within=400)
+    assert ended.status == 0, ended.output
+    found = learned(run)
+    for key, wanted in alone.items():
+        torch.testing.assert_close(found[key], wanted, rtol=1e-4, atol=1e-5, msg=key)
+
+
+def learners():
+    """Return the members of the one learner that there is, in the order of their starting."""
+    found = [one for one in psutil.process_iter(["cmdline"]) if (one.info["cmdline"] or [""])[0] == "ray::Learner"]
+    return sorted(found, key=psutil.Process.create_time)
