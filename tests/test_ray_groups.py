@@ -69,7 +69,7 @@ def test_whoever_of_a_group_dies_it_learns_the_same(config, alone, tmp_path):
         while not (run / f"state/iteration-{iteration:06d}").exists():
             assert process.alive(), process.end().output
             time.sleep(0.02)
-        learners()[iteration % 2].kill()
+        learners(process)[iteration % 2].kill()
     ended = process.end(within=400)
     assert ended.status == 0, ended.output
     found = learned(run)
@@ -77,7 +77,14 @@ def test_whoever_of_a_group_dies_it_learns_the_same(config, alone, tmp_path):
         torch.testing.assert_close(found[key], wanted, rtol=1e-4, atol=1e-5, msg=key)
 
 
-def learners():
-    """Return the members of the one learner that there is, in the order of their starting."""
-    found = [one for one in psutil.process_iter(["cmdline"]) if (one.info["cmdline"] or [""])[0] == "ray::Learner"]
-    return sorted(found, key=psutil.Process.create_time)
+def learners(process):
+    """Return the members of a run's one learner, in the order of their starting."""
+    below = psutil.Process(process.pid).children(recursive=True)
+    return sorted(filter(learns, below), key=psutil.Process.create_time)
+
+
+def learns(process):
+    try:
+        return process.cmdline()[:1] == ["ray::Learner"]
+    except psutil.NoSuchProcess:
+        return False
