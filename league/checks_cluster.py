@@ -65,7 +65,7 @@ def check_cluster(config: RunConfig, learners: int, nodes: Sequence[Room]) -> No
     _check_gpus(config, learners)
     found = needs(config, learners)
     total = Room(sum(one.cpus for one in nodes), sum(one.gpus for one in nodes))
-    for unit, have in (("CPUs", total.cpus), ("GPUs", total.gpus)):
+    for unit, have in (("GPUs", total.gpus), ("CPUs", total.cpus)):
         by_kind = {need.kind: need.members * _of(need.each, unit) for need in found}
         if sum(by_kind.values()) > have + 1e-9:
             asked = " and ".join(

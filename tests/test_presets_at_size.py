@@ -1,14 +1,17 @@
 """The presets for models of billions of parameters, on a small checkpoint of their kind, without a GPU."""
 
+import re
+
 import pytest
 from small_checkpoint import save_checkpoint
 
+from arena.cluster import Room
 from games.errors import UsageError
 from league import settings
 from league.board import read_metrics
+from league.checks_cluster import check_cluster
 from league.session import train
 
-PRESETS = ("qwen3-0.6b", "qwen3-4b")
 SMALL = [
     "model.device=cpu",
     "games={kuhn_poker={matches=64}}",
@@ -45,7 +48,20 @@ def test_a_preset_trains_adapters_of_a_checkpoint_that_thinks(checkpoint, tmp_pa
     assert (snapshot / "adapter_model.safetensors").is_file()
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-def test_without_a_gpu_a_preset_says_so_before_anything_is_loaded(preset, tmp_path):
-    with pytest.raises(UsageError, match=r"model.device = 'cuda', but PyTorch finds no GPU here. Set model.device"):
+@pytest.mark.parametrize(
+    ("preset", "words"),
+    [
+        ("qwen3-0.6b", "model.device = 'cuda', but PyTorch finds no GPU here. Set model.device"),
+        ("qwen3-4b", "or play on a cluster (--cluster), where a learner may have several"),
+    ],
+)
+def test_what_a_preset_lacks_is_told_before_anything_is_loaded(preset, words, tmp_path):
+    with pytest.raises(UsageError, match=re.escape(words)):
         train(settings.load(preset, []), tmp_path / "run")
+
+
+def test_so_are_the_gpus_that_a_cluster_lacks():
+    config = settings.load("qwen3-4b", [])
+    with pytest.raises(UsageError, match=r"has 4 GPUs, but \[cluster\] asks for 8: 4 engines of 1 and 4 learners of 1"):
+        check_cluster(config, 1, [Room(64.0, 4.0)])
+    check_cluster(config, 1, [Room(64.0, 8.0)])

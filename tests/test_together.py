@@ -63,7 +63,6 @@ def test_two_processes_train_the_run_of_one(tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        (["learner.processes=2", "decoupled.learners=each"], "not both"),
         (["learner.sharded=true"], "learner.processes = 1. Set it to the number of GPUs"),
         (["learner.sharded=true", "learner.processes=2"], "kuhn_poker/first chooses among replies"),
         (["learner.checkpointing=true"], "Set roles.reply = 'free'"),
