@@ -28,6 +28,7 @@ TIMED = {
     "store": "benchmarks.store_speed",
     "records": "benchmarks.record_store_speed",
     "tabular": "benchmarks.jpsro_tabular",
+    "ray": "benchmarks.ray_speed",
 }
 STUDIED = (
     dict.fromkeys(("baselines", "levels", "policies"), "benchmarks.credit")

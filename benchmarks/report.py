@@ -93,6 +93,11 @@ ROWS: dict[str, list[Row]] = {
         Row("beside", "records/s of a process that appends beside one that learns", "{:,.0f}", 5000, at_most=False),
         Row("beside_file", "the same: largest file with its log, MB", "{:.1f}", 64),
     ],
+    "ray": [
+        Row("ray", "tokens/s over Ray, two workers", "{:,.0f}"),
+        Row("alone", "the sum of two that play alone, without Ray", "{:,.0f}"),
+        Row("ratio", "over Ray ÷ alone", "{:.2f}", 0.9, at_most=False),
+    ],
     "dilemma": [
         Row("aligned_cooperation", "aligned, with itself: both cooperate", "{:.3f}", 0.8, at_most=False),
         Row("aligned_defection", "aligned, with always:defect: it defects", "{:.3f}", 0.8, at_most=False),

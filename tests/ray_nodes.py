@@ -56,6 +56,7 @@ def nodes(number, cpus):
     """Yield a cluster whose members find the project, and end it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        patch.setenv("RAY_worker_niceness", "0")  # as other tests that run at the same time
         found = Nodes(number, cpus)
         yield found
         found.close()
