@@ -31,6 +31,7 @@ TIMED = {
     "records": "benchmarks.record_store_speed",
     "tabular": "benchmarks.jpsro_tabular",
     "vllm": "benchmarks.vllm_speed",
+    "ray": "benchmarks.ray_speed",
 }
 STUDIED = (
     dict.fromkeys(("baselines", "levels", "policies"), "benchmarks.credit")

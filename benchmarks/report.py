@@ -114,6 +114,11 @@ ROWS: dict[str, list[Row]] = {
         Row("many", "seconds of 2,016 matches between 64 adapters in 4 slots", "{:.1f}"),
         Row("many_to_few", "64 adapters ÷ 4", "{:.2f}", 2),
     ],
+    "ray": [
+        Row("ray", "tokens/s over Ray, two workers", "{:,.0f}"),
+        Row("alone", "the sum of two that play alone, without Ray", "{:,.0f}"),
+        Row("ratio", "over Ray ÷ alone", "{:.2f}", 0.9, at_most=False),
+    ],
     "dilemma": [
         Row("aligned_cooperation", "aligned, with itself: both cooperate", "{:.3f}", 0.8, at_most=False),
         Row("aligned_defection", "aligned, with always:defect: it defects", "{:.3f}", 0.8, at_most=False),

@@ -81,6 +81,7 @@ def check_cluster(config: RunConfig, learners: int, nodes: Sequence[Room]) -> No
                 f"The cluster has {have:g} {unit}, but [cluster] asks for {sum(by_kind.values()):g}: {asked}. "
                 f"{advice}, or add machines."
             )
+    _check_shared(config, learners)
     singles = [need.each for need in found] + places(config, learners)[0]
     for one in singles:
         if not any(node.cpus + 1e-9 >= one.cpus and node.gpus + 1e-9 >= one.gpus for node in nodes):
@@ -108,6 +109,19 @@ def _check_gpus(config: RunConfig, learners: int) -> None:
             raise UsageError(
                 f"cluster.{name} = {gpus:g} with cluster.placement = 'separate': two that take a part of a GPU may "
                 "come to the same. Set it to 1, or placement = 'shared'."
+            )
+
+
+def _check_shared(config: RunConfig, learners: int) -> None:
+    """Refuse a GPU that is shared by more than it has."""
+    bundles, of = places(config, learners)
+    for place, bundle in enumerate(bundles):
+        together = {kind: numbers.count(place) for kind, numbers in of.items()}
+        if config.cluster.placement == "shared" and sum(together.values()) > 1 and bundle.gpus > 1.0 + 1e-9:
+            who = " and ".join(f"{count} {kind}{'s' * (count > 1)}" for kind, count in together.items())
+            raise UsageError(
+                f"With cluster.placement = 'shared', {who} would take {bundle.gpus:g} of one GPU. Set engine_gpus and "
+                f"learner_gpus to {1.0 / sum(together.values()):.3g} or less, or placement = 'separate'."
             )
 
 

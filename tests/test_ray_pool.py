@@ -21,6 +21,7 @@ ENGINE = Post("engine", small_pool.Answers, (), 0.5)
 def cluster():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # so that members find small_pool
+        patch.setenv("RAY_worker_niceness", "0")  # as other tests that run at the same time
         with RayCluster("local", 4) as joined:
             yield joined
 

@@ -1,0 +1,142 @@
+"""Tokens per second of the arena over Ray with two workers, beside the sum of two workers that play alone.
+
+    python -m benchmarks.ray_speed [--matches N] [--repeats N] [--json]
+
+A small language model plays Kuhn poker with itself in free replies, so every token is sampled and none is remembered.
+Alone, a process plays half of the matches at once, by the scheduler and without Ray, while the other one rests; over
+Ray, two workers with engines of their own are given pieces. All have one thread each. They take turns, and the
+ratio is taken within a turn; seconds are those of the clock, so the machine should be idle and have two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+os.environ["OMP_NUM_THREADS"] = "1"
+
+from arena.cluster import Post
+from arena.lm import LanguageModel
+from arena.pool import Pool, Posts
+from arena.ray_pool import RayCluster
+from arena.records import Episode, MatchRequest, family
+from arena.samplers.torch_lm import TorchLM
+from arena.scheduler import play
+from games.registry import make_game
+from games.seeds import derive_seed
+from league.cluster import Spread
+from league.cluster_host import Worker
+from league.config import RunConfig
+from league.parcels import Base, saved_files
+from league.prepared import prepared_process
+from league.settings import run_roles, validate
+from league.start import start_policies
+
+GAME = "kuhn_poker"
+PIECES = 4  # of each worker, so that none has nothing to do for long
+
+
+def configured(matches: int) -> RunConfig:
+    """Return a configuration under which replies are free and short."""
+    return validate(
+        {
+            "games": {GAME: {}},
+            "roles": {"reply": "free", "on_illegal": "forfeit", "max_reply_tokens": 8},
+            "cold_start": {"steps": 0},
+            "cluster": {"matches": matches // (2 * PIECES)},
+        }
+    )
+
+
+def self_play(matches: int) -> list[MatchRequest]:
+    """Return matches of the model with itself."""
+    return [
+        MatchRequest(i, GAME, derive_seed(i, "deal"), derive_seed(i, "sample"), ("main", "main"), (True, True))
+        for i in range(matches)
+    ]
+
+
+def tokens_of(episodes: Sequence[Episode]) -> int:
+    """Return the prompt and reply tokens of all replies."""
+    traces = [turn.trace for one in family(episodes) for turn in one.turns if turn.trace is not None]
+    return sum(len(trace.prompt_ids) + len(trace.reply_ids) for trace in traces)
+
+
+def alone(folder: str, config: RunConfig, requests: Sequence[MatchRequest], repeats: int) -> float:
+    """Return the tokens per second of a process that plays without Ray, the best of its repeats."""
+    engine, roles = TorchLM(), run_roles(config)
+    engine.add("main", LanguageModel.load(folder))
+    best = 0.0
+    with prepared_process(1):
+        for _ in range(repeats):
+            started = time.perf_counter()
+            episodes = play(
+                requests,
+                roles_of=roles.__getitem__,
+                engine_of=lambda player: engine,
+                make_game=make_game,
+                in_flight=config.in_flight,
+            )
+            best = max(best, tokens_of(episodes) / (time.perf_counter() - started))
+    return best
+
+
+def measure(matches: int, repeats: int) -> dict[str, dict[str, float]]:
+    """Return min, median and max over the repeats of both, and of the ratio."""
+    config, requests = configured(matches), self_play(matches)
+    lm = start_policies(config, run_roles(config))["main"].lm
+    rates: dict[str, list[float]] = {"alone": [], "ray": [], "ratio": []}
+    context = multiprocessing.get_context("spawn")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        RayCluster("local", 2) as cluster,
+        ProcessPoolExecutor(1, context) as first,
+        ProcessPoolExecutor(1, context) as second,
+    ):
+        lm.save(Path(folder))
+        base = Base("", cluster.put(saved_files(lm)))
+        worker = Post("worker", Worker, (config, base, False, 1.0), 1.0)
+        pool = Pool(cluster, Posts(worker, 2), matches=config.cluster.matches)
+        venue = Spread(pool, cluster)
+        venue.engine.add("main", lm)
+        venue.play(requests)  # imports, models, caches
+        halves = list(zip((first, second), (requests[::2], requests[1::2]), strict=True))
+        for _ in range(repeats):
+            rates["alone"].append(sum(one.submit(alone, folder, config, half, 2).result() for one, half in halves))
+            before, started = pool.tokens, time.perf_counter()
+            venue.play(requests)
+            rates["ray"].append((pool.tokens - before) / (time.perf_counter() - started))
+            rates["ratio"].append(rates["ray"][-1] / rates["alone"][-1])
+        pool.close()
+    return {
+        name: {"min": min(values), "median": statistics.median(values), "max": max(values)}
+        for name, values in rates.items()
+    }
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--matches", type=int, default=2048, help="matches in one repeat")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    arguments = parser.parse_args()
+    result = measure(arguments.matches, arguments.repeats)
+    if arguments.json:
+        print(json.dumps(result))
+        return
+    for name, figures in result.items():
+        form = ",.3f" if name == "ratio" else ",.0f"
+        print(f"{name:10}" + "".join(f"{figures[key]:>12{form}}" for key in ("min", "median", "max")))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""A Ray cluster of several nodes on this machine, whose members and nodes a test can kill."""
+
+import os
+import signal
+import sys
+
+import psutil
+import pytest
+from ray._private import ray_constants
+from ray.cluster_utils import Cluster
+
+
+class Nodes:
+    """A head without work, and some nodes of so many CPUs."""
+
+    def __init__(self, number, cpus):
+        self._cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+        self.nodes = [self._cluster.add_node(num_cpus=cpus) for _ in range(number)]
+        self._cluster.wait_for_nodes()
+        self.address = self._cluster.address
+
+    def members(self, kind):
+        """Return the processes of a kind, in the order of their starting."""
+        raylets = [
+            info.process.pid
+            for node in self._cluster.list_all_nodes()
+            for info in node.all_processes.get(ray_constants.PROCESS_TYPE_RAYLET, [])
+        ]
+        children = [child for pid in raylets if psutil.pid_exists(pid) for child in psutil.Process(pid).children()]
+        found = [one for one in children if title(one).startswith(f"ray::{kind}")]
+        return sorted(found, key=lambda one: one.create_time())
+
+    def kill(self, kind):
+        """Kill one of a kind; return its process id."""
+        victim = self.members(kind)[0]
+        victim.send_signal(signal.SIGKILL)
+        return victim.pid
+
+    def remove(self, number):
+        """End a node and all on it at once."""
+        self._cluster.remove_node(self.nodes[number], allow_graceful=False)
+
+    def close(self):
+        self._cluster.shutdown()
+
+
+def title(process):
+    """Return what a process calls itself; nothing if it has ended."""
+    try:
+        return (process.cmdline() or [""])[0]
+    except psutil.NoSuchProcess:
+        return ""
+
+
+def nodes(number, cpus):
+    """Yield a cluster whose members find the project, and end it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        patch.setenv("RAY_worker_niceness", "0")  # as other tests that run at the same time
+        found = Nodes(number, cpus)
+        yield found
+        found.close()
