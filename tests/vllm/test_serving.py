@@ -20,6 +20,8 @@ from learners.objective import Objective
 from learners.policy import Policy
 from learners.trajectories import return_scale, to_trajectories
 
+pytestmark = pytest.mark.xdist_group("adapters")  # one engine for all of a group
+
 STEPS = Steps(learning_rate=1e-3, inner_steps=1, max_grad_norm=1.0, max_gap=0.05, budget=8192, minibatch=1000)
 
 
