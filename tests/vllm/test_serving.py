@@ -38,6 +38,22 @@ def test_the_number_in_flight_changes_no_reply(engine, form):
     assert len({str(one) for one in words(expected)}) > 5
 
 
+def test_more_prompt_than_one_step_reads(engine):
+    """50 prompts of 150 tokens that share nothing say side by side what each says alone."""
+    weights = engine._weights("base")
+    process = engine._started(weights)
+
+    def ask(number):
+        prompt = tuple((number * 7 + place * (number + 1)) % 300 for place in range(150))
+        return process.send(process.generate(prompt, weights, seed=number, max_tokens=2, logprobs=0))
+
+    crowd = [one.result().token_ids for one in [ask(number) for number in range(50)]]
+    engine.forget()
+    alone = [ask(number).result().token_ids for number in range(50)]
+    assert len({tuple(ids) for ids in crowd}) > 10
+    assert sum(one == other for one, other in zip(crowd, alone, strict=True)) >= 48  # a sum may round otherwise
+
+
 @pytest.mark.parametrize("form", [CHOICE, FREE], ids=["choice", "free"])
 def test_the_gap_check_finds_an_adapter_that_is_not_the_learners(engine, adapters, adapter_folders, form):
     matches, roles = kuhn_matches(12, ("adapter1", "adapter1")), roles_for(**form)
