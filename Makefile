@@ -53,7 +53,7 @@ test-slow: .venv/.installed
 	@touch $@
 
 test-vllm: .venv-vllm/.installed
-	@OMP_NUM_THREADS=1 $(VLLM)/python -m pytest -q -n 2 --dist loadfile tests/vllm
+	@OMP_NUM_THREADS=1 $(VLLM)/python -m pytest -q -n 2 --dist loadgroup tests/vllm
 
 bench: .venv/.installed
 	@$(BIN)/python -m benchmarks

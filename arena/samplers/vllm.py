@@ -122,6 +122,8 @@ class VllmProcess:
             kv_cache_memory_bytes=None if shape.kv_gib is None else int(shape.kv_gib * 2**30),
             enforce_eager=not torch.cuda.is_available(),
             enable_prefix_caching=True,
+            # vLLM 0.32 on a processor dies of a request with a seed whose prompt is read in two steps.
+            enable_chunked_prefill=None if torch.cuda.is_available() else False,
             enable_sleep_mode=shape.sleep and torch.cuda.is_available(),
             generation_config="vllm",  # no sampling settings but the roles'
             logprobs_mode="processed_logprobs",  # after temperature and mask

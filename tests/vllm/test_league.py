@@ -12,6 +12,8 @@ from league.players import resolve
 from league.population import Population
 from league.session import train
 
+pytestmark = pytest.mark.xdist_group("league")
+
 CONFIG = [
     "games={kuhn_poker={matches=48}}",
     "iterations=4",

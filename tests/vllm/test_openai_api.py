@@ -20,6 +20,8 @@ from arena.samplers.openai_api import OpenAIApi
 from arena.wording import Wording
 from games.errors import UsageError
 
+pytestmark = pytest.mark.xdist_group("server")
+
 KEY = "sk-0123456789abcdef"
 NAME = "pocket"
 # What a model without a chat template is told, as roles.prompts.plain_text has it.

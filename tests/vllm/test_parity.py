@@ -11,6 +11,8 @@ from transformers import AutoModelForCausalLM
 from arena.records import ReplyRequest
 from games.registry import make_game
 
+pytestmark = pytest.mark.xdist_group("adapters")  # one engine for all of a group
+
 CLOSE = {"abs": 1e-3, "rel": 0}
 
 

@@ -13,6 +13,8 @@ from small_play import FREE, kuhn_matches, kuhn_pocket, played, roles_for
 from arena.errors import EngineError
 from arena.samplers.torch_lm import TorchLM
 
+pytestmark = pytest.mark.xdist_group("whole")
+
 NAMES = ("live", "frozen")
 
 
