@@ -122,7 +122,8 @@ def _session(whole: RunConfig, run_dir: Path, site: Site, engines: Engines, *, r
 
 def _begun(config: RunConfig, run_dir: Path, roles: Roles, progress: Progress) -> RunState:
     """Return the state of a new run, its policies ready for their first match."""
-    progress.doing("cold start: learning what legal replies look like")
+    pocket = config.model.source == "pocket"
+    progress.doing("cold start: learning what legal replies look like" if pocket else f"loading {config.model.source}")
     begin_state(run_dir)
     policies = start_policies(config, roles, run_dir)
     keep_beginnings(run_dir, [policies[name] for name in config.exploiter_kinds])
