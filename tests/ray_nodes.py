@@ -11,11 +11,11 @@ from ray.cluster_utils import Cluster
 
 
 class Nodes:
-    """A head without work, and some nodes of so many CPUs."""
+    """A head without work, and some nodes of so many CPUs and (made-up) GPUs."""
 
-    def __init__(self, number, cpus):
+    def __init__(self, number, cpus, gpus):
         self._cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-        self.nodes = [self._cluster.add_node(num_cpus=cpus) for _ in range(number)]
+        self.nodes = [self._cluster.add_node(num_cpus=cpus, num_gpus=gpus) for _ in range(number)]
         self._cluster.wait_for_nodes()
         self.address = self._cluster.address
 
@@ -52,11 +52,11 @@ def title(process):
         return ""
 
 
-def nodes(number, cpus):
+def nodes(number, cpus, gpus=0):
     """Yield a cluster whose members find the project, and end it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
         patch.setenv("RAY_worker_niceness", "0")  # as other tests that run at the same time
-        found = Nodes(number, cpus)
+        found = Nodes(number, cpus, gpus)
         yield found
         found.close()

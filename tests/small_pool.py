@@ -4,6 +4,8 @@ import os
 import time
 from pathlib import Path
 
+import ray
+
 from arena.cluster import Died
 from arena.errors import EngineError
 from arena.pool import Played
@@ -113,6 +115,16 @@ def first(folder, name):
     except FileExistsError:
         return False
     return True
+
+
+class Sees:
+    """A member that tells where it is and which GPUs it may use."""
+
+    def node(self):
+        return ray.get_runtime_context().get_node_id()
+
+    def gpus(self):
+        return os.environ["CUDA_VISIBLE_DEVICES"].split(",")
 
 
 class Unborn:

@@ -5,12 +5,17 @@ engine computes prompts in other batches, are the recorded log-probs, and so the
 """
 
 import json
+import os
+import re
+import signal
 import time
 from contextlib import closing
 
+import psutil
 import pytest
 from ray_nodes import nodes
 from run_processes import TINY, TrainingProcess, contents, league_train
+from small_server import MODELS, Server, completion
 
 from league.cluster import OnCluster
 from league.match_store import STORE_FILE, MatchStore
@@ -177,6 +182,43 @@ def test_matches_are_played_while_learners_learn(config, tmp_path):
                     len(first.trajectories)
                 ] * 3
             state.store.close()
+
+
+@pytest.mark.slow
+def test_a_player_behind_a_server_is_asked_by_one_process_within_its_limits(config, tmp_path):
+    """By both workers together it may be asked three things at a time; what it was asked is in the account."""
+    with Server(lambda number, body: completion("bet")) as server:
+        model = tmp_path / "model.toml"
+        model.write_text(f'model = "{MODELS[0]}"\nurl = "{server.url}"\nconcurrency = 3\n')
+        guest = f'["openai:{model}"]'
+        asked = [config, "--set", "iterations=2", "--set", "roles.on_illegal=retry"]
+        asked += ["--set", f"matchmaking.guests={guest}", "--set", f"evaluation.anchors={guest}"]
+        one = finished(*asked, run_dir=tmp_path / "here")
+        before, server.most_at_once = len(server.seen), 0
+        ended = league_train(*asked, "--cluster", "local", run_dir=tmp_path / "there")
+        assert ended.status == 0, ended.output
+        assert 1 < server.most_at_once <= 3
+        counted = int(
+            re.search(r"model\.toml: ([\d,]+) requests, 0 of them repeated", ended.output)[1].replace(",", "")
+        )
+        assert counted > 30
+        assert 0 <= len(server.seen) - before - counted <= 8  # what tries it out is in no account
+    same(one, tmp_path / "there")
+
+
+@pytest.mark.slow
+def test_ctrl_c_lets_the_iteration_end_and_nothing_lives_on(config, here, tmp_path):
+    """As without a cluster; then the run is gone on with."""
+    process = TrainingProcess(config, "--cluster", "local", run_dir=tmp_path / "run")
+    wait(tmp_path / "run", 1, process)
+    below = psutil.Process(process.pid).children(recursive=True)
+    os.kill(process.pid, signal.SIGINT)
+    ended = process.end(within=120)
+    assert ended.status == 130
+    assert "everything is saved. To go on:" in ended.output
+    assert psutil.wait_procs(below, timeout=20)[1] == []
+    finished("--resume", run_dir=tmp_path / "run")
+    same(here, tmp_path / "run")
 
 
 def saved(run):

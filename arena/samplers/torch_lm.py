@@ -209,7 +209,8 @@ class TorchLM:
                 raise unknown_name("language-model player", player, [*self._live, *self._sources])
             while len(self._loaded) >= self._most_loaded:
                 self._loaded.pop(next(iter(self._loaded))).release()
-            self._loaded[player] = self._sources[player]()
+            with torch.inference_mode(False):  # or adapters that are added later could not touch them
+                self._loaded[player] = self._sources[player]()
         self._loaded[player] = lm = self._loaded.pop(player)
         return lm
 
