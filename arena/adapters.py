@@ -116,6 +116,7 @@ class Adapters:
         config |= {"inference_mode": True, "base_model_name_or_path": self._source, "task_type": "CAUSAL_LM"}
         return {key: sorted(value) if isinstance(value, set) else value for key, value in config.items()}
 
+    @torch.inference_mode(False)  # an engine adds while it samples; PEFT touches all weights when others are added
     def _add(self, shape: AdapterShape, seed: int, *, trained: bool) -> AdapterLM:
         from peft import inject_adapter_in_model  # takes seconds to import
 

@@ -34,16 +34,31 @@ def plan_chunks(
     """
     if not prompts:
         return []
-    order = sorted(range(len(prompts)), key=prompts.__getitem__)
-    ordered = [prompts[i] for i in order]
-    shared = [0, *(_common_prefix(a, b) for a, b in pairwise(ordered))]
     chunks = []
-    for start, stop in _groups(shared, 0, len(order)) if share else [(0, len(order))]:
-        limit = min(len(prompt) for prompt in ordered[start:stop]) - 1
-        prefix = ordered[start][: min([limit, *shared[start + 1 : stop]])] if share and stop - start > 1 else ()
-        suffixes = [(i, [(prompts[i] + c)[len(prefix) :] for c in continuations[i]]) for i in order[start:stop]]
+    for prefix, items in prefix_groups(prompts, GROUP_COST) if share else [((), _in_order(prompts))]:
+        suffixes = [(i, [(prompts[i] + c)[len(prefix) :] for c in continuations[i]]) for i in items]
         chunks += _cut(prefix, suffixes, budget)
     return chunks
+
+
+def prefix_groups(prompts: Sequence[Tokens], cost: int) -> list[tuple[Tokens, list[int]]]:
+    """Return groups of prompts, in order, with the prefix that each shares; a group of its own costs ``cost`` tokens.
+
+    At least one token of every prompt is not in its prefix.
+    """
+    order = _in_order(prompts)
+    ordered = [prompts[i] for i in order]
+    shared = [0, *(_common_prefix(a, b) for a, b in pairwise(ordered))]
+    groups = []
+    for start, stop in _groups(shared, 0, len(order), cost) if prompts else []:
+        limit = min(len(prompt) for prompt in ordered[start:stop]) - 1
+        prefix = ordered[start][: min([limit, *shared[start + 1 : stop]])] if stop - start > 1 else ()
+        groups.append((prefix, order[start:stop]))
+    return groups
+
+
+def _in_order(prompts: Sequence[Tokens]) -> list[int]:
+    return sorted(range(len(prompts)), key=prompts.__getitem__)
 
 
 def _common_prefix(a: Tokens, b: Tokens) -> int:
@@ -51,7 +66,7 @@ def _common_prefix(a: Tokens, b: Tokens) -> int:
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
-def _groups(shared: Sequence[int], start: int, stop: int) -> list[tuple[int, int]]:
+def _groups(shared: Sequence[int], start: int, stop: int, cost: int) -> list[tuple[int, int]]:
     """Split [start, stop) wherever the parts' own prefixes save more than a common one does."""
     if stop - start == 1:
         return [(start, stop)]
@@ -59,10 +74,10 @@ def _groups(shared: Sequence[int], start: int, stop: int) -> list[tuple[int, int
     least = min(inner)
     cuts = [start, *(start + 1 + k for k, n in enumerate(inner) if n == least), stop]
     parts = list(pairwise(cuts))
-    gain = sum((b - a - 1) * min(shared[a + 1 : b], default=0) - GROUP_COST for a, b in parts) + GROUP_COST
+    gain = sum((b - a - 1) * min(shared[a + 1 : b], default=0) - cost for a, b in parts) + cost
     if gain <= (stop - start - 1) * least:
         return [(start, stop)]
-    return [group for a, b in parts for group in _groups(shared, a, b)]
+    return [group for a, b in parts for group in _groups(shared, a, b, cost)]
 
 
 def _cut(prefix: Tokens, items: list[tuple[int, list[Tokens]]], budget: int) -> list[Chunk]:

@@ -16,6 +16,8 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from arena.packing import Attention, attend
+
 NAME = "league_shared_prefix"
 FAMILIES = frozenset({"qwen2", "qwen3", "llama"})  # whose attention is scaled dot products and nothing else
 
@@ -23,9 +25,9 @@ KeysValues = list[tuple[Tensor, Tensor]]  # by layer: [1, G, P, D] each
 
 
 def enable(model: Any) -> bool:
-    """Let a model take ``shared_prefix=``; return False, changing nothing, if it attends in another way.
+    """Let a model take ``shared_prefix=`` and ``packed=``; return False, changing nothing, if it attends otherwise.
 
-    Without that argument the model attends as with "sdpa".
+    Without those arguments the model attends as with "sdpa".
     """
     config = model.config
     plain = config.model_type in FAMILIES and set(getattr(config, "layer_types", None) or ["full_attention"]) == {
@@ -40,6 +42,9 @@ def _attend(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **settings: Any
 ) -> tuple[Tensor, None]:
     """Attend as ``transformers`` asks: return [B, S, H, D]."""
+    pack: Attention | None = settings.pop("packed", None)
+    if pack is not None:
+        return attend(query, key, value, pack, settings["scaling"]), None
     prefix: KeysValues | None = settings.pop("shared_prefix", None)
     rows, heads, length, width = query.shape
     groups = key.shape[1]

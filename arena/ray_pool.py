@@ -200,6 +200,11 @@ class RemoteStream:
         return reply
 
 
+def own_address() -> str:
+    """Return the address at which other machines of the cluster reach this one, to a member."""
+    return str(ray.util.get_node_ip_address())
+
+
 def fetch(ref: Ref) -> Any:
     """Return a value of the object store, to a member."""
     return ray.get(ref)

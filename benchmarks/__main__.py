@@ -14,6 +14,7 @@ import argparse
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 
 from benchmarks.provenance import provenance
 from benchmarks.report import RESULTS, render
@@ -23,11 +24,13 @@ TRAINED = {"pocket": "pocket", "free": "pocket-free", "long": "pocket-long"}  # 
 TIMED = {
     "arena": "benchmarks.arena_speed",
     "sampler": "benchmarks.sampler_speed",
+    "learner": "benchmarks.learner_speed",
     "growth": "benchmarks.population_growth",
     "dilemma": "benchmarks.dilemma",
     "store": "benchmarks.store_speed",
     "records": "benchmarks.record_store_speed",
     "tabular": "benchmarks.jpsro_tabular",
+    "vllm": "benchmarks.vllm_speed",
     "ray": "benchmarks.ray_speed",
 }
 STUDIED = (
@@ -59,7 +62,10 @@ def main() -> int:
     unknown = sorted(set(arguments.parts) - set(PARTS))
     if unknown:
         parser.error(f"there is no part {', '.join(unknown)}; the parts are {', '.join(PARTS)}")
-    failed = [] if arguments.render else [part for part in arguments.parts or PARTS if not run(part, arguments)]
+    parts = [] if arguments.render else arguments.parts or PARTS
+    possible = [part for part in parts if _is_possible(part)]
+    failed = [part for part in parts if part in arguments.parts and part not in possible]
+    failed += [part for part in possible if not run(part, arguments)]
     if not arguments.set:
         render()
     if failed:
@@ -89,6 +95,15 @@ def run(part: str, arguments: argparse.Namespace) -> bool:
     else:
         atomic_write(RESULTS / f"{part}.json", json.dumps(found, indent=2) + "\n")
     return True
+
+
+def _is_possible(part: str) -> bool:
+    """Return whether what a part measures is installed, after saying so if it is not."""
+    if part != "vllm" or find_spec("vllm") is not None:
+        return True
+    how = "make test-vllm installs it, then .venv-vllm/bin/python -m benchmarks vllm measures."
+    print(f"vllm: vLLM is not installed here. {how}", file=sys.stderr)
+    return False
 
 
 def _module(part: str) -> str:

@@ -144,7 +144,8 @@ def strength(game: Game, run_dir: Path) -> float:
     """Return the figure of a finished run: exact but for Hanabi, which is the mean of 512 matches with itself."""
     from games.registry import make_game
     from league.exploitability import exploitability, head_to_head
-    from league.players import Engines, resolve
+    from league.player_engines import Engines
+    from league.players import resolve
 
     spec = make_game(game.name).spec
     player = resolve(str(run_dir), spec, Engines())

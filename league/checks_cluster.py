@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from arena.cluster import Room
@@ -23,7 +23,8 @@ def needs(config: RunConfig, learners: int) -> list[Need]:
     wanted, engine = config.cluster, Room(config.cluster.engine_cpus, config.cluster.engine_gpus)
     found = [Need("worker", wanted.workers, Room(wanted.worker_cpus, 0.0) if wanted.engines else engine)]
     found += [Need("engine", wanted.engines, engine)] if wanted.engines else []
-    found += [Need("learner", learners, Room(wanted.learner_cpus, wanted.learner_gpus))] if learners else []
+    members = learners * config.learner.processes
+    found += [Need("learner", members, Room(wanted.learner_cpus, wanted.learner_gpus))] if learners else []
     return found
 
 
@@ -53,13 +54,18 @@ def places(config: RunConfig, learners: int) -> tuple[list[Room], dict[str, tupl
     return shared, of
 
 
-def check_cluster(config: RunConfig, learners: Mapping[str, tuple[str, ...]], nodes: Sequence[Room]) -> None:
+def check_cluster(config: RunConfig, learners: int, nodes: Sequence[Room]) -> None:
     """Raise UsageError, with the number that would work, if a cluster of these machines is too small."""
     wanted = config.cluster
-    _check_gpus(config, len(learners))
-    found = needs(config, len(learners))
+    if config.learner.processes > 1 and not learners:
+        raise UsageError(
+            f"learner.processes = {config.learner.processes}: on a cluster, those are the processes of a learner apart "
+            "from the one that steers the run. Set decoupled.learners = 'each', or learner.processes = 1."
+        )
+    _check_gpus(config, learners)
+    found = needs(config, learners)
     total = Room(sum(one.cpus for one in nodes), sum(one.gpus for one in nodes))
-    for unit, have in (("CPUs", total.cpus), ("GPUs", total.gpus)):
+    for unit, have in (("GPUs", total.gpus), ("CPUs", total.cpus)):
         by_kind = {need.kind: need.members * _of(need.each, unit) for need in found}
         if sum(by_kind.values()) > have + 1e-9:
             asked = " and ".join(
@@ -75,8 +81,8 @@ def check_cluster(config: RunConfig, learners: Mapping[str, tuple[str, ...]], no
                 f"The cluster has {have:g} {unit}, but [cluster] asks for {sum(by_kind.values()):g}: {asked}. "
                 f"{advice}, or add machines."
             )
-    _check_shared(config, len(learners))
-    singles = [need.each for need in found] + places(config, len(learners))[0]
+    _check_shared(config, learners)
+    singles = [need.each for need in found] + places(config, learners)[0]
     for one in singles:
         if not any(node.cpus + 1e-9 >= one.cpus and node.gpus + 1e-9 >= one.gpus for node in nodes):
             largest = max(nodes, key=lambda node: (node.gpus, node.cpus))

@@ -30,7 +30,7 @@ from league.engines import ModelEngine, check_context
 from league.learner_process import learners_of
 from league.learning import Learner, LearnsHere
 from league.parcels import Base, Parcel, live_files, read_files, saved_files, snapshot_files
-from league.players import Engines
+from league.player_engines import Engines
 from league.prepared import cores
 from league.run_state import RunState
 from league.start import Roles
@@ -52,7 +52,7 @@ class OnCluster:
     def __enter__(self) -> Self:
         self._cluster = RayCluster(self._address, cores())
         try:
-            check_cluster(self._config, self._learners, self._cluster.nodes())
+            check_cluster(self._config, len(self._learners), self._cluster.nodes())
             bundles, self._bundles = places(self._config, len(self._learners))
             if bundles:
                 self._cluster.reserve(bundles)
@@ -201,6 +201,9 @@ class ClusterEngine:
     def forget(self) -> None:
         """See ``ModelEngine``."""
         self._stale.update(self._live)
+
+    def rest(self) -> None:
+        """Do nothing: who learns has other GPUs, or a part of one."""
 
     def weights(self, players: Sequence[str] | set[str]) -> dict[str, Parcel]:
         """Return the present weights of those among the players that are language models."""

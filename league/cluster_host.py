@@ -35,7 +35,7 @@ from league.bases import base_source
 from league.config import RunConfig
 from league.engines import engine_on
 from league.parcels import Base, Parcel, write_files
-from league.players import Engines
+from league.player_engines import Engines
 from league.prepared import prepared_process
 from league.settings import run_roles
 

@@ -12,7 +12,7 @@ RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # for which vLLM can be made
 
 
 class EngineConfig(Section):
-    """Who samples replies: this process (torch), or vLLM in processes of its own. The last six fields are vLLM's."""
+    """Who samples replies: this process (torch), or vLLM in processes of its own, whose settings the others are."""
 
     kind: Literal["torch", "vllm"] = Field("torch", description="torch: in this process; vllm: beside it")
     max_loras: Positive = Field(4, description="adapters that one batch may mix; a population may be larger")
@@ -23,3 +23,7 @@ class EngineConfig(Section):
         None, gt=0.0, description="memory for keys and values; None: what the share leaves"
     )
     dtype: Literal["float32", "bfloat16"] | None = Field(None, description="type of its weights; None: model.dtype")
+    sleep: bool = Field(
+        False,
+        description="it gives a GPU's memory back while policies learn, for engine and learner that share one",
+    )

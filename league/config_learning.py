@@ -126,9 +126,21 @@ class LearnerConfig(Section):
     minibatch_prompts: Positive = Field(
         256, description="a game with more different prompts is spread over the inner steps, so many or more in each"
     )
+    optimizer: Literal["adamw", "adamw8bit"] = Field(
+        "adamw", description="adamw8bit keeps its moments in 8 bits, by bitsandbytes"
+    )
     weight_decay: NonNegative = Field(0.0, description="AdamW weight decay")
     max_grad_norm: float = Field(1.0, gt=0.0, description="gradients are clipped to this norm")
     micro_batch_tokens: Positive = Field(8192, description="tokens in one forward and backward pass")
+    checkpointing: bool = Field(
+        False, description="free replies: keep only each layer's input, and compute it again backward"
+    )
+    processes: Positive = Field(
+        1, description="processes that take each update together, on one machine a GPU each; under torchrun its own"
+    )
+    sharded: bool = Field(
+        False, description="cut the weights in training up over the processes (FSDP2), instead of copying them"
+    )
     max_gap: float = Field(0.05, gt=0.0, description="mean |log p learner - log p sampler| (nats) that stops the run")
 
 

@@ -54,6 +54,10 @@ class ModelEngine(Protocol):
         """Return for each request the probability of each legal reply."""
         ...
 
+    def rest(self) -> None:
+        """Let go of memory that only answering takes, if the engine can; the next request takes it again."""
+        ...
+
     def close(self) -> None:
         """Free what the engine holds. It cannot be used after."""
         ...
@@ -69,10 +73,11 @@ def check_engine(config: RunConfig, policies: Iterable[str]) -> None:
     if config.engine.kind == "torch":
         return
     kinds = {name: config.policy(name).kind for name in policies}
-    if whole := [name for name, kind in kinds.items() if kind == "full"]:
+    if len(set(kinds.values())) > 1:
+        whole = ", ".join(name for name, kind in kinds.items() if kind == "full")
         raise UsageError(
-            f"A run's vLLM serves adapters on one base, but {', '.join(whole)} would be whole models. Set their "
-            "kind = 'lora' (policies.NAME.kind), or engine.kind = 'torch'."
+            f"One vLLM serves adapters on one base, or whole models in turn, but of this run's policies {whole} would "
+            "be whole and the others adapters. Give all the same policies.NAME.kind, or set engine.kind = 'torch'."
         )
     for name, kind in kinds.items():
         rank = config.policy(name).rank
@@ -83,11 +88,25 @@ def check_engine(config: RunConfig, policies: Iterable[str]) -> None:
                 f"policies.{name}.rank = {rank}, but engine.max_lora_rank = {config.engine.max_lora_rank}. "
                 f"Set {advice}."
             )
+    if config.engine.sleep:
+        _check_sleep(config)
     vllm = find_spec("vllm")
     if vllm is None or vllm.origin is None:
         raise UsageError(
             "engine.kind = 'vllm', but vLLM is not installed. Install it (pip install 'llm-league[vllm]'; without a "
             "GPU, see docs/engines.md), or set engine.kind = 'torch'."
+        )
+
+
+def _check_sleep(config: RunConfig) -> None:
+    if config.decoupled.learners != "none":
+        raise UsageError(
+            "engine.sleep = true lets vLLM and this process take turns with a GPU's memory, but learner processes "
+            "(decoupled.learners) would keep theirs. Set it to false, or decoupled.learners to 'none'."
+        )
+    if not torch.cuda.is_available():
+        raise UsageError(
+            "engine.sleep = true lets vLLM and the learner share a GPU, but PyTorch finds no GPU here. Set it to false."
         )
 
 
@@ -143,5 +162,6 @@ def _vllm(config: RunConfig, base: Path | str | None, wording: Wording) -> VllmL
         dtype=engine.dtype or config.model.dtype,
         memory_share=engine.gpu_memory_utilization,
         kv_gib=engine.kv_cache_gib,
+        sleep=engine.sleep,
     )
     return VllmLM(base, wording, shape)

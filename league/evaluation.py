@@ -21,7 +21,8 @@ from league.config_matchmaking import EvaluationConfig
 from league.exploitability import PolicyTable, exploitability, head_to_head
 from league.matchmaking.informative import informative
 from league.payoffs import Known, Result
-from league.players import SCRIPTED, Engines, Player
+from league.player_engines import SCRIPTED, Engines
+from league.players import Player
 from league.population import Snapshot
 from roles.role import Role
 

@@ -69,7 +69,7 @@ def run_learner(run_dir: Path, name: str, link: Connection) -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     link.recv_bytes()
     try:
         _learn_all(run_dir, name)
@@ -87,7 +87,7 @@ def _tell(link: Connection, kind: str, text: str) -> None:
     link.send_bytes(json.dumps([kind, text]).encode())
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Wait for the end of the process that plays, and end at once: whatever is half done will be done again."""
     parent = multiprocessing.parent_process()
     if parent is not None:

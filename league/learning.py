@@ -7,7 +7,8 @@ from typing import NamedTuple, Protocol
 
 from league.config import RunConfig
 from league.learning_state import Learning
-from league.updates import Advantages, Metrics, credit_turns, estimate_values, update_policies, weigh
+from league.updates import Advantages, Metrics, Update, credit_turns, estimate_values, update_policies, weigh
+from learners.learner import update
 from learners.trajectories import Trajectory
 
 
@@ -58,11 +59,15 @@ class LearnsHere:
         return learn(self._config, self._state, self._given.pop(iteration), iteration)
 
 
-def learn(config: RunConfig, state: Learning, trajectories: Sequence[Trajectory], iteration: int) -> Learned:
-    """Credit every turn, and update the policies that are due."""
+def learn(
+    config: RunConfig, state: Learning, trajectories: Sequence[Trajectory], iteration: int, update: Update = update
+) -> Learned:
+    """Credit every turn, and let ``update`` move the policies that are due."""
     trajectories = weigh(config, state, estimate_values(config, state, trajectories))
     advantages = credit_turns(config, state, trajectories)
-    return Learned(trajectories, advantages, update_policies(config, state, trajectories, advantages, iteration))
+    return Learned(
+        trajectories, advantages, update_policies(config, state, trajectories, advantages, iteration, update)
+    )
 
 
 class Report(NamedTuple):
@@ -73,7 +78,9 @@ class Report(NamedTuple):
     metrics: Metrics
 
 
-def learn_own(config: RunConfig, state: Learning, trajectories: Sequence[Trajectory], iteration: int) -> Report:
+def learn_own(
+    config: RunConfig, state: Learning, trajectories: Sequence[Trajectory], iteration: int, update: Update = update
+) -> Report:
     """Learn from an iteration as one of several learners, each of which has some of the policies.
 
     A rule may compare a trajectory with any other, so all are credited. Only ``gae_turn`` has to see its own policy's
@@ -84,7 +91,7 @@ def learn_own(config: RunConfig, state: Learning, trajectories: Sequence[Traject
         for place, one in enumerate(trajectories)
         if one.policy in state.policies or config.credit.rule_for(one.game, one.role) != "gae_turn"
     ]
-    learned = learn(config, state, [trajectories[place] for place in places], iteration)
+    learned = learn(config, state, [trajectories[place] for place in places], iteration, update)
     own = {
         place: advantages_K
         for place, advantages_K, one in zip(places, learned.advantages, learned.trajectories, strict=True)

@@ -19,7 +19,7 @@ from league.freezing import keep_beginnings
 from league.interrupt import StopRequest
 from league.learner_process import FAILED_BATCH_FILE
 from league.lock import LOCK_FILE, run_lock
-from league.players import Engines
+from league.player_engines import Engines
 from league.population import Population
 from league.prepared import prepared_process
 from league.progress import Progress
@@ -122,7 +122,8 @@ def _session(whole: RunConfig, run_dir: Path, site: Site, engines: Engines, *, r
 
 def _begun(config: RunConfig, run_dir: Path, roles: Roles, progress: Progress) -> RunState:
     """Return the state of a new run, its policies ready for their first match."""
-    progress.doing("cold start: learning what legal replies look like")
+    pocket = config.model.source == "pocket"
+    progress.doing("cold start: learning what legal replies look like" if pocket else f"loading {config.model.source}")
     begin_state(run_dir)
     policies = start_policies(config, roles, run_dir)
     keep_beginnings(run_dir, [policies[name] for name in config.exploiter_kinds])

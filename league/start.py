@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from arena.adapters import Adapters, AdapterShape, check_targets, linear_layers
+from arena.checkpointing import enable_checkpointing
 from arena.lm import LanguageModel
 from arena.records import Cast, MatchRequest, Sampler, family
 from arena.scheduler import play
@@ -16,7 +17,7 @@ from games.registry import make_game, with_opened
 from games.seeds import derive_seed
 from league.bases import base_source, load_base, save_base
 from league.config import RunConfig
-from league.players import SCRIPTED, Engines
+from league.player_engines import SCRIPTED, Engines
 from league.population import Population
 from league.schedules import objective_at
 from learners.cold_start import Example, cold_start
@@ -118,10 +119,13 @@ def _adapters(config: RunConfig, names: Sequence[str], base: LanguageModel) -> d
 def new_policy(config: RunConfig, name: str, lm: LanguageModel, roles: Roles) -> Policy:
     """Return a policy as the configuration wants it trained."""
     objective, trained = config.objective, not config.policy(name).frozen
+    if config.learner.checkpointing:
+        enable_checkpointing(lm.model)
     return Policy(
         name,
         lm,
         weight_decay=config.learner.weight_decay,
+        optimizer=config.learner.optimizer,
         magnet=trained and objective.magnet > 0.0,
         reference=trained and objective_at(config, 1, name).needs_reference,
         critic=_critic(config, name, lm, roles) if trained else None,

@@ -26,7 +26,8 @@ from games.spec import GameSpec
 from league.head_to_head import IN_FLIGHT, schedule, seatings
 from league.lock import LOCK_FILE, run_lock
 from league.match_store import STORE_FILE, MatchStore
-from league.players import Engines, Player, resolve
+from league.player_engines import Engines
+from league.players import Player, resolve
 from roles.role import Role
 
 QUESTION_FILE = "tournament.json"

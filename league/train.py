@@ -121,6 +121,7 @@ class League:
 
     def hand_over(self, iteration: int, episodes: list[Episode]) -> None:
         """Give an iteration's trajectories to whoever learns from them; keep its matches until its turn comes."""
+        self._engine.rest()
         self.state.ahead[iteration] = episodes
         trajectories = to_trajectories(episodes, self.roles.__getitem__, self.scales)
         self.learner.give(

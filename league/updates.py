@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import fmean, pstdev
 
 from games.registry import make_game
@@ -12,16 +12,18 @@ from league.schedules import objective_at, steps_at
 from learners.advantages import Credit, compute_advantages, weigh_trajectories
 from learners.advantages.gae_turn import critic_targets
 from learners.advantages.malt import flat_siblings, sibling_pairs
-from learners.batching import to_batch
+from learners.batching import TrainBatch, to_batch
 from learners.groups import flat_groups
-from learners.learner import update
+from learners.learner import Steps, update
 from learners.normalisation import with_rollout_tokens
+from learners.objective import Objective
 from learners.pending import Pending
 from learners.policy import Policy
 from learners.trajectories import Trajectory, return_scale
 
 Metrics = dict[str, float]
 Advantages = list[list[float]]
+Update = Callable[[Policy, TrainBatch, Objective, Steps], Metrics]
 
 
 def learning_now(config: RunConfig, policies: Sequence[str], iteration: int) -> list[str]:
@@ -90,7 +92,12 @@ def _flat(config: RunConfig, trajectories: Sequence[Trajectory]) -> dict[tuple[s
 
 
 def update_policies(
-    config: RunConfig, state: Learning, trajectories: Sequence[Trajectory], advantages: Advantages, iteration: int
+    config: RunConfig,
+    state: Learning,
+    trajectories: Sequence[Trajectory],
+    advantages: Advantages,
+    iteration: int,
+    update: Update = update,
 ) -> Metrics:
     """Update every policy that has gathered enough; return their metrics by policy."""
     metrics: Metrics = {}
@@ -100,9 +107,10 @@ def update_policies(
             pending = state.pending.setdefault(name, Pending())
             pending.add([trajectories[i] for i in own], [advantages[i] for i in own])
         if name in state.pending and _is_due(config, name, state.pending[name], iteration):
-            results = _update(config, policy, state.pending.pop(name), iteration)
+            results = _update(config, policy, state.pending.pop(name), iteration, update)
             metrics |= {f"{name}/{key}": value for key, value in results.items()}
-            metrics["gap"] = max(metrics.get("gap", 0.0), results["gap"])
+            if "gap" in results:  # where matches ended before its first turn, there is nothing to compare
+                metrics["gap"] = max(metrics.get("gap", 0.0), results["gap"])
     return metrics
 
 
@@ -111,7 +119,7 @@ def _is_due(config: RunConfig, name: str, pending: Pending, iteration: int) -> b
     return pending.iterations >= config.policy(name).every or iteration == config.iterations
 
 
-def _update(config: RunConfig, policy: Policy, gathered: Pending, iteration: int) -> Metrics:
+def _update(config: RunConfig, policy: Policy, gathered: Pending, iteration: int, update: Update) -> Metrics:
     """Update one policy, and its critic if it has one, on what it has gathered."""
     weights = {game: settings.loss_weight for game, settings in config.games.items()}
     most = config.policy(policy.name).matches

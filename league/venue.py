@@ -6,6 +6,7 @@ It is a matter of the session, not of the run: either goes on with what the othe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -19,9 +20,10 @@ from league.decoupled import Learners
 from league.engines import ModelEngine, check_context, make_engine
 from league.evaluation import scripted_engines
 from league.learning import Learner
-from league.players import Engines
+from league.player_engines import Engines
 from league.run_state import RunState
 from league.start import Roles
+from league.together import Followers
 from learners.policy import Policy
 
 Metrics = dict[str, float]
@@ -30,7 +32,10 @@ Metrics = dict[str, float]
 class Venue(Protocol):
     """Plays a run's matches."""
 
-    engine: ModelEngine  # of its language models
+    @property
+    def engine(self) -> ModelEngine:
+        """The engine of its language models."""
+        ...
 
     def play(self, requests: Sequence[MatchRequest]) -> list[Episode]:
         """Return the episodes in the order of the requests, played with the weights of this moment."""
@@ -114,20 +119,23 @@ class ThisMachine:
 
     def __init__(self, config: RunConfig, run_dir: Path) -> None:
         self.device = config.model.device
-        self._learners = Learners(config, run_dir)
+        self._learners, self._followers = Learners(config, run_dir), Followers(config, run_dir)
 
     def __enter__(self) -> Self:
-        self._learners.__enter__()
+        with ExitStack() as entered:
+            for others in (self._learners, self._followers):
+                entered.enter_context(others)
+            self._entered = entered.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._learners.__exit__(kind, error, trace)
+        self._entered.__exit__(kind, error, trace)
 
     def learner(self, state: RunState) -> Learner:
         """See ``Site``."""
-        return self._learners.learner(state)
+        return self._followers.learner(state) or self._learners.learner(state)
 
     def venue(self, config: RunConfig, run_dir: Path, roles: Roles, state: RunState, engines: Engines) -> Venue:
         """See ``Site``."""

@@ -8,11 +8,13 @@ import torch
 from torch import Tensor
 
 from arena.lm import LanguageModel
+from arena.scoring import plan_passes
 from learners.batching import ChoiceRow, FreeRow, Pair, TrainBatch
 from learners.loss_forms import ChoicePart, FreePart
 from learners.loss_parts import Models
 from learners.objective import Objective, Sums
 from learners.preferences import Unit, together
+from learners.team import ALONE, Team
 
 
 class BatchLoss:
@@ -21,7 +23,7 @@ class BatchLoss:
     A game with many different prompts is spread over up to ``parts`` minibatches of at least
     ``minibatch`` rows, each weighing for the whole; a game with few is in every one. Paired free replies stay together.
     ``entropy_means`` are the running means, by game, that the objective's band is around; a game
-    without one has no band yet.
+    without one has no band yet. Of a minibatch's rows this process has its share in ``team``.
     """
 
     def __init__(
@@ -36,24 +38,27 @@ class BatchLoss:
         entropy_means: Mapping[str, float] | None = None,
         parts: int = 1,
         minibatch: int = 1,
+        team: Team = ALONE,
     ) -> None:
         if objective.needs_reference and reference is None:
             raise ValueError("The objective needs a policy that keeps its reference: Policy(reference=True).")
         self._models = Models(
             lm, magnet if objective.magnet else None, reference if objective.needs_reference else None
         )
+        self.held = [lm for lm in self._models[1:] if lm is not None]  # asked once, before the one in training
         self._objective, self._means, self._budget = objective, entropy_means or {}, budget
         self._parts: dict[tuple[int, int], list[ChoicePart | FreePart]] = {}  # by (minibatch, of how many)
         alone = [(number,) for number in range(len(batch.choice))]
         for (key, temperature), units in _minibatches(batch.choice, alone, parts, minibatch).items():
-            rows = [batch.choice[number] for (number,) in units]
+            rows = [batch.choice[number] for (number,) in team.share(units, batch.choice)]
             self._parts.setdefault(key, []).extend(self._of_choice(rows, temperature))
         pairs: dict[int, list[Pair]] = {}  # of free rows, by the chosen one
         for pair in batch.free_pairs:
             pairs.setdefault(pair.chosen, []).append(pair)
         grouped = together(batch.free, batch.free_pairs)
         for (key, temperature), units in _minibatches(batch.free, grouped, parts, minibatch).items():
-            self._parts.setdefault(key, []).extend(self._of_free(batch.free, units, pairs, temperature))
+            mine = team.share(units, batch.free)
+            self._parts.setdefault(key, []).extend(self._of_free(batch.free, mine, pairs, temperature))
 
     def _of_choice(self, rows: Sequence[ChoiceRow], temperature: float) -> Iterator[ChoicePart]:
         """Yield rows of one temperature chunk by chunk."""
@@ -64,18 +69,10 @@ class BatchLoss:
     def _of_free(
         self, rows: Sequence[FreeRow], units: Sequence[Unit], pairs: Mapping[int, Sequence[Pair]], temperature: float
     ) -> Iterator[FreePart]:
-        """Yield units of one temperature chunk by chunk. Rows of a unit have one prompt, and stay in one chunk."""
-        prompts = [rows[unit[0]].prompt for unit in units]
-        replies = [[rows[number].reply for number in unit] for unit in units]
-        for chunk in self._models.lm.plan(prompts, replies, self._budget):
-            places = {number: place for place, number in enumerate(n for item in chunk.items for n in units[item])}
-            own = [
-                pair._replace(chosen=places[pair.chosen], rejected=places[pair.rejected])
-                for number in places
-                for pair in pairs.get(number, ())
-            ]
-            members = [rows[number] for number in places]
-            yield FreePart(self._models, self._objective, self._means, chunk, members, temperature, own)
+        """Yield units of one temperature pass by pass. Rows of a unit have one prompt, and stay in one pass."""
+        prompts, replies = [row.prompt for row in rows], [row.reply for row in rows]
+        for one in plan_passes(self._models.lm, prompts, replies, self._budget, units):
+            yield FreePart(self._models, self._objective, self._means, one, rows, temperature, pairs)
 
     @torch.no_grad()
     def fix_old(self, sums: Sums) -> None:
@@ -83,6 +80,12 @@ class BatchLoss:
         for chunks in self._parts.values():
             for chunk in chunks:
                 sums.add("loss", chunk.loss(sums))
+
+    def chunks(self, step: int | None = None) -> int:
+        """Return how many chunks an inner step has, or the whole batch."""
+        return sum(
+            len(chunks) for (number, parts), chunks in self._parts.items() if step is None or step % parts == number
+        )
 
     def losses(self, step: int, sums: Sums) -> Iterator[Tensor]:
         """Yield inner step ``step``'s loss chunk by chunk, each with a graph of its own; add to ``sums``."""

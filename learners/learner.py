@@ -11,7 +11,10 @@ import torch
 from learners.batch_loss import BatchLoss
 from learners.batching import TrainBatch
 from learners.objective import EntropyBand, Objective, Sums
+from learners.passes import Passes
 from learners.policy import Policy
+from learners.sharding import whole
+from learners.team import ALONE, Team
 
 
 class LearningError(RuntimeError):
@@ -33,18 +36,20 @@ class Steps(NamedTuple):
     minibatch: int = 1  # fewest prompts of a game in one inner step
 
 
-def update(policy: Policy, batch: TrainBatch, objective: Objective, steps: Steps) -> dict[str, float]:
+def update(
+    policy: Policy, batch: TrainBatch, objective: Objective, steps: Steps, team: Team = ALONE
+) -> dict[str, float]:
     """Take ``steps.inner_steps`` optimiser steps on one batch; return the update's metrics.
 
-    A first pass without gradients gives pi_old and the gap between it and what the sampler recorded.
+    A first pass gives pi_old and the gap between it and what the sampler recorded: one without gradients, or
+    that of the step itself where there is just one.
     Metrics are means over turns, in nats: ``entropy`` (also by game, ``entropy/GAME``), ``gap``, the
     divergences; ``importance`` and ``truncated`` are the mean importance weight and the share at its bound. Of ``dpo``:
     how many ``pairs``, and over these the share whose better reply is ``preferred``, and its mean ``margin`` in nats.
-    Raises LearningError, and leaves the weights as they were before that step, if the mean gap
-    exceeds ``steps.max_gap`` or a loss or gradient is not finite.
+    All processes of ``team`` call it with the same arguments; each computes the losses of its share of the rows,
+    and all take the same steps. Raises LearningError, and leaves the weights as they were before that step, if
+    the mean gap exceeds ``steps.max_gap`` or a loss or gradient is not finite.
     """
-    for group in policy.optimizer.param_groups:
-        group["lr"] = steps.learning_rate
     losses = BatchLoss(
         policy.lm,
         policy.magnet,
@@ -55,24 +60,27 @@ def update(policy: Policy, batch: TrainBatch, objective: Objective, steps: Steps
         entropy_means=policy.entropy_means,
         parts=steps.inner_steps,
         minibatch=steps.minibatch,
+        team=team,
     )
-    before, norms, sums = Sums(), [], Sums()
-    losses.fix_old(before)
+    passes, single, norms = Passes(policy, team, losses), steps.inner_steps == 1, []
+    before = passes.backward(0, first=True) if single else passes.fix_old()
     _check_gap(policy, batch, before, steps)
     _check_finite(policy, batch, before, 0.0, 0)  # a batch that holds NaN must not take its sound minibatches' steps
+    sums = before
     for step in range(steps.inner_steps):
-        policy.optimizer.zero_grad(set_to_none=True)
-        sums = Sums()
-        for loss in losses.losses(step, sums):
-            loss.backward()
-            sums.add("loss", loss)
-        norms.append(float(torch.nn.utils.clip_grad_norm_(policy.parameters.values(), steps.max_grad_norm)))
+        if not single:
+            sums = passes.backward(step, first=False)
+        norms.append(_clipped(policy, steps.max_grad_norm))
         _check_finite(policy, batch, sums, norms[-1], step)
-        policy.optimizer.step()
+        policy.step(steps.learning_rate)
     policy.updates += 1
-    if objective.band.weight:
-        policy.entropy_means = _moved_means(policy.entropy_means, before, objective.band)
+    policy.entropy_means = _moved_means(policy.entropy_means, before, objective.band)
     return _metrics(before, sums, norms)
+
+
+def _clipped(policy: Policy, most: float) -> float:
+    """Clip the gradient to a norm; return the norm that it had."""
+    return float(whole(torch.nn.utils.clip_grad_norm_(policy.parameters.values(), most)))
 
 
 def _metrics(before: Sums, last: Sums, norms: Sequence[float]) -> dict[str, float]:
@@ -88,7 +96,12 @@ def _metrics(before: Sums, last: Sums, norms: Sequence[float]) -> dict[str, floa
 
 
 def _moved_means(means: Mapping[str, float], before: Sums, band: EntropyBand) -> dict[str, float]:
-    """Return the running means of a token's entropy with this batch's folded in; a game's first is its own."""
+    """Return the running means of a token's entropy, where a band needs them, with this batch's folded in.
+
+    A game's first is its own.
+    """
+    if not band.weight:
+        return dict(means)
     now = {game: before.mean(f"entropy/{game}", f"tokens/{game}") for game in _games(before)}
     return {**means, **{g: band.decay * means.get(g, mean) + (1 - band.decay) * mean for g, mean in now.items()}}
 

@@ -14,6 +14,8 @@ from torch import Tensor
 
 from arena.chunks import Chunk
 from arena.lm import LanguageModel
+from arena.logprobs import Asked
+from arena.scoring import Pass
 from learners.batching import ChoiceRow, FreeRow, Pair
 from learners.loss_parts import Look, Models, Numbers, Part
 from learners.losses import ESTIMATORS, entropy, kl, mix_uniform, over_reply
@@ -76,23 +78,29 @@ class ChoicePart(Part):
 
 
 class FreePart(Part):
-    """One chunk of ``free`` rows: a row for each of its suffixes, and pairs of these rows."""
+    """One pass of ``free`` rows, and the pairs among them; ``rows`` are those of the whole plan."""
 
     def __init__(
         self,
         models: Models,
         objective: Objective,
         means: Mapping[str, float],
-        chunk: Chunk,
-        own: Sequence[FreeRow],
+        replies: Pass,
+        rows: Sequence[FreeRow],
         temperature: float,
-        pairs: Sequence[Pair],
+        pairs: Mapping[int, Sequence[Pair]],
     ) -> None:
-        self._chunk, self._temperature = chunk._replace(items=tuple(range(len(own)))), temperature
-        self._replies = [row.reply for row in own]
+        pays = objective.band.weight or any(objective.entropy.values())
+        self._replies, self._asked = replies, Asked(temperature, entropy_gradient=bool(pays))
+        own = [rows[i] for i in replies.items]
+        places = {number: place for place, number in enumerate(replies.items)}
+        paired = [
+            pair._replace(chosen=places[pair.chosen], rejected=places[pair.rejected])
+            for number in places
+            for pair in pairs.get(number, ())
+        ]
         lengths, device = [len(row.reply) for row in own], models.lm.device
         width = max(lengths)
-        self._tokens = _padded(self._replies, width, device).long()  # [R, T]
         numbers = Numbers(
             draws=_padded([[row.visits / len(row.reply)] * len(row.reply) for row in own], width, device),
             visits=torch.tensor([row.visits for row in own], device=device),
@@ -102,13 +110,10 @@ class FreePart(Part):
             sampled=_padded([row.sampled for row in own], width, device),
             real=(~_absent(lengths, width, device)).float(),
         )
-        super().__init__(models, objective, [row.game for row in own], means, numbers, pairs)
+        super().__init__(models, objective, [row.game for row in own], means, numbers, paired)
 
     def _look(self, lm: LanguageModel) -> Look:
-        logits = lm.reply_logits(self._chunk, self._replies)
-        distributions = (logits.float() / self._temperature).log_softmax(-1)  # [R, T, V]
-        logprobs: Tensor = distributions.gather(2, self._tokens[:, :, None])[:, :, 0]
-        return Look(logprobs * self._numbers.real, entropy(distributions))
+        return Look(*self._replies.scores(lm, self._asked))
 
     def _divergence(self, logprobs: Tensor, other: Tensor, estimator: str) -> Tensor:
         return ESTIMATORS[estimator](logprobs, other)

@@ -91,10 +91,7 @@ class Part(ABC):
 
         The first call fixes pi_old, the magnet's and the reference's log-probs and the importance weights.
         """
-        numbers, look = self._numbers, self._look(self._models.lm)
-        if self._fixed is None:
-            self._fixed = self._fix(look)
-        fixed = self._fixed
+        numbers, look, fixed = self._numbers, *self._looked()
         preferring = self._objective.surrogate.name == "dpo"
         credited = self._preferred(look, fixed, sums) if preferring else self._rewarded(look, fixed, sums)
         tokens = self._token_terms(look, fixed, sums)
@@ -115,9 +112,20 @@ class Part(ABC):
         ratios = look.logprobs - fixed.reference
         return self._pairs.loss(self._by_reply(ratios), self._objective.surrogate.beta, sums)
 
-    def _fix(self, look: Look) -> _Fixed:
-        old, most = look.logprobs.detach(), self._objective.truncate
+    def _looked(self) -> tuple[Look, _Fixed]:
+        """Return what the model in training says now, and what stays as it was.
+
+        That model comes last: the adapter in force after a pass is the one that is computed again backward.
+        """
+        if self._fixed is not None:
+            return self._look(self._models.lm), self._fixed
         magnet, reference = self._held(self._models.magnet), self._held(self._models.reference)
+        look = self._look(self._models.lm)
+        self._fixed = self._fix(look, magnet, reference)
+        return look, self._fixed
+
+    def _fix(self, look: Look, magnet: Tensor | None, reference: Tensor | None) -> _Fixed:
+        old, most = look.logprobs.detach(), self._objective.truncate
         importance = None if most is None else truncated_importance(old, self._numbers.sampled, most)
         return _Fixed(old, None if magnet is None else self._mixed(magnet), reference, importance)
 

@@ -21,6 +21,7 @@ import string
 import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -136,7 +137,13 @@ def _roles_in(folder: Path, spec: GameSpec) -> tuple[Role, ...] | None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return a card file's contents: a ``game`` and a list of ``role`` tables."""
+    """Return a card file's contents, not to be changed: a ``game`` and a list of ``role`` tables."""
+    kept = path.stat()
+    return _parsed(path, kept.st_mtime_ns, kept.st_size)
+
+
+@lru_cache(maxsize=256)  # as long as a file is the same, it reads the same
+def _parsed(path: Path, _changed: int, _size: int) -> dict[str, Any]:
     try:
         card = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

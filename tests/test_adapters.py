@@ -225,3 +225,16 @@ def test_a_model_that_peft_cannot_adapt_is_refused_with_the_reason():
     config = MambaConfig(vocab_size=300, hidden_size=32, num_hidden_layers=1, state_size=4)
     with pytest.raises(UsageError, match=r"PEFT cannot adapt .*out_proj.* of MambaForCausalLM.*targets"):
         Adapters(other_family(config), "base").add(SHAPE, 0)
+
+
+def test_adapters_that_an_engine_loads_while_it_samples_let_others_be_added(adapters, tmp_path):
+    view = scrambled(adapters.add(SHAPE, 1))
+    view.save(tmp_path / "one")
+    engine = TorchLM()
+    engine.register("one", tmp_path / "one", like=adapters)
+    with torch.inference_mode():  # as the engine is when it first needs one
+        loaded = engine.model_of("one")
+    adapters.activate(loaded.adapter)
+    again = adapters.with_weights(tmp_path / "one").copy()
+    assert all(parameter.requires_grad for parameter in again.parameters().values())
+    assert logprobs(again) == logprobs(view)

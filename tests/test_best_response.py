@@ -16,7 +16,8 @@ from games.tensors import tensor_of
 from league.budget_response import budget_best_response
 from league.exploitability import PolicyTable, best_response_values, exact_form, head_to_head
 from league.exploiters import Attack, exploit
-from league.players import Engines, resolve
+from league.player_engines import Engines
+from league.players import resolve
 
 KUHN = make_game("kuhn_poker").spec
 SHARES = st.floats(0.0, 1.0)

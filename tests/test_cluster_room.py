@@ -16,7 +16,7 @@ def config(model=None, **cluster):
 
 def refused(asked, nodes, learners=0):
     with pytest.raises(UsageError) as told:
-        check_cluster(asked, {f"l{number}": ("main",) for number in range(learners)}, nodes)
+        check_cluster(asked, learners, nodes)
     return str(told.value)
 
 
@@ -27,15 +27,15 @@ def test_without_engines_a_worker_takes_what_an_engine_would():
 
 
 def test_what_fits_is_not_refused():
-    check_cluster(config(workers=4), {}, [Room(2.0, 0.0), Room(2.0, 0.0)])
-    check_cluster(config(workers=2), {"all": ("main",)}, [Room(3.0, 0.0)])
+    check_cluster(config(workers=4), 0, [Room(2.0, 0.0), Room(2.0, 0.0)])
+    check_cluster(config(workers=2), 1, [Room(3.0, 0.0)])
 
 
 def test_too_few_cpus_are_told_with_the_workers_that_fit():
     told = refused(config(workers=8), [Room(2.0, 0.0), Room(4.0, 0.0)], learners=1)
     assert told.startswith("The cluster has 6 CPUs, but [cluster] asks for 9: 8 workers of 1 and 1 learner of 1.")
     assert "Set cluster.workers = 5" in told
-    check_cluster(config(workers=5), {"all": ("main",)}, [Room(2.0, 0.0), Room(4.0, 0.0)])
+    check_cluster(config(workers=5), 1, [Room(2.0, 0.0), Room(4.0, 0.0)])
 
 
 def test_too_few_gpus_are_told():
@@ -79,4 +79,4 @@ def test_shared_places_hold_one_of_each_kind():
     assert (
         "2 engines and 1 learner would take 1.5 of one GPU. Set engine_gpus and learner_gpus to 0.333 or less" in told
     )
-    check_cluster(asked, {"a": ("one",), "b": ("two",), "c": ("three",)}, [Room(32.0, 3.0)])
+    check_cluster(asked, 3, [Room(32.0, 3.0)])

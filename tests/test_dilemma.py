@@ -9,7 +9,8 @@ from benchmarks.learning import LEAGUE, timed
 from games.errors import UsageError
 from games.registry import make_game
 from league.head_to_head import compare
-from league.players import Engines, resolve
+from league.player_engines import Engines
+from league.players import resolve
 from league.settings import load
 from roles.cards import load_roles
 

@@ -8,7 +8,8 @@ import pytest
 from games.errors import UsageError
 from games.registry import make_game
 from league.head_to_head import A, B, clustered_mean, compare, mean_return, score, seatings, student_quantile
-from league.players import Engines, resolve
+from league.player_engines import Engines
+from league.players import resolve
 
 UNIT = (0.0, 1.0)
 

@@ -24,8 +24,10 @@ DOORS = {
     "argparse": ["league/cli.py", "league/commands"],
     "torch": ["arena", "learners", "league"],
     "peft": ["arena/adapters.py"],
+    "bitsandbytes": ["learners/optimizers.py"],
     "transformers": [
         "arena/adapters.py",
+        "arena/checkpointing.py",
         "arena/lm.py",
         "arena/prefix_attention.py",
         "arena/steps.py",

@@ -13,7 +13,7 @@ from league.config import RolesConfig
 from league.config_matchmaking import EvaluationConfig
 from league.evaluation import rating_matches, score_against, scripted_engines
 from league.payoffs import Known, summarise
-from league.players import Engines
+from league.player_engines import Engines
 from league.population import Snapshot
 from league.settings import seat_roles
 

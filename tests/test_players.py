@@ -10,7 +10,8 @@ from games.errors import UsageError
 from games.registry import make_game
 from league import settings
 from league.exploitability import head_to_head, nash_conv
-from league.players import Engines, resolve
+from league.player_engines import Engines
+from league.players import resolve
 from roles.role import ReplyForm
 
 KUHN = make_game("kuhn_poker").spec

@@ -17,7 +17,8 @@ from games.registry import make_game
 from league import cli, settings
 from league.bases import load_base
 from league.exploitability import exploitability
-from league.players import Engines, resolve
+from league.player_engines import Engines
+from league.players import resolve
 from league.population import Population
 from league.settings import load, seat_roles
 from league.start import start_policies

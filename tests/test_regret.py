@@ -22,7 +22,8 @@ from league.commands.regret import by_rounds
 from league.exploitability import head_to_head
 from league.head_to_head import compare
 from league.meta_solvers import EmpiricalGame, gaps
-from league.players import Engines, resolve
+from league.player_engines import Engines
+from league.players import resolve
 from league.regret import external_regret, falling, growth, swap_regret
 from league.repeated import rounds_of, stage_game
 

@@ -12,7 +12,7 @@ from arena.samplers.scripted import Random
 from games.errors import UsageError
 from league.cli import main
 from league.evaluation import scripted_engines
-from league.players import Engines
+from league.player_engines import Engines
 
 KEY = "sk-0123456789abcdef-SECRET"
 

@@ -154,3 +154,17 @@ def test_a_gradient_that_overflows_stops_the_run_with_its_batch_saved(inner_step
     assert f"Policy 'main', {failed}: the loss is" in ended.output
     assert "gradient norm nan" in ended.output
     assert (tmp_path / "run" / "failed-batch.json").is_file()
+
+
+def test_a_policy_whose_turn_never_comes_stops_nothing(tmp_path):
+    """A model that was shown nothing never replies legally, so the first seat forfeits every match."""
+    (tmp_path / "tiny.toml").write_text(TINY)
+    overrides = [
+        'roles={reply="free", on_illegal="forfeit", max_reply_tokens=2, policy={"kuhn_poker/second"="other"}}',
+        "cold_start.steps=0",
+        "iterations=2",
+        "snapshot_every=2",
+    ]
+    words = [word for one in overrides for word in ("--set", one)]
+    ended = league_train(tmp_path / "tiny.toml", *words, run_dir=tmp_path / "run")
+    assert ended.status == 0, ended.output

@@ -13,7 +13,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from games.registry import make_game
 from league.board import read_metrics
 from league.exploitability import exploitability
-from league.players import Engines, resolve
+from league.player_engines import Engines
+from league.players import resolve
 from league.settings import load
 
 VARIANTS = {

@@ -15,7 +15,8 @@ from league.cli import main
 from league.head_to_head import compare
 from league.lock import run_lock
 from league.match_store import MatchStore
-from league.players import Engines, resolve
+from league.player_engines import Engines
+from league.players import resolve
 from league.tournament import QUESTION_FILE, Question, Tournament, opened
 
 

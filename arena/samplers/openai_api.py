@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -19,6 +18,7 @@ from typing import Any, NoReturn
 import httpx2
 
 from arena.errors import EngineError
+from arena.loop_thread import LoopThread
 from arena.records import Reply, ReplyRequest
 from arena.remote.errors import ServerFailed, TryAgain
 from arena.remote.pace import Pace, backoff, retry_after
@@ -56,15 +56,12 @@ class OpenAIApi:
         self._jitter = random.Random()  # moves requests in time and changes nothing that is recorded
         self._requests, self._tokens = Pace(settings.requests_per_minute), Pace(settings.tokens_per_minute)
         self._slots = asyncio.Semaphore(settings.concurrency)
-        self._closing = asyncio.Event()
         self._client = httpx2.AsyncClient(
             headers={"Authorization": f"Bearer {self._key}"} if self._key else {},
             timeout=None,  # an attempt has one for all it does
             limits=httpx2.Limits(max_connections=settings.concurrency),
         )
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._talk, name=f"openai:{settings.model}", daemon=True)
-        self._thread.start()
+        self._thread = LoopThread(f"openai:{settings.model}")
 
     def submit(self, request: ReplyRequest) -> Future[Reply]:
         """See ``Streaming``. The future raises ServerFailed; UsageError is raised for a role that it cannot play."""
@@ -102,24 +99,10 @@ class OpenAIApi:
 
     def close(self) -> None:
         """Cancel what is under way and end the thread. The engine cannot be used after."""
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._closing.set)
-            self._thread.join()
-
-    def _talk(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._until_closed())
-
-    async def _until_closed(self) -> None:
-        await self._closing.wait()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-        await self._client.aclose()
+        self._thread.close(self._client.aclose)
 
     def _begin(self, body: dict[str, Any], read: Callable[[str], str], retries: int) -> Future[Reply]:
-        return asyncio.run_coroutine_threadsafe(self._reply(body, read, retries), self._loop)
+        return self._thread.send(self._reply(body, read, retries))
 
     async def _reply(self, body: dict[str, Any], read: Callable[[str], str], retries: int) -> Reply:
         """Ask until there is an answer, ``retries`` times again at most. It keeps its slot while it waits."""
@@ -183,7 +166,7 @@ class OpenAIApi:
             return [shown(self._safe(one["id"])) for one in listed.json()["data"]]
 
         try:
-            return asyncio.run_coroutine_threadsafe(ask(), self._loop).result()
+            return self._thread.send(ask()).result()
         except (TimeoutError, httpx2.HTTPError, ValueError, LookupError, TypeError):
             return []  # it only helps to find the name
 

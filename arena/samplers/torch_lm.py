@@ -105,6 +105,9 @@ class TorchLM:
         if len(self._prompts) > KEPT_PROMPTS:
             self._prompts.clear()
 
+    def rest(self) -> None:
+        """Do nothing: the models that it plays with are those that learn."""
+
     def close(self) -> None:
         """Free what was loaded."""
         while self._loaded:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import threading
 from collections.abc import AsyncIterator, Coroutine
 from concurrent.futures import Future
 from itertools import count
@@ -19,11 +18,15 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 
 from arena.chunks import Tokens
+from arena.loop_thread import LoopThread
 from arena.turnstile import Turnstile
 
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")  # nobody is told what is played here
 os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")  # this process has threads, which do not stand a fork
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # it would write over the run's own view
+if not torch.cuda.is_available():
+    # Without a GPU all that vLLM compiles is one line about log-probs, in C++, while the first requests wait for it.
+    os.environ.setdefault("TORCH_COMPILE_DISABLE", "1")
 
 from vllm import AsyncEngineArgs, SamplingParams
 from vllm.inputs import tokens_input
@@ -46,6 +49,7 @@ class VllmShape(NamedTuple):
     dtype: str = "float32"
     memory_share: float = 0.9  # of a GPU's memory
     kv_gib: float | None = None  # of keys and values; None: what ``memory_share`` leaves
+    sleep: bool = False  # give a GPU's memory back at rest; without one, rest frees nothing
 
 
 class Weights(NamedTuple):
@@ -63,36 +67,42 @@ class VllmProcess:
     def __init__(self, source: str | Path, shape: VllmShape) -> None:
         self._source, self._shape = source, shape
         self._numbers = count()
-        self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._talk, name="vllm", daemon=True).start()
+        self._bed = asyncio.Lock()
+        self._asleep = False
+        self._thread = LoopThread("vllm", _deaf_to_ctrl_c)
         self._engine: Any = self.send(self._start()).result()
 
     def send(self, work: Coroutine[Any, Any, _T]) -> Future[_T]:
         """Begin some work on the thread."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        return self._thread.send(work)
 
     async def generate(self, ids: Tokens, weights: Weights, **params: Any) -> Any:
         """Return vLLM's completion of a prompt, with the log-probs of its tokens as they were sampled."""
+        if self._asleep:
+            await self._wake()
         if self._shape.adapters:
             lora = LoRARequest(weights.name, weights.number, str(weights.folder))
             return await self._generated(ids, lora, params)
         async with self._models.using(weights):
             return await self._generated(ids, None, params)
 
+    async def rest(self) -> None:
+        """Sleep until the next request: weights go to the machine's memory, the cache is lost. Nobody may wait."""
+        async with self._bed:
+            if not self._asleep:
+                await self._watched(self._engine.sleep(level=1, mode="wait"))
+                self._asleep = True
+
+    async def _wake(self) -> None:
+        async with self._bed:
+            if self._asleep:
+                torch.cuda.empty_cache()  # what the learner has freed but PyTorch keeps
+                await self._watched(self._engine.wake_up())
+                self._asleep = False
+
     def close(self) -> None:
         """Stop the processes and the thread."""
-        if not self._loop.is_closed() and self._loop.is_running():
-            self.send(self._stop()).result()
-            self._loop.call_soon_threadsafe(self._loop.stop)
-
-    def _talk(self) -> None:
-        # The processes inherit this: Ctrl-C at a terminal is for the run, which may want to finish its iteration.
-        # The tracker comes first, because starting it lets the signal through again.
-        resource_tracker.ensure_running()
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
-        self._loop.close()
+        self._thread.close(self._stop)
 
     async def _start(self) -> Any:
         shape = self._shape
@@ -112,10 +122,14 @@ class VllmProcess:
             kv_cache_memory_bytes=None if shape.kv_gib is None else int(shape.kv_gib * 2**30),
             enforce_eager=not torch.cuda.is_available(),
             enable_prefix_caching=True,
+            # vLLM 0.32 on a processor dies of a request with a seed whose prompt is read in two steps.
+            enable_chunked_prefill=None if torch.cuda.is_available() else False,
+            enable_sleep_mode=shape.sleep and torch.cuda.is_available(),
             generation_config="vllm",  # no sampling settings but the roles'
             logprobs_mode="processed_logprobs",  # after temperature and mask
             max_logprobs=-1,
             disable_log_stats=True,
+            worker_extension_cls="arena.samplers.vllm_worker.Exchange",
             **(lora if shape.adapters else {}),
         )
         return AsyncLLM.from_engine_args(arguments)
@@ -124,9 +138,9 @@ class VllmProcess:
         self._engine.shutdown()
 
     async def _load(self, weights: Weights) -> None:
-        where = {"weights_path": str(weights.folder)}
-        await self._watched(self._engine.collective_rpc("reload_weights", kwargs=where))
-        await self._watched(self._engine.reset_prefix_cache())
+        await self._watched(self._engine.pause_generation(mode="wait"))  # drops keys and values of the old ones
+        await self._watched(self._engine.collective_rpc("exchange_weights", args=(str(weights.folder),)))
+        await self._watched(self._engine.resume_generation())
 
     async def _generated(self, ids: Tokens, lora: Any, params: dict[str, Any]) -> Any:
         settings = SamplingParams(**params, detokenize=False, output_kind=RequestOutputKind.FINAL_ONLY)
@@ -152,3 +166,11 @@ async def _last(outputs: AsyncIterator[_T]) -> _T:
     async for output in outputs:
         last = output
     return last
+
+
+def _deaf_to_ctrl_c() -> None:
+    """Keep Ctrl-C at a terminal from the processes that this thread starts: it is for the run, which may want to
+    finish its iteration.
+    """
+    resource_tracker.ensure_running()  # first, because starting it lets the signal through again
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

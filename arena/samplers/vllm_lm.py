@@ -47,7 +47,7 @@ class VllmLM:
 
     def __init__(self, base: str | Path | None, wording: Wording, shape: VllmShape) -> None:
         """Take the base of all adapters (None: players are whole models); vLLM is started when it is first asked."""
-        self._base, self._wording, self._shape = base, wording, shape
+        self._base, self.wording, self._shape = base, wording, shape
         self._live: dict[str, LanguageModel] = {}
         self._sources: dict[str, Callable[[], Path]] = {}
         self._current: dict[str, Weights] = {}  # by player
@@ -132,6 +132,11 @@ class VllmLM:
             futures.append(self._started(weights).send(self._table(request, weights, prompt)))
         return _results(futures)
 
+    def rest(self) -> None:
+        """Let vLLM sleep, where its shape says so, until the next request: its weights wait in the machine's memory."""
+        if self._shape.sleep and self._process is not None:
+            _results([self._process.send(self._process.rest())])
+
     def close(self) -> None:
         """Stop vLLM. It cannot be used after."""
         atexit.unregister(self.close)
@@ -192,10 +197,10 @@ class VllmLM:
     def _prompt(self, request: ReplyRequest) -> Tokens:
         key = request.role, request.observation, request.legal, request.refusals
         if key not in self._prompts:
-            prompt = self._wording.encode_prompt(messages(*key))
+            prompt = self.wording.encode_prompt(messages(*key))
             role, room = request.role, self._shape.max_model_len
             choice = role.reply is ReplyForm.CHOICE
-            reply = max(map(len, self._wording.trie(request.legal).tokens)) if choice else role.max_reply_tokens
+            reply = max(map(len, self.wording.trie(request.legal).tokens)) if choice else role.max_reply_tokens
             if len(prompt) + reply > room:
                 raise UsageError(
                     f"A prompt of {role.name} in {role.game} is {len(prompt)} tokens long and its reply up to {reply}, "
@@ -205,7 +210,7 @@ class VllmLM:
         return self._prompts[key]
 
     async def _choose(self, request: ReplyRequest, weights: Weights, prompt: Tokens, seed: int) -> Reply:
-        trie, temperature = self._wording.trie(request.legal), request.role.temperature
+        trie, temperature = self.wording.trie(request.legal), request.role.temperature
 
         async def node(prefix: Tokens, allowed: Tokens) -> tuple[float, ...]:
             return tempered(await self._node(weights, prompt + prefix, allowed), temperature)
@@ -221,17 +226,17 @@ class VllmLM:
             temperature=request.role.temperature,
             seed=seed,
             max_tokens=request.role.max_reply_tokens,
-            stop_token_ids=[self._wording.end_token],
+            stop_token_ids=[self.wording.end_token],
             logprobs=0,
         )
         ids = tuple(completion.token_ids)
         logprobs = tuple(place[token].logprob for place, token in zip(completion.logprobs, ids, strict=True))
         trace = TokenTrace(weights.player, prompt, ids, logprobs, None, request.role.temperature)
-        return self._counted(Reply(self._wording.decode(ids), trace))
+        return self._counted(Reply(self.wording.decode(ids), trace))
 
     async def _table(self, request: ReplyRequest, weights: Weights, prompt: Tokens) -> tuple[float, ...]:
         """Return the probability of each legal reply."""
-        trie = self._wording.trie(request.legal)
+        trie = self.wording.trie(request.legal)
         asked = zip(trie.prefixes, trie.branches, strict=True)
         found = await asyncio.gather(*[self._node(weights, prompt + prefix, allowed) for prefix, allowed in asked])
         nodes = [tempered(logprobs, request.role.temperature) for logprobs in found]

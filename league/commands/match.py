@@ -17,7 +17,8 @@ from games.spec import Utility
 from league.commands.words import interval, number, percent, transcript
 from league.head_to_head import A, B, HeadToHead, compare, schedule
 from league.payoffs import Estimate
-from league.players import Engines, resolve
+from league.player_engines import Engines
+from league.players import resolve
 
 
 class Found(NamedTuple):

@@ -17,7 +17,8 @@ from games.registry import make_game
 from games.seeds import derive_seed
 from league.commands.words import transcript
 from league.config import RolesConfig
-from league.players import Engines, Player, resolve
+from league.player_engines import Engines
+from league.players import Player, resolve
 from league.settings import seat_roles
 from roles.prompts import system_text
 

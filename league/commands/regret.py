@@ -17,7 +17,8 @@ from league.commands.words import interval, number
 from league.exploitability import PolicyTable, head_to_head
 from league.head_to_head import A, compare, student_quantile
 from league.payoffs import Estimate
-from league.players import Engines, Player, resolve
+from league.player_engines import Engines
+from league.players import Player, resolve
 from league.regret import Growth, Regrets, external_regret, growth, swap_regret
 from league.repeated import Floats, is_repeated, rounds_of, stage_game
 

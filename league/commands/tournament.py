@@ -18,7 +18,7 @@ from games.errors import UsageError
 from league.commands.standings import TOURNAMENT_ANCHOR
 from league.commands.standings_words import document_game, tell_game
 from league.match_store import MatchStore
-from league.players import Engines
+from league.player_engines import Engines
 from league.ratings import Ratings
 from league.standings import GameStandings, game_standings
 from league.tournament import Question, Tournament, opened, read_question

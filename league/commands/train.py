@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -32,6 +33,12 @@ DEFAULT = "pocket"
 
 def run(arguments: argparse.Namespace) -> int:
     """Train; return 0 when the run is complete, 130 when it was stopped, 1 when an update failed."""
+    if int(os.environ.get("RANK", "0")):  # torchrun started it to follow the process of rank 0
+        from league.together import follow, launched  # torch is slow to import
+
+        if (meeting := launched()) is not None:
+            follow(meeting)
+            return 0
     if arguments.resume:
         run_dir = _to_resume(arguments)
     else:

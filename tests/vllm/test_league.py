@@ -1,11 +1,18 @@
-"""A league of adapters trains and plays with vLLM as its engine."""
+"""A league of adapters, and one of whole models, trains and plays with vLLM as its engine."""
 
+import pytest
+
+from games.errors import UsageError
 from games.registry import make_game
 from league import settings
 from league.board import read_metrics
 from league.head_to_head import compare
-from league.players import Engines, resolve
+from league.player_engines import Engines
+from league.players import resolve
+from league.population import Population
 from league.session import train
+
+pytestmark = pytest.mark.xdist_group("league")
 
 CONFIG = [
     "games={kuhn_poker={matches=48}}",
@@ -15,7 +22,6 @@ CONFIG = [
     "threads=1",
     "model.vocabulary=300",
     "cold_start.steps=5",
-    "policies.main.kind=lora",
     "engine.kind=vllm",
     "engine.max_model_len=512",
     "engine.max_lora_rank=8",
@@ -23,8 +29,16 @@ CONFIG = [
 ]
 
 
-def test_a_league_trains_and_plays_from_its_folder(tmp_path):
-    config = settings.load("pocket", CONFIG)
+def test_a_context_too_short_is_told_before_the_first_match(tmp_path):
+    config = settings.load("pocket", [*CONFIG, "policies.main.kind=lora", "engine.max_model_len=3"])
+    with pytest.raises(UsageError, match=r"In trial matches of kuhn_poker, .* Set it to \d+ or more\."):
+        train(config, tmp_path / "run")
+    assert not Population(tmp_path / "run" / "population").all()
+
+
+@pytest.mark.parametrize("kind", ["lora", "full"])
+def test_a_league_trains_and_plays_from_its_folder(kind, tmp_path):
+    config = settings.load("pocket", [*CONFIG, f"policies.main.kind={kind}"])
     outcome = train(config, tmp_path / "run")
     assert (outcome.finished, outcome.iteration) == (True, 4)
     metrics = list(read_metrics(tmp_path / "run"))
@@ -32,7 +46,8 @@ def test_a_league_trains_and_plays_from_its_folder(tmp_path):
     assert len(gaps) >= 4
     assert max(gaps) < 1e-4  # nats: the engine's log-probs are the learner's, whatever the weights were
     assert len({one["kuhn_poker/exploitability"] for one in metrics if "kuhn_poker/exploitability" in one}) == 3
-    engines, spec = Engines(), make_game("kuhn_poker").spec
-    players = tuple(resolve(f"{tmp_path / 'run'}{which}", spec, engines) for which in ("", "@mixture"))
-    found = compare(players, 40, 0)
+    spec = make_game("kuhn_poker").spec
+    with Engines() as engines:
+        players = tuple(resolve(f"{tmp_path / 'run'}{which}", spec, engines) for which in ("", "@mixture"))
+        found = compare(players, 40, 0)
     assert len(found.episodes) == 40

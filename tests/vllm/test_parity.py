@@ -11,6 +11,8 @@ from transformers import AutoModelForCausalLM
 from arena.records import ReplyRequest
 from games.registry import make_game
 
+pytestmark = pytest.mark.xdist_group("adapters")  # one engine for all of a group
+
 CLOSE = {"abs": 1e-3, "rel": 0}
 
 
@@ -50,7 +52,7 @@ def test_log_probs_are_those_of_transformers_and_peft(engine, adapter_folders, p
         for trace in [trace for trace in traces if trace.snapshot == player]:
             allowed = None
             if trace.mask is not None:
-                tokens = engine._wording.trie(trace.mask).tokens
+                tokens = engine.wording.trie(trace.mask).tokens
                 allowed = allowed_tokens(tokens, tokens.index(trace.reply_ids))
             expected = plain_logprobs(model, trace.prompt_ids, trace.reply_ids, allowed)
             gaps += [abs(a - b) for a, b in zip(trace.logprobs, expected, strict=True)]

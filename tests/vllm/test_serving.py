@@ -20,6 +20,8 @@ from learners.objective import Objective
 from learners.policy import Policy
 from learners.trajectories import return_scale, to_trajectories
 
+pytestmark = pytest.mark.xdist_group("adapters")  # one engine for all of a group
+
 STEPS = Steps(learning_rate=1e-3, inner_steps=1, max_grad_norm=1.0, max_gap=0.05, budget=8192, minibatch=1000)
 
 
@@ -34,6 +36,22 @@ def test_the_number_in_flight_changes_no_reply(engine, form):
     engine.forget()
     assert words(played(engine, matches, 3, roles_for(**form))) == words(expected)
     assert len({str(one) for one in words(expected)}) > 5
+
+
+def test_more_prompt_than_one_step_reads(engine):
+    """50 prompts of 150 tokens that share nothing say side by side what each says alone."""
+    weights = engine._weights("base")
+    process = engine._started(weights)
+
+    def ask(number):
+        prompt = tuple((number * 7 + place * (number + 1)) % 300 for place in range(150))
+        return process.send(process.generate(prompt, weights, seed=number, max_tokens=2, logprobs=0))
+
+    crowd = [one.result().token_ids for one in [ask(number) for number in range(50)]]
+    engine.forget()
+    alone = [ask(number).result().token_ids for number in range(50)]
+    assert len({tuple(ids) for ids in crowd}) > 10
+    assert sum(one == other for one, other in zip(crowd, alone, strict=True)) >= 48  # a sum may round otherwise
 
 
 @pytest.mark.parametrize("form", [CHOICE, FREE], ids=["choice", "free"])
@@ -66,20 +84,19 @@ def test_more_adapters_than_slots(engine, adapters, tmp_path_factory, record_pro
         view.release()
         engine.register(f"many{number}", folder / str(number))
     pairs = list(itertools.combinations(range(64), 2))
-    seconds = {}
+    seconds = {4: [], 64: []}
     roles = roles_for(**FREE)
-    for count in (4, 64):
+    for count in (4, 64, 4, 64):
         matches = [
             one._replace(players=(f"many{first % count}", f"many{second % count}"))
             for one, (first, second) in zip(kuhn_matches(len(pairs)), pairs, strict=True)
         ]
-        played(engine, matches[:50], 50, roles)
         started = time.perf_counter()
         episodes = played(engine, matches, len(matches), roles)
-        seconds[count] = time.perf_counter() - started
+        seconds[count].append(time.perf_counter() - started)
         assert len(episodes) == len(pairs)
     record_property("seconds of 4 and of 64 adapters", str(seconds))
-    assert seconds[64] < 2 * seconds[4]
+    assert min(seconds[64]) < 2 * min(seconds[4])  # the better of two: other tests run beside
 
 
 def test_new_weights_are_seen_by_matches_that_begin_after(engine, adapters):

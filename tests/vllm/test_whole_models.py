@@ -8,14 +8,14 @@ import psutil
 import pytest
 import torch
 from small_models import sharpened
-from small_play import kuhn_matches, kuhn_pocket, played, roles_for
+from small_play import FREE, kuhn_matches, kuhn_pocket, played, roles_for
 
 from arena.errors import EngineError
 from arena.samplers.torch_lm import TorchLM
 
-NAMES = ("live", "frozen")
+pytestmark = pytest.mark.xdist_group("whole")
 
-pytestmark = pytest.mark.xfail(strict=False, reason="not proven yet, and so refused for runs: see check_engine")
+NAMES = ("live", "frozen")
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def whole(models, tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("frozen")
     models["frozen"].save(folder)
-    engine = VllmLM(None, models["live"], VllmShape(adapters=False, max_model_len=1024))
+    engine = VllmLM(None, models["live"], VllmShape(adapters=False, max_model_len=1024, sleep=True))
     engine.add("live", models["live"])
     engine.register("frozen", folder)
     yield engine
@@ -66,6 +66,17 @@ def test_two_models_meet_and_live_weights_are_exchanged_in_place(whole, models):
     changed = [key for key in before.keys() & after.keys() if before[key] != pytest.approx(after[key], abs=0.05)]
     assert {player for player, _ in changed} == {"live"}
     assert _children() == engine_processes
+
+
+def test_after_a_rest_it_says_the_same(whole):
+    """Without a GPU vLLM keeps its memory; that it stops, loses its cache and goes on is the same."""
+    matches, roles = kuhn_matches(20, NAMES), roles_for(**FREE)
+    before = played(whole, matches, 20, roles)
+    whole.rest()
+    whole.rest()
+    assert whole._process._asleep
+    assert played(whole, matches, 20, roles) == before
+    assert not whole._process._asleep
 
 
 def test_ctrl_c_is_not_for_the_engine_and_a_dead_one_is_an_error(whole):

@@ -1,0 +1,69 @@
+"""Two processes take the update that one takes: whole weights and adapters, copies and shards."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import update_processes
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load_file
+
+from learners.batching import FreeRow
+from learners.team import ALONE, Processes
+
+TESTS = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """Return the folder in which two gloo processes left what they came to."""
+    folder = tmp_path_factory.mktemp("team")
+    paths = os.pathsep.join([str(TESTS.parent), str(TESTS)])
+    command = [sys.executable, str(TESTS / "update_processes.py"), str(folder)]
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.parametrize("name", update_processes.CASES)
+def test_two_processes_take_the_update_of_one(results, name):
+    alone = update_processes.updated(*update_processes.CASES[name], ALONE)
+    together = [load_file(results / f"{name.replace('/', '-')}-{rank}.safetensors") for rank in (0, 1)]
+    for key, wanted in alone.items():
+        assert torch.equal(together[0][key], together[1][key]), key
+        torch.testing.assert_close(together[0][key], wanted, rtol=1e-4, atol=1e-5, msg=lambda m, k=key: f"{k}: {m}")
+    moved = [(alone[key] - start).abs().max() for key, start in fresh(name).items()]
+    assert max(moved) > 1e-3
+
+
+def fresh(name):
+    kind = update_processes.CASES[name][0]
+    return {key: value for key, value in update_processes.policy(kind).tensors().items() if key.startswith("weights/")}
+
+
+rows = st.lists(st.tuples(st.integers(1, 300), st.integers(1, 200)), max_size=40)
+
+
+class Seat(Processes):
+    def __init__(self, rank, size):
+        self.rank, self.size = rank, size
+
+
+@given(rows, st.integers(1, 8))
+def test_every_row_has_one_process_and_tokens_are_spread_evenly(lengths, size):
+    made = [
+        FreeRow("g", (i, *(5,) * (prompt - 1)), (6,) * reply, 1.0, 1.0, 1.0, 0.0, 0.0, (0.0,) * reply)
+        for i, (prompt, reply) in enumerate(lengths)
+    ]
+    units = [(number,) for number in range(len(made))]
+    shares = [Seat(rank, size).share(units, made) for rank in range(size)]
+    assert [unit for share in shares for unit in share] == units
+    tokens = [sum(sum(lengths[number]) for (number,) in share) for share in shares]
+    longest = max((p + r for p, r in lengths), default=0)
+    assert max(tokens) <= sum(tokens) / size + longest
