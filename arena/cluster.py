@@ -74,7 +74,11 @@ class Member(Protocol):
         ...
 
     def call(self, method: str, *arguments: object) -> Call:
-        """Begin a method. A ``Ref`` among the arguments arrives as what it refers to; within one it stays a ``Ref``."""
+        """Begin a method. A ``Ref`` among the arguments arrives as what it refers to; within one it stays a ``Ref``.
+
+        ``there`` is done as soon as the process is there, without its object. ``close`` ends what the object has,
+        if there is one and it has such a method.
+        """
         ...
 
     def dismiss(self) -> None:

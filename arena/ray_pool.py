@@ -218,8 +218,10 @@ class _Actor:
         self._made: Any = None
 
     def call(self, method: str, *arguments: object) -> Any:
-        """Return what a method of the object gives; ``there`` only says that the process is there."""
-        return None if method == "there" else getattr(self._object(), method)(*arguments)
+        """Return what a method of the object gives; ``there`` and ``close`` need none."""
+        if method == "there" or (method == "close" and not hasattr(self._made, "close")):
+            return None
+        return getattr(self._object(), method)(*arguments)
 
     def _object(self) -> Any:
         if self._made is None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from arena.cluster import Call, Cluster, Died, Member, Name, Post
 from arena.errors import EngineError
 
+GRACE = 20.0  # seconds to close what one has
 MOST_STARTS = 3  # of one member in a row that die before they have done anything
 
 
@@ -70,7 +71,10 @@ class Staff:
             self._replace(name.number)
 
     def dismiss(self) -> None:
-        """End all."""
+        """End all, and let those that are there close what they have."""
+        waiting = [self._members[number].call("close") for number in self.there]
+        while waiting and (done := self._cluster.done(waiting, GRACE)):
+            waiting = [call for call in waiting if call not in done]
         for member in self._members:
             member.dismiss()
 

@@ -7,7 +7,6 @@ values, and nothing is read from its disk. One that replaces another begins with
 from __future__ import annotations
 
 import asyncio
-import atexit
 import os
 import shutil
 import tempfile
@@ -45,11 +44,9 @@ class EngineHost:
 
     def __init__(self, config: RunConfig, base: Base, adapters: bool, cpus: float) -> None:
         ExitStack().enter_context(prepared_process(max(int(cpus), 1)))  # for as long as the process lives
-        self._config = config
-        self._folder = Path(tempfile.mkdtemp(prefix="league-engine-"))
-        atexit.register(shutil.rmtree, self._folder, ignore_errors=True)
-        self._source = base_folder(base, self._folder / "base")
-        self.engine = engine_on(config, self._source, adapters=adapters)
+        self._config, self._base = config, base
+        self._disk = _Disk(base) if config.engine.kind == "vllm" else None
+        self.engine = engine_on(config, self._disk.base if self._disk else "", adapters=adapters)
         self._held: dict[str, str] = {}  # versions by player
         self._live: dict[str, LanguageModel] = {}
         self._likes: dict[bool, Like] = {}
@@ -58,10 +55,10 @@ class EngineHost:
         """Let players have these weights from now on."""
         news = {player: one for player, one in weights.items() if self._held.get(player) != one.version}
         for player, parcel in news.items():
-            if self._config.engine.kind == "vllm":
-                self._to_vllm(player, parcel)
-            else:
+            if self._disk is None:
                 self._to_torch(player, parcel)
+            else:
+                self._to_vllm(player, parcel, self._disk)
             self._held[player] = parcel.version
         if any(parcel.live for parcel in news.values()):
             self.engine.forget()
@@ -84,6 +81,12 @@ class EngineHost:
         self.take(weights)
         return self.engine.distributions(to_requests(questions))
 
+    def close(self) -> None:
+        """End the engine, and remove what it has on the disk."""
+        self.engine.close()
+        if self._disk is not None:
+            self._disk.folder.cleanup()
+
     def _to_torch(self, player: str, parcel: Parcel) -> None:
         unpacked = _Unpacked(parcel, self._like(parcel.adapter))
         if not parcel.live:
@@ -94,18 +97,20 @@ class EngineHost:
         if before is not None:
             before.release()
 
-    def _to_vllm(self, player: str, parcel: Parcel) -> None:
+    def _to_vllm(self, player: str, parcel: Parcel, disk: _Disk) -> None:
         if parcel.live:
-            self.engine.add(player, cast(LanguageModel, _Saves(parcel)))  # of a live model vLLM wants its files only
+            self.engine.add(player, cast(LanguageModel, _Saves(parcel, disk)))  # vLLM only lets a live model save
             return
-        folder = self._folder / player.replace("/", "_")
-        self.engine.register(player, folder, lambda: write_files(fetch(parcel.files), folder))
+        folder = Path(disk.folder.name) / player.replace("/", "_")
+        self.engine.register(player, folder, lambda: disk.write(parcel, folder))
 
     def _like(self, adapter: bool) -> Like:
         """Return what weights are loaded into: the base's adapters, or a model of its shape."""
         if adapter not in self._likes:
             model = self._config.model
-            base = LanguageModel.load(self._source, device=model.device, dtype=model.dtype)
+            with tempfile.TemporaryDirectory() as folder:
+                source = base_folder(self._base, Path(folder))
+                base = LanguageModel.load(source, device=model.device, dtype=model.dtype)
             self._likes[adapter] = Adapters(base, base_source(self._config)) if adapter else base
         return self._likes[adapter]
 
@@ -161,6 +166,12 @@ class Worker:
         """As ``EngineHost.sample``."""
         return self._own().sample(weights, questions)
 
+    def close(self) -> None:
+        """End its engines."""
+        self._outside.__exit__()
+        if self._host is not None:
+            self._host.close()
+
     def _models(self, weights: Mapping[str, Parcel], reached: Reached | None) -> Engine:
         """Return the engine of language models, which has these weights."""
         if reached is None:
@@ -193,6 +204,10 @@ class GuestHost:
         """Return the account of each player."""
         return self._engines.usage()
 
+    def close(self) -> None:
+        """End the connections."""
+        self._engines.__exit__()
+
 
 def is_guest(player: str) -> bool:
     """Return whether a player belongs into the one ``GuestHost``."""
@@ -216,15 +231,29 @@ class _Unpacked:
             return self._like.with_weights(write_files(fetch(self._parcel.files), Path(unpacked)))
 
 
+class _Disk:
+    """What an engine that reads weights from a disk has there, until it is closed."""
+
+    def __init__(self, base: Base) -> None:
+        self.folder = tempfile.TemporaryDirectory(prefix="league-engine-")
+        self.base = base_folder(base, Path(self.folder.name) / "base")
+
+    def write(self, parcel: Parcel, folder: Path) -> None:
+        """Write a parcel as a snapshot would be: a whole model with all that the base has beside its weights."""
+        if not parcel.adapter:
+            shutil.copytree(self.base, folder, ignore=shutil.ignore_patterns("*.safetensors*"), dirs_exist_ok=True)
+        write_files(fetch(parcel.files), folder)
+
+
 class _Saves:
     """Saves a parcel as the model would be that it came from."""
 
-    def __init__(self, parcel: Parcel) -> None:
-        self._parcel = parcel
+    def __init__(self, parcel: Parcel, disk: _Disk) -> None:
+        self._parcel, self._disk = parcel, disk
 
     def save(self, folder: Path) -> None:
         """Write its files."""
-        write_files(fetch(self._parcel.files), folder)
+        self._disk.write(self._parcel, folder)
 
 
 async def _answered(engine: Streaming, question: Question) -> Answer:

@@ -51,7 +51,7 @@ def live_files(lm: LanguageModel) -> Files:
     if isinstance(lm, AdapterLM):
         return saved_files(lm)
     tensors = {name: parameter.detach().contiguous() for name, parameter in lm.parameters().items()}
-    return {WEIGHTS_FILE: safetensors.torch.save(tensors)}
+    return {WEIGHTS_FILE: safetensors.torch.save(tensors, {"format": "pt"})}
 
 
 def snapshot_files(folder: Path) -> Files:
