@@ -32,6 +32,7 @@ from vllm import AsyncEngineArgs, SamplingParams
 from vllm.inputs import tokens_input
 from vllm.lora.request import LoRARequest
 from vllm.sampling_params import RequestOutputKind
+from vllm.usage.usage_lib import UsageContext
 from vllm.v1.engine.async_llm import AsyncLLM
 
 _T = TypeVar("_T")
@@ -134,7 +135,8 @@ class VllmProcess:
             worker_extension_cls="arena.samplers.vllm_worker.Exchange",
             **(lora if shape.adapters else {}),
         )
-        return AsyncLLM.from_engine_args(arguments)
+        # As ``LLM`` does for itself: otherwise batches are of at most 128 requests, on any device.
+        return AsyncLLM.from_engine_args(arguments, usage_context=UsageContext.LLM_CLASS)
 
     async def _stop(self) -> None:
         self._engine.shutdown()
