@@ -60,6 +60,7 @@ def plain_engine(folder: str) -> Any:
         kv_cache_memory_bytes=int(KV_GIB * 2**30),
         enforce_eager=True,
         enable_prefix_caching=True,
+        enable_chunked_prefill=False,
         generation_config="vllm",
         logprobs_mode="processed_logprobs",
         disable_log_stats=True,

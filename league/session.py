@@ -61,8 +61,9 @@ def train(config: RunConfig, run_dir: Path, cluster: str = "") -> Outcome:
                 f"{run_dir} is not empty (it holds {', '.join(taken[:3])}). Choose another --run-dir, or go on with "
                 f"that run: league train --resume --run-dir {run_dir}"
             )
+        steered = _steered(config, site)
         atomic_write(run_dir / CONFIG_FILE, to_toml(config))
-        return _session(config, run_dir, site, engines, resume=False)
+        return _session(steered, run_dir, site, engines, resume=False)
 
 
 def resume(run_dir: Path, cluster: str = "") -> Outcome:
@@ -75,7 +76,7 @@ def resume(run_dir: Path, cluster: str = "") -> Outcome:
     config = load(str(run_dir / CONFIG_FILE))
     with _site(config, run_dir, cluster) as site, run_lock(run_dir), Engines() as engines:
         # Without a state, it died in its cold start.
-        return _session(config, run_dir, site, engines, resume=has_state(run_dir))
+        return _session(_steered(config, site), run_dir, site, engines, resume=has_state(run_dir))
 
 
 def _site(config: RunConfig, run_dir: Path, cluster: str) -> Site:
@@ -92,11 +93,16 @@ def _site(config: RunConfig, run_dir: Path, cluster: str) -> Site:
     return OnCluster(config, run_dir, cluster)
 
 
-def _session(whole: RunConfig, run_dir: Path, site: Site, engines: Engines, *, resume: bool) -> Outcome:
+def _steered(config: RunConfig, site: Site) -> RunConfig:
+    """Return the configuration of the process that steers. Raises UsageError if it could not play."""
+    own = config.model_copy(update={"model": config.model.model_copy(update={"device": site.device})})
+    check_engine(own, policy_names(own, run_roles(own)))
+    return own
+
+
+def _session(config: RunConfig, run_dir: Path, site: Site, engines: Engines, *, resume: bool) -> Outcome:
     remove_leftovers(run_dir)
-    config = whole.model_copy(update={"model": whole.model.model_copy(update={"device": site.device})})
     roles = run_roles(config)
-    check_engine(config, policy_names(config, roles))
     done = finished_iterations(run_dir) if resume else 0
     with (
         prepared_process(config.threads),

@@ -58,6 +58,7 @@ def test_a_preset_trains_adapters_of_a_checkpoint_that_thinks(checkpoint, tmp_pa
 def test_what_a_preset_lacks_is_told_before_anything_is_loaded(preset, words, tmp_path):
     with pytest.raises(UsageError, match=re.escape(words)):
         train(settings.load(preset, []), tmp_path / "run")
+    assert not (tmp_path / "run" / "config.toml").exists()  # so that the corrected command may have the same folder
 
 
 def test_so_are_the_gpus_that_a_cluster_lacks():

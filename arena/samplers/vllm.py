@@ -32,6 +32,7 @@ from vllm import AsyncEngineArgs, SamplingParams
 from vllm.inputs import tokens_input
 from vllm.lora.request import LoRARequest
 from vllm.sampling_params import RequestOutputKind
+from vllm.usage.usage_lib import UsageContext
 from vllm.v1.engine.async_llm import AsyncLLM
 
 _T = TypeVar("_T")
@@ -70,7 +71,9 @@ class VllmProcess:
         self._bed = asyncio.Lock()
         self._asleep = False
         self._thread = LoopThread("vllm", _deaf_to_ctrl_c)
+        self._waiting: set[asyncio.Task[Any]] = set()
         self._engine: Any = self.send(self._start()).result()
+        self.send(self._watch())
 
     def send(self, work: Coroutine[Any, Any, _T]) -> Future[_T]:
         """Begin some work on the thread."""
@@ -132,7 +135,8 @@ class VllmProcess:
             worker_extension_cls="arena.samplers.vllm_worker.Exchange",
             **(lora if shape.adapters else {}),
         )
-        return AsyncLLM.from_engine_args(arguments)
+        # As ``LLM`` does for itself: otherwise batches are of at most 128 requests, on any device.
+        return AsyncLLM.from_engine_args(arguments, usage_context=UsageContext.LLM_CLASS)
 
     async def _stop(self) -> None:
         self._engine.shutdown()
@@ -151,14 +155,24 @@ class VllmProcess:
 
     async def _watched(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Wait for some work of vLLM's, which does not tell those who wait when its process is gone."""
-        task = asyncio.ensure_future(work)
+        task: Any = asyncio.current_task()
+        self._waiting.add(task)
         try:
-            while not (await asyncio.wait([task], timeout=ALIVE))[0]:
-                if self._engine.errored:
-                    raise self._engine.dead_error
-            return task.result()
+            return await work
+        except asyncio.CancelledError:
+            if self._engine.errored:
+                raise self._engine.dead_error from None
+            raise
         finally:
-            task.cancel()
+            self._waiting.discard(task)
+
+    async def _watch(self) -> None:
+        """Wake those who wait when vLLM's process is gone."""
+        while True:
+            await asyncio.sleep(ALIVE)
+            if self._engine.errored:
+                for task in self._waiting:
+                    task.cancel()
 
 
 async def _last(outputs: AsyncIterator[_T]) -> _T:
