@@ -17,6 +17,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -106,7 +107,8 @@ class _LearnsApart:
             SqliteRecordStore.create(path, self._processes, now)
         self._store = open_records(self._config, self._run_dir)
         for one in self._processes.values():
-            one.link.send_bytes(b"begin")
+            with suppress(BrokenPipeError, ConnectionResetError):  # whoever is dead is missed when it should report
+                one.link.send_bytes(b"begin")
 
     def give(self, iteration: int, trajectories: Sequence[Trajectory]) -> None:
         """Append them to the store as soon as it has room. What a killed process appended before is the same."""
@@ -155,7 +157,7 @@ def _last_words(link: Connection) -> tuple[str, str] | None:
     """Return what a learner tells, and of what kind it is; None if it ended without a word."""
     try:
         kind, text = json.loads(link.recv_bytes())
-    except EOFError:
+    except (EOFError, ConnectionResetError):  # the latter if it was killed before it had read what it was sent
         return None
     return str(kind), str(text)
 

