@@ -2,7 +2,8 @@
 
     python -m benchmarks.ray_speed [--matches N] [--repeats N] [--json]
 
-A small language model plays tic-tac-toe with itself, each time with new weights, as in an iteration of training.
+A small language model plays Leduc poker with itself in free replies, each time with new weights, as in an iteration of
+training; what takes the time is the sampling of tokens.
 Alone, a process plays half of the matches at once, by the scheduler and without Ray, while the other one rests; over
 Ray, two workers with engines of their own are sent the weights and given pieces. All have one thread each. They take
 turns, and the ratio is taken within a turn; seconds are those of the clock, so the machine should be idle and have
@@ -22,6 +23,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
@@ -44,7 +46,13 @@ from league.prepared import prepared_process
 from league.settings import run_roles, validate
 from league.start import start_policies
 
-GAME = "tic_tac_toe"
+GAME = "leduc_poker"
+CONFIG: dict[str, Any] = {
+    "games": {GAME: {}},
+    "roles": {"reply": "free", "on_illegal": "forfeit", "max_reply_tokens": 16},
+    "model": {"hidden_size": 256, "layers": 4, "intermediate_size": 512},
+    "cold_start": {"steps": 0},
+}
 
 
 def self_play(matches: int) -> list[MatchRequest]:
@@ -87,7 +95,7 @@ def alone(folder: str, config: RunConfig, requests: Sequence[MatchRequest]) -> f
 
 def measure(matches: int, repeats: int) -> dict[str, dict[str, float]]:
     """Return min, median and max over the repeats of both, and of the ratio."""
-    config = validate({"games": {GAME: {}}, "cold_start": {"steps": 0}})
+    config = validate(CONFIG)
     requests = self_play(matches)
     lm = start_policies(config, run_roles(config))["main"].lm
     rates: dict[str, list[float]] = {"alone": [], "ray": [], "ratio": []}
@@ -127,7 +135,7 @@ def measure(matches: int, repeats: int) -> dict[str, dict[str, float]]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--matches", type=int, default=4096, help="matches in one repeat")
+    parser.add_argument("--matches", type=int, default=2048, help="matches in one repeat")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     arguments = parser.parse_args()
