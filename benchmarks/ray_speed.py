@@ -3,11 +3,11 @@
     python -m benchmarks.ray_speed [--matches N] [--repeats N] [--json]
 
 A small language model plays Leduc poker with itself in free replies, each time with new weights, as in an iteration of
-training; what takes the time is the sampling of tokens.
-Alone, a process plays half of the matches at once, by the scheduler and without Ray, while the other one rests; over
-Ray, two workers with engines of their own are sent the weights and given pieces. All have one thread each. They take
-turns, and the ratio is taken within a turn; seconds are those of the clock, so the machine should be idle and have
-two cores.
+training; what takes the time is the sampling of tokens. Alone, a process plays half of the matches at once, by the
+scheduler and without Ray, while the other one rests; "beside" is the same with both at work, which tells what the
+machine takes from two at once (its cores may be threads of one). Over Ray, two workers with engines of their own are
+sent the weights and given pieces. All have one thread each. They take turns, and the ratios are taken within a turn;
+seconds are those of the clock, so the machine should be idle and have two cores.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def measure(matches: int, repeats: int) -> dict[str, dict[str, float]]:
     config = validate(CONFIG)
     requests = self_play(matches)
     lm = start_policies(config, run_roles(config))["main"].lm
-    rates: dict[str, list[float]] = {"alone": [], "ray": [], "ratio": []}
+    rates: dict[str, list[float]] = {name: [] for name in ("alone", "beside", "ray", "ratio", "ratio_beside")}
     context = multiprocessing.get_context("spawn")
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -115,6 +115,8 @@ def measure(matches: int, repeats: int) -> dict[str, dict[str, float]]:
         halves = list(zip((first, second), (requests[::2], requests[1::2]), strict=True))
         for number in range(1 + repeats):
             apart = sum(one.submit(alone, folder, config, half).result() for one, half in halves)
+            both = [one.submit(alone, folder, config, half) for one, half in halves]
+            beside = sum(one.result() for one in both)
             with torch.no_grad():
                 next(iter(lm.parameters().values())).add_(1e-6)
             venue.engine.forget()
@@ -123,7 +125,9 @@ def measure(matches: int, repeats: int) -> dict[str, dict[str, float]]:
             together = (pool.tokens - before) / (time.perf_counter() - started)
             if number:  # the first time is for imports and caches
                 rates["alone"].append(apart)
+                rates["beside"].append(beside)
                 rates["ray"].append(together)
+                rates["ratio_beside"].append(together / beside)
                 rates["ratio"].append(together / apart)
         pool.close()
     return {
@@ -144,8 +148,8 @@ def main() -> None:
         print(json.dumps(result))
         return
     for name, figures in result.items():
-        form = ",.3f" if name == "ratio" else ",.0f"
-        print(f"{name:10}" + "".join(f"{figures[key]:>12{form}}" for key in ("min", "median", "max")))
+        form = ",.3f" if name.startswith("ratio") else ",.0f"
+        print(f"{name:14}" + "".join(f"{figures[key]:>12{form}}" for key in ("min", "median", "max")))
 
 
 if __name__ == "__main__":
