@@ -16,6 +16,7 @@ from arena.errors import EngineError
 from arena.records import Episode, MatchRequest
 from arena.staff import Staff
 
+LEAST = 16  # matches that are worth a piece, where nobody says how many
 MOST_DEATHS = 3  # over one piece
 PATIENCE = 300.0  # seconds until one of the cluster's processes must be there when none is
 
@@ -56,8 +57,8 @@ class _Given(NamedTuple):
 class Pool:
     """Workers and engines that stay from one batch of matches to the next."""
 
-    def __init__(self, cluster: Cluster, posts: Posts, *, matches: int, patience: float = PATIENCE) -> None:
-        """Start all; ``matches`` are in a piece."""
+    def __init__(self, cluster: Cluster, posts: Posts, *, matches: int | None, patience: float = PATIENCE) -> None:
+        """Start all; ``matches`` are in a piece (None: half of a worker's share)."""
         self._cluster, self._matches, self._patience = cluster, matches, patience
         self._workers = Staff(cluster, posts.worker, posts.workers)
         self._engines = Staff(cluster, posts.engine, posts.engines) if posts.engine else None
@@ -74,7 +75,7 @@ class Pool:
         Raises EngineError for a piece that kills ``MOST_DEATHS`` times whoever plays it, and if nobody is left to
         play; and what goes wrong in a match, as it was raised.
         """
-        pieces = cut(requests, self._matches)
+        pieces = cut(requests, self._matches or max(-(-len(requests) // (2 * len(self._workers))), LEAST))
         waiting, deaths = deque(pieces), Counter[int]()
         came: dict[int, list[Episode]] = {}
         for staff in self._staffs:

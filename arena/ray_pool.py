@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would tell its makers how it is used
 os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".*")  # its words on deaths would write over the run's view
+os.environ.setdefault("RAY_worker_niceness", "0")  # of a local cluster: matches are what the machine is wanted for
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # as Ray will do; it warns of it otherwise
 
 import ray

@@ -2,10 +2,12 @@
 
     python -m benchmarks.ray_speed [--matches N] [--repeats N] [--json]
 
-A small language model plays Kuhn poker with itself in free replies, so every token is sampled and none is remembered.
-Alone, a process plays half of the matches at once, by the scheduler and without Ray, while the other one rests; over
-Ray, two workers with engines of their own are given pieces. All have one thread each. They take turns, and the
-ratio is taken within a turn; seconds are those of the clock, so the machine should be idle and have two cores.
+A small language model plays Leduc poker with itself in free replies, each time with new weights, as in an iteration of
+training; what takes the time is the sampling of tokens. Alone, a process plays half of the matches at once, by the
+scheduler and without Ray, while the other one rests; "beside" is the same with both at work, which tells what the
+machine takes from two at once (its cores may be threads of one). Over Ray, two workers with engines of their own are
+sent the weights and given pieces. All have one thread each. They take turns, and the ratios are taken within a turn;
+seconds are those of the clock, so the machine should be idle and have two cores.
 """
 
 from __future__ import annotations
@@ -19,9 +21,13 @@ import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 os.environ["OMP_NUM_THREADS"] = "1"
+
+import torch
 
 from arena.cluster import Post
 from arena.lm import LanguageModel
@@ -40,20 +46,13 @@ from league.prepared import prepared_process
 from league.settings import run_roles, validate
 from league.start import start_policies
 
-GAME = "kuhn_poker"
-PIECES = 4  # of each worker, so that none has nothing to do for long
-
-
-def configured(matches: int) -> RunConfig:
-    """Return a configuration under which replies are free and short."""
-    return validate(
-        {
-            "games": {GAME: {}},
-            "roles": {"reply": "free", "on_illegal": "forfeit", "max_reply_tokens": 8},
-            "cold_start": {"steps": 0},
-            "cluster": {"matches": matches // (2 * PIECES)},
-        }
-    )
+GAME = "leduc_poker"
+CONFIG: dict[str, Any] = {
+    "games": {GAME: {}},
+    "roles": {"reply": "free", "on_illegal": "forfeit", "max_reply_tokens": 16},
+    "model": {"hidden_size": 256, "layers": 4, "intermediate_size": 512},
+    "cold_start": {"steps": 0},
+}
 
 
 def self_play(matches: int) -> list[MatchRequest]:
@@ -70,30 +69,36 @@ def tokens_of(episodes: Sequence[Episode]) -> int:
     return sum(len(trace.prompt_ids) + len(trace.reply_ids) for trace in traces)
 
 
-def alone(folder: str, config: RunConfig, requests: Sequence[MatchRequest], repeats: int) -> float:
-    """Return the tokens per second of a process that plays without Ray, the best of its repeats."""
-    engine, roles = TorchLM(), run_roles(config)
+@cache
+def engine_of(folder: str) -> TorchLM:
+    """Return the engine of a process that plays alone."""
+    engine = TorchLM()
     engine.add("main", LanguageModel.load(folder))
-    best = 0.0
+    return engine
+
+
+def alone(folder: str, config: RunConfig, requests: Sequence[MatchRequest]) -> float:
+    """Return the tokens per second of a process that plays without Ray, as if its weights were new."""
+    engine, roles = engine_of(folder), run_roles(config)
+    engine.forget()
     with prepared_process(1):
-        for _ in range(repeats):
-            started = time.perf_counter()
-            episodes = play(
-                requests,
-                roles_of=roles.__getitem__,
-                engine_of=lambda player: engine,
-                make_game=make_game,
-                in_flight=config.in_flight,
-            )
-            best = max(best, tokens_of(episodes) / (time.perf_counter() - started))
-    return best
+        started = time.perf_counter()
+        episodes = play(
+            requests,
+            roles_of=roles.__getitem__,
+            engine_of=lambda player: engine,
+            make_game=make_game,
+            in_flight=config.in_flight,
+        )
+        return tokens_of(episodes) / (time.perf_counter() - started)
 
 
 def measure(matches: int, repeats: int) -> dict[str, dict[str, float]]:
     """Return min, median and max over the repeats of both, and of the ratio."""
-    config, requests = configured(matches), self_play(matches)
+    config = validate(CONFIG)
+    requests = self_play(matches)
     lm = start_policies(config, run_roles(config))["main"].lm
-    rates: dict[str, list[float]] = {"alone": [], "ray": [], "ratio": []}
+    rates: dict[str, list[float]] = {name: [] for name in ("alone", "beside", "ray", "ratio", "ratio_beside")}
     context = multiprocessing.get_context("spawn")
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -104,17 +109,26 @@ def measure(matches: int, repeats: int) -> dict[str, dict[str, float]]:
         lm.save(Path(folder))
         base = Base("", cluster.put(saved_files(lm)))
         worker = Post("worker", Worker, (config, base, False, 1.0), 1.0)
-        pool = Pool(cluster, Posts(worker, 2), matches=config.cluster.matches)
+        pool = Pool(cluster, Posts(worker, 2), matches=None)
         venue = Spread(pool, cluster)
         venue.engine.add("main", lm)
-        venue.play(requests)  # imports, models, caches
         halves = list(zip((first, second), (requests[::2], requests[1::2]), strict=True))
-        for _ in range(repeats):
-            rates["alone"].append(sum(one.submit(alone, folder, config, half, 2).result() for one, half in halves))
+        for number in range(1 + repeats):
+            apart = sum(one.submit(alone, folder, config, half).result() for one, half in halves)
+            both = [one.submit(alone, folder, config, half) for one, half in halves]
+            beside = sum(one.result() for one in both)
+            with torch.no_grad():
+                next(iter(lm.parameters().values())).add_(1e-6)
+            venue.engine.forget()
             before, started = pool.tokens, time.perf_counter()
             venue.play(requests)
-            rates["ray"].append((pool.tokens - before) / (time.perf_counter() - started))
-            rates["ratio"].append(rates["ray"][-1] / rates["alone"][-1])
+            together = (pool.tokens - before) / (time.perf_counter() - started)
+            if number:  # the first time is for imports and caches
+                rates["alone"].append(apart)
+                rates["beside"].append(beside)
+                rates["ray"].append(together)
+                rates["ratio_beside"].append(together / beside)
+                rates["ratio"].append(together / apart)
         pool.close()
     return {
         name: {"min": min(values), "median": statistics.median(values), "max": max(values)}
@@ -125,7 +139,7 @@ def measure(matches: int, repeats: int) -> dict[str, dict[str, float]]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--matches", type=int, default=2048, help="matches in one repeat")
+    parser.add_argument("--matches", type=int, default=8192, help="matches in one repeat")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     arguments = parser.parse_args()
@@ -134,8 +148,8 @@ def main() -> None:
         print(json.dumps(result))
         return
     for name, figures in result.items():
-        form = ",.3f" if name == "ratio" else ",.0f"
-        print(f"{name:10}" + "".join(f"{figures[key]:>12{form}}" for key in ("min", "median", "max")))
+        form = ",.3f" if name.startswith("ratio") else ",.0f"
+        print(f"{name:14}" + "".join(f"{figures[key]:>12{form}}" for key in ("min", "median", "max")))
 
 
 if __name__ == "__main__":

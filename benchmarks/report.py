@@ -117,7 +117,9 @@ ROWS: dict[str, list[Row]] = {
     "ray": [
         Row("ray", "tokens/s over Ray, two workers", "{:,.0f}"),
         Row("alone", "the sum of two that play alone, without Ray", "{:,.0f}"),
+        Row("beside", "the same two at the same time, without Ray", "{:,.0f}"),
         Row("ratio", "over Ray ÷ alone", "{:.2f}", 0.9, at_most=False),
+        Row("ratio_beside", "over Ray ÷ at the same time", "{:.2f}"),
     ],
     "dilemma": [
         Row("aligned_cooperation", "aligned, with itself: both cooperate", "{:.3f}", 0.8, at_most=False),

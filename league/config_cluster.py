@@ -20,7 +20,9 @@ class ClusterConfig(Section):
         ge=0,
         description="processes with an engine of language models that workers ask; 0: every worker has one",
     )
-    matches: Positive = Field(64, description="matches that a worker is given at a time")
+    matches: Positive | None = Field(
+        None, description="matches that a worker is given at a time; None: half of its share of an iteration's"
+    )
     worker_cpus: Cpus = Field(1.0, description="cores of a worker without an engine")
     engine_cpus: Cpus = Field(1.0, description="cores of an engine, or of a worker that has its own")
     engine_gpus: NonNegative = Field(0.0, description="GPUs of an engine; a part of one, or whole ones")
