@@ -139,8 +139,8 @@ def measure(matches: int, repeats: int) -> dict[str, dict[str, float]]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--matches", type=int, default=4096, help="matches in one repeat")
-    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--matches", type=int, default=8192, help="matches in one repeat")
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     arguments = parser.parse_args()
     result = measure(arguments.matches, arguments.repeats)
