@@ -13,6 +13,17 @@ from roles.prompts import messages
 from roles.replies import worded
 
 GAME = "kuhn_poker"
+# What brings a preset for models of billions of parameters down to it, and to a machine without a GPU.
+SMALL = [
+    "model.device=cpu",
+    "games={kuhn_poker={matches=48}}",
+    "iterations=2",
+    "snapshot_every=2",
+    "threads=1",
+    "roles.max_reply_tokens=32",
+    "learner.micro_batch_tokens=2048",
+    "evaluation.matches=8",
+]
 # Qwen3's marks: a turn is between <|im_start|> and <|im_end|>, which ends a reply too; a system message may come first;
 # thoughts of earlier turns are not shown again.
 TEMPLATE = """\

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from small_checkpoint import save_checkpoint
+from small_checkpoint import SMALL, save_checkpoint
 
 from arena.cluster import Room
 from games.errors import UsageError
@@ -11,17 +11,6 @@ from league import settings
 from league.board import read_metrics
 from league.checks_cluster import check_cluster
 from league.session import train
-
-SMALL = [
-    "model.device=cpu",
-    "games={kuhn_poker={matches=64}}",
-    "iterations=3",
-    "snapshot_every=3",
-    "threads=1",
-    "roles.max_reply_tokens=32",
-    "learner.micro_batch_tokens=2048",
-    "evaluation.matches=8",
-]
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +33,7 @@ def test_a_preset_trains_adapters_of_a_checkpoint_that_thinks(checkpoint, tmp_pa
     assert all(one["illegal_rate"] < 0.25 for one in played)  # thoughts are read past, and answers found
     assert all(0.0 < one["gap"] < 0.5 for one in played)  # nats a reply: bfloat16 rounds, and no more than that
     assert played[-1]["main/importance"] == pytest.approx(1.0, abs=0.05)
-    snapshot = tmp_path / "run" / "population" / "main-000003"
+    snapshot = tmp_path / "run" / "population" / "main-000002"
     assert (snapshot / "adapter_model.safetensors").is_file()
 
 
