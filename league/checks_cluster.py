@@ -57,12 +57,7 @@ def places(config: RunConfig, learners: int) -> tuple[list[Room], dict[str, tupl
 def check_cluster(config: RunConfig, learners: int, nodes: Sequence[Room]) -> None:
     """Raise UsageError, with the number that would work, if a cluster of these machines is too small."""
     wanted = config.cluster
-    if config.learner.processes > 1 and not learners:
-        raise UsageError(
-            f"learner.processes = {config.learner.processes}: on a cluster, those are the processes of a learner apart "
-            "from the one that steers the run. Set decoupled.learners = 'each', or learner.processes = 1."
-        )
-    _check_gpus(config, learners)
+    check_members(config, learners)
     found = needs(config, learners)
     total = Room(sum(one.cpus for one in nodes), sum(one.gpus for one in nodes))
     for unit, have in (("GPUs", total.gpus), ("CPUs", total.cpus)):
@@ -93,9 +88,14 @@ def check_cluster(config: RunConfig, learners: int, nodes: Sequence[Room]) -> No
             )
 
 
-def _check_gpus(config: RunConfig, learners: int) -> None:
-    """Refuse a device without GPUs, and shares of GPUs that could not be given."""
+def check_members(config: RunConfig, learners: int) -> None:
+    """Raise UsageError for processes without a learner, GPUs that nobody has, and shares that could not be given."""
     wanted = config.cluster
+    if config.learner.processes > 1 and not learners:
+        raise UsageError(
+            f"learner.processes = {config.learner.processes}: on a cluster, those are the processes of a learner apart "
+            "from the one that steers the run. Set decoupled.learners = 'each', or learner.processes = 1."
+        )
     on_gpu = config.model.device.startswith("cuda")
     asked = {"engine_gpus": wanted.engine_gpus} | ({"learner_gpus": wanted.learner_gpus} if learners else {})
     for name, gpus in asked.items():

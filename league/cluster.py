@@ -22,7 +22,7 @@ from arena.remote.usage import Usage
 from arena.samplers.torch_lm import Like
 from games.errors import unknown_name
 from league.bases import verified_base
-from league.checks_cluster import check_cluster, places
+from league.checks_cluster import check_cluster, check_members, places
 from league.cluster_host import EngineHost, GuestHost, Worker, is_guest
 from league.cluster_learner import LearnsOnCluster
 from league.config import RunConfig
@@ -44,6 +44,7 @@ class OnCluster:
         """Take where the cluster is; see ``RayCluster``."""
         self._config, self._run_dir, self._address = config, run_dir, address
         self._learners = learners_of(config)
+        check_members(config, len(self._learners))  # Ray takes a while to start
         self.device = "cpu" if self._learners else config.model.device
         self._base: Base | None = None
         self._pool: Pool | None = None
