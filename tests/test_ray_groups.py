@@ -10,8 +10,8 @@ from safetensors.torch import load_file
 
 CONFIG = """
 threads = 1
-iterations = 6
-snapshot_every = 6
+iterations = 2
+snapshot_every = 2
 games.kuhn_poker.matches = 16
 roles.reply = "free"
 roles.on_illegal = "forfeit"
@@ -35,36 +35,30 @@ def config(tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module")
-def alone(config):
-    run = config.parent / "alone"
-    ended = league_train(config, run_dir=run)
+def learned(*arguments, run_dir):
+    """Return the state that a whole run leaves."""
+    ended = league_train(*arguments, run_dir=run_dir)
     assert ended.status == 0, ended.output
-    return learned(run)
+    return state(run_dir)
 
 
-def learned(run):
-    (state,) = (run / "state").glob("iteration-000006")
-    return load_file(state / "main.safetensors")
+def state(run):
+    (newest,) = (run / "state").glob("iteration-*")
+    return load_file(newest / "main.safetensors")
 
 
 SHARDS = pytest.param(["--set", "learner.sharded=true"], id="shards", marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize("more", [pytest.param([], id="copies"), SHARDS])
-def test_a_group_learns_what_one_process_does(config, alone, more, tmp_path):
-    ended = league_train(config, *GROUP, *more, run_dir=tmp_path / "run")
-    assert ended.status == 0, ended.output
-    found = learned(tmp_path / "run")
-    assert found.keys() == alone.keys()
-    for key, wanted in alone.items():
-        torch.testing.assert_close(found[key], wanted, rtol=1e-4, atol=1e-5, msg=key)
+def test_a_group_learns_what_one_process_does(config, more, tmp_path):
+    same(learned(config, run_dir=tmp_path / "alone"), learned(config, *GROUP, *more, run_dir=tmp_path / "run"))
 
 
 @pytest.mark.slow
-def test_whoever_of_a_group_dies_it_learns_the_same(config, alone, tmp_path):
-    run = tmp_path / "run"
-    process = TrainingProcess(config, *GROUP, run_dir=run)
+def test_whoever_of_a_group_dies_it_learns_the_same(config, tmp_path):
+    run, longer = tmp_path / "run", ["--set", "iterations=6"]
+    process = TrainingProcess(config, *longer, *GROUP, run_dir=run)
     for iteration in (1, 3):
         while not (run / f"state/iteration-{iteration:06d}").exists():
             assert process.alive(), process.end().output
@@ -72,9 +66,13 @@ def test_whoever_of_a_group_dies_it_learns_the_same(config, alone, tmp_path):
         learners(process)[iteration % 2].kill()
     ended = process.end(within=400)
     assert ended.status == 0, ended.output
-    found = learned(run)
-    for key, wanted in alone.items():
-        torch.testing.assert_close(found[key], wanted, rtol=1e-4, atol=1e-5, msg=key)
+    same(learned(config, *longer, run_dir=tmp_path / "alone"), state(run))
+
+
+def same(wanted, found):
+    assert found.keys() == wanted.keys()
+    for key, value in wanted.items():
+        torch.testing.assert_close(found[key], value, rtol=1e-4, atol=1e-5, msg=key)
 
 
 def learners(process):
