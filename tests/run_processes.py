@@ -33,6 +33,23 @@ cold_start.batch_size = 32
 evaluation.matches = 4
 """
 
+# The same in free replies, with all that an update can have: adapters, a magnet, a reference.
+TINY_FREE = """
+threads = 1
+iterations = 2
+snapshot_every = 2
+games.kuhn_poker.matches = 16
+roles.reply = "free"
+roles.on_illegal = "forfeit"
+roles.max_reply_tokens = 4
+policies.main = { kind = "lora", rank = 2 }
+model = { hidden_size = 16, layers = 1, intermediate_size = 16 }
+cold_start = { steps = 2, matches = 8 }
+objective = { magnet = 0.1, magnet_every = 1, kl_reference = 0.1 }
+learner = { inner_steps = 2, minibatch_prompts = 4, micro_batch_tokens = 64 }
+evaluation.matches = 4
+"""
+
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
     [

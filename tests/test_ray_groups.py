@@ -5,26 +5,16 @@ import time
 import psutil
 import pytest
 import torch
-from run_processes import TrainingProcess, league_train
+from run_processes import TINY_FREE, TrainingProcess, league_train
 from safetensors.torch import load_file
 
-CONFIG = """
-threads = 1
-iterations = 2
-snapshot_every = 2
-games.kuhn_poker.matches = 16
-roles.reply = "free"
-roles.on_illegal = "forfeit"
-roles.max_reply_tokens = 4
-policies.main = { kind = "lora", rank = 2 }
-model = { hidden_size = 16, layers = 1, intermediate_size = 16 }
-cold_start = { steps = 2, matches = 8 }
-objective = { magnet = 0.1, magnet_every = 1, kl_reference = 0.1 }
-learner = { inner_steps = 2, minibatch_prompts = 4, micro_batch_tokens = 64 }
+CONFIG = (
+    TINY_FREE
+    + """
 decoupled.learners = "each"
-evaluation.matches = 4
 cluster = { workers = 1, matches = 16, engine_cpus = 0.5, learner_cpus = 0.5 }
 """
+)
 GROUP = ["--set", "learner.processes=2", "--cluster", "local"]
 
 

@@ -7,33 +7,19 @@ from pathlib import Path
 
 import pytest
 import torch
+from run_processes import TINY_FREE
 from safetensors.torch import load_file
 
 from games.errors import UsageError
 from league import settings
 
 ROOT = Path(__file__).parent.parent
-CONFIG = """
-threads = 1
-iterations = 2
-snapshot_every = 2
-games.kuhn_poker.matches = 16
-roles.reply = "free"
-roles.on_illegal = "forfeit"
-roles.max_reply_tokens = 4
-policies.main = { kind = "lora", rank = 2 }
-model = { hidden_size = 16, layers = 1, intermediate_size = 16 }
-cold_start = { steps = 2, matches = 8 }
-objective = { magnet = 0.1, magnet_every = 1, kl_reference = 0.1 }
-learner = { inner_steps = 2, minibatch_prompts = 4, micro_batch_tokens = 64 }
-evaluation.matches = 4
-"""
 LEAGUE = ["-c", "import sys; from league.cli import main; sys.exit(main())"]
 
 
 def trained(folder, name, *overrides, launcher=(sys.executable, *LEAGUE)):
     """Return what a run's policies are at its end, and its process's status and words."""
-    (folder / "tiny.toml").write_text(CONFIG)
+    (folder / "tiny.toml").write_text(TINY_FREE)
     words = [word for one in overrides for word in ("--set", one)]
     command = [*launcher, "train", str(folder / "tiny.toml"), "--run-dir", str(folder / name), *words]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
