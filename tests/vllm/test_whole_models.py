@@ -24,7 +24,8 @@ def models():
 
 
 @pytest.fixture(scope="module")
-def whole(models, tmp_path_factory):
+def started(models, tmp_path_factory):
+    """Return the engine, and the processes that it has; another engine's may be there too."""
     from arena.samplers.vllm import VllmShape
     from arena.samplers.vllm_lm import VllmLM
 
@@ -33,8 +34,15 @@ def whole(models, tmp_path_factory):
     engine = VllmLM(None, models["live"], VllmShape(adapters=False, max_model_len=1024, sleep=True))
     engine.add("live", models["live"])
     engine.register("frozen", folder)
-    yield engine
+    before = _children()
+    played(engine, kuhn_matches(1, NAMES), 1, roles_for())
+    yield engine, _children() - before
     engine.close()
+
+
+@pytest.fixture(scope="module")
+def whole(started):
+    return started[0]
 
 
 def distributions_agree(whole, models):
@@ -79,8 +87,8 @@ def test_after_a_rest_it_says_the_same(whole):
     assert not whole._process._asleep
 
 
-def test_ctrl_c_is_not_for_the_engine_and_a_dead_one_is_an_error(whole):
-    processes = _children()
+def test_ctrl_c_is_not_for_the_engine_and_a_dead_one_is_an_error(started):
+    whole, processes = started
     assert processes
     for process in processes:
         os.kill(process, signal.SIGINT)
