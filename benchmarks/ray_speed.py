@@ -93,22 +93,12 @@ def alone(folder: str, config: RunConfig, requests: Sequence[MatchRequest]) -> f
         return tokens_of(episodes) / (time.perf_counter() - started)
 
 
-def over_ray(venue: Spread, pool: Pool, lm: LanguageModel, requests: Sequence[MatchRequest]) -> float:
-    """Return the tokens per second of a pool that is sent new weights first."""
-    with torch.no_grad():
-        next(iter(lm.parameters().values())).add_(1e-6)
-    venue.engine.forget()
-    before, started = pool.tokens, time.perf_counter()
-    venue.play(requests)
-    return (pool.tokens - before) / (time.perf_counter() - started)
-
-
 def measure(matches: int, repeats: int) -> dict[str, dict[str, float]]:
-    """Return min, median and max over the repeats of each system, and of the ratios within a repeat."""
+    """Return min, median and max over the repeats of both, and of the ratio."""
     config = validate(CONFIG)
     requests = self_play(matches)
     lm = start_policies(config, run_roles(config))["main"].lm
-    turns: list[dict[str, float]] = []
+    rates: dict[str, list[float]] = {name: [] for name in ("alone", "beside", "ray", "ratio", "ratio_beside")}
     context = multiprocessing.get_context("spawn")
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -117,37 +107,40 @@ def measure(matches: int, repeats: int) -> dict[str, dict[str, float]]:
         ProcessPoolExecutor(1, context) as second,
     ):
         lm.save(Path(folder))
-        worker = Post("worker", Worker, (config, Base("", cluster.put(saved_files(lm))), False, 1.0), 0.5)
-        pools = {
-            "ray": Pool(cluster, Posts(worker, 2), matches=None),
-            "whole": Pool(cluster, Posts(worker, 2), matches=matches // 2),
-        }
-        venues = {name: Spread(pool, cluster) for name, pool in pools.items()}
-        for venue in venues.values():
-            venue.engine.add("main", lm)
+        base = Base("", cluster.put(saved_files(lm)))
+        worker = Post("worker", Worker, (config, base, False, 1.0), 1.0)
+        pool = Pool(cluster, Posts(worker, 2), matches=None)
+        venue = Spread(pool, cluster)
+        venue.engine.add("main", lm)
         halves = list(zip((first, second), (requests[::2], requests[1::2]), strict=True))
-        for _ in range(1 + repeats):
-            turn = {"alone": sum(one.submit(alone, folder, config, half).result() for one, half in halves)}
+        for number in range(1 + repeats):
+            apart = sum(one.submit(alone, folder, config, half).result() for one, half in halves)
             both = [one.submit(alone, folder, config, half) for one, half in halves]
-            turn["beside"] = sum(one.result() for one in both)
-            turn |= {name: over_ray(venues[name], pool, lm, requests) for name, pool in pools.items()}
-            turn |= {"ratio": turn["ray"] / turn["alone"], "ratio_beside": turn["ray"] / turn["beside"]}
-            turn |= {"whole_ratio": turn["whole"] / turn["alone"], "whole_beside": turn["whole"] / turn["beside"]}
-            turns.append(turn)
-        for pool in pools.values():
-            pool.close()
-    figures = {name: [turn[name] for turn in turns[1:]] for name in turns[0]}  # the first is for imports and caches
+            beside = sum(one.result() for one in both)
+            with torch.no_grad():
+                next(iter(lm.parameters().values())).add_(1e-6)
+            venue.engine.forget()
+            before, started = pool.tokens, time.perf_counter()
+            venue.play(requests)
+            together = (pool.tokens - before) / (time.perf_counter() - started)
+            if number:  # the first time is for imports and caches
+                rates["alone"].append(apart)
+                rates["beside"].append(beside)
+                rates["ray"].append(together)
+                rates["ratio_beside"].append(together / beside)
+                rates["ratio"].append(together / apart)
+        pool.close()
     return {
         name: {"min": min(values), "median": statistics.median(values), "max": max(values)}
-        for name, values in figures.items()
+        for name, values in rates.items()
     }
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--matches", type=int, default=8192, help="matches in one repeat")
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--matches", type=int, default=4096, help="matches in one repeat")
+    parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     arguments = parser.parse_args()
     result = measure(arguments.matches, arguments.repeats)
@@ -155,7 +148,7 @@ def main() -> None:
         print(json.dumps(result))
         return
     for name, figures in result.items():
-        form = ",.3f" if figures["max"] < 10.0 else ",.0f"
+        form = ",.3f" if name.startswith("ratio") else ",.0f"
         print(f"{name:14}" + "".join(f"{figures[key]:>12{form}}" for key in ("min", "median", "max")))
 
 

@@ -119,9 +119,6 @@ ROWS: dict[str, list[Row]] = {
         Row("alone", "the sum of two that play alone, without Ray", "{:,.0f}"),
         Row("beside", "the same two at the same time, without Ray", "{:,.0f}"),
         Row("ratio", "over Ray ÷ alone", "{:.2f}", 0.9, at_most=False),
-        Row("whole", "tokens/s over Ray, one piece for each worker", "{:,.0f}"),
-        Row("whole_ratio", "the same ÷ alone", "{:.2f}"),
-        Row("whole_beside", "the same ÷ at the same time", "{:.2f}"),
         Row("ratio_beside", "over Ray ÷ at the same time", "{:.2f}"),
     ],
     "dilemma": [
