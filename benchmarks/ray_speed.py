@@ -93,6 +93,16 @@ def alone(folder: str, config: RunConfig, requests: Sequence[MatchRequest]) -> f
         return tokens_of(episodes) / (time.perf_counter() - started)
 
 
+def over_ray(venue: Spread, pool: Pool, lm: LanguageModel, requests: Sequence[MatchRequest]) -> float:
+    """Return the tokens per second of a pool that is sent new weights first."""
+    with torch.no_grad():
+        next(iter(lm.parameters().values())).add_(1e-6)
+    venue.engine.forget()
+    before, started = pool.tokens, time.perf_counter()
+    venue.play(requests)
+    return (pool.tokens - before) / (time.perf_counter() - started)
+
+
 def measure(matches: int, repeats: int) -> dict[str, dict[str, float]]:
     """Return min, median and max over the repeats of both, and of the ratio."""
     config = validate(CONFIG)
@@ -117,12 +127,7 @@ def measure(matches: int, repeats: int) -> dict[str, dict[str, float]]:
             apart = sum(one.submit(alone, folder, config, half).result() for one, half in halves)
             both = [one.submit(alone, folder, config, half) for one, half in halves]
             beside = sum(one.result() for one in both)
-            with torch.no_grad():
-                next(iter(lm.parameters().values())).add_(1e-6)
-            venue.engine.forget()
-            before, started = pool.tokens, time.perf_counter()
-            venue.play(requests)
-            together = (pool.tokens - before) / (time.perf_counter() - started)
+            together = over_ray(venue, pool, lm, requests)
             if number:  # the first time is for imports and caches
                 rates["alone"].append(apart)
                 rates["beside"].append(beside)
