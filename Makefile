@@ -1,45 +1,47 @@
-# Every target makes .venv first where it must. PYTHON=python3.12 chooses the interpreter that makes it.
+# Every target makes .venv first where it must. PYTHON=python3.12 chooses the interpreter that makes it, VENV another folder.
 # On Linux without an NVIDIA GPU, PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu saves a download of CUDA.
 
 PYTHON ?= python3
-BIN = .venv/bin
+VENV = .venv
+BIN = $(VENV)/bin
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
 # Training arguments: make train ARGS="--seed 1 --set iterations=50"
 ARGS ?=
 VLLM = .venv-vllm/bin
 
-.PHONY: help install train test test-slow test-vllm bench format lint type clean
+.PHONY: help install train test test-slow test-vllm test-newest bench format lint type clean
 
 help:
-	@echo "make train      train a league of small language models by self-play (minutes, no GPU, no download)"
-	@echo "make test       run the tests; make test-slow runs the long ones too"
-	@echo "make test-vllm  run the tests of the vLLM engine, in an environment of its own (.venv-vllm)"
-	@echo "make bench      run the benchmarks"
-	@echo "make format     format the code; make lint and make type check it"
-	@echo "make install    only make .venv"
-	@echo "make clean      remove .venv, .venv-vllm and caches; runs/ stays"
+	@echo "make train        train a league of small language models by self-play (minutes, no GPU, no download)"
+	@echo "make test         run the tests; make test-slow runs the long ones too"
+	@echo "make test-vllm    run the tests of the vLLM engine, in an environment of its own (.venv-vllm)"
+	@echo "make test-newest  run them on the newest Python that is installed, in an environment of its own (as .venv-3.13)"
+	@echo "make bench        run the benchmarks"
+	@echo "make format       format the code; make lint and make type check it"
+	@echo "make install      only make .venv"
+	@echo "make clean        remove .venv, .venv-* and caches; runs/ stays"
 
-install: .venv/.installed
+install: $(VENV)/.installed
 
 # pip, not make, judges what is already there, so a changed setup.py or constraints.txt updates .venv in place.
-.venv/.installed: setup.py constraints.txt
+$(VENV)/.installed: setup.py constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "league needs Python 3.11 or newer, and $(PYTHON) is `$(PYTHON) --version 2>&1`."; \
 	  echo "Install one and name it, for example: make install PYTHON=python3.12"; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@echo "Installing into .venv, once: PyTorch first, then the rest. This takes one to five minutes."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing into $(VENV), once: PyTorch first, then the rest. This takes one to five minutes."
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt torch
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 	@echo "Installed. The command is $(BIN)/league; try: $(BIN)/league --help"
 
-train: .venv/.installed
+train: $(VENV)/.installed
 	@$(BIN)/league train pocket $(ARGS)
 
-test: .venv/.installed
+test: $(VENV)/.installed
 	@$(PYTEST) -m "not slow"
 
-test-slow: .venv/.installed
+test-slow: $(VENV)/.installed
 	@$(PYTEST)
 
 # vLLM wants older versions of what others need, so it has a place of its own. The three packages that go again are
@@ -55,19 +57,26 @@ test-slow: .venv/.installed
 test-vllm: .venv-vllm/.installed
 	@OMP_NUM_THREADS=1 $(VLLM)/python -m pytest -q -n 2 --dist loadgroup tests/vllm
 
-bench: .venv/.installed
+# An environment for each version, so that what was made for one is not taken for another.
+test-newest: $(VENV)/.installed
+	@set -- $$(.ci/newest-python $(BIN)/python); \
+	if [ $$# = 2 ]; then echo "Testing on Python $$1, in .venv-$$1."; \
+	  $(MAKE) --no-print-directory test PYTHON="$$2" VENV=".venv-$$1"; \
+	else echo "No Python newer than that of $(VENV) is installed: nothing more to test."; fi
+
+bench: $(VENV)/.installed
 	@$(BIN)/python -m benchmarks
 
-format: .venv/.installed
+format: $(VENV)/.installed
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-lint: .venv/.installed
+lint: $(VENV)/.installed
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 
-type: .venv/.installed
+type: $(VENV)/.installed
 	@$(BIN)/mypy
 
 clean:
-	rm -rf .venv .venv-vllm .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf .venv .venv-* .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info

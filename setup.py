@@ -31,6 +31,7 @@ setup(
         "rich>=13.9",
         "pydantic>=2.9",
         "tomli_w>=1.1",
+        "filelock>=4.2",
     ],
     extras_require={
         "dev": [

@@ -17,7 +17,7 @@ from roles.role import Role
 
 
 class Cast(NamedTuple):
-    """Who sits in the matches of one game that a match may open."""
+    """The players of one game's submatches."""
 
     game: str
     players: tuple[str, ...]  # player id by seat  # [seats]
@@ -25,47 +25,47 @@ class Cast(NamedTuple):
 
 
 class MatchRequest(NamedTuple):
-    """One match to be played. Both seeds come from (run seed, match index), so they hold on resume."""
+    """A match to be played. Both seeds derive from (run seed, match index), so they are the same after a resume."""
 
-    index: int  # type: ignore[assignment]  # unique within a run; hides tuple.index, which no record needs
+    index: int  # type: ignore[assignment]  # unique within a run; shadows tuple.index
     game: str
-    deal_seed: int  # everything chance decides; equal deals are comparable starts
-    sample_seed: int  # everything the players draw
+    deal_seed: int  # of all chance events; matches with equal deal seeds start equally
+    sample_seed: int  # of all that players draw
     players: tuple[str, ...]  # player id by seat  # [seats]
     trained: tuple[bool, ...]  # which seats give trajectories  # [seats]
-    rule: str = ""  # the matchmaking rule that drew it
-    parent: int | None = None  # the index of the match that opened it, for a sub-role's part of that
-    opening: str = ""  # what the match that opened it handed over
-    cast: tuple[Cast, ...] = ()  # who sits in the matches that it may open, by their game
-    branch: tuple[int, ...] = ()  # seeds by turn: turn k draws from its own, so equal beginnings play equally
+    rule: str = ""  # the matchmaking rule that drew the match
+    parent: int | None = None  # the index of the match that opened this submatch
+    task: str = ""  # the text that a submatch is opened with
+    cast: tuple[Cast, ...] = ()  # the players of the submatches that it may open
+    branch: tuple[int, ...] = ()  # a seed for each turn: branches with equal first seeds play their first turns equally
 
 
 class Refusal(NamedTuple):
-    """An illegal reply of the turn in progress, and the reason the seat was given."""
+    """An illegal reply of the turn in progress, and the reason that the seat was given."""
 
     reply: str
     reason: str
 
 
 class ReplyRequest(NamedTuple):
-    """One seat is asked for one reply."""
+    """A request for one reply of one seat."""
 
     player: str
     role: Role
-    game: Game  # the position to read; copy it before changing it
+    game: Game  # the position: copy it before changing it
     observation: str
     legal: tuple[str, ...]
-    refusals: tuple[Refusal, ...]  # illegal replies to this same position, oldest first
-    rng: random.Random  # the match's own stream: the only randomness a sampler may use
+    refusals: tuple[Refusal, ...]  # illegal replies to this position, oldest first
+    rng: random.Random  # the match's generator: the only randomness that a sampler may use
 
 
 class TokenTrace(NamedTuple):
-    """What an engine sampled, kept so that nothing is tokenised twice.
+    """The tokens that an engine sampled, kept so that nothing is tokenised twice.
 
     ``logprobs`` are in nats, one for each reply token, as sampled: after temperature and mask.
     """
 
-    snapshot: str  # whose weights
+    snapshot: str  # the snapshot or player whose weights sampled it
     prompt_ids: tuple[int, ...]  # [P]
     reply_ids: tuple[int, ...]  # [T]
     logprobs: tuple[float, ...]  # [T]
@@ -81,9 +81,9 @@ class Reply(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """One reply by one seat: the unit that turn-level credit is given to.
+    """One reply of one seat: the unit of turn-level credit.
 
-    ``reward`` is what the game paid the seat from this turn until its next one (or the end), so a
+    ``reward`` is what the game paid the seat from this turn until its next turn (or the end), so a
     seat's turn rewards sum to its return.
     """
 
@@ -96,7 +96,7 @@ class Turn(NamedTuple):
     action: str | None  # None: the reply was illegal
     reward: float
     trace: TokenTrace | None
-    tool: str = ""  # the tool that the reply called; the action is the call
+    tool: str = ""  # the tool that the reply called; then the action is the call
 
 
 class EndReason(StrEnum):
@@ -107,10 +107,10 @@ class EndReason(StrEnum):
 
 
 class Episode(NamedTuple):
-    """The record of a match.
+    """The record of a match, with those of its submatches in the order of their opening.
 
-    Those that it opened are in it, in the order of their opening; as indices they have their places in
-    that order until ``family`` gives them numbers of their own.
+    The index of a submatch's request is its position in that order, until ``flatten_episodes`` numbers it within the
+    run.
     """
 
     request: MatchRequest
@@ -119,65 +119,64 @@ class Episode(NamedTuple):
     end: EndReason
     offender: int | None = None  # the seat that forfeited
     children: tuple[Episode, ...] = ()
-    outcome: str = ""  # what the match that opened it may know of it
+    outcome: str = ""  # what the parent of a submatch learns of it
 
 
-def family(episodes: Iterable[Episode]) -> list[Episode]:
-    """Return all episodes, each before those it opened, which are taken out of it.
+def flatten_episodes(episodes: Iterable[Episode]) -> list[Episode]:
+    """Return all episodes without their children, each followed by its submatches.
 
-    Matches that others opened are numbered on from the greatest index, in this order, and name the index
-    of the match that opened them as their parent.
+    Submatches are numbered on from the greatest index, in this order, and have the index of their parent as parent.
     """
-    own = list(episodes)
-    numbers = itertools.count(max((one.request.index for one in own), default=-1) + 1)
-    return [member for one in own for member in _members(one, numbers)]
+    roots = list(episodes)
+    numbers = itertools.count(max((root.request.index for root in roots), default=-1) + 1)
+    return [episode for root in roots for episode in _flatten(root, numbers)]
 
 
-def _members(episode: Episode, numbers: Iterator[int]) -> Iterator[Episode]:
+def _flatten(episode: Episode, numbers: Iterator[int]) -> Iterator[Episode]:
     """Yield an episode and then all below it, numbered."""
     yield episode._replace(children=()) if episode.children else episode
     for child in episode.children:
         request = child.request._replace(index=next(numbers), parent=episode.request.index)
-        yield from _members(child._replace(request=request), numbers)
+        yield from _flatten(child._replace(request=request), numbers)
 
 
 class Sampler(Protocol):
-    """An engine: answers a batch of requests, possibly of several players, in their order."""
+    """An engine that replies to a batch of requests, possibly of several players, in their order."""
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
-        """Return one reply for each request. A failure is raised, never papered over."""
+        """Return one reply for each request. A failure is raised."""
         ...
 
 
 @runtime_checkable
 class Streaming(Protocol):
-    """An engine that answers each request as soon as it can, while others are still on their way."""
+    """An engine that replies to each request as soon as it can, while other requests are under way."""
 
     def submit(self, request: ReplyRequest) -> Future[Reply]:
-        """Begin to answer. Whatever is random must come from ``request.rng``, drawn before this returns:
-        so the replies do not depend on the order in which they come. The future may be cancelled.
+        """Submit a request. All random numbers must come from ``request.rng`` and be drawn before this returns, so that
+        replies do not depend on their order. The future may be cancelled.
         """
         ...
 
 
 @runtime_checkable
-class Keeper(Protocol):
-    """An engine whose players' weights may change while matches go on: a match keeps those it began with."""
+class PinsWeights(Protocol):
+    """An engine whose players' weights may change during matches: each match goes on with those it began with."""
 
-    def keep(self, player: str) -> str:
-        """Return an id for the weights that a player has now. Requests under it, instead of the player's, are
-        answered with these until ``let_go`` was called as often as ``keep`` returned it.
+    def pin(self, player: str) -> str:
+        """Pin a player's present weights and return an id. Requests with this id in place of the player's are replied
+        to with these weights, until ``unpin`` has been called as often as ``pin`` has returned the id.
         """
         ...
 
-    def let_go(self, weights: str) -> None:
-        """Take back one ``keep``."""
+    def unpin(self, weights: str) -> None:
+        """Undo one ``pin``."""
         ...
 
 
 @runtime_checkable
 class Tabular(Protocol):
-    """An engine that can tell its whole policy: exact values need no sampling then."""
+    """An engine that can return its policy's probabilities, from which values are computed without sampling."""
 
     def distributions(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
         """Return for each request the probability of each of ``request.legal``, in that order."""

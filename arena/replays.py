@@ -1,7 +1,6 @@
-"""Episodes to and from disk, as JSON lines: a header, then one episode a line.
+"""Episodes on disk, as JSON lines: a header, then one episode a line.
 
-A file read back gives equal episodes, floats included: JSON keeps the shortest digits that give the
-same float again.
+Loading returns equal episodes, floats included: JSON writes the shortest digits that round-trip.
 """
 
 from __future__ import annotations
@@ -12,28 +11,28 @@ from pathlib import Path
 from typing import Any
 
 from arena.records import Cast, EndReason, Episode, MatchRequest, TokenTrace, Turn
-from games.errors import UsageError
-from games.files import atomic_write
+from games.common.errors import UsageError
+from games.common.files import atomic_write
 
 HEADER = {"format": "league episodes", "version": 1}
 
 
 def save_episodes(path: Path, episodes: Iterable[Episode]) -> None:
-    """Write the episodes, whole or not at all. Raises ValueError for a number that is not finite."""
-    lines = [HEADER, *map(_record, episodes)]
+    """Write the episodes atomically. Raises ValueError for a number that is not finite."""
+    lines = [HEADER, *map(_to_record, episodes)]
     atomic_write(path, "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines))
 
 
 def load_episodes(path: Path) -> list[Episode]:
     """Return the episodes of a file that ``save_episodes`` wrote.
 
-    Raises UsageError for a file that is missing, foreign, of another version or damaged.
+    Raises UsageError for a file that is missing, damaged, of another version or no file of episodes.
     """
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"The episodes file {path} cannot be read: {error}.") from error
-    header = _parsed(path, 1, lines[0])
+    header = _parse(path, 1, lines[0])
     if not isinstance(header, dict) or header.get("format") != HEADER["format"]:
         raise UsageError(f"{path} is not a file of episodes: its first line is not {json.dumps(HEADER)}.")
     if header != HEADER:
@@ -42,33 +41,33 @@ def load_episodes(path: Path) -> list[Episode]:
         )
     if lines[-1]:
         raise UsageError(f"{path} is cut short: line {len(lines)} does not end. Save the episodes again.")
-    return [_episode(path, number, line) for number, line in enumerate(lines[1:-1], 2)]
+    return [_parse_episode(path, number, line) for number, line in enumerate(lines[1:-1], 2)]
 
 
-def _record(episode: Episode) -> dict[str, Any]:
-    """Return an episode as JSON has it: named fields; tuples become lists."""
-    turns = [turn_record(turn) for turn in episode.turns]
-    children = [_record(child) for child in episode.children]
+def _to_record(episode: Episode) -> dict[str, Any]:
+    """Return an episode as a JSON object: named fields; tuples become lists."""
+    turns = [turn_to_record(turn) for turn in episode.turns]
+    children = [_to_record(child) for child in episode.children]
     return {**episode._asdict(), "request": episode.request._asdict(), "turns": turns, "children": children}
 
 
-def turn_record(turn: Turn) -> dict[str, Any]:
-    """Return a turn as JSON has it."""
+def turn_to_record(turn: Turn) -> dict[str, Any]:
+    """Return a turn as a JSON object."""
     return {**turn._asdict(), "trace": turn.trace and turn.trace._asdict()}
 
 
-def _parsed(path: Path, number: int, line: str) -> Any:
+def _parse(path: Path, number: int, line: str) -> Any:
     try:
         return json.loads(line)
     except json.JSONDecodeError as error:
         raise UsageError(f"{path} is not a file of episodes: line {number} is not JSON ({error}).") from error
 
 
-def _episode(path: Path, number: int, line: str) -> Episode:
-    """Return the episode of one line."""
-    record = _parsed(path, number, line)
+def _parse_episode(path: Path, number: int, line: str) -> Episode:
+    """Parse the episode of one line."""
+    record = _parse(path, number, line)
     try:
-        return _episode_of(record)
+        return _episode_from_record(record)
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(
             f"{path}: line {number} is not an episode ({type(error).__name__}: {error}). The file is damaged; save the "
@@ -76,30 +75,30 @@ def _episode(path: Path, number: int, line: str) -> Episode:
         ) from error
 
 
-def _episode_of(record: dict[str, Any]) -> Episode:
-    """Return the episode of a ``_record``."""
+def _episode_from_record(record: dict[str, Any]) -> Episode:
+    """Return the episode of a record of ``_to_record``."""
     return Episode(
-        request=_request_of(record["request"]),
-        turns=tuple([turn_of(turn) for turn in record["turns"]]),
+        request=_request_from_record(record["request"]),
+        turns=tuple([turn_from_record(turn) for turn in record["turns"]]),
         returns=tuple(record["returns"]),
         end=EndReason(record["end"]),
         offender=record["offender"],
-        children=tuple([_episode_of(child) for child in record.get("children", ())]),
+        children=tuple([_episode_from_record(child) for child in record.get("children", ())]),
         outcome=record.get("outcome", ""),
     )
 
 
-def _request_of(record: dict[str, Any]) -> MatchRequest:
+def _request_from_record(record: dict[str, Any]) -> MatchRequest:
     cast = tuple([Cast(game, tuple(players), tuple(trained)) for game, players, trained in record.get("cast", ())])
-    return MatchRequest(**{**tuples(record), "cast": cast})
+    return MatchRequest(**{**with_tuples(record), "cast": cast})
 
 
-def turn_of(record: dict[str, Any]) -> Turn:
-    """Return the turn of a ``turn_record``."""
+def turn_from_record(record: dict[str, Any]) -> Turn:
+    """Return the turn of a record of ``turn_to_record``."""
     trace = record["trace"]
-    return Turn(**{**tuples(record), "trace": None if trace is None else TokenTrace(**tuples(trace))})
+    return Turn(**{**with_tuples(record), "trace": None if trace is None else TokenTrace(**with_tuples(trace))})
 
 
-def tuples(record: dict[str, Any]) -> dict[str, Any]:
+def with_tuples(record: dict[str, Any]) -> dict[str, Any]:
     """Return the fields with their lists as tuples."""
     return {key: tuple(value) if isinstance(value, list) else value for key, value in record.items()}

@@ -1,8 +1,8 @@
-"""Tools in play: a reply that calls one is answered with what the tool says, and its seat is asked again.
+"""Tools in play: a reply may call a tool, and its seat gets the output and a further request of the same turn.
 
 A call is written as in Python, ``search("teacher of Ann")`` or ``search(words="teacher of Ann")``, with plain values
-only. Whatever is wrong with it is told to the caller in a sentence; only a caller that goes on calling after it
-was told that no call is left has replied illegally.
+only. The output of a wrong call is a sentence that says what is wrong; only a further call after the output that no
+call is left is an illegal reply.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from arena.records import ReplyRequest
-from games.spec import Equipped
+from games.spec import HasTools
 from roles.replies import marked_answers
 from roles.role import ReplyForm, Role
 from roles.tools import PARAMETER_TYPES, Tool
 
-_UNKNOWN = ""  # under which calls of tools that a role does not have are counted
+_UNKNOWN = ""  # the key that counts calls of tools that a role does not have
 
 
-class Call(NamedTuple):
+class ToolCall(NamedTuple):
     """A reply that calls a tool, or tries to."""
 
     tool: str
@@ -31,92 +31,95 @@ class Call(NamedTuple):
 
 
 class ToolSession:
-    """The tools of one match's seats, and how often each was called."""
+    """The tools of one match, and the numbers of calls by seat."""
 
-    def __init__(self, game: Equipped) -> None:
+    def __init__(self, game: HasTools) -> None:
         self._game = game
         self._functions = game.tools()
         self._this_turn: Counter[str] = Counter()
         self._this_match: Counter[tuple[int, str]] = Counter()  # by seat and tool
 
-    def begin_turn(self, asked: ReplyRequest) -> ReplyRequest:
-        """Return the request of a new turn, with the calls that a seat may choose among its legal replies."""
+    def begin_turn(self, request: ReplyRequest) -> ReplyRequest:
+        """Return the request of a new turn; in choice form, its legal replies include tool calls."""
         self._this_turn.clear()
-        return self._offered(asked)
+        return self._with_calls(request)
 
-    def called(self, asked: ReplyRequest, text: str, action: str | None) -> Call | None:
-        """Return the call that a reply makes; None for any other reply, and for one call too many after a warning.
+    def find_call(self, request: ReplyRequest, reply: str, action: str | None) -> ToolCall | None:
+        """Return the call in a reply; None for any other reply, and for a call too many after a warning.
 
-        ``action`` is the one of ``asked.legal`` that the reply names.
+        ``action`` is the entry of ``request.legal`` that the reply names.
         """
-        written = action if action is not None else _written(asked.role, text)
-        if written is None or not asked.role.tools or (action is not None and action in asked.game.legal_actions()):
+        text = action if action is not None else _answer_text(request.role, reply)
+        if text is None or not request.role.tools or (action is not None and action in request.game.legal_actions()):
             return None
-        name, mark, _ = written.partition("(")
-        if not mark or not name.strip().isidentifier():
+        name, parenthesis, _ = text.partition("(")
+        if not parenthesis or not name.strip().isidentifier():
             return None
-        call = Call(name.strip(), written)
-        return None if self._over(asked, call.tool) > 0 else call
+        call = ToolCall(name.strip(), text)
+        return None if self._excess(request, call.tool) > 0 else call
 
-    def answer(self, asked: ReplyRequest, call: Call) -> ReplyRequest:
-        """Carry a call out, tell the game what it gave, and return the same turn's next request."""
-        seat = asked.role.seat
-        output = self._output(asked, call)
-        counted = call.tool if asked.role.tool(call.tool) else _UNKNOWN
-        self._this_turn[counted] += 1
-        self._this_match[seat, counted] += 1
-        self._game.told(call.text, output)
-        game = asked.game
-        return self._offered(asked._replace(observation=game.observe(seat), legal=game.legal_actions(), refusals=()))
+    def run_call(self, request: ReplyRequest, call: ToolCall) -> ReplyRequest:
+        """Run a call, give the game its output, and return the turn's next request."""
+        seat = request.role.seat
+        output = self._output(request, call)
+        key = call.tool if request.role.tool(call.tool) else _UNKNOWN
+        self._this_turn[key] += 1
+        self._this_match[seat, key] += 1
+        self._game.record_call(call.text, output)
+        game = request.game
+        return self._with_calls(
+            request._replace(observation=game.observe(seat), legal=game.legal_actions(), refusals=())
+        )
 
-    def _offered(self, asked: ReplyRequest) -> ReplyRequest:
-        if asked.role.reply is not ReplyForm.CHOICE:
-            return asked
-        left = {name for name in self._functions if self._over(asked, name) < 0}
-        calls = [call for call in self._game.calls() if call.partition("(")[0] in left]
-        return asked._replace(legal=(*asked.legal, *calls)) if calls else asked
+    def _with_calls(self, request: ReplyRequest) -> ReplyRequest:
+        """Return the request with the calls that are left among its legal replies, for roles in choice form."""
+        if request.role.reply is not ReplyForm.CHOICE:
+            return request
+        left = {name for name in self._functions if self._excess(request, name) < 0}
+        calls = [call for call in self._game.legal_calls() if call.partition("(")[0] in left]
+        return request._replace(legal=(*request.legal, *calls)) if calls else request
 
-    def _over(self, asked: ReplyRequest, name: str) -> int:
-        """Return how many calls the seat has gone beyond the limits of a tool; 0 means that none is left."""
-        tool = asked.role.tool(name)
-        if tool is None:  # told once a turn, whatever the names
+    def _excess(self, request: ReplyRequest, name: str) -> int:
+        """Return the seat's calls of a tool minus the tool's limit: 0 means that no call is left."""
+        tool = request.role.tool(name)
+        if tool is None:  # one warning a turn, whatever the names
             return self._this_turn[_UNKNOWN]
-        over = [
-            used - most
-            for used, most in (
+        excess = [
+            used - limit
+            for used, limit in (
                 (self._this_turn[name], tool.per_turn),
-                (self._this_match[asked.role.seat, name], tool.per_match),
+                (self._this_match[request.role.seat, name], tool.per_match),
             )
-            if most is not None
+            if limit is not None
         ]
-        return max(over, default=-1)
+        return max(excess, default=-1)
 
-    def _output(self, asked: ReplyRequest, call: Call) -> str:
-        """Return what a call gives, or the sentence that says why it gives nothing."""
-        tool = asked.role.tool(call.tool)
+    def _output(self, request: ReplyRequest, call: ToolCall) -> str:
+        """Return a call's output, or the sentence that says what is wrong with the call."""
+        tool = request.role.tool(call.tool)
         if tool is None or tool.name not in self._functions:
-            names = ", ".join(one.name for one in asked.role.tools if one.name in self._functions)
+            names = ", ".join(t.name for t in request.role.tools if t.name in self._functions)
             return f"There is no tool named {call.tool[:40]}. Yours: {names or 'none'}."
-        if self._over(asked, tool.name) >= 0:
+        if self._excess(request, tool.name) >= 0:
             return f"No call of {tool.name} is left: {_limits(tool)}."
         try:
             arguments = _arguments(tool, call.text)
         except ValueError as error:
             return f"{error} Call it as {tool.signature()}."
-        return _cut(_carried_out(tool, self._functions[tool.name], arguments), tool.max_output)
+        return _truncate(_run(tool, self._functions[tool.name], arguments), tool.max_output)
 
 
-def _written(role: Role, text: str) -> str | None:
-    """Return the one marked answer of a free reply, the whole of a choice reply."""
+def _answer_text(role: Role, reply: str) -> str | None:
+    """Return a free reply's marked answer, None unless it has exactly one; a choice reply as a whole."""
     if role.reply is ReplyForm.CHOICE:
-        return text.strip()
-    answers = set(marked_answers(role, text))
+        return reply.strip()
+    answers = set(marked_answers(role, reply))
     return answers.pop() if len(answers) == 1 else None
 
 
 def _limits(tool: Tool) -> str:
     parts = [(tool.per_turn, "a turn"), (tool.per_match, "a match")]
-    return " and ".join(f"{most} {when}" for most, when in parts if most is not None) + " at most"
+    return " and ".join(f"{limit} {unit}" for limit, unit in parts if limit is not None) + " at most"
 
 
 def _arguments(tool: Tool, text: str) -> dict[str, Any]:
@@ -125,78 +128,78 @@ def _arguments(tool: Tool, text: str) -> dict[str, Any]:
         call = ast.parse(text.strip(), mode="eval").body
         if not isinstance(call, ast.Call) or any(keyword.arg is None for keyword in call.keywords):
             raise ValueError
-        by_place = [ast.literal_eval(argument) for argument in call.args]
-        by_name = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
+        positional = [ast.literal_eval(argument) for argument in call.args]
+        keywords = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
         raise ValueError("This call cannot be read: it takes plain values only.") from None
     names = [name for name, _ in tool.parameters]
-    if len(by_place) > len(names):
-        raise ValueError(f"{tool.name} takes {len(names)} values, not {len(by_place)}.")
-    given: dict[str, Any] = {str(name): value for name, value in by_name.items()}
-    for name, value in zip(names, by_place, strict=False):
-        if name in given:
+    if len(positional) > len(names):
+        raise ValueError(f"{tool.name} takes {len(names)} values, not {len(positional)}.")
+    arguments: dict[str, Any] = {str(name): value for name, value in keywords.items()}
+    for name, value in zip(names, positional, strict=False):
+        if name in arguments:
             raise ValueError(f"{name} is given twice.")
-        given[name] = value
+        arguments[name] = value
     for name, kind in tool.parameters:
-        if name not in given:
+        if name not in arguments:
             raise ValueError(f"{name} is missing.")
-        if type(given[name]) is not PARAMETER_TYPES[kind]:
+        if type(arguments[name]) is not PARAMETER_TYPES[kind]:
             raise ValueError(f"{name} is not of type {kind}.")
-    strangers = [name for name in given if name not in names]
-    if strangers:
-        raise ValueError(f"{tool.name} has no parameter {strangers[0][:40]}.")
-    return given
+    unknown = [name for name in arguments if name not in names]
+    if unknown:
+        raise ValueError(f"{tool.name} has no parameter {unknown[0][:40]}.")
+    return arguments
 
 
-def _carried_out(tool: Tool, function: Callable[..., str], arguments: Mapping[str, Any]) -> str:
-    """Return what the tool says within its time, or what went wrong."""
+def _run(tool: Tool, function: Callable[..., str], arguments: Mapping[str, Any]) -> str:
+    """Return the tool's output, or a sentence that says what went wrong."""
     try:
         if tool.timeout is None:
             return function(**arguments)
-        return _WORKERS.call(function, arguments, tool.timeout)
+        return _RUNNER.call(function, arguments, tool.timeout)
     except TimeoutError:
         return f"{tool.name} gave no answer within {tool.timeout:g} seconds."
-    except Exception as error:  # noqa: BLE001  # a tool may raise anything, and its caller is to go on
-        return f"{tool.name} failed: {type(error).__name__}: {_cut(str(error), 200)}"
+    except Exception as error:  # noqa: BLE001  # a tool may raise anything, and the match goes on
+        return f"{tool.name} failed: {type(error).__name__}: {_truncate(str(error), 200)}"
 
 
-def _cut(text: str, length: int) -> str:
+def _truncate(text: str, length: int) -> str:
     return text if len(text) <= length else text[: max(length - 1, 0)] + "…"
 
 
-class _Workers:
-    """Carries calls out on a thread beside; one that takes too long is left to itself, and another thread begins."""
+class _ThreadRunner:
+    """Runs calls on one daemon thread for each caller's thread; a call that times out is abandoned with its thread."""
 
     def __init__(self) -> None:
-        self._own = threading.local()
+        self._thread_local = threading.local()
 
     def call(self, function: Callable[..., str], arguments: Mapping[str, Any], timeout: float) -> str:
         """Return what the function returns, or raise what it raises; TimeoutError if that takes too long."""
-        calls: queue.SimpleQueue[Any] | None = getattr(self._own, "calls", None)
+        calls: queue.SimpleQueue[Any] | None = getattr(self._thread_local, "calls", None)
         if calls is None:
-            calls = self._own.calls = queue.SimpleQueue()
+            calls = self._thread_local.calls = queue.SimpleQueue()
             threading.Thread(target=_serve, args=(calls,), daemon=True).start()
         done: queue.SimpleQueue[tuple[str, Exception | None]] = queue.SimpleQueue()
         calls.put((function, arguments, done))
         try:
             result, error = done.get(timeout=timeout)
         except queue.Empty:
-            calls.put(None)  # it ends after what it is doing now
-            self._own.calls = None
+            calls.put(None)  # the thread ends after its present call
+            self._thread_local.calls = None
             raise TimeoutError from None
         if error is not None:
             raise error
         return result
 
 
-_WORKERS = _Workers()
+_RUNNER = _ThreadRunner()
 
 
 def _serve(calls: queue.SimpleQueue[Any]) -> None:
-    """Carry out calls until None comes."""
+    """Run calls from the queue until None."""
     while (call := calls.get()) is not None:
         function, arguments, done = call
         try:
             done.put((function(**arguments), None))
-        except Exception as error:  # noqa: BLE001  # raised again where the call was made
+        except Exception as error:  # noqa: BLE001  # raised again in the caller's thread
             done.put(("", error))

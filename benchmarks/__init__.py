@@ -1,1 +1,5 @@
-"""Measurements of what the project claims: `python -m benchmarks` runs them and writes docs/results.md."""
+"""Benchmarks of what the project claims: `python -m benchmarks` runs them and writes docs/results.md.
+
+Each room has one subject: `speed` (systems timed), `studies` (what training is worth), `report` (tables and the page).
+May import all packages of the project; none of them imports this one.
+"""

@@ -1,1 +1,4 @@
-"""Rules of play: seats, legal actions, returns. Nothing here knows of prompts or models."""
+"""Games: their rules as seats, legal actions, observations and returns, by name, and as PettingZoo environments.
+
+May import no other package of the project: nothing here knows prompts or models.
+"""

@@ -5,7 +5,7 @@
 
 An observation is a Dict of ``observation`` (the seat's information-state or observation tensor where
 OpenSpiel has one, else the mask), ``action_mask`` (int8, over ``range(spec.num_actions)``; all zero
-for a seat that is not to act) and ``text`` (what ``Game.observe`` says). An agent's rewards sum to its
+for a seat that is not to act) and ``text`` (of ``Game.observe``). An agent's rewards sum to its
 return. This is the only module that imports PettingZoo and Gymnasium.
 """
 
@@ -20,14 +20,14 @@ import numpy as np
 from pettingzoo import AECEnv
 from pettingzoo.utils import wrappers
 
+from games.openspiel.tensors import seat_tensor
 from games.registry import make_game
 from games.spec import Game
-from games.tensors import tensor_of
 
 TEXT_LENGTH = 65_536  # characters; a bound that the text space must have, far above any observation
-# The letters of observations: ASCII, and what OpenSpiel draws boards, arrows and playing cards with.
-_DRAWN = (range(0x1B, 0x1C), range(0x2190, 0x2600), range(0x2660, 0x2670), range(0x1F0A0, 0x1F100))
-CHARSET = frozenset(string.printable).union(chr(code) for codes in _DRAWN for code in codes)
+# The characters of observations: ASCII, and those of OpenSpiel's boards, arrows and playing cards.
+_DRAWINGS = (range(0x1B, 0x1C), range(0x2190, 0x2600), range(0x2660, 0x2670), range(0x1F0A0, 0x1F100))
+CHARSET = frozenset(string.printable).union(chr(code) for codes in _DRAWINGS for code in codes)
 
 
 def env(name: str, render_mode: str | None = None) -> AECEnv[str, Any, Any]:
@@ -44,8 +44,8 @@ def env(name: str, render_mode: str | None = None) -> AECEnv[str, Any, Any]:
 class raw_env(AECEnv[str, Any, Any]):  # type: ignore[misc]  # noqa: N801  # PettingZoo's name for it
     """The environment itself: ``step`` raises ValueError for an illegal action.
 
-    ``reset(seed=s)`` begins the match that ``Game.reset(s)`` begins; without a seed the next match is
-    drawn from a generator that the last seed started. ``options`` are accepted and have no effect.
+    ``reset(seed=s)`` starts the match of ``Game.reset(s)``; without a seed the next match's seed is
+    drawn from a generator that the last seed initialised. ``options`` are accepted and have no effect.
     """
 
     def __init__(self, name: str, render_mode: str | None = None) -> None:
@@ -54,18 +54,18 @@ class raw_env(AECEnv[str, Any, Any]):  # type: ignore[misc]  # noqa: N801  # Pet
         self.render_mode = render_mode
         self._game = make_game(name)
         self.spec = self._game.spec
-        self._tensor = tensor_of(self._game)
+        self._tensor = seat_tensor(self._game)
         self._seeds = random.Random()
         self.possible_agents = [f"seat_{seat}" for seat in range(self.spec.seats)]
         self._seat = {agent: seat for seat, agent in enumerate(self.possible_agents)}
         self.agents: list[str] = []
-        move: gymnasium.spaces.Space[Any] = gymnasium.spaces.Discrete(self.spec.num_actions)
-        self.action_spaces = dict.fromkeys(self._seat, move)
+        actions: gymnasium.spaces.Space[Any] = gymnasium.spaces.Discrete(self.spec.num_actions)
+        self.action_spaces = dict.fromkeys(self._seat, actions)
         self.observation_spaces = {agent: self._observation_space() for agent in self._seat}
 
     @property
     def game(self) -> Game:
-        """The match in progress, to be read: what asks a language model for a move needs the words."""
+        """The match in progress, to be read only: a language model needs its texts."""
         return self._game
 
     def action_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
@@ -77,7 +77,7 @@ class raw_env(AECEnv[str, Any, Any]):  # type: ignore[misc]  # noqa: N801  # Pet
         return self.observation_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """Begin a new match."""
+        """Start a new match."""
         if seed is not None:
             self._seeds = random.Random(seed)
         self._game.reset(self._seeds.getrandbits(63) if seed is None else seed)
@@ -112,7 +112,7 @@ class raw_env(AECEnv[str, Any, Any]):  # type: ignore[misc]  # noqa: N801  # Pet
         return {"observation": numbers, "action_mask": mask, "text": self._game.observe(seat)}
 
     def render(self) -> str | None:
-        """Return what the agent to act sees, if the render mode is "ansi"."""
+        """Return the observation of the agent to act, if the render mode is "ansi"."""
         return self._game.observe(self._seat[self.agent_selection]) if self.render_mode == "ansi" else None
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """Every game by name: ``make_game("kuhn_poker(players=3)")``.
 
-A game written here is registered by one line in ``NATIVE``: its name and a constructor that returns a
-``Game``. The constructor's parameters, whole numbers with defaults, are those that the name may give.
-Every name not in ``NATIVE`` is OpenSpiel's.
+A native game is registered by one line in ``NATIVE``: its name and a constructor that returns a ``Game``.
+The constructor's parameters, whole numbers with defaults, are those that the name may set. Every name not
+in ``NATIVE`` is OpenSpiel's.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 
-from games.errors import UsageError
-from games.judged_arithmetic import JudgedArithmetic
-from games.lookup import Lookup
-from games.lookup_alone import LookupAlone
-from games.lookup_chain import LookupChain
-from games.openspiel import OpenSpielGame, openspiel_names
-from games.pair_arithmetic import PairArithmetic
-from games.relay_arithmetic import RelayArithmetic
+from games.common.errors import UsageError
+from games.native.judged_arithmetic import JudgedArithmetic
+from games.native.lookup import Lookup
+from games.native.lookup_alone import LookupAlone
+from games.native.lookup_chain import LookupChain
+from games.native.pair_arithmetic import PairArithmetic
+from games.native.relay_arithmetic import RelayArithmetic
+from games.openspiel.game import OpenSpielGame, openspiel_names
 from games.spec import Game, GameSpec
 
 NATIVE: dict[str, Callable[..., Game]] = {
@@ -45,7 +45,7 @@ RENDERED = (
 
 
 def make_game(name: str) -> Game:
-    """Return a new match of the game, begun with seed 0. Raises UsageError for a wrong name or parameter."""
+    """Return a new match of the game, reset with seed 0. Raises UsageError for a wrong name or parameter."""
     base = name.split("(")[0]
     if base in NATIVE:
         game = NATIVE[base](**_parameters(name, base))
@@ -55,39 +55,39 @@ def make_game(name: str) -> Game:
     return OpenSpielGame(name)
 
 
-def with_opened(names: Iterable[str]) -> list[str]:
-    """Return the games, and after them all those whose matches theirs may open, each once."""
-    found = dict.fromkeys(names)
-    waiting = list(found)
-    while waiting:
-        news = [name for name in make_game(waiting.pop(0)).spec.opens if name not in found]
-        found |= dict.fromkeys(news)
-        waiting += news
-    return list(found)
+def with_submatches(names: Iterable[str]) -> list[str]:
+    """Return the games, and after them the games of their submatches at any depth, each once."""
+    games = dict.fromkeys(names)
+    queue = list(games)
+    while queue:
+        children = [name for name in make_game(queue.pop(0)).spec.submatch_games if name not in games]
+        games |= dict.fromkeys(children)
+        queue += children
+    return list(games)
 
 
 def _parameters(name: str, base: str) -> dict[str, int]:
-    """Return the parameters that the name of a game written here gives."""
-    known = list(inspect.signature(NATIVE[base]).parameters)
-    form = f"It is written {base}({', '.join(f'{key}=NUMBER' for key in known)}), each optional." if known else ""
-    given: dict[str, int] = {}
+    """Return the parameters in the name of a native game."""
+    allowed = list(inspect.signature(NATIVE[base]).parameters)
+    form = f"It is written {base}({', '.join(f'{key}=NUMBER' for key in allowed)}), each optional." if allowed else ""
+    parameters: dict[str, int] = {}
     if name == base:
-        return given
-    if not known:
+        return parameters
+    if not allowed:
         raise UsageError(f"There is no game {name!r}: {base} takes no parameters.")
     for part in name[len(base) :].removeprefix("(").removesuffix(")").split(","):
         key, _, value = part.partition("=")
-        if key not in known or key in given or not value.isdecimal() or not name.endswith(")"):
+        if key not in allowed or key in parameters or not value.isdecimal() or not name.endswith(")"):
             raise UsageError(f"There is no game {name!r}: {part!r} is not one of its parameters. {form}")
-        given[key] = int(value)
-    return given
+        parameters[key] = int(value)
+    return parameters
 
 
 def game_names() -> list[str]:
-    """Return the names that can be made without parameters, sorted.
+    """Return the names of games that need no parameters, sorted.
 
     OpenSpiel's games written in Python ("python_…") can be made too; they are not listed, because
-    finding their names takes half a second.
+    importing them takes half a second.
     """
     return sorted({*NATIVE, *openspiel_names()})
 

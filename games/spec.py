@@ -36,16 +36,16 @@ class GameSpec:
     perfect_information: bool
     has_chance: bool
     optimum: float | None = None  # best joint return per seat of a cooperative game, where known
-    opens: tuple[str, ...] = ()  # the games of the matches that its matches open; its class is an Opener
+    submatch_games: tuple[str, ...] = ()  # the games of its submatches; where there are any, its class OpensSubmatches
 
 
 @runtime_checkable
 class Game(Protocol):
     """One match in progress. The referee is the only caller of ``apply``.
 
-    Chance is drawn from a generator of the game's own, seeded by ``reset``: equal seeds and equal
-    actions give equal matches, whatever else runs in the process. Simultaneous moves are asked for
-    one seat after another, and no seat observes what the others chose in the same round.
+    Each game object draws chance from its own generator, seeded by ``reset``: equal seeds and equal
+    actions give equal matches, whatever else runs in the process. Simultaneous moves are requested
+    seat by seat, and no seat observes what the others chose in the same round.
     """
 
     @property
@@ -54,7 +54,7 @@ class Game(Protocol):
         ...
 
     def reset(self, seed: int) -> None:
-        """Begin a new match; ``seed`` fixes everything that chance will decide."""
+        """Start a new match; ``seed`` fixes every chance event in it."""
         ...
 
     def to_act(self) -> int | None:
@@ -70,11 +70,11 @@ class Game(Protocol):
         ...
 
     def observe(self, seat: int) -> str:
-        """Return, in words, all that ``seat`` knows: a seat with perfect recall needs no more."""
+        """Return as text all that ``seat`` knows: a seat with perfect recall needs no more."""
         ...
 
     def information_state(self, seat: int) -> str:
-        """Return a key, equal for exactly those positions that ``seat`` cannot tell apart."""
+        """Return a key that is equal for exactly those positions that ``seat`` cannot distinguish."""
         ...
 
     def apply(self, action: str) -> None:
@@ -94,70 +94,70 @@ class Game(Protocol):
         ...
 
 
-class Opening(NamedTuple):
-    """A match for other roles that a match opens."""
+class Submatch(NamedTuple):
+    """A match for other roles that a match opens; the one that opens it is its parent."""
 
     game: str
-    text: str  # what they are handed
+    task: str  # the text that it starts with
 
 
 @runtime_checkable
-class Opener(Protocol):
-    """A Game whose matches open matches for other roles, any number of times, in order or side by side.
+class OpensSubmatches(Protocol):
+    """A Game whose matches open submatches for other roles, any number of times, in order or side by side.
 
-    Its ``spec.opens`` names their games.
+    Its ``spec.submatch_games`` names their games.
     """
 
-    def openings(self) -> tuple[Opening, ...]:
-        """Return the matches that the last action opened, to be played side by side; () for none."""
+    def submatches(self) -> tuple[Submatch, ...]:
+        """Return the submatches that the last action opened, to be played side by side; () for none."""
         ...
 
-    def close(self, outcomes: Sequence[str]) -> None:
-        """Take what ``openings()`` came to, in that order: all that this match may ever see of them."""
+    def record_outcomes(self, outcomes: Sequence[str]) -> None:
+        """Take the outcomes of ``submatches()``, in that order: all that this match ever learns of them."""
         ...
 
-    def opened_returns(self) -> tuple[tuple[float, ...], ...]:
-        """Return what each match ever opened pays to its seats, in order, now that this one has ended."""
+    def submatch_returns(self) -> tuple[tuple[float, ...], ...]:
+        """Return what each submatch pays to its seats, in the order of opening; called when this match is over."""
         ...
 
 
 @runtime_checkable
-class Opened(Protocol):
-    """A Game that other matches open. It is reset with the deal seed of the match that opens it.
+class IsSubmatch(Protocol):
+    """A Game that other matches open. It is reset with its parent's deal seed.
 
-    What it pays is the opener's to say, so once ``open`` was called its own rewards are 0.
+    The parent decides what it pays, so once ``start_submatch`` was called its own rewards are 0.
     """
 
-    def open(self, text: str) -> None:
-        """Begin with what was handed over; called once after ``reset``."""
+    def start_submatch(self, task: str) -> None:
+        """Start with the parent's task; called once after ``reset``."""
         ...
 
     def outcome(self) -> str:
-        """Return what the match came to, once it is over."""
+        """Return what the parent learns of this match, once it is over."""
         ...
 
 
 @runtime_checkable
-class Equipped(Protocol):
+class HasTools(Protocol):
     """A Game that has tools for the roles whose cards allow them."""
 
     def tools(self) -> Mapping[str, Callable[..., str]]:
         """Return functions by name, for this match. They change nothing."""
         ...
 
-    def calls(self) -> tuple[str, ...]:
-        """Return the calls that a seat whose replies are chosen from a list is offered now."""
+    def legal_calls(self) -> tuple[str, ...]:
+        """Return the calls that a role with ``choice`` replies finds among its legal replies now."""
         ...
 
-    def told(self, call: str, output: str) -> None:
-        """Take what a call of the seat to act was told, for what it observes from now on."""
+    def record_call(self, call: str, output: str) -> None:
+        """Take a call of the seat to act and its output, for the observations from now on."""
         ...
 
 
 @runtime_checkable
-class Scripted(Protocol):
-    """A Game that knows players for itself, such as an optimal and a poor one."""
+class HasScripts(Protocol):
+    """A Game with scripted players of its own, such as an optimal and a poor one."""
 
     def scripts(self) -> Mapping[str, Callable[[random.Random], str]]:
-        """Return by name what gives the action, or call, of the seat to act."""
+        """Return by name a function that gives the action, or call, of the seat to act."""
         ...

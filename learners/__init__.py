@@ -1,1 +1,4 @@
-"""Learning: episodes become trajectories, advantages, batches and updated policies."""
+"""Learning: episodes become trajectories, advantages, batches and updated policies.
+
+May import arena, roles and games.
+"""

@@ -1,10 +1,10 @@
 """Trajectories and advantages to a TrainBatch: equal prompts become one row, their weights summed.
 
-Turns that ask the same prompt under the same mask differ only in which reply was drawn, what it earned
-and what its tokens weigh, so a row keeps, for each reply, how often it was drawn and the weighted sums
-of its positive and of its negative advantages. Every objective here is linear in those sums for a
-given sign, and its other terms in the sum of the weights, so the gradient is exactly that of the turns
-taken one by one. Pairs of replies (``dpo``) that are equal in both are one, their weights summed.
+Turns with the same prompt and the same mask differ only in which reply was drawn, in its advantage and in the weight
+of its tokens, so a row keeps, for each reply, how often it was drawn and the weighted sums of its positive and of its
+negative advantages. Every objective here is linear in those sums for a given sign, and its other terms in the sum of
+the weights, so the gradient is exactly that of the unmerged turns. Equal pairs of replies (``dpo``) are merged, too,
+their weights summed.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from arena.chunks import Tokens
+from arena.lm.chunks import Tokens
 from arena.records import TokenTrace
 from learners.normalisation import CONSTANT, Normalisation, token_weights, trace_of
-from learners.trajectories import Trajectory
+from learners.trajectories import Evidence, Trajectory
 
 
 class Pair(NamedTuple):
-    """Two replies to one prompt, the better one first, by their places in a choice row or among the free rows."""
+    """Two replies to one prompt, the better one first, as indices of a choice row's replies or of the free rows."""
 
     chosen: int
     rejected: int
-    number: float  # pairs that were merged into it
+    multiplicity: float  # equal pairs that were merged
     weight: float  # sum of their weights in the batch's loss
 
 
 class ChoiceRow(NamedTuple):
-    """All turns that asked one prompt for one of its legal replies. Lists run over the replies."""
+    """All turns with one prompt and one set of legal replies. Lists run over the legal replies."""
 
     game: str
     prompt: Tokens
@@ -39,7 +39,7 @@ class ChoiceRow(NamedTuple):
     weights: list[float]  # sum of their weights in the batch's loss  # [A]
     gains: list[float]  # sum of their positive advantages, each times its weight  # [A]
     losses: list[float]  # sum of their negative advantages, each times its weight  # [A]
-    sampled: list[float | None]  # log-prob (nats) it was sampled with; None: never drawn  # [A]
+    sampled: list[float | None]  # the sampler's log-prob (nats); None: never drawn  # [A]
     pairs: tuple[Pair, ...] = ()
 
 
@@ -50,21 +50,21 @@ class FreeRow(NamedTuple):
     prompt: Tokens
     reply: Tokens  # [T]
     temperature: float
-    visits: float  # turns that drew it
-    weight: float  # sum over them of the weight of each token in the batch's loss
+    visits: float  # turns that drew the reply
+    weight: float  # sum over these turns of the weight of each token in the batch's loss
     gain: float  # sum of their positive advantages, each times its weight
     loss: float  # sum of their negative advantages, each times its weight
-    sampled: tuple[float, ...]  # nats  # [T]
+    sampled: tuple[float, ...]  # the sampler's log-probs (nats)  # [T]
 
 
 class TrainBatch(NamedTuple):
-    """One policy's update."""
+    """The rows of one policy's update."""
 
     policy: str
     choice: tuple[ChoiceRow, ...]
     free: tuple[FreeRow, ...]
     turns: int  # before merging
-    snapshots: tuple[str, ...]  # whose samples these are
+    snapshots: tuple[str, ...]  # ids of the weights that sampled the turns
     free_pairs: tuple[Pair, ...] = ()
 
 
@@ -75,32 +75,34 @@ def to_batch(
     loss_weights: Mapping[str, float],
     normalisation: Normalisation = CONSTANT,
     *,
+    weights: Sequence[float] | None = None,
+    evidence: Sequence[Evidence] | None = None,
     pairs: Sequence[tuple[int, int]] = (),
     merge: bool = True,
 ) -> TrainBatch:
     """Pack one policy's trajectories; tokens weigh as ``normalisation`` says, times their game's loss weight.
 
-    Trajectories of weight 0 are left out. ``pairs`` are places of trajectories of one turn, the better one first;
-    all pairs of a game weigh alike, together its loss weight. ``merge=False`` keeps a row for every turn. Raises
-    ValueError for advantages that do not fit, and for a pair whose prompts differ.
+    ``weights`` are the trajectories' weights in the loss, None: all 1; those of weight 0 are left out. ``evidence`` has
+    the numbers of tokens of whole rollouts, where they were counted. ``pairs`` are indices of trajectories of one turn,
+    the better one first; all pairs of a game have the same weight, and their sum is the game's loss weight.
+    ``merge=False`` keeps a row for every turn. Raises ValueError for advantages that do not fit the turns, and for a
+    pair whose prompts differ.
     """
     rows = _Rows({}, {}, {})
     snapshots: dict[str, None] = {}
-    weights, turns = token_weights(trajectories, normalisation), 0
-    for place, (trajectory, advantages_K, weights_K) in enumerate(zip(trajectories, advantages, weights, strict=True)):
-        if not trajectory.weight:
+    token_weights_NK, turns = token_weights(trajectories, normalisation, weights, evidence), 0
+    for index, (trajectory, advantages_K, weights_K) in enumerate(
+        zip(trajectories, advantages, token_weights_NK, strict=True)
+    ):
+        if weights is not None and not weights[index]:
             continue
         turns += len(trajectory.turns)
         scale = loss_weights.get(trajectory.game, 1.0)
         for turn, advantage, weight in zip(trajectory.turns, advantages_K, weights_K, strict=True):
             trace = trace_of(trajectory, turn)
             snapshots[trace.snapshot] = None
-            distinct = None if merge else len(rows.choice) + len(rows.free)
             credit = _Credit(scale * weight, scale * weight * advantage)
-            if trace.mask is None:
-                rows.keys[place] = _add_free(rows.free, distinct, trajectory.game, trace, credit)
-            elif len(trace.mask) > 1:  # a forced reply has probability 1 whatever the weights
-                rows.keys[place] = _add_choice(rows.choice, distinct, trajectory.game, trace, turn.reply, credit)
+            _add_turn(rows, index, trajectory.game, trace, turn.reply, credit, merge)
     free_pairs = _add_pairs(rows, trajectories, pairs, loss_weights)
     return TrainBatch(
         policy, tuple(rows.choice.values()), tuple(rows.free.values()), turns, tuple(snapshots), free_pairs
@@ -112,11 +114,20 @@ class _Rows(NamedTuple):
 
     choice: dict[object, ChoiceRow]
     free: dict[object, FreeRow]
-    keys: dict[int, object]  # of the row of a trajectory's last turn, by the trajectory's place
+    keys: dict[int, object]  # the key of the row of a trajectory's last turn, by the trajectory's index
+
+
+def _add_turn(rows: _Rows, index: int, game: str, trace: TokenTrace, reply: str, credit: _Credit, merge: bool) -> None:
+    """Add a turn of trajectory ``index`` to the row of its prompt, or to one of its own."""
+    distinct = None if merge else len(rows.choice) + len(rows.free)
+    if trace.mask is None:
+        rows.keys[index] = _add_free(rows.free, distinct, game, trace, credit)
+    elif len(trace.mask) > 1:  # a forced reply has probability 1 whatever the weights
+        rows.keys[index] = _add_choice(rows.choice, distinct, game, trace, reply, credit)
 
 
 class _Credit(NamedTuple):
-    """What one turn adds to its row."""
+    """The weight and the advantage that one turn adds to its row."""
 
     weight: float
     advantage: float  # times the weight
@@ -166,27 +177,31 @@ def _add_pairs(
     pairs: Sequence[tuple[int, int]],
     loss_weights: Mapping[str, float],
 ) -> tuple[Pair, ...]:
-    """Give choice rows their pairs, and return those of free rows. A choice row knows all replies: one is enough."""
-    numbers = {key: number for number, key in enumerate(rows.free)}
-    found: dict[object, dict[tuple[int, int], Pair]] = {}  # by the row of choice, None: of free; by the two places
-    of_game = Counter(trajectories[chosen].game for chosen, _ in pairs)
+    """Add its pairs to each choice row, which has both replies; return the pairs of free rows."""
+    free_indices = {key: index for index, key in enumerate(rows.free)}
+    in_choice: dict[object, dict[tuple[int, int], Pair]] = {}  # by row key, then by (chosen, rejected)
+    in_free: dict[tuple[int, int], Pair] = {}  # by (chosen, rejected)
+    pairs_of_game = Counter(trajectories[chosen].game for chosen, _ in pairs)
     for pair in pairs:
-        keys, own = [rows.keys[place] for place in pair], [trajectories[place] for place in pair]
-        prompts = [trace_of(one, one.turns[-1]).prompt_ids for one in own]
+        chosen, rejected = (trajectories[index] for index in pair)
+        keys = [rows.keys[index] for index in pair]
+        prompts = [trace_of(trajectory, trajectory.turns[-1]).prompt_ids for trajectory in (chosen, rejected)]
         if prompts[0] != prompts[1]:
-            raise ValueError(f"matches {own[0].match} and {own[1].match}: replies to different prompts make no pair")
+            raise ValueError(f"matches {chosen.match} and {rejected.match}: replies to different prompts make no pair")
+        weight = loss_weights.get(chosen.game, 1.0) / pairs_of_game[chosen.game]
         if (row := rows.choice.get(keys[0])) is not None:
-            key, places = keys[0], [row.legal.index(one.turns[-1].reply) for one in own]
+            replies = [row.legal.index(trajectory.turns[-1].reply) for trajectory in (chosen, rejected)]
+            _add_pair(in_choice.setdefault(keys[0], {}), replies[0], replies[1], weight)
         else:
-            key, places = None, [numbers[one] for one in keys]
-        weight = loss_weights.get(own[0].game, 1.0) / of_game[own[0].game]
-        _add_pair(found.setdefault(key, {}), places[0], places[1], weight)
-    free_pairs = tuple(found.pop(None, {}).values())
-    for key, merged in found.items():
+            _add_pair(in_free, free_indices[keys[0]], free_indices[keys[1]], weight)
+    for key, merged in in_choice.items():
         rows.choice[key] = rows.choice[key]._replace(pairs=tuple(merged.values()))
-    return free_pairs
+    return tuple(in_free.values())
 
 
 def _add_pair(pairs: dict[tuple[int, int], Pair], chosen: int, rejected: int, weight: float) -> None:
-    known = pairs.get((chosen, rejected), Pair(chosen, rejected, 0.0, 0.0))
-    pairs[chosen, rejected] = known._replace(number=known.number + 1, weight=known.weight + weight)
+    pair = pairs.get((chosen, rejected), Pair(chosen, rejected, 0.0, 0.0))
+    pairs[chosen, rejected] = pair._replace(multiplicity=pair.multiplicity + 1, weight=pair.weight + weight)
+
+
+RowUnit = tuple[int, ...]  # the indices of rows that must go through the model in one pass

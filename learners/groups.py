@@ -1,7 +1,7 @@
 """Groups: trajectories whose returns may be compared, because only the replies in them differ.
 
-A group is what one role made of one start: same game, same deal, same policy in the seat, same players
-in the others. Matchmaking draws whole groups (``matchmaking.group_size``); a rule that compares within
+A group holds one role's trajectories from one start: same game, same deal, same policy in the seat, same players
+in the other seats. Matchmaking draws whole groups (``matchmaking.group_size``); a rule that compares within
 them refuses anything else. A trajectory without turns counts: its start was the same, so its return
 is as good a comparison as any.
 """
@@ -15,12 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from games.errors import UsageError
+from games.common.errors import UsageError
 from learners.trajectories import Trajectory
-
-NEEDS_GROUPS = frozenset(
-    {"grpo", "dr_grpo", "rloo", "m_grpo", "matpo", "cory", "gigpo", "at_grpo", "flow_grpo", "advantage_alignment"}
-)
 
 
 class GroupKey(NamedTuple):
@@ -29,9 +25,9 @@ class GroupKey(NamedTuple):
     game: str
     start: int  # the deal's seed
     role: str
-    seat: int  # where a role sits in several: each is a start of its own
+    seat: int  # a role that plays several seats has a group for each
     policy: str
-    players: tuple[str, ...]  # by seat, the role's own included
+    players: tuple[str, ...]  # by seat, all of them
 
     def __str__(self) -> str:
         return (
@@ -43,43 +39,43 @@ class GroupKey(NamedTuple):
 _KEY = attrgetter("game", "deal_seed", "role", "seat", "policy", "players")  # a GroupKey's fields, in its order
 
 
-def is_root(one: Trajectory) -> bool:
-    """Return whether no match opened a trajectory's."""
-    return one.root is None
+def is_root(trajectory: Trajectory) -> bool:
+    """Return whether a trajectory's match was opened by no other match."""
+    return trajectory.root is None
 
 
-def rollout_of(one: Trajectory) -> int:
-    """Return the index of the match that a trajectory's rollout began with: its own, if no match opened it."""
-    return one.match if one.root is None else one.root
+def rollout_of(trajectory: Trajectory) -> int:
+    """Return the index of the match that a trajectory's rollout began with."""
+    return trajectory.match if trajectory.root is None else trajectory.root
 
 
 def invocations(trajectories: Sequence[Trajectory]) -> dict[tuple[GroupKey, int], list[int]]:
-    """Return the places of the matches that others opened, by group key and by the rollout that they are part of.
+    """Return the indices of the trajectories of submatches, by group key and by the rollout that they are part of.
 
-    Such a match has its root's deal, so a key holds what one role made of all the rollouts of one query. Those
-    that a sub-role opened count for the rollout, too.
+    A submatch has its root's deal, so a key covers one role in all rollouts of one query. Submatches that a sub-role
+    opened belong to the rollout, too.
     """
     calls: dict[tuple[tuple[Any, ...], int], list[int]] = {}
-    for place, one in enumerate(trajectories):
-        if one.root is not None:
-            calls.setdefault((_KEY(one), one.root), []).append(place)
-    return {(GroupKey(*key), rollout): places for (key, rollout), places in calls.items()}
+    for index, trajectory in enumerate(trajectories):
+        if trajectory.root is not None:
+            calls.setdefault((_KEY(trajectory), trajectory.root), []).append(index)
+    return {(GroupKey(*key), rollout): indices for (key, rollout), indices in calls.items()}
 
 
 def groups_of(rule: str, trajectories: Sequence[Trajectory]) -> dict[GroupKey, list[int]]:
-    """Return the places of each group's members.
+    """Return the indices of each group's trajectories.
 
     Raises UsageError, with rule, key and sizes, for a group of fewer than two or groups of different sizes.
     """
-    groups = _grouped(trajectories)
-    sizes = {key: len(places) for key, places in groups.items()}
-    usual = max(sizes.values(), default=0)
+    groups = _by_group(trajectories)
+    sizes = {key: len(indices) for key, indices in groups.items()}
+    largest = max(sizes.values(), default=0)
     for key, size in sizes.items():
-        if size < 2 or size != usual:
+        if size < 2 or size != largest:
             raise UsageError(
                 f"Credit rule {rule!r} compares trajectories within groups of equal size, two or more, but the group "
-                f"({key}) has {size} and others have {usual}. Set matchmaking.group_size to the size that is meant, "
-                "and hand over whole groups."
+                f"({key}) has {size} and others have {largest}. Set matchmaking.group_size to two or more, and pass "
+                "whole groups."
             )
     return groups
 
@@ -87,23 +83,26 @@ def groups_of(rule: str, trajectories: Sequence[Trajectory]) -> dict[GroupKey, l
 def group_numbers(rule: str, trajectories: Sequence[Trajectory]) -> NDArray[np.intp]:
     """Return the number of each trajectory's group, from 0 on [N]. Raises UsageError as ``groups_of``."""
     numbers = np.zeros(len(trajectories), np.intp)
-    for number, places in enumerate(groups_of(rule, trajectories).values()):
-        numbers[places] = number
+    for number, indices in enumerate(groups_of(rule, trajectories).values()):
+        numbers[indices] = number
     return numbers
 
 
 def flat_groups(trajectories: Sequence[Trajectory]) -> dict[tuple[str, str], tuple[int, int]]:
-    """Return by (game, role) how many groups teach nothing, their returns being equal, and how many there are."""
+    """Return by (game, role) the number of groups whose returns are all equal, and of all groups.
+
+    Every group-relative advantage of a flat group is 0, so nothing is learned from it.
+    """
     counts: dict[tuple[str, str], tuple[int, int]] = {}
-    for key, places in _grouped(trajectories).items():
+    for key, indices in _by_group(trajectories).items():
         flat, total = counts.get((key.game, key.role), (0, 0))
-        equal = len({trajectories[place].match_return for place in places}) == 1
-        counts[key.game, key.role] = flat + equal, total + 1
+        is_flat = len({trajectories[index].match_return for index in indices}) == 1
+        counts[key.game, key.role] = flat + is_flat, total + 1
     return counts
 
 
-def _grouped(trajectories: Sequence[Trajectory]) -> dict[GroupKey, list[int]]:
+def _by_group(trajectories: Sequence[Trajectory]) -> dict[GroupKey, list[int]]:
     groups: dict[tuple[Any, ...], list[int]] = {}
-    for place, key in enumerate(map(_KEY, trajectories)):
-        groups.setdefault(key, []).append(place)
-    return {GroupKey(*key): places for key, places in groups.items()}
+    for index, key in enumerate(map(_KEY, trajectories)):
+        groups.setdefault(key, []).append(index)
+    return {GroupKey(*key): indices for key, indices in groups.items()}

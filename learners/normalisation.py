@@ -1,9 +1,9 @@
-"""How a batch's tokens are averaged: what each token of each turn weighs in the loss.
+"""How a batch's tokens are averaged: the weight of each token of each turn in the loss.
 
-Within a turn all tokens weigh the same, so a weight is one number a turn. A ``choice`` reply counts as
+All tokens of a turn have the same weight, so a weight is one number a turn. A ``choice`` reply counts as
 one token: its probability is exact over the legal replies, however many tokens spell it. Every game is
-normalised by itself; trajectories without turns weigh nothing. A trajectory of weight w counts as w
-that are alike, both in what is summed and in what the sum is divided by.
+normalised by itself; trajectories without turns have no weight. A trajectory to which its credit rule gives the
+weight w counts as w equal trajectories, in the sum and in its divisor.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 from arena.records import TokenTrace, Turn
 from learners.groups import is_root, rollout_of
-from learners.trajectories import Trajectory
+from learners.trajectories import Evidence, Trajectory
 
-Weights = list[list[float]]  # of each token of turn k of trajectory i
+TokenWeights = list[list[float]]  # of each token of turn k of trajectory i
 
 
 class Normalisation(NamedTuple):
-    """Which average; ``length`` is what ``constant`` divides a reply's sum over tokens by."""
+    """Which average; ``length`` is the divisor that ``constant`` has for a reply's sum over tokens."""
 
     name: str = "constant"
     length: int = 1
@@ -29,109 +29,142 @@ class Normalisation(NamedTuple):
 CONSTANT = Normalisation()
 
 
-def token_weights(trajectories: Sequence[Trajectory], normalisation: Normalisation) -> Weights:
-    """Return the weight of each token of each turn: ``weights[i][k]`` is that of every token of turn k.
+class _Batch(NamedTuple):
+    """The trajectories of all games that are averaged."""
+
+    trajectories: Sequence[Trajectory]  # [N]
+    weights: Sequence[float]  # of each trajectory in the loss  # [N]
+    rollout_tokens: Sequence[float | None]  # counted over all policies; None: not counted  # [N]
+    length: int
+
+    @property
+    def weighted(self) -> list[tuple[Trajectory, float]]:
+        """Return each trajectory with its weight."""
+        return list(zip(self.trajectories, self.weights, strict=True))
+
+
+def token_weights(
+    trajectories: Sequence[Trajectory],
+    normalisation: Normalisation,
+    weights: Sequence[float] | None = None,
+    evidence: Sequence[Evidence] | None = None,
+) -> TokenWeights:
+    """Return the weight of each token of each turn: ``[i][k]`` is that of every token of turn k of trajectory i.
 
     constant: every reply's sum over tokens, divided by a fixed length, averaged over turns (Dr. GRPO,
-    arXiv 2503.20783). token_mean: all tokens alike. sequence_mean: the mean over replies of the mean
-    over tokens. role_mean: the mean over roles of the mean over trajectories of the mean over turns of
-    the mean over tokens (MARS, arXiv 2510.15414), so that a talkative role does not outvote a terse
-    one. rollout_mean: the mean over rollouts, a match with all that it opened, of the mean over all
+    arXiv 2503.20783). token_mean: all tokens have the same weight. sequence_mean: the mean over replies of the
+    mean over tokens. role_mean: the mean over roles of the mean over trajectories of the mean over turns of
+    the mean over tokens (MARS, arXiv 2510.15414), so that a role with long replies does not outweigh one with
+    short replies. rollout_mean: the mean over rollouts, a match with all its submatches, of the mean over all
     their tokens (MATPO, arXiv 2510.04678). All but ``constant`` sum to 1 over a game's tokens; for
     ``rollout_mean`` these are the tokens of the rollouts that began in the game, and where
-    ``with_rollout_tokens`` has counted them, also those of other policies than the batch's.
+    ``count_rollout_tokens`` has counted them, also those of other policies than the batch's.
+
+    ``weights`` are those of the trajectories; None: all 1.
     """
-    return _WEIGHTS[normalisation.name](trajectories, normalisation.length)
+    counted = [None] * len(trajectories) if evidence is None else [e.rollout_tokens for e in evidence]
+    batch = _Batch(trajectories, _or_ones(weights, len(trajectories)), counted, normalisation.length)
+    return _WEIGHTS[normalisation.name](batch)
 
 
-def with_rollout_tokens(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
-    """Return all policies' trajectories, each with the number of tokens that its whole rollout generated."""
-    tokens = _rollout_tokens(trajectories)
-    return [one._replace(rollout_tokens=tokens[rollout_of(one)]) for one in trajectories]
+def count_rollout_tokens(
+    trajectories: Sequence[Trajectory], evidence: Sequence[Evidence], weights: Sequence[float] | None = None
+) -> list[Evidence]:
+    """Return all policies' evidence with the weighted number of tokens that each whole rollout generated."""
+    tokens = _rollout_tokens(list(zip(trajectories, _or_ones(weights, len(trajectories)), strict=True)))
+    return [
+        facts._replace(rollout_tokens=tokens[rollout_of(trajectory)])
+        for trajectory, facts in zip(trajectories, evidence, strict=True)
+    ]
 
 
 def trace_of(trajectory: Trajectory, turn: Turn) -> TokenTrace:
-    """Return the tokens of a turn. Raises ValueError where there are none: a scripted player cannot be trained."""
+    """Return a turn's trace. Raises ValueError if it has none: a scripted player cannot be trained."""
     if turn.trace is None:
         raise ValueError(
-            f"Match {trajectory.match} trains role {trajectory.role} on a turn of {turn.player!r}, which kept "
+            f"Match {trajectory.match} trains role {trajectory.role} on a turn of {turn.player!r}, which has "
             "no tokens: only language models can be trained."
         )
     return turn.trace
 
 
 def _tokens(trajectory: Trajectory) -> list[int]:
-    """Return how many tokens are weighed, by turn.  # [K]"""
+    """Return the number of tokens of each turn.  # [K]"""
     traces = [trace_of(trajectory, turn) for turn in trajectory.turns]
     return [len(trace.reply_ids) if trace.mask is None else 1 for trace in traces]
 
 
-def _constant(trajectories: Sequence[Trajectory], length: int) -> Weights:
-    turns = _turns(trajectories)
-    return [[_share(one, turns[one.game] * length) for _ in one.turns] for one in trajectories]
+def _or_ones(weights: Sequence[float] | None, count: int) -> Sequence[float]:
+    return [1.0] * count if weights is None else weights
 
 
-def _token_mean(trajectories: Sequence[Trajectory], _length: int) -> Weights:
+def _constant(batch: _Batch) -> TokenWeights:
+    turns = _turns(batch)
+    return [[_share(w, turns[t.game] * batch.length) for _ in t.turns] for t, w in batch.weighted]
+
+
+def _token_mean(batch: _Batch) -> TokenWeights:
     tokens: defaultdict[str, float] = defaultdict(float)
-    for one in trajectories:
-        tokens[one.game] += one.weight * sum(_tokens(one))
-    return [[_share(one, tokens[one.game]) for _ in one.turns] for one in trajectories]
+    for t, w in batch.weighted:
+        tokens[t.game] += w * sum(_tokens(t))
+    return [[_share(w, tokens[t.game]) for _ in t.turns] for t, w in batch.weighted]
 
 
-def _sequence_mean(trajectories: Sequence[Trajectory], _length: int) -> Weights:
-    turns = _turns(trajectories)
-    return [[_share(one, turns[one.game] * tokens) for tokens in _tokens(one)] for one in trajectories]
+def _sequence_mean(batch: _Batch) -> TokenWeights:
+    turns = _turns(batch)
+    return [[_share(w, turns[t.game] * tokens) for tokens in _tokens(t)] for t, w in batch.weighted]
 
 
-def _role_mean(trajectories: Sequence[Trajectory], _length: int) -> Weights:
+def _role_mean(batch: _Batch) -> TokenWeights:
     roles: dict[str, dict[str, float]] = {}  # by game, the trajectories of each role
-    for one in trajectories:
-        own = roles.setdefault(one.game, {})
-        if one.turns and one.weight:
-            own[one.role] = own.get(one.role, 0.0) + one.weight
+    for t, w in batch.weighted:
+        sums = roles.setdefault(t.game, {})
+        if t.turns and w:
+            sums[t.role] = sums.get(t.role, 0.0) + w
     return [
         [
-            _share(one, len(roles[one.game]) * roles[one.game].get(one.role, 0.0) * len(one.turns) * tokens)
-            for tokens in _tokens(one)
+            _share(w, len(roles[t.game]) * roles[t.game].get(t.role, 0.0) * len(t.turns) * tokens)
+            for tokens in _tokens(t)
         ]
-        for one in trajectories
+        for t, w in batch.weighted
     ]
 
 
-def _rollout_mean(trajectories: Sequence[Trajectory], _length: int) -> Weights:
-    own = _rollout_tokens(trajectories)
-    games = {one.match: one.game for one in trajectories if is_root(one)}
-    began = {rollout_of(one): games.get(rollout_of(one), one.game) for one in trajectories}
-    rollouts = Counter([began[rollout] for rollout, tokens in own.items() if tokens])
-    whole = {rollout_of(one): one.rollout_tokens or own[rollout_of(one)] for one in trajectories}
-    return [
-        [_share(one, rollouts[began[rollout_of(one)]] * whole[rollout_of(one)]) for _ in one.turns]
-        for one in trajectories
-    ]
+def _rollout_mean(batch: _Batch) -> TokenWeights:
+    tokens_of = _rollout_tokens(batch.weighted)
+    games = {t.match: t.game for t in batch.trajectories if is_root(t)}
+    game_of = {rollout_of(t): games.get(rollout_of(t), t.game) for t in batch.trajectories}
+    rollouts = Counter([game_of[rollout] for rollout, tokens in tokens_of.items() if tokens])
+    totals = {
+        rollout_of(t): total or tokens_of[rollout_of(t)]
+        for t, total in zip(batch.trajectories, batch.rollout_tokens, strict=True)
+    }
+    divisors = {rollout: rollouts[game_of[rollout]] * total for rollout, total in totals.items()}
+    return [[_share(w, divisors[rollout_of(t)]) for _ in t.turns] for t, w in batch.weighted]
 
 
-def _turns(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Return how many turns each game has, those of a trajectory of weight w w times."""
+def _turns(batch: _Batch) -> dict[str, float]:
+    """Return the number of turns of each game, times their trajectory's weight."""
     turns: defaultdict[str, float] = defaultdict(float)
-    for one in trajectories:
-        turns[one.game] += one.weight * len(one.turns)
+    for t, w in batch.weighted:
+        turns[t.game] += w * len(t.turns)
     return turns
 
 
-def _rollout_tokens(trajectories: Sequence[Trajectory]) -> dict[int, float]:
-    """Return how many tokens each rollout has, by the match that it began with."""
+def _rollout_tokens(weighted: Sequence[tuple[Trajectory, float]]) -> dict[int, float]:
+    """Return the weighted number of tokens of each rollout, by the match that it began with."""
     tokens: defaultdict[int, float] = defaultdict(float)
-    for one in trajectories:
-        tokens[rollout_of(one)] += one.weight * sum(_tokens(one))
+    for t, w in weighted:
+        tokens[rollout_of(t)] += w * sum(_tokens(t))
     return tokens
 
 
-def _share(one: Trajectory, of: float) -> float:
-    """Return a trajectory's weight as a share of a total; one that weighs nothing has none, even of nothing."""
-    return one.weight / of if one.weight else 0.0
+def _share(weight: float, total: float) -> float:
+    """Return a trajectory's weight divided by a total; 0 for weight 0, even if the total is 0."""
+    return weight / total if weight else 0.0
 
 
-_WEIGHTS: dict[str, Callable[[Sequence[Trajectory], int], Weights]] = {
+_WEIGHTS: dict[str, Callable[[_Batch], TokenWeights]] = {
     "constant": _constant,
     "token_mean": _token_mean,
     "sequence_mean": _sequence_mean,

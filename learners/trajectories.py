@@ -1,11 +1,12 @@
-"""Episodes to trajectories: each trained seat's turns, with rewards ready for credit."""
+"""Episodes to trajectories: each trained seat's turns and scaled rewards, and the evidence that credit rules use."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from arena.records import Episode, Turn, family
+from arena.records import Episode, Turn, flatten_episodes
+from arena.replays import with_tuples
 from games.spec import GameSpec
 from roles.role import Role
 
@@ -13,8 +14,8 @@ from roles.role import Role
 class Trajectory(NamedTuple):
     """One trained seat's part of one episode.
 
-    A seat whose match ended before its first turn has no turns; it still has its return, and a place
-    in its group. Returns and rewards are in units of the scale that was asked for.
+    A seat whose match ended before its first turn has no turns, but it has a return and counts in its group. Returns
+    and rewards are divided by the game's scale (``to_trajectories``).
     """
 
     game: str
@@ -23,18 +24,28 @@ class Trajectory(NamedTuple):
     seat: int
     match: int  # the request's index
     deal_seed: int
-    players: tuple[str, ...]  # who sat in every seat  # [seats]
+    players: tuple[str, ...]  # by seat  # [seats]
     turns: tuple[Turn, ...]  # [K]
     rewards: tuple[float, ...]  # by turn; they sum to the match's return where there is a turn  # [K]
     match_return: float
     parent: int | None = None  # the index of the match that opened this one for a sub-role
+    root: int | None = None  # the index of the match that its rollout began with; None: this one
+    branch: tuple[int, ...] = ()  # the request's: matches share their turns as far as their branches are equal
+
+
+class Counterfactuals(NamedTuple):
+    """What a seat's other actions would have paid, given the moves that the other seats made."""
+
+    expected: tuple[float, ...]  # the mean payoff of a turn's actions under the policy  # [K]
+    best_fixed: float  # the payoff of the best single action, played at every turn
+
+
+class Evidence(NamedTuple):
+    """What is computed of a trajectory after play, for credit and normalisation; None: not computed."""
+
     values: tuple[float, ...] | None = None  # the critic's estimate of the return from each turn on  # [K]
-    expected: tuple[float, ...] | None = None  # what the chances of a turn's replies would have paid on average  # [K]
-    best_fixed: float | None = None  # what the best single action would have paid, played at every turn
-    weight: float = 1.0  # it counts in the loss as so many alike
-    root: int | None = None  # the index of the match that began it all; None: this one
-    rollout_tokens: float | None = None  # of all trained seats of the whole rollout; None: not counted
-    branch: tuple[int, ...] = ()  # the request's: matches whose branches begin alike begin alike
+    counterfactuals: Counterfactuals | None = None
+    rollout_tokens: float | None = None  # weighted, of all trained seats of the whole rollout
 
 
 def to_trajectories(
@@ -42,13 +53,13 @@ def to_trajectories(
     roles_of: Callable[[str], Sequence[Role]],
     scales: Mapping[str, float],
 ) -> list[Trajectory]:
-    """Return the trajectories of all trained seats, in the order of the episodes' ``family``.
+    """Return the trajectories of all trained seats, in the order of the episodes' ``flatten_episodes``.
 
     ``scales`` gives, by game, what rewards are divided by.
     """
     trajectories = []
-    roots: dict[int, int] = {}  # of matches that others opened, by index
-    for episode in family(episodes):
+    roots: dict[int, int] = {}  # of submatches, by index
+    for episode in flatten_episodes(episodes):
         request = episode.request
         if request.parent is not None:
             roots[request.index] = roots.get(request.parent, request.parent)
@@ -78,3 +89,15 @@ def to_trajectories(
 def return_scale(spec: GameSpec) -> float:
     """Return half the range of a game's returns: divided by it, every game's returns span 2."""
     return max((spec.max_return - spec.min_return) / 2, 1e-9)
+
+
+def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
+    """Return evidence as JSON has it."""
+    counterfactuals = evidence.counterfactuals
+    return {**evidence._asdict(), "counterfactuals": counterfactuals and counterfactuals._asdict()}
+
+
+def evidence_from_json(record: dict[str, Any]) -> Evidence:
+    """Return what ``evidence_to_json`` wrote."""
+    fields = record["counterfactuals"]
+    return Evidence(**{**with_tuples(record), "counterfactuals": fields and Counterfactuals(**with_tuples(fields))})

@@ -1,1 +1,4 @@
-"""Words: what a seat is told, how its reply is read, and what an illegal reply costs."""
+"""Roles: a seat's instructions and prompts, how its reply is parsed, and what an illegal reply costs.
+
+May import ``games``.
+"""

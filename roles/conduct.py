@@ -1,4 +1,4 @@
-"""What an illegal reply costs, and what the seat is told. Results stay separate from conduct. Pure."""
+"""Returns after a forfeit, and the message to a seat that may retry. Pure."""
 
 from __future__ import annotations
 
@@ -6,42 +6,42 @@ from collections.abc import Sequence
 
 from games.spec import GameSpec, Utility
 from roles.prompts import legal_list
-from roles.replies import why_illegal
+from roles.replies import illegal_reason
 from roles.role import Conduct, Role
 
 
 def settle_forfeit(
     spec: GameSpec, returns: Sequence[float], offender: int, conduct: Conduct
 ) -> tuple[float, ...]:  # [seats], in the game's units
-    """Return every seat's return for a match that ``offender`` forfeited.
+    """Return the returns of a match that ``offender`` forfeited.
 
     ``returns`` are those at the moment of the forfeit. The offender's return is ``-price``, or the
     game's ``min_return`` without a price. The other seats:
 
     - zero sum: share what the offender lost, so that the match stays zero-sum;
-    - identical: get the same as the offender, as every result of such a game;
+    - identical: get the same as the offender, as in every match of such a game;
     - constant sum with two seats: gets ``max_return`` without a price, as the bounds of such a game
       add up to its constant; with a price it keeps its return so far;
-    - all else: keep their returns so far. They did nothing wrong, and the game defines no sum to keep.
+    - otherwise: keep their returns so far. They did nothing wrong, and the game defines no sum to preserve.
     """
     if len(returns) != spec.seats or not 0 <= offender < spec.seats:
         raise ValueError(
             f"{spec.name} has {spec.seats} seats; got {len(returns)} returns and seat {offender} as the offender."
         )
-    paid = spec.min_return if conduct.price is None else -conduct.price
+    loss = spec.min_return if conduct.price is None else -conduct.price
     if spec.utility is Utility.IDENTICAL:
-        return (paid,) * spec.seats
+        return (loss,) * spec.seats
     settled = [float(value) for value in returns]
     if spec.utility is Utility.ZERO_SUM and spec.seats > 1:
-        settled = [-paid / (spec.seats - 1)] * spec.seats
+        settled = [-loss / (spec.seats - 1)] * spec.seats
     elif spec.utility is Utility.CONSTANT_SUM and spec.seats == 2 and conduct.price is None:
         settled = [spec.max_return] * 2
-    settled[offender] = paid
+    settled[offender] = loss
     return tuple(settled)
 
 
-def refusal_reason(role: Role, observation: str, reply: str, legal: Sequence[str]) -> str:
-    """Return what the seat is told about its illegal reply: the role's retry template, filled in."""
+def retry_message(role: Role, observation: str, reply: str, legal: Sequence[str]) -> str:
+    """Return the message to a seat after its illegal reply: the role's retry template, filled in."""
     return role.retry.format(
-        reason=why_illegal(role, reply), reply=reply, observation=observation, legal=legal_list(legal)
+        reason=illegal_reason(role, reply), reply=reply, observation=observation, legal=legal_list(legal)
     )

@@ -1,4 +1,4 @@
-"""Observation and role to chat messages, and messages to plain text. Pure: no tokenizer, no model."""
+"""From role and observation to chat messages, and from messages to plain text. Pure: no tokenizer, no model."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _SEPARATORS = (" ", "\u200b", *map(chr, range(0xE000, 0xE100)))
 def messages(
     role: Role, observation: str, legal: Sequence[str], refusals: Iterable[tuple[str, str]] = ()
 ) -> list[Message]:
-    """Return the chat that asks a seat for one reply: system, user, then one pair for each refusal.
+    """Return the chat that requests one reply of a seat: system, user, then one pair for each refusal.
 
-    ``refusals`` are (reply, reason) pairs, oldest first; the reason is what ``conduct.refusal_reason``
-    made of the role's retry template. The system message is the same in every request of a role, so
-    an engine computes it once. Braces in an observation stay as they are: only the card is a template.
+    ``refusals`` are (reply, reason) pairs, oldest first; the reason is from ``conduct.retry_message``.
+    The system message is the same in every request of a role, so an engine computes it once. Braces in
+    an observation stay as they are: only the card is a template.
     """
     chat = [
         {"role": "system", "content": system_text(role)},
@@ -33,7 +33,7 @@ def messages(
 
 
 def system_text(role: Role) -> str:
-    """Return the role's constant instructions; a free reply is also told its tools and how to mark its answer."""
+    """Return the role's constant instructions; for free replies also its tools and how to mark an answer."""
     text = role.system.format()
     if role.reply is ReplyForm.FREE:
         text += f"\nGive your answer in the form {role.answer_open}action{role.answer_close}."
@@ -44,15 +44,15 @@ def system_text(role: Role) -> str:
 
 
 def legal_list(legal: Sequence[str]) -> str:
-    """Return the legal actions as a template's ``{legal}`` shows them."""
+    """Return the legal actions as text, for a template's ``{legal}``."""
     return ", ".join(legal)
 
 
 def plain_text(chat: Sequence[Message]) -> str:
     """Return the chat as text for a tokenizer without a chat template, up to where the reply begins.
 
-    The parts stand on lines of their own; ``CUE`` at the start of a line is where a reply begins. No
-    part can forge it: a line that begins with the cue gets a space in front.
+    Each message starts on a new line; ``CUE`` at the start of a line is where a reply begins. No message
+    can forge it: a line that begins with the cue gets a space in front.
     """
     lines = []
     for message in chat:
@@ -63,11 +63,11 @@ def plain_text(chat: Sequence[Message]) -> str:
     return "\n".join([*lines, CUE])
 
 
-def defuse(text: str, special_tokens: Iterable[str]) -> str:
+def break_special_tokens(text: str, special_tokens: Iterable[str]) -> str:
     """Return the text with every special token broken up, so that a tokenizer reads it as plain text.
 
-    A separator that is part of no special token goes in after the token's first character (a token
-    of one character is removed), until none is left. Text without special tokens comes back as it is.
+    A separator that is part of no special token is inserted after the token's first character (a token
+    of one character is removed), until none is left. Text without special tokens is returned unchanged.
     """
     tokens = sorted(set(special_tokens) - {""}, key=lambda token: (-len(token), token))
     if not any(token in text for token in tokens):
@@ -75,10 +75,10 @@ def defuse(text: str, special_tokens: Iterable[str]) -> str:
     separator = next(mark for mark in _SEPARATORS if not any(mark in token for token in tokens))
     pattern = re.compile("|".join(map(re.escape, tokens)))
 
-    def broken(match: re.Match[str]) -> str:
+    def break_token(match: re.Match[str]) -> str:
         token = match.group()
         return token[0] + separator + token[1:] if len(token) > 1 else ""
 
     while pattern.search(text):  # breaking one token can leave an overlapping one, or join its neighbours
-        text = pattern.sub(broken, text)
+        text = pattern.sub(break_token, text)
     return text

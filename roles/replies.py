@@ -1,4 +1,4 @@
-"""A reply's text to exactly one legal action, or None. Pure; it never guesses."""
+"""Parse a reply's text into exactly one legal action, or None. Pure; it never guesses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from roles.role import ReplyForm, Role
 
-_CHOICE = ReplyForm.CHOICE  # in Python 3.11, looking a member up in its class takes longer than reading a choice
+_CHOICE = ReplyForm.CHOICE  # in Python 3.11, looking up an enum's member takes longer than parsing a choice
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 
 
@@ -17,7 +17,7 @@ def parse_reply(role: Role, text: str, legal: Sequence[str]) -> str | None:
 
     ``choice``: the reply, stripped, is a legal action, letter for letter.
 
-    ``free``: thoughts are dropped (see ``spoken``); of the rest, every marked answer must name the
+    ``free``: thoughts are dropped (see ``strip_thoughts``); of the rest, every marked answer must name the
     same legal action. No mark, two different answers, or one answer that is not legal: None. An
     answer names an action if it equals it, or if it is the only one that it equals when case and
     white space are disregarded.
@@ -26,19 +26,19 @@ def parse_reply(role: Role, text: str, legal: Sequence[str]) -> str | None:
         stripped = text.strip()
         return stripped if stripped in legal else None
     answers = marked_answers(role, text)
-    named = {_named(answer, legal) for answer in answers}
-    return named.pop() if len(named) == 1 else None
+    actions = {_action_of(answer, legal) for answer in answers}
+    return actions.pop() if len(actions) == 1 else None
 
 
-def worded(role: Role, action: str) -> str:
+def format_reply(role: Role, action: str) -> str:
     """Return the shortest reply that names the action: the inverse of ``parse_reply``."""
     return action if role.reply is _CHOICE else f"{role.answer_open}{action}{role.answer_close}"
 
 
-def why_illegal(role: Role, text: str) -> str:
-    """Return the sentence that tells a seat why its reply, of which ``parse_reply`` made None, is illegal.
+def illegal_reason(role: Role, text: str) -> str:
+    """Return, as a sentence for the seat, why a reply that ``parse_reply`` refused is illegal.
 
-    It never quotes the reply: what a model wrote must not come back as an instruction.
+    It never quotes the reply: what a model wrote must not return as an instruction.
     """
     if role.reply is _CHOICE:
         return "Your reply is not a legal action."
@@ -46,38 +46,37 @@ def why_illegal(role: Role, text: str) -> str:
     answers = marked_answers(role, text)
     if not answers:
         return f"Your reply has no answer in the form {form}."
-    if len({_folded(answer) for answer in answers}) > 1:
+    if len({_fold(answer) for answer in answers}) > 1:
         return f"Your reply has more than one answer in the form {form}."
     return "Your answer is not a legal action."
 
 
-def spoken(text: str) -> str:
-    """Return what a reply says aloud: what follows the last ``</think>``, up to a thought never closed."""
-    said = text.rpartition(THINK_CLOSE)[2]
-    return said.partition(THINK_OPEN)[0]
+def strip_thoughts(text: str) -> str:
+    """Return a reply without its thoughts: the text after the last ``</think>``, up to a thought never closed."""
+    return text.rpartition(THINK_CLOSE)[2].partition(THINK_OPEN)[0]
 
 
 def marked_answers(role: Role, text: str) -> list[str]:
-    """Return the contents of all marks in the spoken part, stripped; of nested marks the innermost."""
-    return [answer.strip() for answer in _marks(role.answer_open, role.answer_close).findall(spoken(text))]
+    """Return the contents of all marks outside thoughts, stripped; of nested marks the innermost."""
+    return [answer.strip() for answer in _marks(role.answer_open, role.answer_close).findall(strip_thoughts(text))]
 
 
 @lru_cache(maxsize=64)
 def _marks(opening: str, closing: str) -> re.Pattern[str]:
-    """Return the pattern of a marked answer, which holds neither mark itself."""
+    """Return the pattern of a marked answer, which contains neither mark itself."""
     start, end = re.escape(opening), re.escape(closing)
     return re.compile(f"{start}((?:(?!{start}|{end}).)*){end}", re.DOTALL)
 
 
-def _named(answer: str, legal: Sequence[str]) -> str | None:
+def _action_of(answer: str, legal: Sequence[str]) -> str | None:
     """Return the legal action that an answer names, or None."""
     if answer in legal:
         return answer
-    folded = _folded(answer)
-    alike = [action for action in legal if _folded(action) == folded]
-    return alike[0] if len(alike) == 1 else None
+    folded = _fold(answer)
+    matches = [action for action in legal if _fold(action) == folded]
+    return matches[0] if len(matches) == 1 else None
 
 
-def _folded(text: str) -> str:
-    """Return the text without case and with white space as single blanks."""
+def _fold(text: str) -> str:
+    """Return the text in lower case, white space collapsed to single blanks."""
     return " ".join(text.split()).casefold()

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import string
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Annotated, Any
 
+from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
+
+from games.common.section import Positive, Section
 from roles.tools import Tool
+
+DEFAULT_POLICY = "main"
+DEFAULT_RETRY = "{reason} Legal: {legal}."
+
+_TEMPLATE_FIELDS = {
+    "system": frozenset[str](),
+    "prompt": frozenset({"observation", "legal"}),
+    "retry": frozenset({"observation", "legal", "reply", "reason"}),
+}
 
 
 class ReplyForm(StrEnum):
@@ -23,43 +37,95 @@ class OnIllegal(StrEnum):
     MASK = "mask"  # only legal replies can be sampled, so there is no illegal reply
 
 
-@dataclass(frozen=True, slots=True)
-class Conduct:
+class Conduct(Section, strict=True):
     """The rule for illegal replies. ``price`` is in the game's units; None means the default rule.
 
     The default: the offender's return becomes the game's ``min_return``; in a zero-sum game the
     other seats share what it lost; in a cooperative game every seat gets ``min_return``.
     """
 
-    on_illegal: OnIllegal = OnIllegal.MASK
-    retries: int = 2
-    price: float | None = None
+    on_illegal: OnIllegal = Field(OnIllegal.MASK, strict=False, description="what follows an illegal reply")
+    retries: int = Field(2, ge=0, description="times that a seat is asked again before it forfeits")
+    price: float | None = Field(
+        None, ge=0.0, allow_inf_nan=False, description="what a forfeit costs, in the game's units; None: all it can"
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Role:
-    """One seat's instructions in one game.
+class RoleCard(Section, strict=True):
+    """A ``[[role]]`` table of a card.
 
-    ``system`` and ``prompt`` are ``str.format`` templates; ``prompt`` may use ``{observation}`` and
-    ``{legal}``, ``retry`` also ``{reply}`` and ``{reason}``. ``system`` uses no field: it is the same
-    in every request. ``answer_open`` and ``answer_close`` mark the action in a free reply.
+    ``system``, ``prompt`` and ``retry`` are ``str.format`` templates. ``system`` uses no field: it is the same in
+    every request.
     """
 
-    name: str
+    name: str = Field(min_length=1, description="what the role is called")
+    seat: int = Field(description="the seat of the game that it is for, from 0")
+    policy: str = Field(
+        DEFAULT_POLICY, min_length=1, description="the policy that plays this role when the seat is trained"
+    )
+    reply: ReplyForm = Field(ReplyForm.CHOICE, strict=False, description="how it answers")
+    system: Annotated[str, StringConstraints(strip_whitespace=True)] = Field(description="the instructions")
+    prompt: str = Field(description="the request: a template with {observation} and {legal}")
+    retry: str = Field(DEFAULT_RETRY, description="what it is told before it tries again: also {reply} and {reason}")
+    conduct: Conduct = Field(Conduct(), description="the rule for illegal replies")
+    answer_open: str = Field("[", min_length=1, description="the mark before the action in a free reply")
+    answer_close: str = Field("]", min_length=1, description="the mark after the action in a free reply")
+    max_reply_tokens: Positive = Field(16, description="longest free reply, in tokens")
+    temperature: float = Field(1.0, gt=0.0, allow_inf_nan=False, description="sampling temperature")
+    tools: tuple[Tool, ...] = Field((), strict=False, description="what it may call")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _free_replies_forfeit(cls, data: Any) -> Any:
+        """Let an illegal free reply forfeit unless the card says otherwise: free text cannot be masked."""
+        if isinstance(data, Mapping) and data.get("reply") == ReplyForm.FREE:
+            conduct = data.get("conduct", {})
+            if isinstance(conduct, Mapping):
+                return {**data, "conduct": {"on_illegal": OnIllegal.FORFEIT, **conduct}}
+        return data
+
+    @field_validator("system", "prompt", "retry")
+    @classmethod
+    def _plain_template(cls, template: str, info: ValidationInfo) -> str:
+        name = info.field_name or ""
+        _check_template(name, template, _TEMPLATE_FIELDS[name])
+        return template
+
+    @field_validator("tools")
+    @classmethod
+    def _tools_differ_by_name(cls, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
+        names = [tool.name for tool in tools]
+        if len(set(names)) < len(names):
+            raise ValueError(f"two tools have the same name; give each its own ({', '.join(names)}).")
+        return tools
+
+    @model_validator(mode="after")
+    def _free_replies_cannot_be_masked(self) -> RoleCard:
+        if self.reply is ReplyForm.FREE and self.conduct.on_illegal is OnIllegal.MASK:
+            raise ValueError("a free reply cannot be masked. Use on_illegal = 'forfeit' or 'retry'.")
+        return self
+
+
+class Role(RoleCard):
+    """One seat's instructions in one game."""
+
     game: str
-    seat: int
-    policy: str  # the policy that plays this role when the seat is trained
-    reply: ReplyForm
-    system: str
-    prompt: str
-    retry: str
-    conduct: Conduct
-    answer_open: str = "["
-    answer_close: str = "]"
-    max_reply_tokens: int = 16
-    temperature: float = 1.0
-    tools: tuple[Tool, ...] = ()
 
     def tool(self, name: str) -> Tool | None:
         """Return one of the role's tools; None for one that it does not have."""
         return next((tool for tool in self.tools if tool.name == name), None)
+
+
+def _check_template(name: str, template: str, allowed: frozenset[str]) -> None:
+    """Refuse fields that are not allowed, and any that reach into an object or convert it. Raises ValueError."""
+    try:
+        fields = [part[1:] for part in string.Formatter().parse(template) if part[1] is not None]
+    except ValueError as error:
+        raise ValueError(f"{name} is not a valid template ({error}). Write a literal brace twice: {{{{.") from error
+    for field, format_spec, conversion in fields:
+        if field not in allowed or format_spec or conversion:
+            offer = ", ".join(f"{{{one}}}" for one in sorted(allowed)) or "none"
+            raise ValueError(f"{name} uses the field {{{field}}}; the fields it may use: {offer}.")
+
+
+Roles = Mapping[str, tuple[Role, ...]]  # by game, then seat

@@ -1,7 +1,7 @@
-"""The token trie of legal replies: what ``choice`` replies are sampled and trained under.
+"""The token trie of legal replies, the mask under which ``choice`` replies are sampled and trained.
 
-A node branches where two or more legal replies go on differently. Everywhere else the next token
-is forced, so its probability under the mask is exactly 1 and no model need be asked:
+A node branches where two or more legal replies continue differently. Everywhere else the next token is
+forced, so its probability under the mask is exactly 1 and needs no model:
 
     log pi(reply) = sum over the branching nodes on its path of log softmax(logits[allowed])[taken]
 """
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class ReplyTrie(NamedTuple):
-    """The trie of ``replies``, by branching node. Nodes are ordered parents first."""
+    """The trie of ``replies`` (A replies, N branching nodes). Nodes are ordered parents first."""
 
     replies: tuple[str, ...]  # [A]
     tokens: tuple[tuple[int, ...], ...]  # token ids of each reply, end token last  # [A][T]
@@ -25,12 +25,12 @@ class ReplyTrie(NamedTuple):
 def build_trie(replies: Sequence[str], encode: Callable[[str], Sequence[int]], end_token: int) -> ReplyTrie:
     """Return the trie of ``replies`` under a tokenizer's ``encode``; each ends with ``end_token``.
 
-    Raises ValueError when two replies have the same tokens, since neither could then be meant.
+    Raises ValueError when two replies have the same tokens, since they could not be distinguished.
     """
     tokens = tuple((*encode(reply), end_token) for reply in replies)
     if len(set(tokens)) < len(tokens):
         raise ValueError(
-            f"Two of the legal replies {list(replies)} have the same tokens; they must differ to be told apart."
+            f"Two of the legal replies {list(replies)} have the same tokens; they must differ to be distinguished."
         )
     following: dict[tuple[int, ...], list[int]] = {}
     for reply_tokens in tokens:

@@ -1,1 +1,4 @@
-"""What it takes to ask a server over the network: settings, words on the wire, pace and account. Nothing here sends."""
+"""Parts of a client of a chat-completions server: settings, request bodies, rate limit and usage. Nothing here sends.
+
+May import arena's records, errors and lm, roles and games.
+"""

@@ -1,12 +1,12 @@
-"""What can go wrong at a server."""
+"""Errors of a server."""
 
 from __future__ import annotations
 
 
-class ServerFailed(RuntimeError):
-    """A server gave no usable answer, and asking again would not help or has not helped. Says what to do.
+class ServerError(RuntimeError):
+    """A server sent no usable response, and a retry would not help or has not helped. The message says what to do.
 
-    ``status`` is the one of the last answer; None where there was no answer.
+    ``status`` is that of the last response; None where there was no response.
     """
 
     def __init__(self, message: str, status: int | None = None) -> None:
@@ -14,8 +14,8 @@ class ServerFailed(RuntimeError):
         self.status = status
 
 
-class TryAgain(Exception):
-    """An attempt failed in a way that may pass. ``wait``: the seconds that the server asks for, if it does."""
+class RetryableError(Exception):
+    """An attempt failed in a way that may pass. ``wait``: the seconds that the server asks to wait, if it does."""
 
     def __init__(self, message: str, status: int | None = None, wait: float | None = None) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""How a model behind an OpenAI-compatible server is asked. Holds no key, only the name of the variable with it."""
+"""Settings of a model behind an OpenAI-compatible server. They hold no key, only the name of its variable."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Price = Annotated[float, Field(ge=0.0)]
 
 
 class RemoteSettings(BaseModel):
-    """A model, where it is served, and how much may be asked of it."""
+    """A model, its server, and the limits of requests to it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -80,5 +80,5 @@ class RemoteSettings(BaseModel):
 
     @property
     def variable(self) -> str | None:
-        """The environment variable with the key. OpenAI's is never sent to another server unless it is named."""
+        """The environment variable with the key. OpenAI's goes to other servers only if ``key_variable`` names it."""
         return self.key_variable or (OPENAI_KEY if self.url == OPENAI_URL else None)

@@ -1,4 +1,4 @@
-"""What was asked of a server, and what that costs."""
+"""Requests and tokens of a server, and their cost."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 
 class Usage(NamedTuple):
-    """An account. Tokens are as the server counts them; an attempt that failed may cost too, and no server tells."""
+    """Counts of requests and tokens. Tokens are as the server counts them; it may also charge for failed attempts."""
 
-    requests: int = 0  # sent, with those repeated
-    retries: int = 0  # of them, those that repeated one that had failed
+    requests: int = 0  # sent, including retries
+    retries: int = 0  # requests that repeated a failed one
     input_tokens: int = 0
     output_tokens: int = 0
-    uncounted: int = 0  # answers whose tokens the server did not tell
-    cost: float | None = None  # in the currency of the prices; None: no prices, or something was not counted
+    uncounted: int = 0  # responses without token counts
+    cost: float | None = None  # in the currency of the prices; None: no prices, or responses without token counts
 
 
 @runtime_checkable
 class Metered(Protocol):
-    """An engine whose every request may cost money."""
+    """An engine whose requests may cost money."""
 
     def usage(self) -> Usage:
-        """Return the account so far."""
+        """Return the usage so far."""
         ...
 
 
-def priced(usage: Usage, input_price: float | None, output_price: float | None) -> Usage:
-    """Return the account with its cost, by prices of a million tokens."""
+def with_cost(usage: Usage, input_price: float | None, output_price: float | None) -> Usage:
+    """Return the usage with its cost, by prices of a million tokens."""
     if input_price is None or output_price is None or usage.uncounted:
         return usage._replace(cost=None)
     return usage._replace(cost=(usage.input_tokens * input_price + usage.output_tokens * output_price) / 1e6)
 
 
-def in_words(accounts: Mapping[str, Usage]) -> list[str]:
-    """Return a line on each player's account."""
-    return [_line(player, usage) for player, usage in accounts.items()]
+def format_usage(usage_by_player: Mapping[str, Usage]) -> list[str]:
+    """Return a line on each player's usage."""
+    return [_line(player, usage) for player, usage in usage_by_player.items()]
 
 
 def _line(player: str, usage: Usage) -> str:

@@ -1,1 +1,4 @@
-"""Engines: each answers a batch of requests. One engine a file."""
+"""Engines, which reply to requests. One engine a file, and what only engines need.
+
+May import all of arena, roles and games.
+"""

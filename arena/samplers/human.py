@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from arena.records import Reply, ReplyRequest
-from roles.replies import worded
+from roles.replies import format_reply
 
 
 class PersonLeft(KeyboardInterrupt):
@@ -13,10 +13,10 @@ class PersonLeft(KeyboardInterrupt):
 
 
 class Human:
-    """Asks a person for each action: shows what the seat observes, and asks again until it is legal.
+    """Asks a person for each action: shows the seat's observation, and asks again until the action is legal.
 
-    An action is typed as it is written, or as its number in the list. ``read`` takes the question
-    and returns a line, as ``input`` does; ``write`` shows one text to the person.
+    The person types an action's text, or its number in the list. ``read`` takes a prompt and returns a line, as
+    ``input`` does; ``write`` shows a text.
     """
 
     def __init__(self, write: Callable[[str], object], read: Callable[[str], str] = input) -> None:
@@ -25,7 +25,7 @@ class Human:
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Ask for one action after another. Raises PersonLeft at the end of input and on Ctrl-C."""
-        return [Reply(worded(request.role, self._ask(request))) for request in requests]
+        return [Reply(format_reply(request.role, self._ask(request))) for request in requests]
 
     def _ask(self, request: ReplyRequest) -> str:
         """Return the legal action that the person types."""
@@ -37,19 +37,19 @@ class Human:
                 line = self._read(f"{request.role.name}> ").strip()
             except (EOFError, KeyboardInterrupt):
                 raise PersonLeft("The person left the match.") from None
-            action = _chosen(line, request.legal)
+            action = _parse_line(line, request.legal)
             if action is not None:
                 return action
             self._write(f"{line!r} is not one of: {', '.join(request.legal)}.")
 
 
-def _chosen(line: str, legal: Sequence[str]) -> str | None:
-    """Return the action that a line names. An action's own text comes before a number in the list."""
+def _parse_line(line: str, legal: Sequence[str]) -> str | None:
+    """Return the action that a line names, None if it names none. An action's text has priority over its number."""
     if line in legal:
         return line
     if any(action.isdecimal() for action in legal):
-        return None  # numbers are actions here, so a number can only mean itself
+        return None  # a number means an action of that text only
     if line.isdecimal() and 1 <= int(line) <= len(legal):
         return legal[int(line) - 1]
-    alike = [action for action in legal if action.casefold() == line.casefold()]
-    return alike[0] if len(alike) == 1 else None
+    matches = [action for action in legal if action.casefold() == line.casefold()]
+    return matches[0] if len(matches) == 1 else None

@@ -1,7 +1,6 @@
-"""Players that are rules, not models: random, one action always, games' own scripts,
-equilibrium and Monte Carlo tree search.
+"""Players without a model: random, always one action, a game's scripts, equilibrium and Monte Carlo tree search.
 
-OpenSpiel is imported when a player needs it, so that the command line starts fast.
+OpenSpiel is imported only when a player needs it, so that the command line starts fast.
 """
 
 from __future__ import annotations
@@ -11,27 +10,27 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from arena.records import Reply, ReplyRequest
-from games.errors import UsageError
-from games.spec import Scripted
-from roles.replies import worded
+from games.common.errors import UsageError
+from games.spec import HasScripts
+from roles.replies import format_reply
 
 if TYPE_CHECKING:
-    from games.openspiel import OpenSpielGame
+    from games.openspiel.game import OpenSpielGame
 
 MAX_HISTORIES = 100_000  # largest game tree that is solved: Leduc has 9,457 histories, liar's dice 294,883
 MAX_VISITS = 10_000_000  # histories visited by one solution; about 20 seconds
 MAX_ITERATIONS = 2_000
-FIRST_CHECK = 100  # iterations before exploitability is computed; then each time they have doubled
+FIRST_CHECK = 100  # iterations before exploitability is first computed; then after each doubling
 TARGET = 1e-4  # exploitability, as a share of the game's range of returns, at which a solution stops
 
 
 class Random:
-    """Draws every legal action with the same probability."""
+    """Draws legal actions uniformly."""
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Return one uniformly drawn legal reply for each request."""
         return [
-            Reply(worded(request.role, request.legal[int(request.rng.random() * len(request.legal))]))
+            Reply(format_reply(request.role, request.legal[int(request.rng.random() * len(request.legal))]))
             for request in requests
         ]
 
@@ -41,7 +40,7 @@ class Random:
 
 
 class Always:
-    """Gives one action, in games that have it at every turn."""
+    """Always plays one action, in games where it is legal at every turn."""
 
     def __init__(self, action: str) -> None:
         """Play ``action``."""
@@ -55,11 +54,11 @@ class Always:
                     f"always:{self.action} cannot play {request.game.spec.name}, where {', '.join(request.legal)} are "
                     "legal. Name an action that is legal at every turn."
                 )
-        return [Reply(worded(request.role, self.action)) for request in requests]
+        return [Reply(format_reply(request.role, self.action)) for request in requests]
 
 
 class Script:
-    """Plays as one of the scripts that a game brings with it, such as ``optimal`` or ``poor``."""
+    """Plays one of the scripts that a game provides, such as ``optimal`` or ``poor``."""
 
     def __init__(self, name: str) -> None:
         """Play the script of this name."""
@@ -67,14 +66,14 @@ class Script:
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Return the script's reply to each request. Raises UsageError for a game without such a script."""
-        return [Reply(worded(request.role, self._action(request))) for request in requests]
+        return [Reply(format_reply(request.role, self._action(request))) for request in requests]
 
     def _action(self, request: ReplyRequest) -> str:
         game = request.game
-        scripts = game.scripts() if isinstance(game, Scripted) else {}
+        scripts = game.scripts() if isinstance(game, HasScripts) else {}
         if self.name not in scripts:
-            brings = f"it brings {', '.join(scripts)}" if scripts else "it brings none"
-            raise UsageError(f"scripted:{self.name} cannot play {game.spec.name}: of scripts, {brings}. Use random.")
+            known = f"the scripts {', '.join(scripts)}" if scripts else "no scripts"
+            raise UsageError(f"scripted:{self.name} cannot play {game.spec.name}, which has {known}. Use random.")
         return scripts[self.name](request.rng)
 
 
@@ -82,13 +81,13 @@ class Equilibrium:
     """Plays the average policy of CFR+ (Tammelin, 2014, arXiv:1407.5042), as OpenSpiel computes it.
 
     In a two-seat zero-sum game that is a Nash equilibrium, up to ``TARGET``; with more seats CFR+ has
-    no such guarantee, and the policy is only a strong one. Each game is solved once in a process.
+    no such guarantee. Each game is solved once in a process.
     """
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
-        """Return one reply for each request. Raises UsageError for a game it cannot solve."""
+        """Return one reply for each request. Raises UsageError for a game that cannot be solved."""
         return [
-            Reply(worded(request.role, request.rng.choices(request.legal, weights)[0]))
+            Reply(format_reply(request.role, request.rng.choices(request.legal, weights)[0]))
             for request, weights in zip(requests, self.distributions(requests), strict=True)
         ]
 
@@ -98,7 +97,7 @@ class Equilibrium:
 
     def _distribution(self, request: ReplyRequest) -> tuple[float, ...]:
         game = _openspiel_game(request, "equilibrium")
-        table = solved(game.spec.name)
+        table = solve_cfr(game.spec.name)
         state = game.pyspiel_state()
         weights = table[state.information_state_string(state.current_player())]
         return tuple([weights[action] for action in game.legal_ids()])
@@ -107,7 +106,7 @@ class Equilibrium:
 class Mcts:
     """OpenSpiel's Monte Carlo tree search with random rollouts: UCT (Kocsis and Szepesvari, 2006).
 
-    Every reply is a new search, seeded by the request, so that it depends on nothing else.
+    Every reply is a new search, seeded by the request, so that it does not depend on earlier ones.
     """
 
     def __init__(self, sims: int) -> None:
@@ -117,8 +116,8 @@ class Mcts:
         self.sims = sims
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
-        """Return one reply for each request. Raises UsageError for a game it cannot search."""
-        return [Reply(worded(request.role, self._search(request))) for request in requests]
+        """Return one reply for each request. Raises UsageError for a game that cannot be searched."""
+        return [Reply(format_reply(request.role, self._search(request))) for request in requests]
 
     def _search(self, request: ReplyRequest) -> str:
         import pyspiel
@@ -126,7 +125,7 @@ class Mcts:
         game = _openspiel_game(request, f"mcts:{self.sims}")
         if not game.spec.perfect_information:
             raise UsageError(
-                f"mcts needs perfect information, and in {game.spec.name} seats hide something from each other. "
+                f"mcts needs perfect information, and {game.spec.name} has hidden information. "
                 "Use equilibrium or random."
             )
         seed = request.rng.getrandbits(31)
@@ -141,25 +140,25 @@ class Mcts:
 
 
 @cache
-def solved(name: str) -> dict[str, dict[int, float]]:
+def solve_cfr(name: str) -> dict[str, dict[int, float]]:
     """Return a game's CFR+ average policy: by information-state string, the probability of each action id.
 
     Raises UsageError, saying why, for a game that CFR+ cannot solve here.
     """
     import pyspiel
 
-    from games.openspiel import load_pyspiel
+    from games.openspiel.game import load_pyspiel
 
     game = load_pyspiel(name)
     histories = _check_solvable(name, game)
     span = game.max_utility() - game.min_utility()
     solver = pyspiel.CFRPlusSolver(game)
     done, check = 0, FIRST_CHECK
-    budget = max(1, min(MAX_ITERATIONS, MAX_VISITS // histories))
-    while done < budget:
-        for _ in range(min(check, budget) - done):
+    most = max(1, min(MAX_ITERATIONS, MAX_VISITS // histories))
+    while done < most:
+        for _ in range(min(check, most) - done):
             solver.evaluate_and_update_policy()
-        done, check = min(check, budget), 2 * check
+        done, check = min(check, most), 2 * check
         policy = solver.tabular_average_policy()
         if pyspiel.nash_conv(game, policy) / game.num_players() <= TARGET * span:
             break
@@ -167,7 +166,7 @@ def solved(name: str) -> dict[str, dict[int, float]]:
 
 
 def _check_solvable(name: str, game: Any) -> int:
-    """Return the number of histories of a ``pyspiel.Game``. Raises UsageError if CFR+ is not for it."""
+    """Return the number of histories of a ``pyspiel.Game``. Raises UsageError if CFR+ cannot solve the game."""
     kind = game.get_type()
     if kind.utility not in (kind.Utility.ZERO_SUM, kind.Utility.CONSTANT_SUM):
         raise UsageError(
@@ -175,7 +174,9 @@ def _check_solvable(name: str, game: Any) -> int:
             "or a trained player."
         )
     if not kind.provides_information_state_string or kind.chance_mode == kind.ChanceMode.SAMPLED_STOCHASTIC:
-        raise UsageError(f"equilibrium cannot solve {name}: OpenSpiel does not list its chances or information states.")
+        raise UsageError(
+            f"equilibrium cannot solve {name}: OpenSpiel does not enumerate its chance events or information states."
+        )
     count, stack = 0, [game.new_initial_state()]
     while stack:
         state = stack.pop()
@@ -191,8 +192,8 @@ def _check_solvable(name: str, game: Any) -> int:
 
 
 def _openspiel_game(request: ReplyRequest, player: str) -> OpenSpielGame:
-    """Return the request's game as OpenSpiel's. Raises UsageError if it is not OpenSpiel's."""
-    from games.openspiel import OpenSpielGame
+    """Return the request's game. Raises UsageError if it is not one of OpenSpiel's."""
+    from games.openspiel.game import OpenSpielGame
 
     if not isinstance(request.game, OpenSpielGame):
         raise UsageError(f"{player} plays OpenSpiel's games only, and {request.game.spec.name} is not one. Use random.")

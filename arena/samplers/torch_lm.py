@@ -1,7 +1,7 @@
 """The engine that runs Hugging Face causal LMs in this process, several snapshots side by side.
 
-A ``choice`` reply is drawn from the exact distribution over the legal replies, which is computed once
-for each (player, prompt) and kept until ``forget``; ``free`` replies are decoded token by token.
+A ``choice`` reply is drawn from the exact distribution over the legal replies, which is computed once for each
+(player, prompt) and cached until ``refresh``; ``free`` replies are decoded token by token.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 
-from arena.adapters import load_model
-from arena.chunks import Tokens
-from arena.decoding import generate
-from arena.errors import check_table
-from arena.lm import LanguageModel
+from arena.errors import check_tabular
+from arena.lm.chunks import Tokens
+from arena.lm.decoding import generate
+from arena.lm.language_model import LanguageModel
+from arena.lm.lora import load_model
+from arena.lm.tokenization import MAX_CACHED_PROMPTS
 from arena.records import Refusal, Reply, ReplyRequest, TokenTrace
-from arena.wording import KEPT_PROMPTS
-from games.errors import unknown_name
+from games.common.errors import unknown_name
 from roles.prompts import messages
 from roles.role import ReplyForm, Role
 from roles.trie import ReplyTrie, token_logprobs
 
-BUDGET = 8192  # padded tokens in one forward pass
+MAX_BATCH_TOKENS = 8192  # padded tokens in one forward pass
 
 
-class Like(Protocol):
-    """What other weights can be loaded into: a model of the same shape, or the base of an adapter."""
+class LoadsWeights(Protocol):
+    """A model into which weights of the same shape can be loaded, or a base for adapters."""
 
     def with_weights(self, folder: Path) -> LanguageModel:
         """Return a model with the weights in a folder."""
         ...
 
 
-class _Asked(NamedTuple):
-    """What a player's reply depends on. Equal for every match that stands at the same point."""
+class _PromptKey(NamedTuple):
+    """All that a player's reply depends on, apart from its weights and random numbers."""
 
     player: str
     role: Role
@@ -49,14 +49,14 @@ class _Asked(NamedTuple):
     refusals: tuple[Refusal, ...]
 
 
-class _Menu(NamedTuple):
-    """All legal replies of one prompt with their probabilities, added up for drawing."""
+class _ChoiceDistribution(NamedTuple):
+    """The legal replies of one prompt with their cumulated probabilities."""
 
     cumulated: list[float]  # [A]
     replies: list[Reply]  # [A]
 
     def draw(self, rng: random.Random) -> Reply:
-        """Draw one reply, one number of ``rng`` for each."""
+        """Draw one reply by one number of ``rng``."""
         point = rng.random() * self.cumulated[-1]
         return self.replies[min(bisect_right(self.cumulated, point), len(self.replies) - 1)]
 
@@ -64,18 +64,22 @@ class _Menu(NamedTuple):
 class TorchLM:
     """A sampler for language models. Players are added as live models or registered as folders."""
 
-    def __init__(self, *, device: str = "cpu", dtype: str = "float32", loaded: int = 8, budget: int = BUDGET) -> None:
+    def __init__(
+        self, *, device: str = "cpu", dtype: str = "float32", loaded: int = 8, max_batch_tokens: int = MAX_BATCH_TOKENS
+    ) -> None:
         self._device, self._dtype = device, dtype
-        self._most_loaded, self._budget = loaded, budget
+        self._most_loaded, self._max_batch_tokens = loaded, max_batch_tokens
         self._live: dict[str, LanguageModel] = {}
         self._sources: dict[str, Callable[[], LanguageModel]] = {}
         self._loaded: dict[str, LanguageModel] = {}  # least recently used first
-        self._menus: dict[_Asked, _Menu] = {}
-        self._prompts: dict[tuple[Any, _Asked], Tokens] = {}  # by tokenizer itself: the id of a dropped one may return
+        self._choices: dict[_PromptKey, _ChoiceDistribution] = {}
+        self._prompts: dict[
+            tuple[Any, _PromptKey], Tokens
+        ] = {}  # by the tokenizer itself, because ids of objects are reused
         self.tokens = 0  # prompt and reply tokens that the replies so far consist of
 
     def add(self, player: str, lm: LanguageModel) -> None:
-        """Seat a model that is already in memory; its weights may change between ``forget`` calls."""
+        """Add a live model; its weights may change between ``refresh`` calls."""
         self._live[player] = lm
 
     def register(
@@ -83,9 +87,9 @@ class TorchLM:
         player: str,
         source: str | Path,
         check: Callable[[], object] | None = None,
-        like: Like | None = None,
+        like: LoadsWeights | None = None,
     ) -> None:
-        """Name a folder or hub id; it is loaded when first asked, after ``check`` (which may raise).
+        """Register a folder or hub id, loaded at the first request after ``check``, which may raise.
 
         With ``like``, which has the same tokenizer, only the folder's weights are read.
         """
@@ -99,90 +103,90 @@ class TorchLM:
 
         self._sources[player] = load
 
-    def forget(self) -> None:
-        """Drop what is kept about prompts: the live weights have changed."""
-        self._menus.clear()
-        if len(self._prompts) > KEPT_PROMPTS:
+    def refresh(self) -> None:
+        """Drop cached distributions, because the live weights have changed."""
+        self._choices.clear()
+        if len(self._prompts) > MAX_CACHED_PROMPTS:
             self._prompts.clear()
 
-    def rest(self) -> None:
-        """Do nothing: the models that it plays with are those that learn."""
+    def sleep(self) -> None:
+        """Do nothing: the learner trains these same models in memory."""
 
     def close(self) -> None:
-        """Free what was loaded."""
+        """Free all loaded models."""
         while self._loaded:
             self._loaded.popitem()[1].release()
-        self._menus.clear()
+        self._choices.clear()
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
-        """Return one reply for each request. Each draws from its own generator alone."""
+        """Return one reply for each request, drawn from the request's generator alone."""
         replies: list[Reply | None] = [None] * len(requests)
         free: dict[tuple[str, float, int], list[int]] = {}
-        choices = [i for i, asked in enumerate(requests) if asked.role.reply is ReplyForm.CHOICE]
-        for i, menu in zip(choices, self._menus_of([requests[i] for i in choices]), strict=True):
-            reply = replies[i] = menu.draw(requests[i].rng)
+        choices = [i for i, request in enumerate(requests) if request.role.reply is ReplyForm.CHOICE]
+        for i, choice in zip(choices, self._choice_distributions([requests[i] for i in choices]), strict=True):
+            reply = replies[i] = choice.draw(requests[i].rng)
             self.tokens += _length(reply)
-        for i, asked in enumerate(requests):
-            if asked.role.reply is ReplyForm.FREE:
-                key = asked.player, asked.role.temperature, asked.role.max_reply_tokens
+        for i, request in enumerate(requests):
+            if request.role.reply is ReplyForm.FREE:
+                key = request.player, request.role.temperature, request.role.max_reply_tokens
                 free.setdefault(key, []).append(i)
-        for (player, _, _), places in free.items():
-            for i, reply in zip(places, self._decode(player, [requests[i] for i in places]), strict=True):
+        for (player, _, _), indices in free.items():
+            for i, reply in zip(indices, self._decode(player, [requests[i] for i in indices]), strict=True):
                 replies[i] = reply
                 self.tokens += _length(reply)
         return [reply for reply in replies if reply is not None]
 
     def distributions(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
         """Return the exact probabilities of each request's legal replies (``choice`` roles only)."""
-        for asked in requests:
-            check_table(asked.role)
+        for request in requests:
+            check_tabular(request.role)
         return [
-            tuple(b - a for a, b in zip((0.0, *menu.cumulated), menu.cumulated, strict=False))
-            for menu in self._menus_of(requests)
+            tuple(b - a for a, b in zip((0.0, *choice.cumulated), choice.cumulated, strict=False))
+            for choice in self._choice_distributions(requests)
         ]
 
-    def _menus_of(self, requests: Sequence[ReplyRequest]) -> list[_Menu]:
-        """Return each request's menu; those not known yet are computed together."""
-        asked = [_Asked(r.player, r.role, r.observation, r.legal, r.refusals) for r in requests]
-        menus = [self._menus.get(one) for one in asked]
-        unknown: dict[tuple[str, float], dict[_Asked, None]] = {}
-        for one, menu in zip(asked, menus, strict=True):
-            if menu is None:
-                unknown.setdefault((one.player, one.role.temperature), {})[one] = None
-        for (player, temperature), news in unknown.items():
-            self._compute(player, temperature, list(news))
-        return [menu or self._menus[one] for one, menu in zip(asked, menus, strict=True)]
+    def _choice_distributions(self, requests: Sequence[ReplyRequest]) -> list[_ChoiceDistribution]:
+        """Return each request's distribution; those that are not cached are computed in batches."""
+        keys = [_PromptKey(r.player, r.role, r.observation, r.legal, r.refusals) for r in requests]
+        cached = [self._choices.get(key) for key in keys]
+        missing: dict[tuple[str, float], dict[_PromptKey, None]] = {}
+        for key, choice in zip(keys, cached, strict=True):
+            if choice is None:
+                missing.setdefault((key.player, key.role.temperature), {})[key] = None
+        for (player, temperature), new_keys in missing.items():
+            self._compute(player, temperature, list(new_keys))
+        return [choice or self._choices[key] for key, choice in zip(keys, cached, strict=True)]
 
     @torch.inference_mode()
-    def _compute(self, player: str, temperature: float, asked: list[_Asked]) -> None:
-        """Compute the menus of prompts that this player has not seen."""
+    def _compute(self, player: str, temperature: float, keys: list[_PromptKey]) -> None:
+        """Compute and cache the distributions of a player's prompts."""
         lm = self.model_of(player)
-        prompts = [self._prompt(lm, one) for one in asked]
-        tries = [lm.trie(one.legal) for one in asked]
-        open_ones = [i for i, trie in enumerate(tries) if trie.prefixes]
-        nodes: dict[int, list[list[float]]] = {i: [] for i in range(len(asked))}
-        open_tries = [tries[i] for i in open_ones]
-        for chunk in lm.plan_choice([prompts[i] for i in open_ones], open_tries, self._budget):
-            values, first = lm.choice_logprobs(chunk, open_tries, temperature).nodes.tolist(), 0
+        prompts = [self._prompt(lm, key) for key in keys]
+        tries = [lm.trie(key.legal) for key in keys]
+        branching = [i for i, trie in enumerate(tries) if trie.prefixes]
+        nodes: dict[int, list[list[float]]] = {i: [] for i in range(len(keys))}
+        branching_tries = [tries[i] for i in branching]
+        for chunk in lm.plan_choice([prompts[i] for i in branching], branching_tries, self._max_batch_tokens):
+            values, first = lm.choice_logprobs(chunk, branching_tries, temperature).nodes.tolist(), 0
             for item in chunk.items:
-                count = len(open_tries[item].prefixes)
-                nodes[open_ones[item]] = values[first : first + count]
+                count = len(branching_tries[item].prefixes)
+                nodes[branching[item]] = values[first : first + count]
                 first += count
-        for i, one in enumerate(asked):
-            self._menus[one] = _menu(one, prompts[i], tries[i], nodes[i])
+        for i, key in enumerate(keys):
+            self._choices[key] = _choice_distribution(key, prompts[i], tries[i], nodes[i])
 
     def _decode(self, player: str, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Decode free replies of one player at one temperature."""
         lm, role = self.model_of(player), requests[0].role
-        asked = [_Asked(r.player, r.role, r.observation, r.legal, r.refusals) for r in requests]
-        prompts = [self._prompt(lm, one) for one in asked]
+        keys = [_PromptKey(r.player, r.role, r.observation, r.legal, r.refusals) for r in requests]
+        prompts = [self._prompt(lm, key) for key in keys]
         sampled = generate(
             lm,
             prompts,
             [r.rng for r in requests],
             temperature=role.temperature,
             max_tokens=role.max_reply_tokens,
-            budget=self._budget,
+            max_batch_tokens=self._max_batch_tokens,
         )
         texts: dict[Tokens, str] = {}
         replies = []
@@ -193,15 +197,15 @@ class TorchLM:
             replies.append(Reply(texts[ids], trace))
         return replies
 
-    def _prompt(self, lm: LanguageModel, asked: _Asked) -> Tokens:
-        """Return the prompt's tokens; players that share a tokenizer share the work."""
-        key = lm.tokenizer, asked._replace(player="")
-        if key not in self._prompts:
-            self._prompts[key] = lm.encode_prompt(messages(asked.role, asked.observation, asked.legal, asked.refusals))
-        return self._prompts[key]
+    def _prompt(self, lm: LanguageModel, key: _PromptKey) -> Tokens:
+        """Return the prompt's tokens from a cache that players of one tokenizer share."""
+        cache_key = lm.tokenizer, key._replace(player="")
+        if cache_key not in self._prompts:
+            self._prompts[cache_key] = lm.encode_prompt(messages(key.role, key.observation, key.legal, key.refusals))
+        return self._prompts[cache_key]
 
     def model_of(self, player: str) -> LanguageModel:
-        """Return a player's model, loading it if it must be and dropping the one not used longest."""
+        """Return a player's model; if it must be loaded first, drop the least recently used one."""
         if player in self._live:
             return self._live[player]
         if player not in self._loaded:
@@ -209,20 +213,22 @@ class TorchLM:
                 raise unknown_name("language-model player", player, [*self._live, *self._sources])
             while len(self._loaded) >= self._most_loaded:
                 self._loaded.pop(next(iter(self._loaded))).release()
-            with torch.inference_mode(False):  # or adapters that are added later could not touch them
+            with torch.inference_mode(False):  # or PEFT could not touch them when it adds another adapter
                 self._loaded[player] = self._sources[player]()
         self._loaded[player] = lm = self._loaded.pop(player)
         return lm
 
 
-def _menu(asked: _Asked, prompt: Tokens, trie: ReplyTrie, nodes: list[list[float]]) -> _Menu:
-    """Return the menu of one prompt from the masked log-probs of its trie's nodes."""
+def _choice_distribution(
+    key: _PromptKey, prompt: Tokens, trie: ReplyTrie, nodes: list[list[float]]
+) -> _ChoiceDistribution:
+    """Return the distribution of one prompt from the masked log-probs of its trie's nodes."""
     by_token = [token_logprobs(trie, nodes, reply) for reply in range(len(trie.replies))]
     replies = [
-        Reply(text, TokenTrace(asked.player, prompt, ids, logprobs, asked.legal, asked.role.temperature))
+        Reply(text, TokenTrace(key.player, prompt, ids, logprobs, key.legal, key.role.temperature))
         for text, ids, logprobs in zip(trie.replies, trie.tokens, by_token, strict=True)
     ]
-    return _Menu(list(accumulate(exp(sum(logprobs)) for logprobs in by_token)), replies)
+    return _ChoiceDistribution(list(accumulate(exp(sum(logprobs)) for logprobs in by_token)), replies)
 
 
 def _length(reply: Reply) -> int:

@@ -1,5 +1,5 @@
-"""One command of the command line a file.
+"""The commands of the command line, one a file. May import every room of the league.
 
-``run`` does the work. A command with ``--json`` returns what it found from ``run``; ``document`` turns
-that into JSON data and ``tell`` into words.
+``run`` does the work. A command with ``--json`` returns a report from ``run``; ``to_json`` gives it as JSON
+data, and ``print_report`` prints it for people.
 """

@@ -5,18 +5,18 @@ from __future__ import annotations
 import argparse
 import threading
 
-from games.errors import UsageError
-from league.board import TENSORBOARD_FOLDER, serve
-from league.runs import open_run
+from games.common.errors import UsageError
+from league.monitors.metrics_log import TENSORBOARD_FOLDER, serve_tensorboard
+from league.storage.run_dir import open_run
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve the run's ``tb/`` and wait."""
+    """Serve the run's ``tb/`` until Ctrl-C."""
     path = open_run(arguments.run).path
     if not (path / TENSORBOARD_FOLDER).is_dir():
         raise UsageError(f"{path} has no curves yet: they are written from the first iteration on.")
     try:
-        address = serve(path, arguments.port)
+        address = serve_tensorboard(path, arguments.port)
     except OSError as error:
         raise UsageError(f"--port {arguments.port}: {error.strerror}. Choose another, or 0 for any free one.") from None
     try:

@@ -1,4 +1,4 @@
-"""``league evolve``: a new run goes on with the population of another, under new settings."""
+"""``league evolve``: continue a run's population in a new run, under new settings."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ from pathlib import Path
 
 from rich.console import Console
 
-from games.errors import UsageError
-from league.commands.train import conclude, new_folder
-from league.runs import open_run
+from games.common.errors import UsageError
+from league.commands.train import new_run_dir, run_session
+from league.storage.run_dir import open_run
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Make the new run and train it; return as ``league train`` does."""
+    """Create the new run and train it; return the exit status as ``league train`` does."""
     if any(override.split("=")[0].strip() == "iterations" for override in arguments.set):
-        raise UsageError("iterations counts from the first run's beginning. Say how many more with --iterations N.")
+        raise UsageError(
+            "--set iterations: this setting counts from the beginning of the first run. "
+            "Say how many more with --iterations N."
+        )
     if arguments.iterations is not None and arguments.iterations < 1:
         raise UsageError(f"--iterations {arguments.iterations}: at least one more iteration must be trained.")
     source = open_run(arguments.run).path
-    run_dir = Path(arguments.run_dir) if arguments.run_dir else new_folder(f"{source.name}-evolved")
-    from league.evolve import evolve  # torch is slow to import
+    run_dir = Path(arguments.run_dir) if arguments.run_dir else new_run_dir(f"{source.name}-evolved")
+    from league.run.evolve import evolve  # torch is slow to import
 
     config = evolve(source, run_dir, arguments.iterations, arguments.set)
     console = Console(highlight=False, soft_wrap=True)
@@ -29,6 +32,6 @@ def run(arguments: argparse.Namespace) -> int:
         "Ctrl-C stops it so that it can be resumed.",
         markup=False,
     )
-    from league.session import resume
+    from league.run.session import resume
 
-    return conclude(lambda: resume(run_dir), run_dir, console)
+    return run_session(lambda: resume(run_dir), run_dir, console)

@@ -13,35 +13,35 @@ from games.registry import game_facts, game_names
 from games.spec import GameSpec
 from roles.cards import load_roles
 
-SHORT = 21  # letters of a game's name that are never cut; longer ones are folded
+NAME_WIDTH = 21  # characters of a game's name in one line; longer ones are folded
 
 
-class Found(NamedTuple):
-    """The games whose words are made for language models, with their roles, and the names of all others."""
+class GamesReport(NamedTuple):
+    """The games that have texts for language models, with their roles, and the names of all other games."""
 
     games: list[tuple[GameSpec, list[str]]]
-    others: list[str]
+    other_names: list[str]
 
 
-def run(_: argparse.Namespace) -> Found:
-    """Return the games."""
+def run(_: argparse.Namespace) -> GamesReport:
+    """Return the games that can be played."""
     games = [(spec, [role.name for role in load_roles(spec)]) for spec in game_facts()]
-    known = {spec.name for spec, _ in games}
-    return Found(games, [name for name in game_names() if name not in known])
+    listed = {spec.name for spec, _ in games}
+    return GamesReport(games, [name for name in game_names() if name not in listed])
 
 
-def document(found: Found) -> dict[str, Any]:
+def to_json(report: GamesReport) -> dict[str, Any]:
     """Return the games as JSON data."""
-    return {"games": [{**asdict(spec), "roles": roles} for spec, roles in found.games], "others": found.others}
+    return {"games": [{**asdict(spec), "roles": roles} for spec, roles in report.games], "others": report.other_names}
 
 
-def tell(found: Found, console: Console) -> None:
+def print_report(report: GamesReport, console: Console) -> None:
     """Print the games as a table."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("game", min_width=SHORT, overflow="fold")
+    table.add_column("game", min_width=NAME_WIDTH, overflow="fold")
     for column in ("roles", "kind", "hidden", "returns", "turns"):
         table.add_column(column, no_wrap=column != "roles")
-    for spec, roles in found.games:
+    for spec, roles in report.games:
         table.add_row(
             spec.name,
             ", ".join(roles),
@@ -52,7 +52,7 @@ def tell(found: Found, console: Console) -> None:
         )
     console.print(table)
     console.print(
-        f"\n{len(found.others)} more of OpenSpiel's games can be named too, with parameters as in "
+        f"\n{len(report.other_names)} more of OpenSpiel's games can be named too, with parameters as in "
         '"goofspiel(num_cards=4)":'
     )
-    console.print(", ".join(found.others), style="dim", soft_wrap=False)
+    console.print(", ".join(report.other_names), style="dim", soft_wrap=False)

@@ -9,52 +9,51 @@ import secrets
 from rich.console import Console
 
 from arena.records import Episode, MatchRequest, Sampler
-from arena.remote.usage import in_words
 from arena.samplers.human import Human
 from arena.scheduler import play
-from games.errors import UsageError
+from games.common.errors import UsageError
+from games.common.seeds import derive_seed
 from games.registry import make_game
-from games.seeds import derive_seed
-from league.commands.words import transcript
+from league.commands.formatting import format_transcript, print_usage
 from league.config import RolesConfig
-from league.player_engines import Engines
-from league.players import Player, resolve
-from league.settings import seat_roles
+from league.config.load import seat_roles
+from league.players.engines import Engines
+from league.players.player import Player, resolve
 from roles.prompts import system_text
 
 PERSON = "you"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Play the match and show how it went."""
-    spec, own = make_game(arguments.game).spec, arguments.seat
-    if not 0 <= own < spec.seats:
-        raise UsageError(f"--seat {own}: {spec.name} has seats 0 to {spec.seats - 1}.")
+    """Play the match and print its result and transcript."""
+    spec, seat = make_game(arguments.game).spec, arguments.seat
+    if not 0 <= seat < spec.seats:
+        raise UsageError(f"--seat {seat}: {spec.name} has seats 0 to {spec.seats - 1}.")
     console = Console(highlight=False, markup=False)
     with Engines() as engines:
         opponent = resolve(arguments.against, spec, engines)
-        episode = _play(opponent, own, arguments.seed, console)
-    labels = [PERSON if seat == own else opponent.label for seat in range(spec.seats)]
-    console.print(f"\n{_outcome(episode.returns, own)}", style="bold")
+        episode = _play(opponent, seat, arguments.seed, console)
+    labels = [PERSON if other == seat else opponent.label for other in range(spec.seats)]
+    console.print(f"\n{_outcome(episode.returns, seat)}", style="bold")
     console.print("\nThe whole match, with what each player saw:", style="bold")
-    console.print("\n".join(transcript(episode, labels)))
-    for line in in_words(engines.usage()):
-        console.print(f"\n{line}")
+    console.print("\n".join(format_transcript(episode, labels)))
+    print_usage(engines.usage(), console)
     return 0
 
 
-def _play(opponent: Player, own: int, given: int | None, console: Console) -> Episode:
-    """Play one match of the person in a seat; without a seed one is drawn, and told."""
+def _play(opponent: Player, person_seat: int, seed: int | None, console: Console) -> Episode:
+    """Play one match with the person in a seat; without a seed one is drawn, and printed."""
     spec = opponent.spec
-    seed = secrets.randbits(32) if given is None else given
+    seed = secrets.randbits(32) if seed is None else seed
     rng = random.Random(derive_seed(seed, "members"))
-    players = tuple(PERSON if seat == own else opponent.draw(seat, rng) for seat in range(spec.seats))
+    players = tuple(PERSON if seat == person_seat else opponent.draw(seat, rng) for seat in range(spec.seats))
     # The person answers with legal actions, whatever form the opponent's replies have.
-    plain = seat_roles(RolesConfig(reply="choice"), spec)
-    roles = tuple(plain[seat] if seat == own else opponent.roles[seat] for seat in range(spec.seats))
+    choice_roles = seat_roles(RolesConfig(reply="choice"), spec)
+    roles = tuple(choice_roles[seat] if seat == person_seat else opponent.roles[seat] for seat in range(spec.seats))
     engines: dict[str, Sampler] = dict.fromkeys(players, opponent.engine)
     engines[PERSON] = Human(console.print, input)
-    console.print(f"{system_text(roles[own])}\n\nYou are {roles[own].name}, against {opponent.label} (seed {seed}).")
+    role = roles[person_seat]
+    console.print(f"{system_text(role)}\n\nYou are {role.name}, against {opponent.label} (seed {seed}).")
     console.print("Type an action or its number; Ctrl-C leaves the match.")
     request = MatchRequest(
         index=0,
@@ -75,10 +74,10 @@ def _play(opponent: Player, own: int, given: int | None, console: Console) -> Ep
     return episode
 
 
-def _outcome(returns: tuple[float, ...], own: int) -> str:
-    """Return the result in the person's eyes."""
-    mine = f"{returns[own]:+g}".replace("-", "−")
+def _outcome(returns: tuple[float, ...], seat: int) -> str:
+    """Return the result for the person in a seat."""
+    value = f"{returns[seat]:+g}".replace("-", "−")
     best = max(returns)
     if returns.count(best) == len(returns):
-        return f"Everyone gets the same: {mine}."
-    return f"You win: {mine}." if returns[own] == best else f"You do not win: {mine}."
+        return f"Everyone gets the same: {value}."
+    return f"You win: {value}." if returns[seat] == best else f"You do not win: {value}."

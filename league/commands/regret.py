@@ -1,4 +1,4 @@
-"""``league regret``: what a player would have earned by playing otherwise, by rounds of a match or by matches."""
+"""``league regret``: a player's regret over the rounds of a repeated game, or over matches of a small one."""
 
 from __future__ import annotations
 
@@ -9,255 +9,273 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.console import Console
 
-from arena.remote.usage import Usage, in_words
-from games.errors import UsageError
+from arena.remote.usage import Usage
+from games.common.errors import UsageError
+from games.common.seeds import derive_seed
+from games.openspiel.repeated import Floats, is_repeated, stage_game
 from games.registry import make_game
-from games.seeds import derive_seed
-from league.commands.words import interval, number
-from league.exploitability import PolicyTable, head_to_head
-from league.head_to_head import A, compare, student_quantile
-from league.payoffs import Estimate
-from league.player_engines import Engines
-from league.players import Player, resolve
-from league.regret import Growth, Regrets, external_regret, growth, swap_regret
-from league.repeated import Floats, is_repeated, rounds_of, stage_game
+from league.commands.formatting import estimate_to_json, format_interval, format_number, print_usage
+from league.evaluation.head_to_head import A, compare
+from league.evaluation.regret import RegretGrowth, Regrets, external_regret, regret_growth, swap_regret
+from league.exact.exploitability import PolicyTable, head_to_head
+from league.learning.counterfactuals import seat_rounds
+from league.players.engines import Engines
+from league.players.player import Player, resolve
+from league.results.statistics import Estimate, student_quantile
 
-SEQUENCES = 20  # of matches, each drawn anew
-_LINEAR = 1.0 - 1e-6  # exponent of what grows as fast as the rounds, but for rounding
+SEQUENCES = 20  # independent sequences of matches
+_LINEAR = 1.0 - 1e-6  # exponent of linear growth, up to rounding
 _PLURAL = {"match": "matches", "round": "rounds"}
-_LEVEL = 0.05  # of the trend test
+_LEVEL = 0.05  # significance level of the trend test
 
 
 class Sequences(NamedTuple):
-    """What a player did in one role, in several sequences of rounds, and what it might have done."""
+    """A player's plays in one role, in several sequences of rounds, and the payoffs of all alternatives."""
 
     role: str
     alternatives: tuple[str, ...]  # [A]
     plays: Floats  # one-hot  # [N, T, A]
-    payoffs: Floats  # of every alternative, all else as it was, in the game's units  # [N, T, A]
+    payoffs: Floats  # of every alternative, all else unchanged, in the game's units  # [N, T, A]
 
 
 class RoleRegret(NamedTuple):
-    """Regrets in one role. Means are per round, over sequences."""
+    """The regrets in one role: means per round, over sequences."""
 
     role: str
     alternatives: tuple[str, ...]  # [A]
-    shares: tuple[float, ...]  # how often each was played  # [A]
+    shares: tuple[float, ...]  # of the rounds in which each was played  # [A]
     external: Estimate
     swap: Estimate
-    uniform: Estimate  # external regret of playing all alternatives alike in the same rounds
-    external_growth: Growth
-    swap_growth: Growth
+    uniform: Estimate  # external regret of playing every alternative with the same probability in the same rounds
+    external_growth: RegretGrowth
+    swap_growth: RegretGrowth
 
 
-class Found(NamedTuple):
+class RegretReport(NamedTuple):
     """The regrets of a player against another."""
 
     players: tuple[str, str]
     game: str
     seed: int
-    by_match: bool  # a round is a match; else one of a repeated game
-    sequences: int  # a role
-    rounds: int  # of one sequence
+    by_match: bool  # a round is a match; else a round of a repeated game
+    sequences: int  # for each role
+    rounds: int  # of each sequence
     roles: tuple[RoleRegret, ...]
     usage: dict[str, Usage]  # of players behind servers
 
 
-def run(arguments: argparse.Namespace) -> Found:
-    """Play or draw the rounds and compute the regrets."""
+def run(arguments: argparse.Namespace) -> RegretReport:
+    """Play the rounds of a repeated game, or draw matches of a small game, and compute the regrets."""
     spec = make_game(arguments.game).spec
     with Engines() as engines:
         player, opponent = (resolve(text, spec, engines) for text in (arguments.player, arguments.opponent))
         by_match = bool(arguments.alternatives) or not is_repeated(spec.name)
         if by_match:
-            others = [resolve(text, spec, engines) for text in arguments.alternatives]
-            seen = by_matches(player, opponent, others, arguments.matches, arguments.seed)
+            alternatives = [resolve(text, spec, engines) for text in arguments.alternatives]
+            sequences = sequences_of_matches(player, opponent, alternatives, arguments.matches, arguments.seed)
         else:
-            seen = by_rounds(player, opponent, arguments.matches, arguments.seed)
+            sequences = sequences_of_rounds(player, opponent, arguments.matches, arguments.seed)
         usage = engines.usage()
-    count, rounds, _ = seen[0].plays.shape
-    roles = tuple(role_regret(one) for one in seen)
+    count, rounds, _ = sequences[0].plays.shape
+    roles = tuple(role_regret(role_sequences) for role_sequences in sequences)
     labels = player.label, opponent.label
-    return Found(labels, spec.name, arguments.seed, by_match, count, rounds, roles, usage)
+    return RegretReport(labels, spec.name, arguments.seed, by_match, count, rounds, roles, usage)
 
 
-def by_rounds(player: Player, opponent: Player, matches: int, seed: int) -> list[Sequences]:
-    """Play matches of a repeated game, and return each as one sequence, by seat.
+def sequences_of_rounds(player: Player, opponent: Player, matches: int, seed: int) -> list[Sequences]:
+    """Play matches of a repeated game and return, by seat, each match as a sequence of rounds.
 
-    The other seats' moves count as they were, though they might have answered another action otherwise.
-    A match that a forfeit cut short is left out.
+    The other seats' actions are taken as played, although they might have reacted to another action.
+    A match that ended early by forfeit is left out. Raises UsageError where all of a role did.
     """
-    stage, met = stage_game(player.spec.name), compare((player, opponent), matches, seed)
-    found = []
+    stage, result = stage_game(player.spec.name), compare((player, opponent), matches, seed)
+    sequences = []
     for seat, role in enumerate(player.roles):
-        own = [
-            rounds_of(stage, episode.turns, seat)
-            for match, episode in zip(met.seated, met.episodes, strict=True)
+        played = [
+            seat_rounds(stage, episode.turns, seat)
+            for match, episode in zip(result.matches, result.episodes, strict=True)
             if match.seating[seat] == A
         ]
-        whole = [one for one in own if len(one.actions) == stage.rounds]
-        if not whole:
-            raise UsageError(f"Not one of {len(own)} matches as {role.name} was played to its end: nothing to regret.")
+        complete = [rounds for rounds in played if len(rounds.actions) == stage.rounds]
+        if not complete:
+            raise UsageError(
+                f"All {len(played)} matches as {role.name} ended early by forfeit, so no regret can be computed. Play "
+                "more with --matches, or choose players whose replies are legal."
+            )
         actions = stage.actions[seat]
-        plays = np.eye(len(actions))[np.stack([one.actions for one in whole])]
-        found.append(Sequences(role.name, actions, plays, np.stack([one.payoffs for one in whole])))
-    return found
+        plays = np.eye(len(actions))[np.stack([rounds.actions for rounds in complete])]
+        sequences.append(Sequences(role.name, actions, plays, np.stack([rounds.payoffs for rounds in complete])))
+    return sequences
 
 
-def by_matches(player: Player, opponent: Player, others: Sequence[Player], matches: int, seed: int) -> list[Sequences]:
-    """Draw who plays in sequences of matches; return, by seat, what each of the player's members and others earns.
+def sequences_of_matches(
+    player: Player, opponent: Player, alternatives: Sequence[Player], matches: int, seed: int
+) -> list[Sequences]:
+    """Draw which members play in sequences of matches; return, by seat, the payoffs of all that might have played.
 
-    What one earns in a match is its exact mean over deals and draws against the opponent's member of that match.
+    These are the player's members and its alternatives'. The payoff of a member in a match is its exact mean return
+    over deals and draws against the opponent's member of that match.
     """
     if player.spec.seats != 2:
         raise UsageError(f"Regret over matches is for two seats; {player.spec.name} has {player.spec.seats}.")
     if matches < 1:
         raise UsageError(f"--matches {matches}: at least one match must be drawn.")
-    found, tables = [], _Tables()
+    sequences, tables = [], _MemberTables()
     for seat, role in enumerate(player.roles):
-        known: dict[str, Player] = {}  # its own members come first; others may have them too
-        for one in (player, *others):
-            for name, _ in one.members[seat]:
-                known.setdefault(name, one)
-        if len(known) < 2:
-            raise UsageError(
-                f"{player.label} is one player, so it has nothing else to be. Name others it might have been with "
-                "--alternatives, or give a mixture (RUN@mixture) or a repeated game."
-            )
+        candidates = _candidates(player, alternatives, seat)
         rivals = opponent.members[1 - seat]
         values = np.array(
-            [[tables.value(one, name, opponent, rival, seat) for rival, _ in rivals] for name, one in known.items()]
+            [
+                [tables.value(candidate, member, opponent, rival, seat) for rival, _ in rivals]
+                for member, candidate in candidates.items()
+            ]
         )  # [A, rivals]
         generator = np.random.default_rng(derive_seed(seed, "regret", player.spec.name, seat))
         weights = [np.array([weight for _, weight in members]) for members in (player.members[seat], rivals)]
-        own, met = (generator.choice(len(weight), (SEQUENCES, matches), p=weight / weight.sum()) for weight in weights)
-        plays = np.eye(len(known))[own]
-        found.append(Sequences(role.name, tuple(known), plays, values.T[met]))
-    return found
+        indices, rival_indices = (generator.choice(len(w), (SEQUENCES, matches), p=w / w.sum()) for w in weights)
+        plays = np.eye(len(candidates))[indices]
+        sequences.append(Sequences(role.name, tuple(candidates), plays, values.T[rival_indices]))
+    return sequences
 
 
-class _Tables:
-    """Policies of single members as tables, each made once."""
+def _candidates(player: Player, alternatives: Sequence[Player], seat: int) -> dict[str, Player]:
+    """Return the members that may play in a seat, with the player of each; the player's own members come first.
+
+    Raises UsageError where there is only one.
+    """
+    candidates: dict[str, Player] = {}
+    for candidate in (player, *alternatives):
+        for member, _ in candidate.members[seat]:
+            candidates.setdefault(member, candidate)
+    if len(candidates) < 2:
+        raise UsageError(
+            f"{player.label} is a single player, so there is no alternative to regret. Name alternatives with "
+            "--alternatives, or give a mixture (RUN@mixture) or a repeated game."
+        )
+    return candidates
+
+
+class _MemberTables:
+    """The policy tables of single members of players, each computed once."""
 
     def __init__(self) -> None:
-        self._made: dict[str, PolicyTable] = {}
+        self._tables: dict[str, PolicyTable] = {}
 
-    def value(self, one: Player, name: str, opponent: Player, rival: str, seat: int) -> float:
-        """Return what a member earns in a seat against the opponent's ``rival``, in the game's units."""
-        tables = [self._of(one, name), self._of(opponent, rival)]
+    def value(self, player: Player, member: str, opponent: Player, rival: str, seat: int) -> float:
+        """Return the mean return of a member in a seat against the opponent's ``rival``, in the game's units."""
+        tables = [self._table(player, member), self._table(opponent, rival)]
         return head_to_head(tables if seat == 0 else tables[::-1])[seat]
 
-    def _of(self, player: Player, name: str) -> PolicyTable:
-        if name not in self._made:
-            alone = Player(name, player.spec, player.engine, player.roles, (((name, 1.0),),) * player.spec.seats)
-            self._made[name] = alone.tabulate().table
-        return self._made[name]
+    def _table(self, player: Player, member: str) -> PolicyTable:
+        if member not in self._tables:
+            members = (((member, 1.0),),) * player.spec.seats
+            alone = Player(member, player.spec, player.engine, player.roles, members)
+            self._tables[member] = alone.tabulate().table
+        return self._tables[member]
 
 
-def role_regret(seen: Sequences) -> RoleRegret:
+def role_regret(sequences: Sequences) -> RoleRegret:
     """Return the regrets of one role."""
-    pairs = list(zip(seen.plays, seen.payoffs, strict=True))
+    pairs = list(zip(sequences.plays, sequences.payoffs, strict=True))
     external = np.stack([external_regret(plays, payoffs) for plays, payoffs in pairs])
     swap = np.stack([swap_regret(plays, payoffs) for plays, payoffs in pairs])
-    even = np.full_like(seen.plays[0], 1.0 / len(seen.alternatives))
-    uniform = np.stack([external_regret(even, payoffs) for payoffs in seen.payoffs])
+    uniform_plays = np.full_like(sequences.plays[0], 1.0 / len(sequences.alternatives))
+    uniform = np.stack([external_regret(uniform_plays, payoffs) for payoffs in sequences.payoffs])
     return RoleRegret(
-        role=seen.role,
-        alternatives=seen.alternatives,
-        shares=tuple(seen.plays.mean(axis=(0, 1)).tolist()),
+        role=sequences.role,
+        alternatives=sequences.alternatives,
+        shares=tuple(sequences.plays.mean(axis=(0, 1)).tolist()),
         external=_per_round(external),
         swap=_per_round(swap),
         uniform=_per_round(uniform),
-        external_growth=growth(external),
-        swap_growth=growth(swap),
+        external_growth=regret_growth(external),
+        swap_growth=regret_growth(swap),
     )
 
 
 def _per_round(regrets: Regrets) -> Estimate:
-    """Return the mean regret a round at the end, with Student's interval over sequences."""
-    last = regrets[:, -1] / regrets.shape[1]
-    if len(last) == 1:
-        return Estimate(float(last[0]), None, None)
-    half = student_quantile(len(last) - 1) * last.std(ddof=1) / np.sqrt(len(last))
-    return Estimate(float(last.mean()), float(last.mean() - half), float(last.mean() + half))
+    """Return the final regret divided by the rounds, with Student's interval over sequences."""
+    means = regrets[:, -1] / regrets.shape[1]
+    if len(means) == 1:
+        return Estimate(float(means[0]), None, None)
+    half = student_quantile(len(means) - 1) * means.std(ddof=1) / np.sqrt(len(means))
+    return Estimate(float(means.mean()), float(means.mean() - half), float(means.mean() + half))
 
 
-def document(found: Found) -> dict[str, Any]:
-    """Return the result as JSON data. What is not known is null."""
+def to_json(report: RegretReport) -> dict[str, Any]:
+    """Return the report as JSON data. What was not computed is null."""
     return {
-        "game": found.game,
-        "players": list(found.players),
-        "seed": found.seed,
-        "round": "match" if found.by_match else "round",
-        "sequences": found.sequences,
-        "rounds": found.rounds,
-        "roles": {one.role: _role_document(one) for one in found.roles},
-        "usage": {player: usage._asdict() for player, usage in found.usage.items()},
+        "game": report.game,
+        "players": list(report.players),
+        "seed": report.seed,
+        "round": "match" if report.by_match else "round",
+        "sequences": report.sequences,
+        "rounds": report.rounds,
+        "roles": {regret.role: _role_to_json(regret) for regret in report.roles},
+        "usage": {player: usage._asdict() for player, usage in report.usage.items()},
     }
 
 
-def _role_document(one: RoleRegret) -> dict[str, Any]:
+def _role_to_json(regret: RoleRegret) -> dict[str, Any]:
     return {
-        "shares": dict(zip(one.alternatives, one.shares, strict=True)),
-        **_flat("external", one.external),
-        **_flat("swap", one.swap),
-        **_flat("uniform", one.uniform),
-        **_growth_document("external", one.external_growth),
-        **_growth_document("swap", one.swap_growth),
+        "shares": dict(zip(regret.alternatives, regret.shares, strict=True)),
+        **estimate_to_json("external", regret.external),
+        **estimate_to_json("swap", regret.swap),
+        **estimate_to_json("uniform", regret.uniform),
+        **_growth_to_json("external", regret.external_growth),
+        **_growth_to_json("swap", regret.swap_growth),
     }
 
 
-def _growth_document(name: str, grown: Growth) -> dict[str, Any]:
-    exponent = grown.exponent or Estimate(float("nan"), None, None)
-    known = grown.exponent is not None
+def _growth_to_json(name: str, growth: RegretGrowth) -> dict[str, Any]:
+    mean, low, high = growth.exponent or (None, None, None)
     return {
-        f"{name}_trend": grown.trend,
-        f"{name}_exponent": exponent.mean if known else None,
-        f"{name}_exponent_low": exponent.low,
-        f"{name}_exponent_high": exponent.high,
+        f"{name}_trend": growth.trend,
+        f"{name}_exponent": mean,
+        f"{name}_exponent_low": low,
+        f"{name}_exponent_high": high,
     }
 
 
-def _flat(name: str, estimate: Estimate) -> dict[str, float | None]:
-    return {name: estimate.mean, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
-
-
-def tell(found: Found, console: Console) -> None:
-    """Print the result in words."""
-    player, opponent = found.players
-    unit = "match" if found.by_match else "round"
-    console.print(f"{player}'s regret against {opponent} in {found.game}", style="bold")
-    console.print(f"{found.sequences} sequences of {found.rounds} {_PLURAL[unit]} in each role (seed {found.seed}).")
+def print_report(report: RegretReport, console: Console) -> None:
+    """Print the regrets of each role and how they grow."""
+    player, opponent = report.players
+    unit = "match" if report.by_match else "round"
+    console.print(f"{player}'s regret against {opponent} in {report.game}", style="bold")
+    console.print(f"{report.sequences} sequences of {report.rounds} {_PLURAL[unit]} in each role (seed {report.seed}).")
     console.print(
         f"Regret is what it would have earned more, per {unit}: external by the one alternative that was best in "
         "hindsight, swap by the best replacement for each alternative it chose. The others' moves count as they were."
     )
-    for one in found.roles:
-        console.print(f"\nas {one.role}", style="bold")
-        shares = ", ".join(f"{name} {share:.0%}" for name, share in zip(one.alternatives, one.shares, strict=True))
+    for role in report.roles:
+        console.print(f"\nas {role.role}", style="bold")
+        shares = ", ".join(f"{name} {share:.0%}" for name, share in zip(role.alternatives, role.shares, strict=True))
         console.print(f"  plays {shares}", markup=False)
-        console.print(f"  external regret {interval(one.external, True)} a {unit}: {_told(one.external_growth, unit)}")
-        console.print(f"  swap regret {interval(one.swap, True)} a {unit}: {_told(one.swap_growth, unit)}")
+        for kind, estimate, growth in (
+            ("external", role.external, role.external_growth),
+            ("swap", role.swap, role.swap_growth),
+        ):
+            text = f"  {kind} regret {format_interval(estimate, True)} a {unit}: {_describe_growth(growth, unit)}"
+            console.print(text)
         console.print(
-            f"  playing all alternatives alike would have had external regret {number(one.uniform.mean, True)}"
+            f"  playing all alternatives alike would have had external regret {format_number(role.uniform.mean, True)}"
         )
-    for line in in_words(found.usage):
-        console.print(f"\n{line}", markup=False)
+    print_usage(report.usage, console)
 
 
-def _told(grown: Growth, unit: str) -> str:
-    """Return in words how a regret grows."""
-    trend = "" if grown.trend is None else f" The mean a {unit} falls steadily (p = {grown.trend:.2g})."
-    if grown.trend is not None and grown.trend > _LEVEL:
-        trend = f" The mean a {unit} does not fall steadily (p = {grown.trend:.2g})."
-    if grown.exponent is None:
+def _describe_growth(growth: RegretGrowth, unit: str) -> str:
+    """Return a sentence or two on how a regret grows."""
+    trend = "" if growth.trend is None else f" The mean a {unit} falls steadily (p = {growth.trend:.2g})."
+    if growth.trend is not None and growth.trend > _LEVEL:
+        trend = f" The mean a {unit} does not fall steadily (p = {growth.trend:.2g})."
+    if growth.exponent is None:
         return f"too seldom positive for a power law.{trend}"
-    mean, low, high = grown.exponent
-    text = f"it grows as the {_PLURAL[unit]} to the power {number(mean)}"
+    mean, low, high = growth.exponent
+    text = f"it grows as the {_PLURAL[unit]} to the power {format_number(mean)}"
     if low is None or high is None:
         return f"{text}, with no interval.{trend}"
     if high < _LINEAR:
         verdict = "slower than they do, as no-regret play has it."
     else:
         verdict = "no slower than they do." if mean >= _LINEAR else "which does not show whether slower than they do."
-    return f"{text} ({number(low)} to {number(high)}), {verdict}{trend}"
+    return f"{text} ({format_number(low)} to {format_number(high)}), {verdict}{trend}"

@@ -1,4 +1,4 @@
-"""``league standings``: who is how good in a run or a tournament, how sure that is, and what was measured."""
+"""``league standings``: the ranking of a run or a tournament with its uncertainty, and what was measured."""
 
 from __future__ import annotations
 
@@ -8,21 +8,19 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from games.errors import UsageError, unknown_name
+from games.common.errors import UsageError, unknown_name
 from games.registry import make_game
 from games.spec import GameSpec, Utility
-from league.board import read_metrics
-from league.commands.standings_words import document_game, skill_document, tell_exact, tell_game
-from league.commands.words import number
-from league.match_store import STORE_FILE, MatchStore
-from league.ratings import Ratings, Standing
-from league.runs import Run, open_run
-from league.standings import GameStandings, game_standings
-from league.standings_exact import ExactStandings, exact_standings
+from league.commands.formatting import format_number
+from league.commands.standings_report import game_to_json, print_exact, print_game, skill_to_json
+from league.monitors.metrics_log import read_metrics
+from league.results.match_store import STORE_FILE, MatchStore
+from league.results.ratings import PlayerRating, Ratings
+from league.standings.exact_standings import ExactStandings, exact_standings
+from league.standings.standings import GameStandings, game_standings
+from league.storage.run_dir import Run, open_run
 
-__all__ = ["Found", "document", "document_game", "read", "run", "tell", "tell_game"]
-
-MEASURED = {  # metrics below GAME/, and words for them
+MEASURED = {  # metrics below GAME/, and how they are printed
     "exploitability": "exploitability",
     "mixture_exploitability": "exploitability of the mixture",
     "cce_gap": "gap of the joint meta-strategy to a CCE",
@@ -30,76 +28,77 @@ MEASURED = {  # metrics below GAME/, and words for them
     "return": "mean return together",
     "score_against_random": "score against random",
 }
-TOURNAMENT_ANCHOR = "random"  # if it plays; else the mean player has 1500
+TOURNAMENT_ANCHOR = "random"  # has Elo 1500 if it plays; else the mean player has
 
 
-class Part(NamedTuple):
-    """What is known of one game."""
+class GameReport(NamedTuple):
+    """The standings and measurements of one game."""
 
     spec: GameSpec
-    standings: GameStandings | None  # None: its matches were not kept
-    online: list[Standing]  # online ratings, the best first
+    standings: GameStandings | None  # None: the run has no match store
+    online: list[PlayerRating]  # online ratings, the best first
     measured: dict[str, list[tuple[int, float]]]  # by name in MEASURED: (iteration, value), oldest first
     exact: ExactStandings | None = None  # of the snapshots that have tables
 
 
-class Found(NamedTuple):
+class StandingsReport(NamedTuple):
     """The standings of a run or of a tournament."""
 
     path: Path
     run: Run | None  # None: a tournament
     iterations: int  # done
-    games: dict[str, Part]
-    matrix: bool = False  # whether payoffs are told as a matrix
+    games: dict[str, GameReport]
+    matrix: bool = False  # print the payoffs as a matrix too
 
 
-def run(arguments: argparse.Namespace) -> Found:
+def run(arguments: argparse.Namespace) -> StandingsReport:
     """Return the standings of the named run, or of the tournament in a folder; of one game if it is named."""
-    from league.tournament import QUESTION_FILE
+    from league.evaluation.tournament import PLAN_FILE
 
     folder = Path(arguments.run).expanduser()
-    if (folder / QUESTION_FILE).is_file():
+    if (folder / PLAN_FILE).is_file():
         return _tournament(folder, arguments.game)._replace(matrix=arguments.matrix)
-    return read(open_run(arguments.run), arguments.game)._replace(matrix=arguments.matrix)
+    return load_report(open_run(arguments.run), arguments.game)._replace(matrix=arguments.matrix)
 
 
-def read(opened: Run, game: str | None = None) -> Found:
+def load_report(run: Run, game: str | None = None) -> StandingsReport:
     """Read a run's files. Raises UsageError for a game that it does not have."""
-    metrics = list(read_metrics(opened.path))
-    games = _chosen(game, list(opened.config.games), opened.path)
-    parts = {name: _of_run(opened, name, metrics) for name in games}
-    return Found(opened.path, opened, metrics[-1]["iteration"] if metrics else 0, parts)
+    metrics = list(read_metrics(run.path))
+    names = _selected(game, list(run.config.games), run.path)
+    games = {name: _game_report(run, name, metrics) for name in names}
+    return StandingsReport(run.path, run, metrics[-1]["iteration"] if metrics else 0, games)
 
 
-def _of_run(opened: Run, game: str, metrics: list[dict[str, Any]]) -> Part:
-    spec, ratings = make_game(game).spec, opened.ratings
+def _game_report(run: Run, game: str, metrics: list[dict[str, Any]]) -> GameReport:
+    """Return the standings and measurements of one of a run's games."""
+    spec, ratings = make_game(game).spec, run.ratings
     standings = None
-    if (opened.path / STORE_FILE).is_file():
-        live = {snapshot.policy for snapshot in opened.population.all()} | set(opened.config.policies)
-        with MatchStore(opened.path / STORE_FILE) as store:
-            standings = game_standings(
-                store, spec, ratings=ratings, anchors=opened.config.evaluation.anchors, live=live
-            )
+    if (run.path / STORE_FILE).is_file():
+        live = {snapshot.policy for snapshot in run.population.all()} | set(run.config.policies)
+        with MatchStore(run.path / STORE_FILE) as store:
+            standings = game_standings(store, spec, ratings=ratings, anchors=run.config.evaluation.anchors, live=live)
     measured = {
         name: [(line["iteration"], line[f"{game}/{name}"]) for line in metrics if f"{game}/{name}" in line]
         for name in MEASURED
     }
-    return Part(spec, standings, ratings.standings(game), measured, exact_standings(opened, spec))
+    return GameReport(spec, standings, ratings.ranking(game), measured, exact_standings(run, spec))
 
 
-def _tournament(folder: Path, game: str | None) -> Found:
-    from league.tournament import read_question
+def _tournament(folder: Path, game: str | None) -> StandingsReport:
+    """Return the standings of the tournament in a folder."""
+    from league.evaluation.tournament import load_plan
 
     if not (folder / STORE_FILE).is_file():
         raise UsageError(f"No match of the tournament in {folder} has been played yet: it has no {STORE_FILE}.")
-    spec = make_game(read_question(folder).game).spec
-    _chosen(game, [spec.name], folder)
+    spec = make_game(load_plan(folder).game).spec
+    _selected(game, [spec.name], folder)
     with MatchStore(folder / STORE_FILE) as store:
         standings = game_standings(store, spec, ratings=Ratings(), anchors=(TOURNAMENT_ANCHOR,))
-    return Found(folder, None, 0, {spec.name: Part(spec, standings, [], {})})
+    return StandingsReport(folder, None, 0, {spec.name: GameReport(spec, standings, [], {})})
 
 
-def _chosen(game: str | None, games: list[str], path: Path) -> list[str]:
+def _selected(game: str | None, games: list[str], path: Path) -> list[str]:
+    """Return the named game alone, or all games if none is named. Raises UsageError for an unknown game."""
     if game is None:
         return games
     if game not in games:
@@ -107,64 +106,65 @@ def _chosen(game: str | None, games: list[str], path: Path) -> list[str]:
     return [game]
 
 
-def document(found: Found) -> dict[str, Any]:
+def to_json(report: StandingsReport) -> dict[str, Any]:
     """Return the standings as JSON data. What was not computed is null."""
-    games = {game: _document_part(part) for game, part in found.games.items()}
-    if found.run is None:
-        return {"tournament": str(found.path), "games": games}
+    games = {name: _game_report_to_json(game) for name, game in report.games.items()}
+    if report.run is None:
+        return {"tournament": str(report.path), "games": games}
     return {
-        "run": str(found.path),
-        "iterations": found.iterations,
-        "snapshots": [snapshot.id for snapshot in found.run.population.all()],
+        "run": str(report.path),
+        "iterations": report.iterations,
+        "snapshots": [snapshot.id for snapshot in report.run.population.all()],
         "games": games,
     }
 
 
-def _document_part(part: Part) -> dict[str, Any]:
+def _game_report_to_json(game: GameReport) -> dict[str, Any]:
     ratings = [
-        {"player": line.player, **(skill_document((line.mu, line.sigma)) or {}), "ordinal": line.ordinal}
-        for line in part.online
+        {"player": line.player, **(skill_to_json((line.mu, line.sigma)) or {}), "ordinal": line.ordinal}
+        for line in game.online
     ]
     measured = {
-        name: [{"iteration": at, "value": value} for at, value in points] for name, points in part.measured.items()
+        name: [{"iteration": iteration, "value": value} for iteration, value in points]
+        for name, points in game.measured.items()
     }
-    exact = {} if part.exact is None else {"exact": part.exact.document()}
+    exact = {} if game.exact is None else {"exact": game.exact.document()}
     return {
         "ratings": ratings,
         **measured,
         **exact,
-        **({} if part.standings is None else document_game(part.standings)),
+        **({} if game.standings is None else game_to_json(game.standings)),
     }
 
 
-def tell(found: Found, console: Console) -> None:
-    """Print the standings: conclusions first, then tables."""
+def print_report(report: StandingsReport, console: Console) -> None:
+    """Print the standings of each game: measurements and conclusions first, then tables."""
     newest = None
-    if found.run is not None:
-        newest = found.run.population.all()[-1].id
-        console.print(f"{found.path}: {found.iterations} of {found.run.config.iterations} iterations", style="bold")
+    if report.run is not None:
+        newest = report.run.population.all()[-1].id
+        console.print(f"{report.path}: {report.iterations} of {report.run.config.iterations} iterations", style="bold")
     else:
-        console.print(f"{found.path}: a tournament", style="bold")
-    for game, part in found.games.items():
-        console.print(f"\n{game}", style="bold")
-        for name, points in part.measured.items():
-            if points and not (part.spec.utility is Utility.IDENTICAL and name.startswith("score")):
-                console.print(_course(MEASURED[name], points))
-        if part.exact is not None:
-            tell_exact(part.exact, console)
-        if part.standings is None:
+        console.print(f"{report.path}: a tournament", style="bold")
+    for name, game in report.games.items():
+        console.print(f"\n{name}", style="bold")
+        for metric, points in game.measured.items():
+            if points and not (game.spec.utility is Utility.IDENTICAL and metric.startswith("score")):
+                console.print(_format_curve(MEASURED[metric], points))
+        if game.exact is not None:
+            print_exact(game.exact, console)
+        if game.standings is None:
             console.print(
-                f"{found.path} was trained before matches were kept (it has no {STORE_FILE}), so there is no ranking. "
+                f"{report.path} was trained before matches were kept (it has no {STORE_FILE}), so there is no ranking. "
                 "Play its snapshots against each other: league tournament RUN@SNAPSHOT ... --game GAME",
                 markup=False,
             )
         else:
-            tell_game(part.standings, console, newest, found.matrix)
+            print_game(game.standings, console, newest, report.matrix)
     console.print("\nElo counts deals won; ± is 95%. How it is measured: docs/league.md.", style="dim")
 
 
-def _course(words: str, points: list[tuple[int, float]]) -> str:
-    """Return how a measurement went from the first snapshot to the last."""
+def _format_curve(title: str, points: list[tuple[int, float]]) -> str:
+    """Return a measurement's first and last value, and its range in between."""
     values = [value for _, value in points]
-    span = f", between {number(min(values))} and {number(max(values))}" if len(values) > 2 else ""
-    return f"{words}: {number(values[0])} → {number(values[-1])} over {len(values)} snapshots{span}"
+    span = f", between {format_number(min(values))} and {format_number(max(values))}" if len(values) > 2 else ""
+    return f"{title}: {format_number(values[0])} → {format_number(values[-1])} over {len(values)} snapshots{span}"

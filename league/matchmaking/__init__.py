@@ -1,11 +1,14 @@
-"""Who meets whom: one rule a file, and the draw that turns their shares into matches.
+"""Matchmaking: rules that weigh opponents, one a file, and the draw of an iteration's matches.
+
+May import config, meta_solvers, results, exact, storage and monitors.
 
 To add a rule for past opponents: write its file with a function ``OpponentPool -> probabilities``,
-name it in ``opponents.PAST_RULES``, and give it a weight of the same name in ``SharesConfig``.
+name it in ``lineups.PAST_RULES``, and give it a weight of the same name in ``SharesConfig``.
 """
 
 from league.matchmaking.draw import draw_matches
-from league.matchmaking.opponents import Scene
-from league.matchmaking.pool import Member, Meta, OpponentPool
+from league.matchmaking.lineups import DrawContext
+from league.matchmaking.opponent_pool import OpponentPool
+from league.storage.members import Member, MetaStrategy
 
-__all__ = ["Member", "Meta", "OpponentPool", "Scene", "draw_matches"]
+__all__ = ["DrawContext", "Member", "MetaStrategy", "OpponentPool", "draw_matches"]

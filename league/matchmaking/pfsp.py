@@ -1,9 +1,9 @@
-"""Prioritised fictitious self-play: meet the past players that still teach something.
+"""Prioritised fictitious self-play: meet the past players that are most informative to play.
 
 AlphaStar (Vinyals et al. 2019, Nature 575, "Methods: matchmaking"): learner A meets B with
 P(B) = f(x_B) / Σ_C f(x_C), where x_B = P(A beats B) and
-    hard      f(x) = (1 − x)^p    those that A loses to
-    variance  f(x) = x (1 − x)    those at A's own level
+    hard      f(x) = (1 − x)^p    those that beat A
+    variance  f(x) = x (1 − x)    those as strong as A
     even      f(x) = 1            everyone
 Where every weight is zero (A beats all of them) the draw is uniform.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from league.matchmaking.pool import OpponentPool
+from league.matchmaking.opponent_pool import OpponentPool, normalised
 
 
 def pfsp(pool: OpponentPool) -> NDArray[np.float64]:
@@ -22,11 +22,10 @@ def pfsp(pool: OpponentPool) -> NDArray[np.float64]:
 
 
 def probabilities(win_rates: NDArray[np.float64], weighting: str, power: float) -> NDArray[np.float64]:
-    """Return P(B) [N] for the learner's rates of winning x_B [N]."""
+    """Return P(B) [N] for the learner's win rates x_B [N]."""
     weights = {
         "hard": (1.0 - win_rates) ** power,
         "variance": win_rates * (1.0 - win_rates),
         "even": np.ones_like(win_rates),
     }[weighting]
-    total = weights.sum()
-    return np.asarray(weights / total if total > 0.0 else np.full(len(weights), 1.0 / len(weights)))
+    return normalised(weights)

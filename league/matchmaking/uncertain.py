@@ -1,8 +1,8 @@
-"""Information-seeking: meet the past players against whom it is least certain how the learner fares.
+"""Information-seeking: meet the past players against whom the learner's win rate is least certain.
 
-The rate x of winning n matches out of so many has the posterior Beta(n x + 1, n (1 − x) + 1) under a
-uniform prior, and P(B) is in proportion to its standard deviation: greatest for those never met, and for
-level opponents.
+After n matches with win rate x, the win rate has the posterior Beta(n x + 1, n (1 − x) + 1) under a uniform
+prior, and P(B) is in proportion to its standard deviation: greatest for players never met, and for equally
+strong ones.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from league.matchmaking.pool import OpponentPool
+from league.matchmaking.opponent_pool import OpponentPool
 
 
 def uncertain(pool: OpponentPool) -> NDArray[np.float64]:
@@ -20,6 +20,6 @@ def uncertain(pool: OpponentPool) -> NDArray[np.float64]:
 
 
 def variance(score: NDArray[np.float64], matches: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the posterior variance of a rate of winning; of 1/2 without a match it is 1/12."""
+    """Return the posterior variance of a win rate; without a match it is 1/12."""
     wins, losses = matches * score + 1.0, matches * (1.0 - score) + 1.0
     return wins * losses / ((matches + 2.0) ** 2 * (matches + 3.0))

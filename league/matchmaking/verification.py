@@ -1,9 +1,9 @@
-"""Verification: meet again what the learner has forgotten how to beat, and exploiters that found a weakness.
+"""Verification: meet past players that the learner forgot how to beat, and exploiters that found a weakness.
 
-The third branch of AlphaStar's main players (Vinyals et al. 2019, supplementary pseudocode): where a
-main exploiter's snapshot is beaten in less than ``beaten`` of the matches, PFSP over those snapshots;
-else where a past main is beaten in less than ``forgotten``, PFSP over past mains, without the newest ones as long
-as each is harder than the one before it: that they are hard is progress, not forgetting.
+The third branch of AlphaStar's main players (Vinyals et al. 2019, supplementary pseudocode): if the win rate
+against some main exploiter's snapshot is below ``beaten``, PFSP over those snapshots; else, if that against some
+past main is below ``forgotten``, PFSP over past mains, without the newest ones as long as each is harder than the
+one before it: that they are hard is progress, not forgetting.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from league.matchmaking.opponent_pool import OpponentPool
 from league.matchmaking.pfsp import probabilities
-from league.matchmaking.pool import OpponentPool
 
 
 def verification(pool: OpponentPool) -> NDArray[np.float64]:
@@ -32,8 +32,8 @@ def verification(pool: OpponentPool) -> NDArray[np.float64]:
 
 
 def without_monotonic_suffix(rates: NDArray[np.float64]) -> int:
-    """Return how many of the rates [N], oldest first, come before the newest that only fall."""
-    for place in range(len(rates) - 1, 0, -1):
-        if rates[place - 1] < rates[place]:
-            return place + 1
+    """Return how many of the rates [N], oldest first, are left without the newest ones that only fall."""
+    for index in range(len(rates) - 1, 0, -1):
+        if rates[index - 1] < rates[index]:
+            return index + 1
     return 0

@@ -1,8 +1,10 @@
-"""Payoffs among players of a population -> the mixture, or joint distribution, that stands for the population.
+"""Meta-solvers: from payoffs among a population's players to the mixture, or joint distribution, that represents it.
 
-Pure functions, one solver or family a file. Those for a run's mixture take the empirical payoff matrix
-[N, N] of a symmetric two-player meta-game, snapshots oldest first; they read it as zero-sum, (P - P') / 2,
-and a pair that never met as level. The others take an ``EmpiricalGame`` of any number of players.
+May import no other room of the league.
+
+Pure functions, one solver or family a file. The ``META_SOLVERS`` take the empirical payoff matrix [N, N] of a
+symmetric two-player meta-game, snapshots oldest first; they read it as zero-sum, (P - P') / 2, and a pair that
+never met as tied. The ``JOINT_SOLVERS`` take an ``EmpiricalGame`` of any number of players.
 """
 
 from __future__ import annotations
@@ -10,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from league.meta_solvers.alpha_rank import alpha_rank, alpha_rank_mixture, alpha_rank_population
-from league.meta_solvers.averages import linear, uniform
+from league.meta_solvers.by_age import linear, uniform
 from league.meta_solvers.correlated import correlated_equilibrium, gaps, mecce, mece, mgcce, mgce
-from league.meta_solvers.empirical import EmpiricalGame, Joint, Matrix, Mixture, antisymmetric, symmetric_game
+from league.meta_solvers.empirical_game import EmpiricalGame, Joint, Matrix, Mixture, antisymmetric, symmetric_game
 from league.meta_solvers.nash import nash, zero_sum_nash
 from league.meta_solvers.nash_averaging import NashAverage, nash_average, nash_averaging
 from league.meta_solvers.replicator import prd, projected_replicator_dynamics
@@ -57,7 +59,7 @@ META_SOLVERS: dict[str, Callable[[Matrix], Mixture]] = {
 }
 
 BY_AGE = frozenset({"uniform", "linear"})
-"""The solvers that only count players; the others read payoffs."""
+"""The solvers that read only the number of players, not payoffs."""
 
 JOINT_SOLVERS: dict[str, Callable[[EmpiricalGame], Joint]] = {
     "mgce": mgce,

@@ -4,7 +4,8 @@ A population of m plays one strategy; now and then a mutant tries another and ta
 fixation probability ρ = (1 - e^-u) / (1 - e^-mu), u = α (f_mutant - f_resident), 1/m where u = 0. The
 stationary distribution of that Markov chain ranks profiles. It exists for any number of players and
 general sums, is unique, and puts its mass on cycles as readily as on equilibria. With α = ∞ a
-better mutant takes over with 1 - ε, a level one with ½, a worse one with ε: the paper's perturbed response graph.
+better mutant takes over with probability 1 - ε, an equal one with ½, a worse one with ε: the paper's perturbed
+response graph.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from league.meta_solvers.empirical import EmpiricalGame, Joint, Matrix, Missing, Mixture, antisymmetric
+from league.meta_solvers.empirical_game import EmpiricalGame, Joint, Matrix, Missing, Mixture, antisymmetric, largest
 
 EPSILON = 1e-6
 POPULATION = 50  # m, as in the paper's figures
@@ -30,7 +31,7 @@ def alpha_rank(
     """Return the stationary distribution over profiles [n_1, …, n_P], one population of ``m`` for each player.
 
     ``alpha`` is in units of 1 / payoff. Raises ArithmeticError when ``alpha`` is so large that a
-    transition underflows: then take α = ∞. The chain is kept whole: memory is (n_1 … n_P)².
+    transition underflows: then take α = ∞. The transition matrix is dense: memory is (n_1 … n_P)².
     """
     payoffs = game.filled(missing)
     profiles = np.arange(math.prod(game.sizes)).reshape(game.sizes)
@@ -49,31 +50,31 @@ def alpha_rank_population(
 ) -> Mixture:
     """Return the stationary distribution over the strategies [N] of one population that plays itself.
 
-    ``payoffs`` [N, N] are the row's, all known. With finite ``alpha`` fitness is the mean payoff
-    against the other m - 1 of the population as it stands while the mutant spreads. Raises
-    ArithmeticError as ``alpha_rank`` does.
+    ``payoffs`` [N, N] are the row's, none missing. With finite ``alpha`` fitness is the mean payoff
+    against the other m - 1 members, mutants among them, as the mutant spreads. Raises ArithmeticError as
+    ``alpha_rank`` does.
     """
     if math.isinf(alpha):
-        takeover = _fixation(payoffs.T - payoffs, alpha, m, epsilon)  # what the mutant (column) has over the resident
+        takeover = _fixation(payoffs.T - payoffs, alpha, m, epsilon)  # the mutant's (column's) gain
     else:
         takeover = _population_fixation(payoffs, alpha, m)
     return stationary(takeover / max(len(payoffs) - 1, 1))
 
 
 def alpha_rank_mixture(payoffs: Matrix) -> Mixture:
-    """Return the α = ∞ ranking [N] of a symmetric zero-sum meta-game; pairs that never met count as level."""
+    """Return the α = ∞ ranking [N] of a symmetric zero-sum meta-game; pairs that never met count as tied."""
     return alpha_rank_population(antisymmetric(payoffs))
 
 
 def _fixation(gains: NDArray[np.float64], alpha: float, m: int, epsilon: float) -> NDArray[np.float64]:
-    """Return a mutant's probability of taking over, for what it earns more than the resident (any shape)."""
-    level = np.abs(gains) <= 1e-12 * max(float(np.abs(gains).max()), 1e-300)
+    """Return a mutant's fixation probability by its payoff less the resident's (any shape)."""
+    tied = np.abs(gains) <= 1e-12 * largest(gains)
     if math.isinf(alpha):
-        return np.where(level, 0.5, np.where(gains > 0.0, 1.0 - epsilon, epsilon))
-    u = alpha * np.abs(np.where(level, 1.0, gains))
-    # The formula in powers of e^-|u|, which cannot overflow; a worse mutant's has a factor e^-(m-1)|u| more.
+        return np.where(tied, 0.5, np.where(gains > 0.0, 1.0 - epsilon, epsilon))
+    u = alpha * np.abs(np.where(tied, 1.0, gains))
+    # The formula in powers of e^-|u|, which cannot overflow; a worse mutant's is smaller by e^-(m-1)|u|.
     better = np.expm1(-u) / np.expm1(-m * u)
-    return np.where(level, 1.0 / m, np.where(gains > 0.0, better, better * np.exp(-(m - 1) * u)))
+    return np.where(tied, 1.0 / m, np.where(gains > 0.0, better, better * np.exp(-(m - 1) * u)))
 
 
 def _population_fixation(payoffs: Matrix, alpha: float, m: int) -> NDArray[np.float64]:
@@ -82,9 +83,9 @@ def _population_fixation(payoffs: Matrix, alpha: float, m: int) -> NDArray[np.fl
     ρ = 1 / (1 + Σ_l Π_{k <= l} exp(-α (f_mutant(k) - f_resident(k)))), l = 1 … m - 1.
     """
     k = np.arange(1, m)[:, None, None]
-    own = np.diag(payoffs)
-    mutant = ((k - 1) * own[None, None, :] + (m - k) * payoffs.T[None]) / (m - 1)
-    resident = ((m - k - 1) * own[None, :, None] + k * payoffs[None]) / (m - 1)
+    diagonal = np.diag(payoffs)
+    mutant = ((k - 1) * diagonal[None, None, :] + (m - k) * payoffs.T[None]) / (m - 1)
+    resident = ((m - k - 1) * diagonal[None, :, None] + k * payoffs[None]) / (m - 1)
     exponents = -alpha * (mutant - resident).cumsum(axis=0)  # [m - 1, resident, mutant]
     top = np.maximum(exponents.max(axis=0), 0.0)
     return np.asarray(np.exp(-top) / (np.exp(-top) + np.exp(exponents - top).sum(axis=0)))
@@ -95,18 +96,18 @@ def stationary(chain: NDArray[np.float64]) -> NDArray[np.float64]:
 
     Grassmann, Taksar and Heyman's elimination (Operations Research 33, 1985): it never subtracts, so
     transitions as small as ε cost no accuracy, where an eigenvector would be noise.
-    Raises ArithmeticError for a chain that cannot return from somewhere.
+    Raises ArithmeticError for a chain with a state that cannot be left.
     """
-    rest = chain.copy()
-    for state in range(len(rest) - 1, 0, -1):
-        out = rest[state, :state].sum()
+    reduced = chain.copy()
+    for state in range(len(reduced) - 1, 0, -1):
+        out = reduced[state, :state].sum()
         if not out > 0.0:
             raise ArithmeticError(
-                f"the Markov chain of {len(chain)} states cannot leave one: take α = ∞ or a smaller α"
+                f"the Markov chain of {len(chain)} states cannot leave state {state}: take α = ∞ or a smaller α"
             )
-        rest[:state, state] /= out
-        rest[:state, :state] += np.outer(rest[:state, state], rest[state, :state])
-    visits = np.ones(len(rest))
-    for state in range(1, len(rest)):
-        visits[state] = visits[:state] @ rest[:state, state]
+        reduced[:state, state] /= out
+        reduced[:state, :state] += np.outer(reduced[:state, state], reduced[state, :state])
+    visits = np.ones(len(reduced))
+    for state in range(1, len(reduced)):
+        visits[state] = visits[:state] @ reduced[:state, state]
     return np.asarray(visits / visits.sum())

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from games.errors import UsageError
-from league.meta_solvers.empirical import EmpiricalGame, Matrix, Missing, Mixture, antisymmetric
+from games.common.errors import UsageError
+from league.meta_solvers.empirical_game import EmpiricalGame, Matrix, Missing, Mixture, antisymmetric
 
 
 def nash(payoffs: Matrix) -> Mixture:

@@ -2,8 +2,8 @@
 
 "Re-evaluating evaluation" (Balduzzi et al. 2018, arXiv 1806.02643). A is the antisymmetric matrix of
 a population, p* its Nash equilibrium of greatest entropy; a player's rating is (A p*), its mean payoff
-against that equilibrium, zero for all who are in it. Elo averages over whoever happens to be there and
-cannot tell a cycle from level players; this can.
+against that equilibrium, zero for all who are in it. Elo averages over the opponents that happen to be present
+and cannot tell a cycle from equally strong players; Nash averaging can.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from league.meta_solvers.empirical import Matrix, Mixture, antisymmetric
+from league.meta_solvers.empirical_game import Matrix, Mixture, antisymmetric
 
 
 class NashAverage(NamedTuple):
@@ -24,19 +24,19 @@ class NashAverage(NamedTuple):
 
 
 def nash_average(payoffs: Matrix) -> NashAverage:
-    """Return the weights and ratings of a population; pairs that never met count as level.
+    """Return the weights and ratings of a population; pairs that never met count as tied.
 
-    Players with equal payoffs against everybody are one player, whose mass they share. Without that
-    the entropy would count copies where there are several equilibria: of two level players each has
-    1/2, but with a copy of the first a third each, which is 2/3 for the first.
+    Players with equal payoffs against everybody count as one player, whose mass they share. Otherwise copies
+    would shift the equilibrium of greatest entropy: of two tied players each has 1/2, but with a copy of
+    the first each of the three has 1/3, which is 2/3 for the first.
     """
-    from league.meta_solvers.flattest import flattest  # takes a third of a second to import
+    from league.meta_solvers.max_entropy import max_entropy  # takes a third of a second to import
 
     game = antisymmetric(payoffs)
     _, firsts, originals = np.unique(game, axis=0, return_index=True, return_inverse=True)
     core = game[np.ix_(firsts, firsts)]
-    # The value of a symmetric zero-sum game is 0, so p is an equilibrium just if nobody gains against it.
-    masses = flattest(core, np.zeros(len(core)), "entropy")
+    # The value of a symmetric zero-sum game is 0, so p is an equilibrium if and only if nobody gains against it.
+    masses = max_entropy(core, np.zeros(len(core)), "entropy")
     copies = np.bincount(originals.ravel(), minlength=len(core))
     mixture = (masses / copies)[originals.ravel()]
     return NashAverage(mixture, game @ mixture)

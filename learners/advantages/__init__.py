@@ -1,129 +1,104 @@
 """Credit rules: trajectories to one advantage a turn. One rule a file, pure functions.
 
-A rule is ``rule(trajectories, state, settings) -> (advantages, state)``: ``advantages[i][k]`` belongs
-to turn k of trajectory i. ``state`` is what a running baseline remembers, plain JSON data that is
-saved with the run; rules without one hand it through.
+May import the files at the root of learners.
 
-A rule may have a weigher beside it, ``weigher(trajectories, state, settings) -> (weights, state)``: what each
-trajectory counts in the loss, 0 for one that is left out. It goes first, and the two share the rule's state.
+A rule is ``rule(trajectories, evidence, state, settings) -> (advantages, weights, state)``: ``advantages[i][k]``
+belongs to turn k of trajectory i, and ``weights[i]`` is the trajectory's weight in the loss, 0 to leave it out.
+``state`` holds running statistics, plain JSON data that is saved with the run; rules without any return it unchanged.
+``settings`` is the rule's table of the configuration. ``learners.advantages.rule`` has the types.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from games.errors import unknown_name
-from learners.advantages.advantage_alignment import advantage_alignment
-from learners.advantages.at_grpo import at_grpo
-from learners.advantages.comas import comas
-from learners.advantages.cory import cory
-from learners.advantages.flow_grpo import flow_grpo
-from learners.advantages.gae_turn import gae_turn
-from learners.advantages.gigpo import gigpo
-from learners.advantages.grpo import dr_grpo, grpo
-from learners.advantages.m_grpo import align, m_grpo
-from learners.advantages.malt import malt, once
-from learners.advantages.mars import mars
-from learners.advantages.matpo import matpo
-from learners.advantages.rae import rae
-from learners.advantages.regret import regret
-from learners.advantages.reinforce import reinforce
-from learners.advantages.rloo import rloo
-from learners.trajectories import Trajectory
+from games.common.errors import unknown_name
+from games.common.section import Section
+from learners.advantages.advantage_alignment import RULE as ADVANTAGE_ALIGNMENT
+from learners.advantages.at_grpo import RULE as AT_GRPO
+from learners.advantages.comas import RULE as COMAS
+from learners.advantages.cory import RULE as CORY
+from learners.advantages.dr_grpo import RULE as DR_GRPO
+from learners.advantages.flow_grpo import RULE as FLOW_GRPO
+from learners.advantages.gae_turn import RULE as GAE_TURN
+from learners.advantages.gigpo import RULE as GIGPO
+from learners.advantages.grpo import RULE as GRPO
+from learners.advantages.m_grpo import RULE as M_GRPO
+from learners.advantages.malt import RULE as MALT
+from learners.advantages.mars import RULE as MARS
+from learners.advantages.matpo import RULE as MATPO
+from learners.advantages.rae import RULE as RAE
+from learners.advantages.regret import RULE as REGRET
+from learners.advantages.reinforce import RULE as REINFORCE
+from learners.advantages.rloo import RULE as RLOO
+from learners.advantages.rule import Advantages, Credited, CreditRule, State
+from learners.trajectories import Evidence, Trajectory
 
-State = dict[str, Any]
-Advantages = list[list[float]]
-
-
-class Credit(NamedTuple):
-    """The numbers a rule may use; each rule's docstring says which."""
-
-    gamma: float = 1.0
-    decay: float = 0.95
-    fold: str = "batch"
-    baseline: str = "role"
-    level: str = "turn"
-    trace_decay: float = 0.95
-    step_weight: float = 1.0
-    step_gamma: float = 0.95
-    step_spread: bool = False
-    alignment: float = 1.0
-    regret_focus: float = 0.0
-    align: str = "weight"
-    calibration: int = 10
-
-
-Rule = Callable[[Sequence[Trajectory], State, Any], tuple[Advantages, State]]
-Weigher = Callable[[Sequence[Trajectory], State, Any], tuple[list[float], State]]
-RULES: dict[str, Rule] = {
-    "reinforce": reinforce,
-    "rae": rae,
-    "mars": mars,
-    "grpo": grpo,
-    "dr_grpo": dr_grpo,
-    "rloo": rloo,
-    "m_grpo": m_grpo,
-    "matpo": matpo,
-    "malt": malt,
-    "cory": cory,
-    "comas": comas,
-    "gigpo": gigpo,
-    "at_grpo": at_grpo,
-    "gae_turn": gae_turn,
-    "flow_grpo": flow_grpo,
-    "advantage_alignment": advantage_alignment,
-    "regret": regret,
+DEFAULT_RULE = "rae"
+RULES: dict[str, CreditRule[Any]] = {
+    "reinforce": REINFORCE,
+    "rae": RAE,
+    "mars": MARS,
+    "grpo": GRPO,
+    "dr_grpo": DR_GRPO,
+    "rloo": RLOO,
+    "m_grpo": M_GRPO,
+    "matpo": MATPO,
+    "malt": MALT,
+    "cory": CORY,
+    "comas": COMAS,
+    "gigpo": GIGPO,
+    "at_grpo": AT_GRPO,
+    "gae_turn": GAE_TURN,
+    "flow_grpo": FLOW_GRPO,
+    "advantage_alignment": ADVANTAGE_ALIGNMENT,
+    "regret": REGRET,
 }
-WEIGHERS: dict[str, Weigher] = {"m_grpo": align, "malt": once}  # by the rule that they belong to
 
 
-def rule_named(name: str) -> Rule:
+def rule_named(name: str) -> CreditRule[Any]:
     """Return a credit rule by name. Raises UsageError with the nearest names."""
     if name not in RULES:
         raise unknown_name("advantage rule", name, RULES, "Set credit.rule.")
     return RULES[name]
 
 
-def weigh_trajectories(
-    trajectories: Sequence[Trajectory], rule_for: Callable[[str, str], str], state: State, settings: Credit
-) -> tuple[list[Trajectory], State]:
-    """Return the trajectories with the weights that the rules of their (game, role) give them, and the new state."""
-    weighed, after = list(trajectories), dict(state)
-    for rule, own in _by_rule(trajectories, rule_for).items():
-        if rule in WEIGHERS:
-            weights, after[rule] = WEIGHERS[rule]([trajectories[i] for i in own], state.get(rule, {}), settings)
-            for place, weight in zip(own, weights, strict=True):
-                weighed[place] = trajectories[place]._replace(weight=weight)
-    return weighed, after
+def assign_credit(
+    trajectories: Sequence[Trajectory],
+    evidence: Sequence[Evidence],
+    state: State,
+    rule_for: Callable[[str, str], str],
+    settings_of: Callable[[str], Section],
+) -> Credited:
+    """Return the credit that the rules of each (game, role) assign; the state is by rule.
 
-
-def compute_advantages(
-    trajectories: Sequence[Trajectory], rule_for: Callable[[str, str], str], state: State, settings: Credit
-) -> tuple[Advantages, State]:
-    """Return one advantage a turn, each trajectory credited by the rule of its (game, role), and the new state.
-
-    A rule sees its own trajectories, in their order, and its own part of the state, ``state[rule]``.
-    Raises ValueError for a rule that does not give every turn one number.
+    A rule gets the trajectories of its roles, in their order, its settings and its part of the state,
+    ``state[rule]``. Raises ValueError for a rule that does not return one number for every turn.
     """
     advantages: Advantages = [[] for _ in trajectories]
-    after = dict(state)
-    for rule, own in _by_rule(trajectories, rule_for).items():
-        given, after[rule] = rule_named(rule)([trajectories[i] for i in own], state.get(rule, {}), settings)
-        for place, advantages_K in zip(own, given, strict=True):
-            one = trajectories[place]
-            if len(advantages_K) != len(one.turns):
-                raise ValueError(
-                    f"Rule {rule!r} gave {len(advantages_K)} advantages for the {len(one.turns)} turns of {one.role} "
-                    f"in match {one.match}; it must give one for each."
-                )
-            advantages[place] = advantages_K
-    return advantages, after
+    weights, after = [1.0] * len(trajectories), dict(state)
+    for name, indices in _by_rule(trajectories, rule_for).items():
+        rule_trajectories, rule_evidence = [trajectories[i] for i in indices], [evidence[i] for i in indices]
+        credited = rule_named(name).credit(rule_trajectories, rule_evidence, state.get(name, {}), settings_of(name))
+        after[name] = credited.state
+        for i, advantages_K, weight in zip(indices, credited.advantages, credited.weights, strict=True):
+            _check_turns(name, trajectories[i], advantages_K)
+            advantages[i], weights[i] = advantages_K, weight
+    return Credited(advantages, weights, after)
 
 
 def _by_rule(trajectories: Sequence[Trajectory], rule_for: Callable[[str, str], str]) -> dict[str, list[int]]:
-    """Return the places of each rule's trajectories."""
-    places: dict[str, list[int]] = {}
-    for place, trajectory in enumerate(trajectories):
-        places.setdefault(rule_for(trajectory.game, trajectory.role), []).append(place)
-    return places
+    """Return the indices of each rule's trajectories."""
+    indices: dict[str, list[int]] = {}
+    for index, trajectory in enumerate(trajectories):
+        indices.setdefault(rule_for(trajectory.game, trajectory.role), []).append(index)
+    return indices
+
+
+def _check_turns(rule: str, trajectory: Trajectory, advantages_K: Sequence[float]) -> None:
+    if len(advantages_K) != len(trajectory.turns):
+        raise ValueError(
+            f"Rule {rule!r} returned {len(advantages_K)} advantages for the {len(trajectory.turns)} turns of "
+            f"{trajectory.role} in match {trajectory.match}; it must return one for each."
+        )

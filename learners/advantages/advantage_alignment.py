@@ -1,9 +1,9 @@
 """Advantage alignment (Duque et al., arXiv 2406.14662), for two seats in social dilemmas.
 
-Advantages that only ask what pays a seat itself teach both seats of an iterated prisoner's dilemma to
-defect. This rule also asks what the other seat will learn from the match: where the seat has fared
-well so far, it favours replies that are good for the other, and where it has fared badly, replies
-that are bad for the other. So whoever did something good for the seat learns to do it again:
+Advantages of a seat's own returns teach both seats of an iterated prisoner's dilemma to defect. This rule also
+accounts for what the other seat will learn from the match: where the seat's past advantages are positive, it favours
+replies that are good for the other seat, and where they are negative, replies that are bad for it. So the other seat
+learns to repeat what was good for this one:
 
     A*_k = A1_k + beta gamma (sum over j < k of gamma^(k-j) A1_j) A2_k
 
@@ -16,37 +16,52 @@ start and players. At beta = 0 only that is left.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from pydantic import Field
 
-from games.errors import UsageError
-from learners.advantages.sums import Floats, Labels, by_turn, centred, rewards_to_go, turn_counts
+from games.common.errors import UsageError
+from learners.advantages.common import Floats, Labels, centred, rewards_to_go, split_by_turn, turn_counts
+from learners.advantages.rule import Credited, CreditFacts, CreditRule, Discounted, Need, State, unweighted
 from learners.groups import group_numbers
-from learners.trajectories import Trajectory
+from learners.trajectories import Evidence, Trajectory
 
 SEATS = 2
 
 
-def advantage_alignment(
-    trajectories: Sequence[Trajectory], state: dict[str, Any], settings: Any
-) -> tuple[list[list[float]], dict[str, Any]]:
-    """Return A*; uses ``settings.gamma`` and ``settings.alignment`` (beta).
+class Settings(Discounted):
+    """``advantage_alignment``'s settings."""
 
-    A2 is 0 at turns that the other seat did not live to see, and where it is not trained: who does not
-    learn from the match cannot be taught. Raises UsageError for uneven or short groups, and for a game
-    of more or fewer seats than two.
+    weight: float = Field(1.0, description="weight beta of the other seat's advantages")
+
+
+def advantage_alignment(
+    trajectories: Sequence[Trajectory], _evidence: Sequence[Evidence], state: State, settings: Settings
+) -> Credited:
+    """Return A*.
+
+    A2 is 0 at turns that the other seat does not have, and where the other seat is not trained, since it learns
+    nothing from the match. Raises UsageError for uneven or short groups, and for a game without exactly two seats.
     """
-    others = _others(trajectories)
+    opponents = _opponents(trajectories)
     lengths = turn_counts(trajectories)
     present = np.arange(lengths.max(initial=0)) < lengths[:, None]  # [N, K]
     groups = group_numbers("advantage_alignment", trajectories)
     labels = groups[:, None] * present.shape[1] + np.arange(present.shape[1])  # one for each (group, k)  # [N, K]
-    own = np.zeros(present.shape)
-    own[present] = centred(rewards_to_go(trajectories, settings.gamma), labels[present])
-    weights = settings.alignment * settings.gamma * _past(own, settings.gamma)
-    other = np.where(others[:, None] < 0, 0.0, own[others])
-    return by_turn((own + weights * other)[present], trajectories), state
+    mine = np.zeros(present.shape)
+    mine[present] = centred(rewards_to_go(trajectories, settings.gamma), labels[present])
+    weights = settings.weight * settings.gamma * _past(mine, settings.gamma)
+    theirs = np.where(opponents[:, None] < 0, 0.0, mine[opponents])
+    return unweighted(split_by_turn((mine + weights * theirs)[present], trajectories), state)
+
+
+def check(facts: CreditFacts) -> None:
+    """Raise UsageError for a game without two seats that both have the rule."""
+    if not len(facts.credited) == len(facts.roles) == SEATS:
+        raise UsageError(
+            f"advantage_alignment multiplies the advantages of two seats; {facts.game.name} has {len(facts.roles)} "
+            f"seats, of which {len(facts.credited)} use it. Give both roles of a two-seat game the rule, or neither."
+        )
 
 
 def _past(advantages_NK: Floats, gamma: float) -> Floats:
@@ -57,13 +72,16 @@ def _past(advantages_NK: Floats, gamma: float) -> Floats:
     return sums
 
 
-def _others(trajectories: Sequence[Trajectory]) -> Labels:
-    """Return for each trajectory the place of the one in the other seat of its match, -1 for none.  # [N]"""
-    places = {(one.match, one.seat): place for place, one in enumerate(trajectories)}
-    for one in trajectories:
-        if len(one.players) != SEATS:
+def _opponents(trajectories: Sequence[Trajectory]) -> Labels:
+    """Return for each trajectory the index of the other seat's trajectory in its match, -1 for none.  # [N]"""
+    indices = {(trajectory.match, trajectory.seat): index for index, trajectory in enumerate(trajectories)}
+    for trajectory in trajectories:
+        if len(trajectory.players) != SEATS:
             raise UsageError(
-                f"Credit rule 'advantage_alignment' weighs two seats against each other, and {one.game} has "
-                f"{len(one.players)}. Set another credit.rule for it."
+                f"Credit rule 'advantage_alignment' multiplies the advantages of two seats, and {trajectory.game} has "
+                f"{len(trajectory.players)}. Set another credit.rule for it."
             )
-    return np.array([places.get((one.match, 1 - one.seat), -1) for one in trajectories], np.intp)
+    return np.array([indices.get((trajectory.match, 1 - trajectory.seat), -1) for trajectory in trajectories], np.intp)
+
+
+RULE = CreditRule(advantage_alignment, Settings, needs={Need.GROUPS}, check=check)

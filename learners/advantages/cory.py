@@ -1,4 +1,4 @@
-"""CORY (arXiv 2410.06101): a pioneer and an observer of one task earn the sum of what both are paid.
+"""CORY (arXiv 2410.06101): a pioneer and an observer of one task both earn the sum of their rewards.
 
     R = r_pioneer + r_observer    A = (R - mean R) / (std R + epsilon)
 
@@ -10,29 +10,33 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
-from games.errors import UsageError
+from games.common.errors import UsageError
+from games.common.section import Section
+from learners.advantages.common import standardised
 from learners.advantages.grpo import broadcast
-from learners.advantages.sums import standardised
+from learners.advantages.rule import Credited, CreditRule, Need, State, unweighted
 from learners.groups import group_numbers
-from learners.trajectories import Trajectory
+from learners.trajectories import Evidence, Trajectory
 
 
 def cory(
-    trajectories: Sequence[Trajectory], state: dict[str, Any], _settings: Any
-) -> tuple[list[list[float]], dict[str, Any]]:
+    trajectories: Sequence[Trajectory], _evidence: Sequence[Evidence], state: State, _settings: Section
+) -> Credited:
     """Return z-scores of a match's summed returns. Raises UsageError for uneven groups, or seats that do not train."""
     sums, seats = dict[int, float](), Counter[int]()
-    for one in trajectories:
-        sums[one.match] = sums.get(one.match, 0.0) + one.match_return
-        seats[one.match] += 1
-    for one in trajectories:
-        if seats[one.match] != len(one.players):
+    for trajectory in trajectories:
+        sums[trajectory.match] = sums.get(trajectory.match, 0.0) + trajectory.match_return
+        seats[trajectory.match] += 1
+    for trajectory in trajectories:
+        if seats[trajectory.match] != len(trajectory.players):
             raise UsageError(
-                f"Credit rule 'cory' adds up what all seats of a match are paid, and of match {one.match}, "
-                f"{one.game}, {seats[one.match]} of {len(one.players)} seats train by it. Give every role the rule "
-                "and a policy that trains, and matchmaking.self_play all the weight."
+                f"Credit rule 'cory' adds up the returns of all seats of a match, but in match {trajectory.match} of "
+                f"{trajectory.game} it trains {seats[trajectory.match]} of {len(trajectory.players)} seats. Give every "
+                "role the rule and a policy that trains, and matchmaking.self_play all the weight."
             )
-    shared = [sums[one.match] for one in trajectories]
-    return broadcast(trajectories, standardised(shared, group_numbers("cory", trajectories))), state
+    shared = [sums[trajectory.match] for trajectory in trajectories]
+    return unweighted(broadcast(trajectories, standardised(shared, group_numbers("cory", trajectories))), state)
+
+
+RULE = CreditRule(cory, Section, needs={Need.GROUPS})

@@ -11,42 +11,45 @@ The critic's targets are A_k + V(o_k). A turn is one step however many tokens it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from learners.trajectories import Trajectory
+from pydantic import Field
+
+from games.common.section import Share
+from learners.advantages.rule import Credited, CreditRule, Discounted, Need, State, unweighted
+from learners.trajectories import Evidence, Trajectory
+
+
+class Settings(Discounted):
+    """``gae_turn``'s settings."""
+
+    trace_decay: Share = Field(0.95, description="lambda: how much later turns count in a turn's advantage")
 
 
 def gae_turn(
-    trajectories: Sequence[Trajectory], state: dict[str, Any], settings: Any
-) -> tuple[list[list[float]], dict[str, Any]]:
-    """Return A_k; uses ``settings.gamma`` and ``settings.trace_decay`` (lambda).
-
-    Raises ValueError for trajectories without values.
-    """
-    return [_advantages(one, settings.gamma, settings.trace_decay) for one in trajectories], state
+    trajectories: Sequence[Trajectory], evidence: Sequence[Evidence], state: State, settings: Settings
+) -> Credited:
+    """Return A_k. Raises ValueError for trajectories without values."""
+    advantages = [_advantages(t, _values(t, e), settings) for t, e in zip(trajectories, evidence, strict=True)]
+    return unweighted(advantages, state)
 
 
-def critic_targets(trajectories: Sequence[Trajectory], advantages: Sequence[Sequence[float]]) -> list[list[float]]:
-    """Return what each turn's value should have been, A_k + V(o_k)."""
-    return [
-        [a + v for a, v in zip(advantages_K, _values(one), strict=True)]
-        for one, advantages_K in zip(trajectories, advantages, strict=True)
-    ]
-
-
-def _advantages(trajectory: Trajectory, gamma: float, trace_decay: float) -> list[float]:
+def _advantages(trajectory: Trajectory, values_K: Sequence[float], settings: Settings) -> list[float]:
+    gamma, trace_decay = settings.gamma, settings.trace_decay
     advantages, following, advantage = [], 0.0, 0.0
-    for reward, value in zip(reversed(trajectory.rewards), reversed(_values(trajectory)), strict=True):
+    for reward, value in zip(reversed(trajectory.rewards), reversed(values_K), strict=True):
         advantage = reward + gamma * following - value + gamma * trace_decay * advantage
         advantages.append(advantage)
         following = value
     return advantages[::-1]
 
 
-def _values(trajectory: Trajectory) -> tuple[float, ...]:
-    if trajectory.values is None:
+def _values(trajectory: Trajectory, evidence: Evidence) -> tuple[float, ...]:
+    if evidence.values is None:
         raise ValueError(
             f"gae_turn needs a value for each turn, but the trajectory of {trajectory.role} in match "
-            f"{trajectory.match} has none: give its policy a critic, and let it estimate before turns are credited."
+            f"{trajectory.match} has none: give its policy a critic, and compute its values before the rule is applied."
         )
-    return trajectory.values
+    return evidence.values
+
+
+RULE = CreditRule(gae_turn, Settings, needs={Need.VALUES})

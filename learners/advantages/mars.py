@@ -4,7 +4,7 @@ Rewards are summed first and centred after, over all turns of all trajectories o
 
     R_k = sum over j >= k of r_j,   A_k = R_k - mean of R over the turns of the (game, role)
 
-There is no division by a spread. Rewards [0, 0, 1] and [0.05, -1] have R = [1, 1, 1] and [-0.95, -1],
+There is no division by a standard deviation. Rewards [0, 0, 1] and [0.05, -1] have R = [1, 1, 1] and [-0.95, -1],
 mean 0.21. (The released code centres first and sums after, and pools games.)
 
 Two ablations: ``baseline = "game"`` takes one mean over all roles of a game, ``level = "trajectory"``
@@ -14,23 +14,37 @@ gives every turn the whole return.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Literal
 
 import numpy as np
+from pydantic import Field
 
-from learners.advantages.sums import by_turn, centred, numbered, rewards_to_go, turn_counts
-from learners.trajectories import Trajectory
+from learners.advantages.common import centred, label_ids, rewards_to_go, split_by_turn, turn_counts
+from learners.advantages.rule import Credited, CreditRule, Discounted, State, unweighted
+from learners.trajectories import Evidence, Trajectory
+
+
+class Settings(Discounted):
+    """``mars``'s settings."""
+
+    baseline: Literal["role", "game"] = Field("role", description="a mean for each role, or one for all of a game")
+    level: Literal["turn", "trajectory"] = Field(
+        "turn", description="rewards from a turn on, or the whole return for every turn"
+    )
 
 
 def mars(
-    trajectories: Sequence[Trajectory], state: dict[str, Any], settings: Any
-) -> tuple[list[list[float]], dict[str, Any]]:
-    """Return R_k less its mean; uses ``settings.gamma``, ``settings.baseline`` and ``settings.level``."""
+    trajectories: Sequence[Trajectory], _evidence: Sequence[Evidence], state: State, settings: Settings
+) -> Credited:
+    """Return R_k less its mean."""
     by_role = settings.baseline == "role"
-    roles = numbered((one.game, one.role if by_role else "") for one in trajectories)
+    roles = label_ids((t.game, t.role if by_role else "") for t in trajectories)
     lengths = turn_counts(trajectories)
     if settings.level == "turn":
         sums = rewards_to_go(trajectories, settings.gamma)
     else:
-        sums = np.repeat([one.match_return for one in trajectories], lengths)
-    return by_turn(centred(sums, np.repeat(roles, lengths)), trajectories), state
+        sums = np.repeat([t.match_return for t in trajectories], lengths)
+    return unweighted(split_by_turn(centred(sums, np.repeat(roles, lengths)), trajectories), state)
+
+
+RULE = CreditRule(mars, Settings)

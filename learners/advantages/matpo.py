@@ -1,44 +1,47 @@
-"""MATPO (arXiv 2510.04678): planner and workers are roles of one policy, and workers earn what their planner earns.
+"""MATPO (arXiv 2510.04678): planner and workers are roles of one policy, and workers get their planner's advantage.
 
-Over the G planner rollouts of a query A_i = (R_i - mean) / (std + epsilon), handed unchanged to every
-worker trajectory of rollout i, also to one that a worker's match opened. The paper divides a rollout's
+Over the G planner rollouts of a query A_i = (R_i - mean) / (std + epsilon), which every worker trajectory
+of rollout i gets unchanged, also one that another worker's match opened. The paper divides a rollout's
 loss by all tokens generated in it, workers' included: ``objective.normalisation = "rollout_mean"``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from games.common.section import Section
+from learners.advantages.common import standardised
 from learners.advantages.grpo import broadcast, in_groups
-from learners.advantages.sums import standardised
+from learners.advantages.rule import Credited, CreditRule, Need, State, unweighted
 from learners.groups import is_root, rollout_of
-from learners.trajectories import Trajectory
+from learners.trajectories import Evidence, Trajectory
 
 
 def matpo(
-    trajectories: Sequence[Trajectory], state: dict[str, Any], _settings: Any
-) -> tuple[list[list[float]], dict[str, Any]]:
-    """Return the planners' z-scores, each worker's its planner's.
+    trajectories: Sequence[Trajectory], _evidence: Sequence[Evidence], state: State, _settings: Section
+) -> Credited:
+    """Return the planners' z-scores, and for each worker that of its planner.
 
     Raises UsageError for uneven or short groups of planners, ValueError for a worker without exactly one planner.
     """
-    planners = [one for one in trajectories if is_root(one)]
+    planners = [trajectory for trajectory in trajectories if is_root(trajectory)]
     scores: dict[int, list[float]] = {}  # by match, of each planner seat
     for planner, score in zip(planners, in_groups("matpo", planners, standardised).tolist(), strict=True):
         scores.setdefault(planner.match, []).append(score)
-    left = {match: iter(own) for match, own in scores.items()}
+    scores_left = {match: iter(planner_scores) for match, planner_scores in scores.items()}
     advantages = [
-        next(left[one.match]) if is_root(one) else _inherited(one, scores.get(rollout_of(one), []))
-        for one in trajectories
+        next(scores_left[trajectory.match])
+        if is_root(trajectory)
+        else _inherited(trajectory, scores.get(rollout_of(trajectory), []))
+        for trajectory in trajectories
     ]
-    return broadcast(trajectories, np.array(advantages)), state
+    return unweighted(broadcast(trajectories, np.array(advantages)), state)
 
 
 def _inherited(worker: Trajectory, scores: Sequence[float]) -> float:
-    """Return the one score of the rollout that a worker's match is of."""
+    """Return the planner's score in the rollout that a worker's match is part of."""
     if len(scores) != 1:
         raise ValueError(
             f"matpo: worker {worker.role} of match {worker.match} belongs to the rollout of match {worker.root}, and "
@@ -46,3 +49,6 @@ def _inherited(worker: Trajectory, scores: Sequence[float]) -> float:
             "its role the rule too, and keep a rollout and all that it opened in one batch."
         )
     return scores[0]
+
+
+RULE = CreditRule(matpo, Section, needs={Need.GROUPS})

@@ -1,56 +1,64 @@
 """The regret loss of "Do LLM Agents Have Regret?" (Park et al., arXiv 2403.16843, section 5) for repeated matrix games.
 
-In round t of match i the policy plays the distribution p_t over its actions, which would have paid u_t(a), the other
-seats' moves being what they were. What it regrets is the best single action in hindsight:
+In round t of match i the policy plays the distribution p_t over its actions, which would have paid u_t(a), given the
+moves that the other seats made. Its external regret compares it with the best single action in hindsight:
 
     R_i = max_a sum_t u_t(a) - sum_t p_t . u_t
 
-and what is minimised is the paper's loss, over the matches i of a (game, role) in the batch:
+The paper's loss, over the matches i of a (game, role) in the batch, is
 
     L = sum_i s_i h(R_i),  h(R) = max(0, R)^2,  s = softmax(focus R)
 
-The paper takes the limit in which only the worst match counts; focus = 0 is the plain mean. As in the paper the moves
-of the others, and so the u_t and what the policy reads, are held as they were: only the p_t carry gradient. With
+The paper takes the limit in which only the worst match counts; focus = 0 is the plain mean. As in the paper the other
+seats' moves, and so the u_t and the policy's observations, are constants: only the p_t carry gradient. With
 dL/dR_i = s_i (h'(R_i) + focus (h(R_i) - L)) = c_i / N for N matches, and sum_a p_t(a) grad log p_t(a) = 0,
 
     -grad L = 1/N sum_i c_i sum_t sum_a u_t(a) grad p_t(a) = 1/N sum_i c_i sum_t E_{a ~ p_t} [A_t grad log p_t(a)]
     A_t = c_i (u_t(a_t) - p_t . u_t)
 
 so the policy gradient with this advantage is that of the loss in expectation. At focus = 0, c_i = 2 max(0, R_i): a
-match in which changing play did better than any one action teaches nothing. Returns of other rounds do not enter A_t,
-so a policy learns to answer what it has read, not to change what the others will play.
+match without regret has zero advantages. Returns of other rounds do not enter A_t, so a policy learns to respond to its
+observation, not to influence the other seats' later moves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from pydantic import Field
 
-from learners.advantages.sums import Floats, by_turn, numbered
-from learners.trajectories import Trajectory
+from games.common.section import NonNegative, Section
+from learners.advantages.common import Floats, label_ids, split_by_turn
+from learners.advantages.rule import Credited, CreditRule, Need, State, unweighted
+from learners.trajectories import Counterfactuals, Evidence, Trajectory
+
+
+class Settings(Section):
+    """``regret``'s settings."""
+
+    focus: NonNegative = Field(0.0, description="weigh matches by exp(this times their regret); 0: alike")
 
 
 def regret(
-    trajectories: Sequence[Trajectory], state: dict[str, Any], settings: Any
-) -> tuple[list[list[float]], dict[str, Any]]:
-    """Return A; uses ``settings.regret_focus``, in units of 1 / regret.
+    trajectories: Sequence[Trajectory], evidence: Sequence[Evidence], state: State, settings: Settings
+) -> Credited:
+    """Return A; ``settings.focus`` is in units of 1 / regret.
 
-    Raises ValueError for trajectories that do not say what other actions would have paid.
+    Raises ValueError for trajectories without counterfactuals.
     """
-    expected = [_expected(one) for one in trajectories]
-    regrets = np.array([_best_fixed(one) - sum(own) for one, own in zip(trajectories, expected, strict=True)])
+    counterfactuals = [_counterfactuals(trajectory, e) for trajectory, e in zip(trajectories, evidence, strict=True)]
+    regrets = np.array([outcome.best_fixed - sum(outcome.expected) for outcome in counterfactuals])
     slopes = np.zeros(len(trajectories))
-    roles = numbered((one.game, one.role) for one in trajectories)
+    roles = label_ids((t.game, t.role) for t in trajectories)
     for role in range(roles.max(initial=-1) + 1):
-        slopes[roles == role] = loss_slopes(regrets[roles == role], settings.regret_focus)
+        slopes[roles == role] = loss_slopes(regrets[roles == role], settings.focus)
     gains = [
         slope * (reward - mean)
-        for one, own, slope in zip(trajectories, expected, slopes, strict=True)
-        for reward, mean in zip(one.rewards, own, strict=True)
+        for trajectory, outcome, slope in zip(trajectories, counterfactuals, slopes, strict=True)
+        for reward, mean in zip(trajectory.rewards, outcome.expected, strict=True)
     ]
-    return by_turn(np.array(gains), trajectories), state
+    return unweighted(split_by_turn(np.array(gains), trajectories), state)
 
 
 def loss(regrets: Floats, focus: float) -> float:
@@ -70,19 +78,13 @@ def _weights(regrets: Floats, focus: float) -> Floats:
     return np.asarray(weights / weights.sum())
 
 
-def _expected(one: Trajectory) -> tuple[float, ...]:
-    if one.expected is None:
-        raise _unknown(one)
-    return one.expected
+def _counterfactuals(trajectory: Trajectory, evidence: Evidence) -> Counterfactuals:
+    if evidence.counterfactuals is None:
+        raise ValueError(
+            f"Rule 'regret' needs what other actions would have paid, but the trajectory of {trajectory.role} in match "
+            f"{trajectory.match} has no counterfactuals"
+        )
+    return evidence.counterfactuals
 
 
-def _best_fixed(one: Trajectory) -> float:
-    if one.best_fixed is None:
-        raise _unknown(one)
-    return one.best_fixed
-
-
-def _unknown(one: Trajectory) -> ValueError:
-    return ValueError(
-        f"Rule 'regret' needs what other actions would have paid, which {one.role} in match {one.match} does not say"
-    )
+RULE = CreditRule(regret, Settings, needs={Need.COUNTERFACTUALS})

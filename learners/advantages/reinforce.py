@@ -6,14 +6,17 @@ A_k = sum over j >= k of gamma^(j-k) r_j
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from learners.advantages.sums import by_turn, rewards_to_go
-from learners.trajectories import Trajectory
+from learners.advantages.common import rewards_to_go, split_by_turn
+from learners.advantages.rule import Credited, CreditRule, Discounted, State, unweighted
+from learners.trajectories import Evidence, Trajectory
 
 
 def reinforce(
-    trajectories: Sequence[Trajectory], state: dict[str, Any], settings: Any
-) -> tuple[list[list[float]], dict[str, Any]]:
-    """Return rewards to go; uses ``settings.gamma``."""
-    return by_turn(rewards_to_go(trajectories, settings.gamma), trajectories), state
+    trajectories: Sequence[Trajectory], _evidence: Sequence[Evidence], state: State, settings: Discounted
+) -> Credited:
+    """Return rewards to go."""
+    return unweighted(split_by_turn(rewards_to_go(trajectories, settings.gamma), trajectories), state)
+
+
+RULE = CreditRule(reinforce, Discounted)

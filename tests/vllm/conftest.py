@@ -6,12 +6,12 @@ os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
 os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
 
 import pytest
-from small_adapters import scrambled
-from small_play import kuhn_pocket
+from support.matches.kuhn import kuhn_pocket
+from support.models.adapters import scrambled
 
-from arena.adapters import Adapters, AdapterShape
+from arena.lm.lora import Adapters, AdapterShape
+from arena.lm.tokenization import ChatTokenizer
 from arena.samplers.torch_lm import TorchLM
-from arena.wording import Wording
 
 ADAPTERS = 8
 SHAPE = AdapterShape(rank=8, alpha=16.0)
@@ -27,7 +27,7 @@ def base_folder(tmp_path_factory):
 @pytest.fixture(scope="session")
 def adapters(base_folder):
     """Return the base in this process, for adapters to be put on."""
-    from arena.lm import LanguageModel
+    from arena.lm.language_model import LanguageModel
 
     return Adapters(LanguageModel.load(base_folder), str(base_folder))
 
@@ -47,11 +47,11 @@ def adapter_folders(adapters, tmp_path_factory):
 @pytest.fixture(scope="session")
 def engine(base_folder, adapter_folders):
     """Return vLLM with half as many adapter slots as there are adapters, and the base as a player."""
-    from arena.samplers.vllm import VllmShape
     from arena.samplers.vllm_lm import VllmLM
+    from arena.samplers.vllm_process import VllmShape
 
     shape = VllmShape(adapters=True, max_loras=4, max_lora_rank=8, max_model_len=1024)
-    engine = VllmLM(base_folder, Wording.read(base_folder), shape)
+    engine = VllmLM(base_folder, ChatTokenizer.read(base_folder), shape)
     engine.register("base", base_folder)
     for player, folder in adapter_folders.items():
         engine.register(player, folder)

@@ -2,15 +2,15 @@
 
 import pytest
 
-from games.errors import UsageError
+from games.common.errors import UsageError
 from games.registry import make_game
-from league import settings
-from league.board import read_metrics
-from league.head_to_head import compare
-from league.player_engines import Engines
-from league.players import resolve
-from league.population import Population
-from league.session import train
+from league.config import load as settings
+from league.evaluation.head_to_head import compare
+from league.monitors.metrics_log import read_metrics
+from league.players.engines import Engines
+from league.players.player import resolve
+from league.run.session import train
+from league.storage.population import Population
 
 pytestmark = pytest.mark.xdist_group("league")
 
@@ -23,14 +23,14 @@ CONFIG = [
     "model.vocabulary=300",
     "cold_start.steps=5",
     "engine.kind=vllm",
-    "engine.max_model_len=512",
-    "engine.max_lora_rank=8",
+    "engine.vllm.max_model_len=512",
+    "engine.vllm.max_lora_rank=8",
     "evaluation.matches=8",
 ]
 
 
 def test_a_context_too_short_is_told_before_the_first_match(tmp_path):
-    config = settings.load("pocket", [*CONFIG, "policies.main.kind=lora", "engine.max_model_len=3"])
+    config = settings.load("pocket", [*CONFIG, "policies.main.weights=lora", "engine.vllm.max_model_len=3"])
     with pytest.raises(UsageError, match=r"In trial matches of kuhn_poker, .* Set it to \d+ or more\."):
         train(config, tmp_path / "run")
     assert not Population(tmp_path / "run" / "population").all()
@@ -38,7 +38,7 @@ def test_a_context_too_short_is_told_before_the_first_match(tmp_path):
 
 @pytest.mark.parametrize("kind", ["lora", "full"])
 def test_a_league_trains_and_plays_from_its_folder(kind, tmp_path):
-    config = settings.load("pocket", [*CONFIG, f"policies.main.kind={kind}"])
+    config = settings.load("pocket", [*CONFIG, f"policies.main.weights={kind}"])
     outcome = train(config, tmp_path / "run")
     assert (outcome.finished, outcome.iteration) == (True, 4)
     metrics = list(read_metrics(tmp_path / "run"))

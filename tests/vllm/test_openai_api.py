@@ -13,12 +13,12 @@ from collections import Counter
 from contextlib import closing, contextmanager, suppress
 
 import pytest
-from small_play import CHOICE, FREE, kuhn_matches, played, roles_for
+from support.matches.kuhn import CHOICE, FREE, kuhn_matches, played, roles_for
 
+from arena.lm.tokenization import ChatTokenizer
 from arena.remote.settings import RemoteSettings
 from arena.samplers.openai_api import OpenAIApi
-from arena.wording import Wording
-from games.errors import UsageError
+from games.common.errors import UsageError
 
 pytestmark = pytest.mark.xdist_group("server")
 
@@ -120,7 +120,7 @@ def test_structured_outputs_spell_a_reply_by_other_tokens_too(url, base_folder, 
     request = urllib.request.Request(f"{url}/chat/completions", json.dumps(body).encode(), headers)
     with urllib.request.urlopen(request, timeout=60) as response:
         choices = json.load(response)["choices"]
-    trie = Wording.read(base_folder).trie(("pass", "bet"))
+    trie = ChatTokenizer.read(base_folder).trie(("pass", "bet"))
     own = dict(zip(trie.replies, (tokens[:-1] for tokens in trie.tokens), strict=True))
     said = [(one["message"]["content"], tuple(one["token_ids"])) for one in choices]
     others = [(reply, ids) for reply, ids in said if ids[: len(own[reply])] != own[reply]]

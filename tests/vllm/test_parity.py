@@ -4,8 +4,8 @@ import random
 
 import pytest
 from peft import PeftModel
-from small_models import allowed_tokens, plain_logprobs
-from small_play import CHOICE, FREE, kuhn_matches, played, roles_for
+from support.matches.kuhn import CHOICE, FREE, kuhn_matches, played, roles_for
+from support.models.pocket import allowed_tokens, plain_logprobs
 from transformers import AutoModelForCausalLM
 
 from arena.records import ReplyRequest
@@ -52,7 +52,7 @@ def test_log_probs_are_those_of_transformers_and_peft(engine, adapter_folders, p
         for trace in [trace for trace in traces if trace.snapshot == player]:
             allowed = None
             if trace.mask is not None:
-                tokens = engine.wording.trie(trace.mask).tokens
+                tokens = engine.tokenizer.trie(trace.mask).tokens
                 allowed = allowed_tokens(tokens, tokens.index(trace.reply_ids))
             expected = plain_logprobs(model, trace.prompt_ids, trace.reply_ids, allowed)
             gaps += [abs(a - b) for a, b in zip(trace.logprobs, expected, strict=True)]

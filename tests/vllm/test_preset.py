@@ -1,11 +1,11 @@
 """A preset for Qwen3 as it stands, but for the GPU and the size: vLLM plays a checkpoint that thinks, in bfloat16."""
 
 import pytest
-from small_checkpoint import SMALL, save_checkpoint
+from support.models.checkpoint import SMALL, save_checkpoint
 
-from league import settings
-from league.board import read_metrics
-from league.session import train
+from league.config import load as settings
+from league.monitors.metrics_log import read_metrics
+from league.run.session import train
 
 pytestmark = pytest.mark.xdist_group("league")
 

@@ -5,24 +5,26 @@ import time
 
 import pytest
 import torch
-from small_adapters import scrambled
-from small_models import allowed_tokens, plain_logprobs
-from small_play import CHOICE, FREE, SPEC, kuhn_matches, played, roles_for
+from support.matches.kuhn import CHOICE, FREE, SPEC, kuhn_matches, played, roles_for
+from support.models.adapters import scrambled
+from support.models.pocket import allowed_tokens, plain_logprobs
 
-from arena.adapters import AdapterShape
+from arena.lm.lora import AdapterShape
 from arena.scheduler import play
-from games.errors import UsageError
+from games.common.errors import UsageError
 from games.registry import make_game
 from learners.batching import to_batch
-from learners.learner import LearningError, Steps, update
-from learners.losses import Surrogate
-from learners.objective import Objective
-from learners.policy import Policy
+from learners.losses.objective import Objective
+from learners.losses.surrogates import Surrogate
 from learners.trajectories import return_scale, to_trajectories
+from learners.update.learner import LearningError, StepSettings, update
+from learners.update.policy import Policy
 
 pytestmark = pytest.mark.xdist_group("adapters")  # one engine for all of a group
 
-STEPS = Steps(learning_rate=1e-3, inner_steps=1, max_grad_norm=1.0, max_gap=0.05, budget=8192, minibatch=1000)
+STEPS = StepSettings(
+    learning_rate=1e-3, inner_steps=1, max_grad_norm=1.0, max_gap=0.05, max_tokens=8192, minibatch=1000
+)
 
 
 def words(episodes):
@@ -33,7 +35,7 @@ def words(episodes):
 def test_the_number_in_flight_changes_no_reply(engine, form):
     matches = kuhn_matches(30, ("adapter0", "adapter1"))
     expected = played(engine, matches, 30, roles_for(**form))
-    engine.forget()
+    engine.refresh()
     assert words(played(engine, matches, 3, roles_for(**form))) == words(expected)
     assert len({str(one) for one in words(expected)}) > 5
 
@@ -41,14 +43,14 @@ def test_the_number_in_flight_changes_no_reply(engine, form):
 def test_more_prompt_than_one_step_reads(engine):
     """50 prompts of 150 tokens that share nothing say side by side what each says alone."""
     weights = engine._weights("base")
-    process = engine._started(weights)
+    process = engine._vllm(weights)
 
     def ask(number):
         prompt = tuple((number * 7 + place * (number + 1)) % 300 for place in range(150))
-        return process.send(process.generate(prompt, weights, seed=number, max_tokens=2, logprobs=0))
+        return process.submit(process.generate(prompt, weights, seed=number, max_tokens=2, logprobs=0))
 
     crowd = [one.result().token_ids for one in [ask(number) for number in range(50)]]
-    engine.forget()
+    engine.refresh()
     alone = [ask(number).result().token_ids for number in range(50)]
     assert len({tuple(ids) for ids in crowd}) > 10
     assert sum(one == other for one, other in zip(crowd, alone, strict=True)) >= 48  # a sum may round otherwise
@@ -108,7 +110,7 @@ def test_new_weights_are_seen_by_matches_that_begin_after(engine, adapters):
         ended.append(episode.request.index)
         if len(ended) == 12:
             scrambled(live, 8)
-            engine.forget()
+            engine.refresh()
             under_way.extend(set(range(12 + 6)) - set(ended))
 
     roles = roles_for()
@@ -125,7 +127,7 @@ def test_new_weights_are_seen_by_matches_that_begin_after(engine, adapters):
     old = {episode.request.index for episode, (is_old, _) in zip(episodes, fits, strict=True) if is_old}
     assert set(ended[:12]) <= old
     assert set(range(24, 60)).isdisjoint(old)
-    assert not engine._kept
+    assert not engine._pinned
     assert len(list(engine._folder.glob("[0-9]*"))) == 1  # the old weights are gone
 
 
@@ -146,11 +148,11 @@ def test_what_the_engine_cannot_hold_is_told_with_what_would_work(engine, adapte
     adapters.add(AdapterShape(rank=16), 0).save(tmp_path / "wide")
     engine.register("wide", tmp_path / "wide")
     with pytest.raises(
-        UsageError, match=r"has rank 16, and the engine takes 8 at most\. Set engine\.max_lora_rank = 16"
+        UsageError, match=r"has rank 16, and the engine takes 8 at most\. Set engine\.vllm\.max_lora_rank = 16"
     ):
         played(engine, kuhn_matches(1, ("wide", "wide")), 1, roles_for())
     long = roles_for(**{**FREE, "max_reply_tokens": 2000})
-    with pytest.raises(UsageError, match=r"its reply up to 2000, .*Set engine.max_model_len = 20\d\d or more"):
+    with pytest.raises(UsageError, match=r"its reply up to 2000, .*Set engine.vllm.max_model_len = 20\d\d or more"):
         played(engine, kuhn_matches(1, ("base", "base")), 1, long)
     engine.register("other", tmp_path)
     with pytest.raises(UsageError, match="is no adapter of"):

@@ -7,8 +7,8 @@ import time
 import psutil
 import pytest
 import torch
-from small_models import sharpened
-from small_play import FREE, kuhn_matches, kuhn_pocket, played, roles_for
+from support.matches.kuhn import FREE, kuhn_matches, kuhn_pocket, played, roles_for
+from support.models.pocket import sharpened
 
 from arena.errors import EngineError
 from arena.samplers.torch_lm import TorchLM
@@ -26,8 +26,8 @@ def models():
 @pytest.fixture(scope="module")
 def started(models, tmp_path_factory):
     """Return the engine, and the processes that it has; another engine's may be there too."""
-    from arena.samplers.vllm import VllmShape
     from arena.samplers.vllm_lm import VllmLM
+    from arena.samplers.vllm_process import VllmShape
 
     folder = tmp_path_factory.mktemp("frozen")
     models["frozen"].save(folder)
@@ -50,7 +50,7 @@ def distributions_agree(whole, models):
     torch_engine = TorchLM()
     for name, lm in models.items():
         torch_engine.add(name, lm)
-    whole.forget()
+    whole.refresh()
     turns = [turn for one in played(whole, kuhn_matches(20, NAMES), 20, roles_for()) for turn in one.turns]
     assert {turn.player for turn in turns} == set(NAMES)
     tables = {}
@@ -80,8 +80,8 @@ def test_after_a_rest_it_says_the_same(whole):
     """Without a GPU vLLM keeps its memory; that it stops, loses its cache and goes on is the same."""
     matches, roles = kuhn_matches(20, NAMES), roles_for(**FREE)
     before = played(whole, matches, 20, roles)
-    whole.rest()
-    whole.rest()
+    whole.sleep()
+    whole.sleep()
     assert whole._process._asleep
     assert played(whole, matches, 20, roles) == before
     assert not whole._process._asleep
@@ -93,11 +93,11 @@ def test_ctrl_c_is_not_for_the_engine_and_a_dead_one_is_an_error(started):
     for process in processes:
         os.kill(process, signal.SIGINT)
     time.sleep(1.0)
-    whole.forget()
+    whole.refresh()
     assert played(whole, kuhn_matches(2, NAMES), 2, roles_for())
     for process in processes:
         os.kill(process, signal.SIGKILL)
-    whole.forget()
+    whole.refresh()
     with pytest.raises(EngineError, match="engine VllmLM failed on a request for"):
         played(whole, kuhn_matches(200, NAMES), 2, roles_for())
 

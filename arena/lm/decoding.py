@@ -1,0 +1,94 @@
+"""Free replies, decoded token by token; each distinct (prompt, reply so far) is computed once.
+
+Requests with equal prompts and equal replies so far form one state. A state's next-token distribution is computed
+once, each of its requests draws a token from its own generator, and the state splits where the tokens differ. If all
+prompts differ, this is plain batched decoding.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from arena.lm.chunks import Tokens
+from arena.lm.kv_cache import DecodingState, prefill
+from arena.lm.language_model import LanguageModel
+
+
+class Sampled(NamedTuple):
+    """One sampled reply; its last token is the end token unless the length limit cut it."""
+
+    reply_ids: Tokens  # [T]
+    logprobs: tuple[float, ...]  # nats, after temperature  # [T]
+
+
+class _Row(NamedTuple):
+    """A request in a decoding batch."""
+
+    request: int
+    rng: random.Random
+    ids: list[int]
+    logprobs: list[float]
+
+
+@torch.inference_mode()
+def generate(
+    lm: LanguageModel,
+    prompts: Sequence[Tokens],
+    rngs: Sequence[random.Random],
+    *,
+    temperature: float,
+    max_tokens: int,
+    max_batch_tokens: int,
+) -> list[Sampled]:
+    """Sample one reply of at most ``max_tokens`` for each prompt, from the prompt's own generator.
+
+    A forward pass has at most ``max_batch_tokens`` padded tokens of prompts.
+    """
+    rows_of: dict[Tokens, list[_Row]] = {}
+    for i, (prompt, rng) in enumerate(zip(prompts, rngs, strict=True)):
+        rows_of.setdefault(prompt, []).append(_Row(i, rng, [], []))
+    distinct = list(rows_of)
+    rows: list[_Row] = []
+    chunks = lm.plan(distinct, [((),)] * len(distinct), max_batch_tokens)
+    for items, decoding in prefill(lm, chunks, max_tokens - 1):
+        states = [rows_of[distinct[i]] for i in items]
+        _decode(decoding, states, temperature, max_tokens, lm.end_token)
+        rows += [row for state in states for row in state]
+    rows.sort(key=lambda row: row.request)
+    return [Sampled(tuple(row.ids), tuple(row.logprobs)) for row in rows]
+
+
+def _decode(decoding: DecodingState, states: list[list[_Row]], temperature: float, max_tokens: int, end: int) -> None:
+    """Decode all requests to their end, filling the rows in place."""
+    for step in range(max_tokens):
+        parents, tokens, states = _draw(states, decoding.logits.float() / temperature, end)
+        if not tokens or step == max_tokens - 1:
+            return
+        decoding.advance(parents, tokens)
+
+
+def _draw(states: list[list[_Row]], logits: Tensor, end: int) -> tuple[list[int], list[int], list[list[_Row]]]:
+    """Draw every request's next token; return the parent state, token and rows of each state that is not finished."""
+    logprobs = logits.log_softmax(-1)  # [S, V]
+    cumulated = logprobs.exp().cumsum(-1, dtype=torch.float64)
+    state_of = [s for s, rows in enumerate(states) for _ in rows]
+    rows = [row for state in states for row in state]
+    points = torch.tensor([row.rng.random() for row in rows], dtype=torch.float64, device=logits.device)
+    if len(rows) > len(states):
+        parents = torch.tensor(state_of, device=logits.device)
+        logprobs, cumulated = logprobs[parents], cumulated[parents]  # [R, V]
+    drawn = torch.searchsorted(cumulated, (points * cumulated[:, -1])[:, None], right=True)
+    drawn = drawn.clamp(max=logits.shape[1] - 1)
+    chosen = logprobs.gather(1, drawn)[:, 0].tolist()
+    unfinished: dict[tuple[int, int], list[_Row]] = {}
+    for row, state, token, logprob in zip(rows, state_of, drawn[:, 0].tolist(), chosen, strict=True):
+        row.ids.append(token)
+        row.logprobs.append(logprob)
+        if token != end:
+            unfinished.setdefault((state, token), []).append(row)
+    return [state for state, _ in unfinished], [token for _, token in unfinished], list(unfinished.values())

@@ -1,0 +1,189 @@
+"""Decoding states: the keys and values that a model keeps to read one more token of each sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from transformers import Cache, DynamicCache
+from transformers.cache_utils import DynamicLayer
+
+from arena.lm.chunks import Chunk
+from arena.lm.language_model import LanguageModel
+
+MAX_CACHED_TOKENS = 1 << 16  # padded tokens of one batch in the cache: far more than are read in one pass
+MIN_USED_SHARE = 0.75  # of a batch's rows, below which unused rows are dropped; dropping copies the others
+
+
+class DecodingState(Protocol):
+    """Sequences being decoded. ``logits`` [N, V] are those of their next tokens."""
+
+    logits: Tensor
+
+    def advance(self, parents: Sequence[int], tokens: Sequence[int]) -> None:
+        """Append ``tokens[i]`` to sequence ``parents[i]``: a parent may appear several times, or not at all."""
+        ...
+
+
+def prefill(
+    lm: LanguageModel, chunks: Sequence[Chunk], max_new_tokens: int
+) -> Iterator[tuple[list[int], DecodingState]]:
+    """Read chunks of prompts to be followed by ``max_new_tokens`` at most; yield prompts' indices with their state.
+
+    A model that shares prefixes writes keys and values into a preallocated cache. Other models use their own cache;
+    one whose cache cannot select sequences reads everything again at each step.
+    """
+    if lm.shares_prefix:
+        for batch in _batches(chunks, max_new_tokens):
+            yield [item for chunk in batch for item in chunk.items], _read_in_place(lm, batch, max_new_tokens)
+        return
+    for chunk in chunks:
+        cache = DynamicCache(config=lm.model.config)
+        if all(hasattr(layer, "batch_select_indices") for layer in cache.layers):
+            logits = lm.run(chunk, 1, cache).logits[:, -1]
+            yield list(chunk.items), _Cached(lm, cache, {}, list(map(len, chunk.suffixes)), 0, logits)
+        else:
+            yield list(chunk.items), _Uncached(lm, chunk)
+
+
+def _batches(chunks: Sequence[Chunk], max_new_tokens: int) -> Iterator[list[Chunk]]:
+    """Yield chunks to be decoded together: behind one prefix, of at most ``MAX_CACHED_TOKENS``."""
+    batch: list[Chunk] = []
+    for chunk in chunks:
+        larger = [*batch, chunk]
+        suffixes = [suffix for member in larger for suffix in member.suffixes]
+        cached = (max(map(len, suffixes)) + max_new_tokens) * len(suffixes)
+        if batch and (chunk.prefix != batch[0].prefix or cached > MAX_CACHED_TOKENS):
+            yield batch
+            larger = [chunk]
+        batch = larger
+    if batch:
+        yield batch
+
+
+def _read_in_place(lm: LanguageModel, batch: Sequence[Chunk], max_new_tokens: int) -> _Cached:
+    """Read chunks behind one prefix, one after another, into one cache with space for ``max_new_tokens`` more."""
+    prefix_inputs = lm.prefix_inputs(batch[0].prefix)
+    caches = [DynamicCache() for _ in batch]
+    logits = [lm.run(chunk, 1, cache, prefix_inputs).logits[:, -1] for chunk, cache in zip(batch, caches, strict=True)]
+    layers: list[Any] = [
+        _GrowingLayer([(layer.keys, layer.values) for layer in parts], max_new_tokens)
+        for parts in zip(*(cache.layers for cache in caches), strict=True)
+    ]
+    lengths = [len(suffix) for chunk in batch for suffix in chunk.suffixes]
+    return _Cached(lm, Cache(layers), prefix_inputs, lengths, len(batch[0].prefix), torch.cat(logits))
+
+
+class _Cached:
+    """A decoding state over ``cache``, whose rows are padded on the left."""
+
+    def __init__(
+        self,
+        lm: LanguageModel,
+        cache: Any,
+        prefix_inputs: dict[str, Any],
+        lengths: Sequence[int],
+        start: int,
+        logits: Tensor,
+    ) -> None:
+        self._lm, self._cache, self._prefix_inputs = lm, cache, prefix_inputs
+        self.logits = logits
+        self._rows = list(range(len(lengths)))  # the cache's row of each sequence; other rows are unused
+        suffixes = torch.tensor(lengths, device=logits.device)
+        self._positions = suffixes + start  # of each row's next token  # [N]
+        width = max(lengths)
+        columns = torch.arange(width, device=logits.device)[None]
+        self._mask = None if min(lengths) == width else (columns >= width - suffixes[:, None]).long()  # [N, K]
+
+    def advance(self, parents: Sequence[int], tokens: Sequence[int]) -> None:
+        """See ``DecodingState``."""
+        rows = [self._rows[parent] for parent in parents]
+        if len(set(rows)) < len(rows) or len(rows) < MIN_USED_SHARE * len(self._positions):
+            self._select(rows)
+            rows = list(range(len(rows)))
+        self._rows = rows
+        device, total = self._positions.device, len(self._positions)
+        ids = torch.zeros(total, dtype=torch.long, device=device)
+        used = torch.tensor(rows, device=device)
+        ids[used] = torch.tensor(tokens, device=device)
+        if self._mask is not None:
+            self._mask = torch.cat([self._mask, self._mask.new_ones(total, 1)], 1)
+        output = self._lm.forward(
+            input_ids=ids[:, None],
+            attention_mask=self._mask,
+            position_ids=self._positions[:, None],
+            past_key_values=self._cache,
+            use_cache=True,
+            **self._prefix_inputs,
+        )
+        self.logits = output.logits[:, -1] if len(rows) == total else output.logits[used, -1]
+        self._positions = self._positions + 1
+
+    def _select(self, rows: list[int]) -> None:
+        """Replace row i by row ``rows[i]``."""
+        indices = torch.tensor(rows, device=self._positions.device)
+        self._cache.batch_select_indices(indices)
+        self._positions = self._positions[indices]
+        self._mask = None if self._mask is None else self._mask[indices]
+
+
+class _GrowingLayer(DynamicLayer):
+    """One layer's keys and values with space for more tokens, so that appending copies nothing."""
+
+    def __init__(self, parts: Sequence[tuple[Tensor, Tensor]], max_new_tokens: int) -> None:
+        """Copy [N, G, S, D] keys and values of several batches, aligned right."""
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._length = max(keys.shape[2] for keys, _ in parts)
+        self._buffers = [_aligned(tensors, self._length, max_new_tokens) for tensors in zip(*parts, strict=True)]
+        self.is_initialized = True
+        self._expose()
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        """Append [N, G, S, D]; return all keys and values."""
+        start, self._length = self._length, self._length + key_states.shape[2]
+        for buffer, states in zip(self._buffers, (key_states, value_states), strict=True):
+            buffer[:, :, start : self._length] = states
+        return self._expose()
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        """Select rows by index."""
+        self._buffers = [buffer[indices] for buffer in self._buffers]
+        self._expose()
+
+    def _expose(self) -> tuple[Tensor, Tensor]:
+        """Set the base class's ``keys`` and ``values`` to the filled part of the buffers."""
+        keys, values = (buffer[:, :, : self._length] for buffer in self._buffers)
+        self.keys, self.values = keys, values
+        return keys, values
+
+
+def _aligned(tensors: Sequence[Tensor], width: int, max_new_tokens: int) -> Tensor:
+    """Stack batches [N, G, S, D] of several S, padded left to ``width``, with ``max_new_tokens`` free on the right."""
+    rows, (_, groups, _, size) = sum(map(len, tensors)), tensors[0].shape
+    buffer = tensors[0].new_zeros(rows, groups, width + max_new_tokens, size)
+    first = 0
+    for tensor in tensors:
+        buffer[first : first + len(tensor), :, width - tensor.shape[2] : width] = tensor
+        first += len(tensor)
+    return buffer
+
+
+class _Uncached:
+    """A decoding state of a model whose cache cannot select sequences: every step reads all tokens again."""
+
+    def __init__(self, lm: LanguageModel, chunk: Chunk) -> None:
+        self._lm, self._sequences = lm, chunk.suffixes
+        self._read()
+
+    def advance(self, parents: Sequence[int], tokens: Sequence[int]) -> None:
+        """See ``DecodingState``."""
+        self._sequences = tuple(
+            (*self._sequences[parent], token) for parent, token in zip(parents, tokens, strict=True)
+        )
+        self._read()
+
+    def _read(self) -> None:
+        chunk = Chunk((), tuple(range(len(self._sequences))), self._sequences)
+        self.logits: Tensor = self._lm.run(chunk, 1).logits[:, -1]

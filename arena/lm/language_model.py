@@ -1,0 +1,212 @@
+"""The language model that play and learning share: text to tokens, tokens to log-probs in nats.
+
+One code path computes log-probs for sampler and learner, with gradients or without, so that the two can differ only by
+rounding.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+from torch.nn import Parameter
+from transformers import AutoModelForCausalLM
+from transformers.utils import logging as transformers_logging
+
+from arena.lm import prefix_attention
+from arena.lm.chunks import Chunk, Tokens, plan_chunks
+from arena.lm.logprobs import ChoiceLogprobs, choice_logprobs
+from arena.lm.tensors import own_memory
+from arena.lm.tokenization import ChatTokenizer, context_of, read_tokenizer, unreadable
+from games.common.errors import UsageError
+from roles.trie import ReplyTrie
+
+transformers_logging.disable_progress_bar()  # they would overwrite the live view
+
+
+class SwitchesAdapters(Protocol):
+    """The adapters on a base model (``arena.lm.lora.Adapters``)."""
+
+    def activate(self, adapter: str | None) -> None:
+        """Run the next forward passes with this adapter, or with none."""
+        ...
+
+
+class LanguageModel(ChatTokenizer):
+    """A Hugging Face causal LM with its tokenizer."""
+
+    def __init__(self, model: Any, tokenizer: Any) -> None:
+        super().__init__(tokenizer, context_of(model.config), type(model).__name__)
+        self.model = model
+        self.shares_prefix = prefix_attention.enable(model)
+        self.adapters: SwitchesAdapters | None = None  # on this model's weights; this view runs without them
+
+    @classmethod
+    def load(cls, source: str | Path, *, device: str = "cpu", dtype: str = "float32") -> LanguageModel:
+        """Load a folder in Hugging Face layout, or a hub id. Raises UsageError where there is none."""
+        tokenizer = read_tokenizer(source)
+        try:
+            model: Any = AutoModelForCausalLM.from_pretrained(str(source), dtype=getattr(torch, dtype))
+        except (OSError, ValueError) as error:
+            raise unreadable(source, error) from error
+        model.to(device).eval()
+        own_memory(model)  # they are windows on the file until here
+        return cls(model, tokenizer)
+
+    def with_weights(self, folder: Path) -> LanguageModel:
+        """Return a model of the same shape with the weights that ``save`` wrote, sharing this tokenizer.
+
+        Raises UsageError, with the folder named, for weights of another shape.
+        """
+        model = self.copy().model.requires_grad_(False)
+        weights: dict[str, Tensor] = {}
+        for path in sorted(folder.glob("*.safetensors")):
+            weights |= load_file(path)
+        try:
+            missing = model.load_state_dict(weights, strict=False).missing_keys
+        except RuntimeError as error:
+            reason = " ".join(str(error).split())
+            raise UsageError(f"The weights in {folder} do not fit the model they are loaded into: {reason}") from error
+        lacking = sorted(set(missing) - _tied(model))
+        if lacking:
+            raise UsageError(
+                f"The weights in {folder} lack {', '.join(lacking[:3])} of the model they are loaded into."
+            )
+        return LanguageModel(model, self.tokenizer)
+
+    def copy(self) -> LanguageModel:
+        """Return a model with a copy of the weights and the same tokenizer."""
+        self._check_no_adapters()
+        model = copy.deepcopy(self.model)
+        model.zero_grad(set_to_none=True)  # deepcopy copies gradients too
+        return LanguageModel(model, self.tokenizer)
+
+    def frozen_copy(self) -> LanguageModel:
+        """Return a copy with the present weights that is not trained."""
+        frozen = self.copy()
+        frozen.model.requires_grad_(False)
+        return frozen
+
+    def untrained(self) -> LanguageModel:
+        """Return a frozen model with the weights from before training; call this before training begins."""
+        return self.frozen_copy()
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Return the trainable parameters by name."""
+        return dict(self.model.named_parameters())
+
+    def release(self) -> None:
+        """Free this view's part of a model that it shares with other views; this class shares nothing."""
+
+    def save(self, folder: Path) -> None:
+        """Write weights (safetensors), configuration and tokenizer in Hugging Face layout."""
+        self._check_no_adapters()
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
+    def _check_no_adapters(self) -> None:
+        if self.adapters is not None:
+            raise ValueError("a base with adapters is neither copied nor saved: do that before adding them")
+
+    @property
+    def device(self) -> torch.device:
+        """The device that holds the weights."""
+        device: torch.device = next(self.model.parameters()).device
+        return device
+
+    def plan(
+        self, prompts: Sequence[Tokens], continuations: Sequence[Sequence[Tokens]], max_tokens: int
+    ) -> list[Chunk]:
+        """Return ``plan_chunks`` of the prompts, with shared prefixes if this model's attention supports them."""
+        return plan_chunks(prompts, continuations, max_tokens, share=self.shares_prefix)
+
+    def plan_choice(self, prompts: Sequence[Tokens], tries: Sequence[ReplyTrie], max_tokens: int) -> list[Chunk]:
+        """Return the chunks of prompts and their tries for ``choice_logprobs``; each prompt is in one chunk.
+
+        Only branching nodes are computed: a forced token has probability 1 under the mask.
+        """
+        return self.plan(prompts, [trie.prefixes or ((),) for trie in tries], max_tokens)
+
+    def choice_logprobs(self, chunk: Chunk, tries: Sequence[ReplyTrie], temperature: float) -> ChoiceLogprobs:
+        """Return the masked log-probs of a chunk's legal replies; ``tries`` are those given to ``plan_choice``."""
+        logits = self.run(chunk, 1).logits[:, 0].float() / temperature  # [N, V]
+        return choice_logprobs(logits, [tries[i] for i in chunk.items])
+
+    def reply_logits(self, chunk: Chunk, replies: Sequence[Tokens]) -> Tensor:
+        """Return logits [R, T, V] of a chunk of ``plan(prompts, [(reply,), ...])``.
+
+        Position t scores token t of a row's reply; T is the length of the chunk's longest reply. Shorter replies are
+        aligned left, and the positions behind them are meaningless.
+        """
+        lengths = [len(replies[i]) for i in chunk.items]
+        longest = max(lengths)
+        logits = self.run(chunk, longest + 1).logits[:, :-1]  # [R, T, V], replies aligned right
+        shift = torch.tensor([longest - n for n in lengths], device=logits.device)
+        source = (torch.arange(longest, device=logits.device)[None] + shift[:, None]) % longest
+        aligned: Tensor = logits.gather(1, source[:, :, None].expand_as(logits))
+        return aligned
+
+    def forward(self, **inputs: Any) -> Any:
+        """Return the model's output. Every pass goes through this method, which switches off other views' adapters."""
+        if self.adapters is not None:
+            self.adapters.activate(None)
+        return self.model(**inputs)
+
+    def prompt_states(self, prompts: Sequence[Tokens], max_tokens: int) -> Tensor:
+        """Return the last hidden state at each prompt's last token.  # [N, H]"""
+        states: list[Tensor | None] = [None] * len(prompts)
+        for chunk in self.plan(prompts, [((),)] * len(prompts), max_tokens):
+            last = self.run(chunk, 1, output_hidden_states=True).hidden_states[-1][:, -1]  # padding is on the left
+            for index, state in zip(chunk.items, last, strict=True):
+                states[index] = state
+        return torch.stack([state for state in states if state is not None])
+
+    def run(
+        self, chunk: Chunk, keep: int, cache: Any = None, prefix_inputs: dict[str, Any] | None = None, **options: Any
+    ) -> Any:
+        """Return the model's output, with logits at the last ``keep`` positions of each suffix.  # [N, keep, V]
+
+        The shared prefix runs once, and gradients flow through it; with ``prefix_inputs``, which that method returned
+        for this prefix, it does not run again. Keys and values of the suffixes go into ``cache`` if one is given.
+        """
+        ids, positions, mask = self._inputs(chunk)
+        return self.forward(
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=cache is not None,
+            logits_to_keep=min(keep, ids.shape[1]),
+            **(self.prefix_inputs(chunk.prefix) if prefix_inputs is None else prefix_inputs),
+            **options,
+        )
+
+    def prefix_inputs(self, prefix: Tokens) -> dict[str, Any]:
+        """Run a prefix; return the model's arguments that put its input behind this prefix."""
+        if not prefix:
+            return {}
+        ids = torch.tensor([prefix], device=self.device)
+        cache = self.forward(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
+        return {"shared_prefix": [(layer.keys, layer.values) for layer in cache.layers]}
+
+    def _inputs(self, chunk: Chunk) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return ids [N, S], padded on the left, positions [N, S] and the mask of tokens [N, S] (None: no padding)."""
+        width = max(map(len, chunk.suffixes))
+        pads = [width - len(suffix) for suffix in chunk.suffixes]
+        ids = torch.tensor(
+            [[0] * pad + list(s) for pad, s in zip(pads, chunk.suffixes, strict=True)], device=self.device
+        )
+        pad = torch.tensor(pads, device=self.device)[:, None]  # [N, 1]
+        columns = torch.arange(width, device=self.device)[None]
+        positions = (columns - pad).clamp(min=0) + len(chunk.prefix)
+        return ids, positions, (columns >= pad).long() if any(pads) else None
+
+
+def _tied(model: Any) -> set[str]:
+    """Return the names of parameters that are tied to a parameter of an earlier name."""
+    return {n for n, _ in model.named_parameters(remove_duplicate=False)} - {n for n, _ in model.named_parameters()}

@@ -1,0 +1,232 @@
+"""Packed passes: many sequences in one, without padding. Each token attends to its own sequence and shared prefix.
+
+A packed pass holds, one behind another, a shared prefix, the suffixes of its sequences, the next prefix, and so on.
+Everything that a transformer computes token by token runs over real tokens alone. Attention gathers queries and keys
+into rows of similar length, with padding behind a row's last token, where causal attention does not look. Short
+sequences behind one prefix share a row, under a block mask, so that the prefix's keys are copied at most about once
+for as many tokens as it has. No token attends to another sequence or to padding: the results are those of each
+sequence in a pass of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, groupby
+from operator import itemgetter
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from arena.lm.chunks import Chunk, Tokens, prefix_groups
+
+GROUP_COST = 16  # tokens that a shared prefix must save to be worth separate rows of attention
+ROW_SLACK = 1.25  # length of the longest row over the shortest in one batch of attention
+
+
+class Pack(NamedTuple):
+    """Replies of one packed pass: chunks, each behind its prefix."""
+
+    chunks: tuple[Chunk, ...]
+
+    @property
+    def items(self) -> tuple[int, ...]:
+        """The indices of the planned rows in this pass."""
+        return tuple(i for chunk in self.chunks for i in chunk.items)
+
+
+class Batch(NamedTuple):
+    """Rows of similar length that attend in one call, behind prefixes of length P; tensors index the pack."""
+
+    rows: int  # B
+    length: int  # S, of the longest
+    queries: Tensor  # [B * S]
+    keys: Tensor  # [B * (P + S)]
+    real: Tensor  # indices of the queries that are no padding  # [tokens]
+    mask: Tensor | None  # which keys each query sees; None: causal, without a prefix  # [B, 1, S, P + S]
+
+
+class Attention(NamedTuple):
+    """How a packed pass attends."""
+
+    batches: tuple[Batch, ...]
+    order: Tensor  # the index of each packed token in the batches' concatenated real queries  # [tokens]
+
+
+class Layout(NamedTuple):
+    """A packed pass as tensors."""
+
+    ids: Tensor  # [1, tokens]
+    positions: Tensor  # [1, tokens]
+    attention: Attention
+    scored: Tensor  # indices of the states that predict reply tokens, by row and then by position  # [M]
+    targets: Tensor  # those tokens  # [M]
+    real: Tensor  # which entries of the padded table of reply tokens are tokens  # [R, T]
+
+
+class _Row(NamedTuple):
+    """A row of attention: a range of the pack, and the prefix before it."""
+
+    start: int
+    lengths: tuple[int, ...]  # of the sequences in it, which do not attend to each other
+    prefix_start: int
+    prefix_length: int
+
+    @property
+    def length(self) -> int:
+        return sum(self.lengths)
+
+
+def plan_packs(
+    prompts: Sequence[Tokens], replies: Sequence[Tokens], max_tokens: int, units: Sequence[Sequence[int]]
+) -> list[Pack]:
+    """Return packs that hold every row of every unit, each of at most ``max_tokens`` unless one unit has more.
+
+    Rows of a unit have one prompt, and stay together. A reply's last token is not read: nothing follows it. At
+    least one token of a prompt stays behind the prefix, so that its state is computed.
+    """
+    packs: list[Pack] = []
+    chunks: list[Chunk] = []
+    used = 0
+    for prefix, blocks in _blocks(prompts, units):
+        rows: list[int] = []
+        used += len(prefix)
+        for block in blocks:
+            size = sum(len(prompts[i]) - len(prefix) + len(replies[i]) - 1 for i in block)
+            if used + size > max_tokens and (chunks or rows):
+                packs.append(Pack((*chunks, *_chunk(prefix, rows, prompts, replies))))
+                chunks, rows, used = [], [], len(prefix)
+            rows += block
+            used += size
+        chunks += _chunk(prefix, rows, prompts, replies)
+    return [*packs, Pack(tuple(chunks))] if chunks else packs
+
+
+def _blocks(prompts: Sequence[Tokens], units: Sequence[Sequence[int]]) -> Iterator[tuple[Tokens, list[list[int]]]]:
+    """Yield prefixes with the units behind each. Equal prompts keep their order, so a unit's rows stay adjacent."""
+    rows = [(number, row) for number, unit in enumerate(units) for row in unit]
+    for prefix, indices in prefix_groups([prompts[row] for _, row in rows], GROUP_COST):
+        members = [rows[index] for index in indices]
+        yield prefix, [[row for _, row in unit] for _, unit in groupby(members, key=itemgetter(0))]
+
+
+def _chunk(
+    prefix: Tokens, rows: Sequence[int], prompts: Sequence[Tokens], replies: Sequence[Tokens]
+) -> tuple[Chunk, ...]:
+    """Return rows as a chunk, or nothing if there are none."""
+    suffixes = tuple((prompts[i] + replies[i][:-1])[len(prefix) :] for i in rows)
+    return (Chunk(prefix, tuple(rows), suffixes),) if rows else ()
+
+
+def lay_out(pack: Pack, replies: Sequence[Tokens], device: torch.device) -> Layout:
+    """Return a pack's tensors; ``replies`` are those given to ``plan_packs``."""
+    ids: list[int] = []
+    positions: list[int] = []
+    rows: list[_Row] = []
+    scored: list[int] = []
+    for chunk in pack.chunks:
+        rows += _rows_of(chunk, len(ids))
+        ids += chunk.prefix
+        positions += range(len(chunk.prefix))
+        for item, suffix in zip(chunk.items, chunk.suffixes, strict=True):
+            ids += suffix
+            positions += range(len(chunk.prefix), len(chunk.prefix) + len(suffix))
+            scored += range(len(ids) - len(replies[item]), len(ids))
+    pack_replies = [replies[i] for i in pack.items]
+    lengths = torch.tensor([len(reply) for reply in pack_replies], device=device)
+    return Layout(
+        torch.tensor([ids], device=device),
+        torch.tensor([positions], device=device),
+        _attention(rows, device),
+        torch.tensor(scored, device=device),
+        torch.tensor([token for reply in pack_replies for token in reply], device=device),
+        torch.arange(max(map(len, pack_replies)), device=device)[None] < lengths[:, None],
+    )
+
+
+def _rows_of(chunk: Chunk, start: int) -> list[_Row]:
+    """Return the rows of attention of a chunk that begins at index ``start``."""
+    prefix = len(chunk.prefix)
+    if not prefix:
+        starts = accumulate(map(len, chunk.suffixes), initial=start)
+        return [_Row(first, (len(suffix),), start, 0) for first, suffix in zip(starts, chunk.suffixes, strict=False)]
+    rows = [_Row(start, (prefix,), start, 0)]
+    row_start = start + prefix
+    lengths: list[int] = []
+    for suffix in chunk.suffixes:
+        if lengths and sum(lengths) + len(suffix) > prefix:
+            rows.append(_Row(row_start, tuple(lengths), start, prefix))
+            row_start, lengths = row_start + sum(lengths), []
+        lengths.append(len(suffix))
+    return [*rows, _Row(row_start, tuple(lengths), start, prefix)]
+
+
+def _attention(rows: Sequence[_Row], device: torch.device) -> Attention:
+    """Batch rows of equal prefix length and similar length."""
+    ordered = sorted(rows, key=lambda row: (row.prefix_length, row.length))
+    batches: list[list[_Row]] = []
+    for row in ordered:
+        if (
+            batches
+            and batches[-1][0].prefix_length == row.prefix_length
+            and row.length <= ROW_SLACK * batches[-1][0].length
+        ):
+            batches[-1].append(row)
+        else:
+            batches.append([row])
+    order = torch.cat([torch.arange(row.start, row.start + row.length) for row in ordered])
+    return Attention(tuple(_batch(batch, device) for batch in batches), order.argsort().to(device))
+
+
+def _batch(rows: Sequence[_Row], device: torch.device) -> Batch:
+    length, prefix = rows[-1].length, rows[0].prefix_length
+    starts, lengths, prefix_starts = (
+        torch.tensor([getattr(row, name) for row in rows])[:, None] for name in ("start", "length", "prefix_start")
+    )
+    columns = torch.arange(length)[None]
+    real = columns < lengths
+    queries = torch.where(real, starts + columns, starts)
+    keys = torch.cat([prefix_starts + torch.arange(prefix)[None], queries], 1)
+    return Batch(
+        len(rows),
+        length,
+        queries.flatten().to(device),
+        keys.flatten().to(device),
+        real.flatten().nonzero()[:, 0].to(device),
+        _mask(rows, length).to(device) if prefix else None,
+    )
+
+
+def _mask(rows: Sequence[_Row], length: int) -> Tensor:
+    """Return which keys a query sees: the whole prefix, and its own sequence up to itself.  # [B, 1, S, P + S]"""
+    sequences = torch.full((len(rows), length), -1)  # each token's sequence
+    for numbers, row in zip(sequences, rows, strict=True):
+        numbers[: row.length] = torch.arange(len(row.lengths)).repeat_interleave(torch.tensor(row.lengths))
+    same = (sequences[:, :, None] == sequences[:, None, :]).tril()  # [B, S, S]
+    return torch.cat([same.new_ones(len(rows), length, rows[0].prefix_length), same], 2)[:, None]
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, attention: Attention, scale: float) -> Tensor:
+    """Attend within each sequence of a packed pass.  # [1, H, N, D], [1, G, N, D] twice -> [1, N, H, D]"""
+    heads, groups, width = query.shape[1], key.shape[1], query.shape[3]
+    flat_query, flat_key, flat_value = (part[0].transpose(0, 1).flatten(1) for part in (query, key, value))
+    mixed = []
+    for batch in attention.batches:
+        batch_key, batch_value = (_gather(part, batch.keys, batch.rows, groups) for part in (flat_key, flat_value))
+        attended = scaled_dot_product_attention(
+            _gather(flat_query, batch.queries, batch.rows, heads),
+            batch_key,
+            batch_value,
+            attn_mask=batch.mask,
+            is_causal=batch.mask is None,
+            scale=scale,
+            enable_gqa=heads != groups,
+        )
+        mixed.append(attended.transpose(1, 2).reshape(-1, heads * width).index_select(0, batch.real))
+    return torch.cat(mixed).index_select(0, attention.order).view(1, -1, heads, width)
+
+
+def _gather(flat: Tensor, indices: Tensor, rows: int, heads: int) -> Tensor:
+    """Gather tokens into rows.  # [N, heads * D] -> [rows, heads, S, D]"""
+    return flat.index_select(0, indices).view(rows, len(indices) // rows, heads, -1).transpose(1, 2)

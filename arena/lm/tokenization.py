@@ -1,0 +1,133 @@
+"""Prompts and replies as tokens: the part of an engine's work that needs no weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import TemplateError
+from transformers import AutoConfig, AutoTokenizer
+
+from arena.lm.chunks import Tokens
+from games.common.errors import UsageError
+from roles.prompts import Message, break_special_tokens, plain_text
+from roles.trie import ReplyTrie, build_trie
+
+MAX_CACHED_PROMPTS = 200_000  # an engine that has cached the tokens of more drops them at ``refresh``
+
+
+class ChatTokenizer:
+    """A tokenizer for chat prompts and replies. ``context``: the most tokens that ``model_name`` reads; None: any."""
+
+    def __init__(self, tokenizer: Any, context: int | None, model_name: str) -> None:
+        self.tokenizer = tokenizer
+        self.context, self.model_name = context, model_name
+        self.special_tokens = _special_tokens(tokenizer)
+        self.end_token = _end_token(tokenizer)
+        self._tries: dict[tuple[str, ...], ReplyTrie] = {}
+
+    @classmethod
+    def read(cls, source: str | Path) -> ChatTokenizer:
+        """Read the tokenizer and configuration, but no weights, of a folder in Hugging Face layout or a hub id.
+
+        Raises UsageError where there is none.
+        """
+        tokenizer = read_tokenizer(source)
+        try:
+            config = AutoConfig.from_pretrained(str(source))
+        except (OSError, ValueError) as error:
+            raise unreadable(source, error) from error
+        return cls(tokenizer, context_of(config), str(source))
+
+    def encode_prompt(self, chat: Sequence[Message]) -> Tokens:
+        """Return the chat's token ids up to where the reply begins, by the tokenizer's chat template if it has one.
+
+        Players' text is data: special tokens in it are broken up first, so that they stay text.
+        """
+        safe = [
+            {**message, "content": break_special_tokens(message["content"], self.special_tokens)} for message in chat
+        ]
+        if self.tokenizer.chat_template:
+            ids = self._apply_template(safe)
+        else:
+            ids = [*_start_tokens(self.tokenizer), *self._encode(plain_text(safe))]
+        if self.context and len(ids) > self.context:
+            raise UsageError(
+                f"A prompt is {len(ids)} tokens long, but {self.model_name} reads {self.context} at most. "
+                "Use a model with a longer context, or a role card with a shorter prompt."
+            )
+        return tuple(ids)
+
+    def _apply_template(self, chat: list[Message]) -> list[int]:
+        """Apply the chat template; if it refuses a system message, prepend that to the first user message."""
+        try:
+            return list(self.tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False))
+        except TemplateError:
+            if [message["role"] for message in chat[:2]] != ["system", "user"]:
+                raise
+            system, user, *rest = chat
+            return self._apply_template([{**user, "content": f"{system['content']}\n\n{user['content']}"}, *rest])
+
+    def trie(self, legal: tuple[str, ...]) -> ReplyTrie:
+        """Return the token trie of the legal replies, cached because they recur."""
+        if legal not in self._tries:
+            self._tries[legal] = build_trie(legal, self._encode, self.end_token)
+        return self._tries[legal]
+
+    def encode_reply(self, text: str) -> Tokens:
+        """Return a reply's token ids, end token included."""
+        return (*self._encode(text), self.end_token)
+
+    def _encode(self, text: str) -> list[int]:
+        return list(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def decode(self, reply_ids: Sequence[int]) -> str:
+        """Return a reply's text without special tokens."""
+        return str(self.tokenizer.decode(list(reply_ids), skip_special_tokens=True))
+
+
+def read_tokenizer(source: str | Path) -> Any:
+    """Return the tokenizer of a folder in Hugging Face layout, or of a hub id. Raises UsageError if there is none."""
+    try:
+        tokenizer: Any = AutoTokenizer.from_pretrained(str(source))
+    except (OSError, ValueError) as error:
+        raise unreadable(source, error) from error
+    for origin in ("is_local", "local_files_only"):  # would be saved, and make a resumed run's snapshots differ
+        tokenizer.init_kwargs.pop(origin, None)
+    return tokenizer
+
+
+def unreadable(source: str | Path, error: Exception) -> UsageError:
+    """Return the error of a folder or hub id that holds no causal language model."""
+    reason = str(error).strip().splitlines()[0]
+    return UsageError(
+        f"No causal language model could be loaded from {str(source)!r}: {reason} "
+        "Give a folder in Hugging Face layout (config.json, model.safetensors, tokenizer.json) or a hub id."
+    )
+
+
+def context_of(config: Any) -> int | None:
+    """Return the most tokens that a model of this configuration reads; None if it does not state that."""
+    context = getattr(config, "max_position_embeddings", None)
+    return int(context) if context else None
+
+
+def _special_tokens(tokenizer: Any) -> tuple[str, ...]:
+    """Return all texts of control tokens; those of chat templates are often not in ``all_special_tokens``."""
+    added = [str(token) for token in tokenizer.added_tokens_decoder.values() if token.special]
+    return tuple(dict.fromkeys([*tokenizer.all_special_tokens, *added]))
+
+
+def _start_tokens(tokenizer: Any) -> list[int]:
+    """Return the beginning-of-sequence token in a list; nothing for a tokenizer that adds none."""
+    return [i for i in tokenizer.encode("") if i == tokenizer.bos_token_id]
+
+
+def _end_token(tokenizer: Any) -> int:
+    if tokenizer.eos_token_id is None:
+        raise UsageError(
+            f"The tokenizer of {tokenizer.name_or_path!r} has no end-of-sequence token, so a reply could never end. "
+            "Set eos_token in its tokenizer_config.json."
+        )
+    return int(tokenizer.eos_token_id)

@@ -1,0 +1,186 @@
+"""Bodies of chat-completion requests, and parsers of their responses. Pure: nothing here sends or knows the key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from arena.records import ReplyRequest
+from arena.remote.errors import RetryableError
+from arena.remote.settings import RemoteSettings
+from games.common.errors import UsageError
+from roles.prompts import Message, break_special_tokens, legal_list, messages
+from roles.replies import parse_reply, strip_thoughts
+from roles.role import OnIllegal, ReplyForm
+
+RETRY_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504, 529})  # that may pass; 529: overload
+NO_QUOTA = "insufficient_quota"  # OpenAI's error code of a 429 that does not pass
+MAX_MESSAGE = 300  # characters of a server's message in an error
+
+_BYTES_PER_TOKEN = 4  # roughly, of English prose
+_FIELD = "action"  # of the JSON schema
+
+
+class Completion(NamedTuple):
+    """A chat completion. Token counts are None where the server does not send them."""
+
+    text: str
+    input_tokens: int | None
+    output_tokens: int | None
+
+
+def check_masked(settings: RemoteSettings, request: ReplyRequest) -> None:
+    """Raise UsageError if the request's replies are masked, but the settings do not constrain the server to them."""
+    role = request.role
+    if role.conduct.on_illegal is OnIllegal.MASK and settings.choice == "plain":
+        raise UsageError(
+            f"{request.player} answers in plain words, which may be illegal, but the replies of {role.name} in "
+            f"{role.game} are masked. Set roles.on_illegal = 'retry' or 'forfeit', or, in the player's TOML file, "
+            "choice = 'structured_outputs' (vLLM) or 'json_schema' (OpenAI)."
+        )
+
+
+def to_body(settings: RemoteSettings, request: ReplyRequest, seed: int) -> dict[str, Any]:
+    """Return the body of the chat-completion request for a reply."""
+    role = request.role
+    system, user, *rest = messages(role, request.observation, request.legal, request.refusals)
+    constraint: dict[str, Any] = {}
+    if role.reply is ReplyForm.CHOICE:
+        form = f'as the "{_FIELD}" of a JSON object' if settings.choice == "json_schema" else "and nothing else"
+        user["content"] += f"\nAnswer with one of these, letter for letter, {form}: {legal_list(request.legal)}"
+        constraint = _constraint(settings, request)
+    if not settings.system_message:
+        user["content"] = f"{system['content']}\n\n{user['content']}"
+    chat = [system, user, *rest] if settings.system_message else [user, *rest]
+    return complete_body(settings, chat, constraint, temperature=role.temperature, seed=seed)
+
+
+def complete_body(
+    settings: RemoteSettings, chat: list[Message], constraint: dict[str, Any], *, temperature: float, seed: int
+) -> dict[str, Any]:
+    """Return a request's body, with the settings' ``body`` fields and without their ``leave_out`` fields.
+
+    Messages may contain text of other players, so marks of chat templates in them are broken up.
+    """
+    body = {
+        "model": settings.model,
+        "messages": [
+            {**message, "content": break_special_tokens(message["content"], settings.special_tokens)}
+            for message in chat
+        ],
+        "temperature": temperature,
+        "max_completion_tokens": settings.max_reply_tokens,
+        "seed": seed,
+        **constraint,
+        **settings.body,
+    }
+    return {name: value for name, value in body.items() if name not in settings.leave_out}
+
+
+def estimate_tokens(body: dict[str, Any]) -> int:
+    """Estimate the most tokens of a request and its completion, for the rate limit."""
+    prompt_bytes = sum(len(message["content"].encode()) for message in body["messages"])
+    return prompt_bytes // _BYTES_PER_TOKEN + int(body.get("max_completion_tokens", 0))
+
+
+def parse_completion(text: str) -> Completion:
+    """Return the chat completion in a response's text.
+
+    Raises RetryableError for any other text: some servers report failures that pass in this way.
+    """
+    try:
+        data = json.loads(text)
+        content = data["choices"][0]["message"].get("content") or ""
+        usage = data.get("usage") or {}
+        return Completion(str(content), usage.get("prompt_tokens"), usage.get("completion_tokens"))
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise RetryableError(f"what it answered is no chat completion ({parse_error(text)[0]})", 200) from None
+
+
+def reply_parser(settings: RemoteSettings, request: ReplyRequest) -> Callable[[str], str]:
+    """Return the function that turns a completion's text into a reply.
+
+    It raises RetryableError for an illegal action if the role's replies are masked, so that the server should have
+    been constrained to legal ones.
+    """
+    role = request.role
+
+    def parse(text: str) -> str:
+        if role.reply is ReplyForm.FREE:
+            return text
+        answer = strip_thoughts(text).strip()
+        reply = _unpack_json(answer) if settings.choice == "json_schema" else answer
+        if role.conduct.on_illegal is OnIllegal.MASK and parse_reply(role, reply, request.legal) is None:
+            raise RetryableError(
+                f"it answered {printable(answer)!r}, which is none of {legal_list(request.legal)}, despite "
+                f"choice = {settings.choice!r}",
+                200,
+            )
+        return reply
+
+    return parse
+
+
+def parse_error(text: str) -> tuple[str, str]:
+    """Return the message and the code of an error response; "" for a missing code."""
+    try:
+        data = json.loads(text)
+    except ValueError:
+        return printable(text), ""
+    error = data.get("error", data) if isinstance(data, dict) else data
+    if not isinstance(error, dict):
+        return printable(str(error)), ""
+    message = error.get("message") or error.get("detail") or text
+    return printable(str(message)), str(error.get("code") or "")
+
+
+def suggest_fix(status: int | None, variable: str | None, *, passes: bool) -> str:
+    """Return advice on a failure by its HTTP status (None: no response)."""
+    if passes:
+        return {
+            None: "See that it runs, and that the URL is right.",
+            200: "See that the URL is right (it usually ends in /v1), and that it knows this kind of choice.",
+            429: "Lower concurrency, or set requests_per_minute and tokens_per_minute.",
+        }.get(status, "It is in trouble: try later.")
+    field = "A field that it does not know can be left out (leave_out), and others be added (body)."
+    key = f"Check the key in {variable}." if variable else "It wants a key: name its variable as key_variable."
+    return {
+        400: field,
+        401: key,
+        403: key,
+        404: "Check the name of the model, and the URL, which usually ends in /v1.",
+        422: field,
+        429: "The account has nothing left to spend.",
+    }.get(status or 0, "Check the URL.")
+
+
+def printable(text: str) -> str:
+    """Return a server's text as one short line of printable characters."""
+    line = "".join(letter if letter.isprintable() else " " for letter in text)
+    line = " ".join(line.split())
+    return line if len(line) <= MAX_MESSAGE else f"{line[:MAX_MESSAGE]}…"
+
+
+def _constraint(settings: RemoteSettings, request: ReplyRequest) -> dict[str, Any]:
+    """Return the fields that constrain a server to the legal actions."""
+    if settings.choice == "structured_outputs":
+        return {"structured_outputs": {"choice": list(request.legal)}}
+    if settings.choice == "json_schema":
+        schema = {
+            "type": "object",
+            "properties": {_FIELD: {"type": "string", "enum": list(request.legal)}},
+            "required": [_FIELD],
+            "additionalProperties": False,
+        }
+        named_schema = {"name": "reply", "strict": True, "schema": schema}
+        return {"response_format": {"type": "json_schema", "json_schema": named_schema}}
+    return {}
+
+
+def _unpack_json(answer: str) -> str:
+    """Return the action in JSON of the schema; any other answer as it is."""
+    try:
+        return str(json.loads(answer)[_FIELD])
+    except (ValueError, LookupError, TypeError):
+        return answer

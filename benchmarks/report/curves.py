@@ -1,0 +1,82 @@
+"""Tables of curves: a population's exploitability while it grew, and joint PSRO's gaps by iteration."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.report.comparison import interval
+
+QUARTERS = 4  # of a run, one column each
+
+
+def curve_lines(curves: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the lines of one table for each game of a study.
+
+    There is a line for each condition and figure. The last columns are the value at the end, with its 95 % interval
+    over seeds, its share of the first condition's first figure at the end (where conditions are not compared, of its
+    own first value), and the seconds.
+    """
+    lines: list[str] = []
+    for curve in curves:
+        lines += [f"**{curve['game']}**, means over seeds, less is better", ""]
+        lines += _head(curve)
+        compared = next(iter(curve["figures"])) if curve["compared"] else None
+        for condition in curve["conditions"]:
+            for name, label in curve["figures"].items():
+                reference = _ends(curve["conditions"][0], compared) if compared else _starts(condition, name)
+                lines.append(_line(condition, name, label, reference))
+        lines.append("")
+    return lines[:-1]
+
+
+def _head(curve: dict[str, Any]) -> list[str]:
+    iterations = curve["conditions"][0]["runs"][0]["iterations"]
+    marks = [f"iteration {iterations[index]}" for index in _shown_indices(len(iterations))[:-1]]
+    first = next(iter(curve["figures"].values()))
+    share = f"÷ {curve['conditions'][0]['name']}, {first}" if curve["compared"] else "÷ first"
+    columns = ["condition", "figure", *marks, f"end, iteration {iterations[-1]}", share, "seconds"]
+    return [_row(columns), _row(["---", "---", *["---:"] * (len(columns) - 2)])]
+
+
+def _line(condition: dict[str, Any], name: str, label: str, reference: Sequence[float]) -> str:
+    curves = [run[name] for run in condition["runs"]]
+    ends = [curve[-1] for curve in curves]
+    means = [statistics.fmean(curve[index] for curve in curves) for index in _shown_indices(len(curves[0]))[:-1]]
+    span = "" if len(ends) == 1 else " ({:.3f} to {:.3f})".format(*interval(ends))
+    share = statistics.fmean(ends) / statistics.fmean(reference)
+    seconds = statistics.fmean(run["seconds"] for run in condition["runs"])
+    cells = [f"{mean:.3f}" for mean in means]
+    last = [f"{statistics.fmean(ends):.3f}{span}", f"{share:.3f}", f"{seconds:.0f}"]
+    return _row([condition["name"], label, *cells, *last])
+
+
+def _shown_indices(length: int) -> list[int]:
+    """Return the indices of a curve that are shown, its first and last among them."""
+    return [round(quarter * (length - 1) / QUARTERS) for quarter in range(QUARTERS + 1)]
+
+
+def _ends(condition: dict[str, Any], name: str) -> list[float]:
+    return [run[name][-1] for run in condition["runs"]]
+
+
+def _starts(condition: dict[str, Any], name: str) -> list[float]:
+    return [run[name][0] for run in condition["runs"]]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def gap_lines(courses: dict[str, Any]) -> list[str]:
+    """Return the lines of one table of gaps by iteration, this project's beside OpenSpiel's, by game and concept."""
+    names = [f"{game}, {concept.upper()}" for game, concept in (name.rsplit("_", 1) for name in courses)]
+    heads = [head for name in names for head in (name, "OpenSpiel's")]
+    lines = [_row(["iteration", *heads]), _row(["---:", *["---:"] * len(heads)])]
+    columns = [course[key] for course in courses.values() for key in ("gaps", "openspiel_gaps")]
+    for number in range(max(map(len, columns))):
+        cells = [f"{gaps[number]:.4f}" if number < len(gaps) else "" for gaps in columns]
+        lines.append(_row([str(number), *cells]))
+    seconds = ", ".join(f"{name} {course['seconds']:.1f}" for name, course in zip(names, courses.values(), strict=True))
+    return [*lines, "", f"Seconds: {seconds}."]

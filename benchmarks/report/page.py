@@ -1,0 +1,217 @@
+"""Stored results to the tables of docs/results.md, each between two marks; the text around them is written by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from benchmarks.report.comparison import comparison_lines, interval
+from benchmarks.report.curves import curve_lines, gap_lines
+from benchmarks.report.provenance import ROOT
+from games.common.files import atomic_write
+
+RESULTS = ROOT / "benchmarks" / "results"
+PAGE = ROOT / "docs" / "results.md"
+
+Result = dict[str, Any]
+
+
+class Row(NamedTuple):
+    """One figure of a table: its key in a result, its label, its format and its target."""
+
+    key: str
+    label: str
+    form: str  # for str.format
+    target: float | None = None
+    at_most: bool = True  # the target bounds it from above, else from below
+
+
+def _preset_rows(minutes: int, main: float, mixture: float, score: float, share: float) -> list[Row]:
+    """Return the rows of a preset that trains the three games."""
+    return [
+        Row("seconds", "time from an empty directory to the end", "{:,.0f} s", 60 * minutes),
+        Row("peak_memory_gb", "peak memory", "{:.2f} GB", 3),
+        Row("kuhn_exploitability", "Kuhn poker: exploitability of the last main", "{:.3f}", main),
+        Row("kuhn_mixture_exploitability", "Kuhn poker: exploitability of the mixture", "{:.3f}", mixture),
+        Row("tic_tac_toe_score", "tic-tac-toe: score against random, 400 matches", "{:.3f}", score, at_most=False),
+        Row("tiny_hanabi_share_of_optimum", "tiny Hanabi: share of the best return", "{:.3f}", share, at_most=False),
+        Row("illegal_rate", "illegal replies", "{:.1%}", 0),
+    ]
+
+
+ROWS: dict[str, list[Row]] = {
+    "pocket": _preset_rows(6, 0.10, 0.05, 0.85, 0.8),
+    "long": _preset_rows(30, 0.03, 0.03, 0.95, 0.95),
+    "free": [
+        Row("seconds", "time from an empty directory to the end", "{:,.0f} s"),
+        Row("peak_memory_gb", "peak memory", "{:.2f} GB", 3),
+        Row("kuhn_exploitability", "Kuhn poker: exploitability of the last main, from samples", "{:.3f}", 0.15),
+        Row("illegal_rate", "illegal replies", "{:.2%}", 0.02),
+    ],
+    "arena": [
+        Row("arena", "steps/s of this arena", "{:,.0f}"),
+        Row("textarena_raw", "steps/s of TextArena, bare environment", "{:,.0f}"),
+        Row("textarena_wrapped", "steps/s of TextArena, as registered", "{:,.0f}"),
+        Row("ratio", "this arena ÷ TextArena's bare environment", "{:.2f}", 1, at_most=False),
+    ],
+    "sampler": [
+        Row("kuhn_league", "Kuhn poker, 512 matches in flight: replies/s of torch_lm", "{:,.0f}"),
+        Row("kuhn_generate", "the same: replies/s of generate", "{:,.0f}"),
+        Row("kuhn_ratio", "torch_lm ÷ generate", "{:.1f}", 5, at_most=False),
+        Row("distinct_league", "different prompts, 200 tokens and 32 new: replies/s of torch_lm", "{:,.0f}"),
+        Row("distinct_generate", "the same: replies/s of generate", "{:,.0f}"),
+        Row("distinct_ratio", "torch_lm ÷ generate", "{:.2f}", 1.5, at_most=False),
+    ],
+    "learner": [
+        Row("learner", "tokens/s of the learner: packed", "{:,.0f}"),
+        Row("sorted", "padded, rows of similar length together", "{:,.0f}"),
+        Row("padded", "padded, rows in the order of the batch", "{:,.0f}"),
+        Row("bare", "forward, backward and step of the learner's packs, nothing else", "{:,.0f}"),
+        Row("trl", "TRL's GRPOTrainer", "{:,.0f}"),
+        Row("sorted_ratio", "learner ÷ padded, rows of similar length together", "{:.2f}"),
+        Row("padded_ratio", "learner ÷ padded, rows in the order of the batch", "{:.2f}", 2, at_most=False),
+        Row("bare_ratio", "learner ÷ bare", "{:.2f}", 0.9, at_most=False),
+        Row("trl_ratio", "learner ÷ TRL", "{:.2f}", 1, at_most=False),
+    ],
+    "growth": [
+        Row("iteration_8", "seconds of an iteration, 8 snapshots", "{:.3f}"),
+        Row("iteration_512", "seconds of an iteration, 512 snapshots", "{:.3f}"),
+        Row("iteration_ratio", "512 snapshots ÷ 8", "{:.3f}", 1.1),
+        Row("snapshot_8", "seconds of an iteration that freezes a snapshot, 8 snapshots", "{:.3f}"),
+        Row("snapshot_512", "seconds of an iteration that freezes a snapshot, 512 snapshots", "{:.3f}"),
+        Row("snapshot_ratio", "512 snapshots ÷ 8", "{:.3f}", 1.1),
+    ],
+    "store": [
+        Row("add", "seconds to add a million matches", "{:.1f}"),
+        Row("bytes_per_match", "bytes a match on disk", "{:.1f}"),
+        Row("cells_and_pairs", "seconds to read payoffs and pairs, cold", "{:.2f}"),
+        Row("standings", "seconds of `league standings`, 1,000 players", "{:.2f}", 3),
+        Row("draw", "seconds to draw 1,024 matches by all the rules, 1,000 players", "{:.4f}", 0.02),
+    ],
+    "records": [
+        Row(
+            "alone",
+            "records/s of one process that appends, leases, reads and acknowledges",
+            "{:,.0f}",
+            5000,
+            at_most=False,
+        ),
+        Row("alone_file", "the same: largest file with its log, MB", "{:.1f}", 64),
+        Row("beside", "records/s of a process that appends beside one that learns", "{:,.0f}", 5000, at_most=False),
+        Row("beside_file", "the same: largest file with its log, MB", "{:.1f}", 64),
+    ],
+    "vllm": [
+        Row("arena", "tokens/s of the arena over vLLM, all matches in flight", "{:,.0f}"),
+        Row("generate", "tokens/s of vLLM's own `llm.generate`, the same prompts at once", "{:,.0f}"),
+        Row("ratio", "arena ÷ `llm.generate`", "{:.2f}", 0.9, at_most=False),
+        Row("gap_choice", "largest difference from transformers + PEFT, `choice`, nats", "{:.1e}", 1e-3),
+        Row("gap_free", "the same, `free`, nats", "{:.1e}", 1e-3),
+        Row("few", "seconds of 2,016 matches between 4 adapters", "{:.1f}"),
+        Row("many", "seconds of 2,016 matches between 64 adapters in 4 slots", "{:.1f}"),
+        Row("many_to_few", "64 adapters ÷ 4", "{:.2f}", 2),
+    ],
+    "ray": [
+        Row("ray", "tokens/s over Ray, two workers", "{:,.0f}"),
+        Row("alone", "the sum of two that play alone, without Ray", "{:,.0f}"),
+        Row("beside", "the same two at the same time, without Ray", "{:,.0f}"),
+        Row("ratio", "over Ray ÷ alone", "{:.2f}", 0.9, at_most=False),
+        Row("ratio_beside", "over Ray ÷ at the same time", "{:.2f}"),
+    ],
+    "dilemma": [
+        Row("aligned_cooperation", "aligned, with itself: both cooperate", "{:.3f}", 0.8, at_most=False),
+        Row("aligned_defection", "aligned, with always:defect: it defects", "{:.3f}", 0.8, at_most=False),
+        Row("plain_cooperation", "plain, with itself: both cooperate", "{:.3f}", 0.1),
+        Row("plain_defection", "plain, with always:defect: it defects", "{:.3f}"),
+        Row("aligned_seconds", "aligned: time from an empty directory to the end", "{:,.0f} s", 60),
+        Row("plain_seconds", "plain: time from an empty directory to the end", "{:,.0f} s", 60),
+    ],
+}
+
+
+def table(part: str, stored: Result) -> str:
+    """Return a part's result as Markdown: the command, a table, and its provenance."""
+    result = stored["result"]
+    if "tables" in result:
+        lines = comparison_lines(result["tables"])
+    elif "curves" in result:
+        lines = curve_lines(result["curves"])
+    elif "courses" in result:
+        lines = gap_lines(result["courses"])
+    elif "seeds" in result:
+        lines = _by_seed(ROWS[part], result["seeds"])
+    else:
+        lines = _by_repeat(ROWS[part], result)
+    return "\n".join([f"`{stored['command']}`", "", *lines, "", _origin(stored)])
+
+
+def render() -> None:
+    """Write every stored result between its marks in the page. Raises ValueError for a result without marks."""
+    page = PAGE.read_text(encoding="utf-8")
+    for path in sorted(RESULTS.glob("*.json")):
+        page = insert(page, path.stem, table(path.stem, json.loads(path.read_text(encoding="utf-8"))))
+    atomic_write(PAGE, page)
+
+
+def insert(page: str, part: str, text: str) -> str:
+    """Return the page with the text between a part's two marks replaced."""
+    begin, end = f"<!-- {part}: written by `python -m benchmarks --render` -->", f"<!-- {part}: end -->"
+    marked = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
+    if len(marked.findall(page)) != 1:
+        raise ValueError(
+            f"{PAGE.name} must hold the marks {begin} and {end} once; the result of {part} goes between them."
+        )
+    return marked.sub(lambda _: f"{begin}\n{text}\n{end}", page)
+
+
+def _by_seed(rows: Sequence[Row], seeds: Sequence[dict[str, float]]) -> list[str]:
+    names = [f"seed {figures['seed']}" for figures in seeds]
+    lines = _head("figure", "target", "mean, 95 % interval over seeds", *names, "met")
+    for row in rows:
+        values = [figures[row.key] for figures in seeds]
+        low, high = interval(values) if len(values) > 1 else (values[0], values[0])
+        mean = row.form.format(statistics.fmean(values))
+        span = f" ({row.form.format(max(low, 0.0))} to {row.form.format(high)})" if low < high else ""
+        lines.append(_line(row.label, _target(row), mean + span, *map(row.form.format, values), _met(row, values)))
+    return lines
+
+
+def _by_repeat(rows: Sequence[Row], result: Result) -> list[str]:
+    lines = _head("figure", "target", "median", "lowest", "highest", "met")
+    for row in rows:
+        values = [result[row.key][name] for name in ("median", "min", "max")]
+        lines.append(_line(row.label, _target(row), *map(row.form.format, values), _met(row, values[:1])))
+    return lines
+
+
+def _head(*names: str) -> list[str]:
+    return [_line(*names), _line("---", *["---:"] * (len(names) - 2), "---")]
+
+
+def _line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _target(row: Row) -> str:
+    if row.target is None:
+        return "–"
+    return f"{'≤' if row.at_most else '≥'} {row.form.format(row.target)}"
+
+
+def _met(row: Row, values: Sequence[float]) -> str:
+    """Return whether every value meets the target."""
+    if row.target is None:
+        return "–"
+    count = sum(value <= row.target if row.at_most else value >= row.target for value in values)
+    return "yes" if count == len(values) else f"no ({count} of {len(values)})" if len(values) > 1 else "no"
+
+
+def _origin(stored: Result) -> str:
+    machine, changed = stored["machine"], " with uncommitted changes" if stored["uncommitted_changes"] else ""
+    versions = ", ".join(f"{name} {number}" for name, number in stored["packages"].items() if number)
+    return (
+        f"Measured on {stored['date']} at commit {stored['commit']}{changed}: {machine['cores']} cores of "
+        f"{machine['cpu']}, {machine['memory_gb']:g} GB, {machine['system']}; {versions}."
+    )

@@ -1,0 +1,204 @@
+"""The worth of a population: self-play, fictitious play, PSRO, exploiters and joint PSRO with the same budget.
+
+    python -m benchmarks.studies.populations STUDY [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
+
+Every condition of a study trains the same small model from nothing, on the same number of matches and updates, with
+settings that are equal but for the matchmaking. Figures are exact, over all positions of a game. With --keep, finished
+runs are remembered, so an interrupted measurement continues.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.studies.runs import Result, measure_runs, run_study
+
+SHERIFF = "sheriff(item_penalty=1.0,item_value=5.0,max_bribe=2,max_items=10,num_rounds=2,sheriff_penalty=1.0)"
+THREE = "kuhn_poker(players=3)"
+
+COMMON = (
+    "threads=1",
+    "episodes_kept=0",
+    "model.hidden_size=64",
+    "model.intermediate_size=128",
+    "objective.name=ppo",
+    "objective.clip_low=0.9",
+    "objective.clip_high=9.0",
+    "optimizer.minibatch_prompts=128",
+    "evaluation.matches=0",
+)
+
+
+class Condition(NamedTuple):
+    """One way of matchmaking."""
+
+    name: str
+    settings: tuple[str, ...]  # KEY=VALUE, as --set takes them
+    shared: bool = True  # one policy in all seats, or one for each role
+
+
+class Study(NamedTuple):
+    """Games to train in and conditions to compare."""
+
+    games: dict[str, str]  # settings of the game, TOML, by name
+    settings: tuple[str, ...]  # of all conditions
+    figures: dict[str, str]  # labels by metric
+    conditions: tuple[Condition, ...]
+    compared: bool = True  # with the first condition; False: each with its own start
+
+
+MEASURED = {"exploitability": "the newest snapshot", "mixture_exploitability": "the mixture"}
+GAPS = {"cce_gap": "CCE gap of the meta-strategy", "ce_gap": "CE gap of the meta-strategy"}
+
+
+def _drawn_by(name: str, *settings: str, **shares: float) -> Condition:
+    """Return a condition in which the given rules draw these shares of the matches, and others none."""
+    shares = {"self_play": 0.0, "fictitious": 0.0} | shares
+    return Condition(name, (*(f"matchmaking.{rule}={share}" for rule, share in shares.items()), *settings))
+
+
+def _joint(solver: str) -> Condition:
+    settings = (f"matchmaking.jpsro_solver={solver}", "matchmaking.response_from=best")
+    return _drawn_by(f"JPSRO, {solver.upper()}", *settings, jpsro=1.0)._replace(shared=False)
+
+
+POPULATIONS = (
+    _drawn_by("self-play", self_play=1.0),
+    _drawn_by("fictitious play", self_play=0.5, fictitious=0.5),
+    _drawn_by("PSRO, Nash", psro=1.0),
+    _drawn_by("PSRO, least exploitable", "matchmaking.psro_solver=least_exploitable", psro=1.0),
+    _drawn_by(
+        "PFSP and exploiters",
+        "policies.probe.league_role=main_exploiter",
+        "policies.rover.league_role=league_exploiter",
+        "exploiters.share=0.15",
+        "exploiters.freeze_from=10",
+        "exploiters.freeze_after=20",
+        self_play=0.5,
+        pfsp=0.35,
+        verification=0.15,
+    ),
+)
+_SLOW = ("optimizer.learning_rate=1e-3", "optimizer.learning_rate_end=2e-4", "objective.kl_old=2.0")
+_FAST = (
+    "optimizer.learning_rate=2e-3",
+    "optimizer.learning_rate_end=3e-4",
+    "optimizer.inner_steps=8",
+    "objective.kl_old=0.5",
+)
+STUDIES = {
+    "kuhn": Study(
+        {"kuhn_poker": "matches = 512, entropy = 0.15, entropy_end = 0.02"},
+        ("iterations=200", "snapshot_every=10", "evaluation.mixture=least_exploitable", *_SLOW),
+        MEASURED,
+        POPULATIONS,
+    ),
+    "leduc": Study(
+        {"leduc_poker": "matches = 1024, entropy = 0.03, entropy_end = 0.02"},
+        ("iterations=200", "snapshot_every=10", "evaluation.mixture=least_exploitable", *_FAST),
+        MEASURED,
+        POPULATIONS[:2],  # the others train less or need more time
+    ),
+    "joint": Study(
+        {
+            THREE: "matches = 384, entropy = 0.1, entropy_end = 0.02",
+            SHERIFF: "matches = 256, entropy = 0.3, entropy_end = 0.05",
+        },
+        ("iterations=150", "snapshot_every=10", *_SLOW),
+        GAPS,
+        (_joint("mgcce"), _joint("mgce")),
+        compared=False,
+    ),
+}
+
+
+class Run(NamedTuple):
+    """One training run to be measured."""
+
+    study: str
+    game: str
+    condition: Condition
+    seed: int
+
+    @property
+    def key(self) -> str:
+        """A string that differs between any two runs of any studies."""
+        study = STUDIES[self.study]
+        return json.dumps([self.game, study.games[self.game], COMMON, study.settings, *self.condition, self.seed])
+
+
+def measure(run: Run) -> dict[str, Any]:
+    """Train in a temporary folder and return the run's curves: the figures of each iteration with a snapshot."""
+    from games.registry import make_game
+    from league.config import load as settings
+    from league.monitors.metrics_log import read_metrics
+    from league.run.session import train
+
+    study = STUDIES[run.study]
+    with tempfile.TemporaryDirectory(prefix="league-") as temporary:
+        toml = Path(temporary) / "config.toml"
+        toml.write_text(f'games."{run.game}" = {{ {study.games[run.game]} }}\n', encoding="utf-8")
+        overrides = [f"seed={run.seed}", *COMMON, *study.settings, *run.condition.settings]
+        if not run.condition.shared:
+            roles = settings.seat_roles(settings.load(str(toml)).roles, make_game(run.game).spec)
+            overrides += [f"roles.policy.'{run.game}/{role.name}'={role.name}" for role in roles]
+        started = time.perf_counter()
+        with contextlib.redirect_stderr(io.StringIO()):
+            train(settings.load(str(toml), overrides), Path(temporary) / "run")
+        seconds = time.perf_counter() - started
+        lines = list(read_metrics(Path(temporary) / "run"))
+    names = {name: f"{run.game}/{name}" for name in study.figures}
+    measured = [line for line in lines if all(metric in line for metric in names.values())]
+    curves = {name: [line[metric] for line in measured] for name, metric in names.items()}
+    return {"seconds": seconds, "iterations": [line["iteration"] for line in measured], **curves}
+
+
+def measure_study(name: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:
+    """Measure all runs of a study that are not in ``keep`` yet; return the curves by game and condition."""
+    study = STUDIES[name]
+    runs = [Run(name, game, c, seed) for game in study.games for seed in seeds for c in study.conditions]
+    figures = measure_runs(runs, measure, keep / "populations.jsonl", workers, _describe)
+    curves = [
+        {
+            "game": game,
+            "figures": study.figures,
+            "compared": study.compared,
+            "conditions": [
+                {"name": c.name, "runs": [figures[Run(name, game, c, seed).key] for seed in seeds]}
+                for c in study.conditions
+            ],
+        }
+        for game in study.games
+    ]
+    return {"study": name, "seeds_used": list(seeds), "curves": curves}
+
+
+def _describe(run: Run, figures: dict[str, Any]) -> str:
+    """Return a finished run in a line."""
+    last = ", ".join(f"{name} {figures[name][-1]:.3f}" for name in STUDIES[run.study].figures)
+    return f"{run.game}, {run.condition.name}, seed {run.seed}: {last} ({figures['seconds']:.0f} s)"
+
+
+def _curve_lines(result: Result) -> Iterator[str]:
+    """Yield a line for each game, condition and figure, with its last values."""
+    for curve in result["curves"]:
+        for condition in curve["conditions"]:
+            for name in curve["figures"]:
+                values = " ".join(f"{run[name][-1]:.3f}" for run in condition["runs"])
+                yield f"{curve['game']}: {condition['name']}: {name}: {values}"
+
+
+def main() -> None:
+    """Measure and print."""
+    run_study(__doc__, list(STUDIES), measure_study, _curve_lines)
+
+
+if __name__ == "__main__":
+    main()

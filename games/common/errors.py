@@ -1,0 +1,33 @@
+"""The one error a user's mistake raises, and the sentence that offers the nearest valid names."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UsageError(ValueError):
+    """A user's mistake, described in full sentences: what was given, what was expected, what to do.
+
+    The command line prints the message alone, without a traceback, and exits with 2.
+    """
+
+
+class NotEnumerable(UsageError):
+    """A game's positions cannot be enumerated: too many, behind hidden chance, or not listed by its rules."""
+
+
+def unknown_name(kind: str, name: str, valid: Iterable[str], hint: str = "") -> UsageError:
+    """Return the error for a name that does not exist, with the nearest names that do.
+
+    ``kind`` is the noun of what was looked up ("game", "preset"); ``hint`` is a closing sentence.
+    """
+    names = sorted(set(valid))
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    if near:
+        offer = f"Did you mean {' or '.join(near)}?"
+    elif len(names) <= 12:
+        offer = f"Valid names: {', '.join(names)}." if names else f"There is no {kind} to choose from."
+    else:
+        offer = f"There are {len(names)} of them, for example {', '.join(names[:5])}."
+    return UsageError(f"There is no {kind} named {name!r}. {offer}{' ' + hint if hint else ''}")

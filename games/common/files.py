@@ -1,0 +1,60 @@
+"""Atomic writes: a file holds its whole old or its whole new content, even when its writer is killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from pathlib import Path
+
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")
+
+
+def atomic_write(path: Path, content: bytes | str) -> None:
+    """Write a file atomically: at every moment it holds all of its old content or all of the new.
+
+    The content goes to a temporary file in the same folder (made if it is missing), is forced to
+    disk and renamed. Text is written as UTF-8. Raises OSError as the system does; the temporary
+    file is then removed.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def is_leftover(path: Path) -> bool:
+    """Return whether a path is named like a temporary file of ``atomic_write``, which a kill may leave."""
+    return _TEMPORARY.fullmatch(path.name) is not None
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files of killed writers below a folder. No other process may be writing there."""
+    for path in [path for path in folder.rglob(".*.tmp") if is_leftover(path)]:
+        path.unlink()
+
+
+def sync_folder(folder: Path) -> None:
+    """Force a folder's entries to disk, so that a rename in it outlives a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_files(folder: Path) -> None:
+    """Force a folder's files and entries to disk."""
+    for path in folder.iterdir():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+    sync_folder(folder)

@@ -1,0 +1,99 @@
+"""The backend of one machine: this process plays the matches, and local processes learn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from arena.records import Episode, MatchRequest
+from arena.remote.usage import Usage
+from arena.scheduler import play
+from games.registry import make_game
+from league.backends.interface import Metrics, RolloutBackend
+from league.config import RunConfig
+from league.learning.data_parallel import FollowerProcesses
+from league.learning.learner import Learner
+from league.learning.learner_pool import LearnerPool
+from league.players.engines import Engines
+from league.players.model_engine import ModelSource, check_context, engine_kind
+from league.players.outside import anchors_and_guests
+from league.storage.base_model import verified_base
+from league.storage.run_state import RunState
+from learners.update.policy import Policy
+from roles.role import Roles
+
+
+class LocalRollouts:
+    """A ``RolloutBackend`` that plays in this process."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        run_dir: Path,
+        roles: Roles,
+        policies: Mapping[str, Policy],
+        engines: Engines | None = None,
+    ) -> None:
+        self._roles, self._in_flight = roles, config.in_flight
+        self._scripted = anchors_and_guests(config, engines or Engines())
+        tokenizer = next(iter(policies.values())).lm
+        check_context(config, roles, tokenizer)
+        adapters = any(config.policy(name).adapted for name in policies)
+        self.engine = engine_kind(config).make(
+            config, lambda: ModelSource(tokenizer, verified_base(config, run_dir) if adapters else None)
+        )
+
+    def play(self, requests: Sequence[MatchRequest]) -> list[Episode]:
+        """See ``RolloutBackend``."""
+        return play(
+            requests,
+            roles_of=self._roles.__getitem__,
+            engine_of=lambda player: self._scripted.get(player, self.engine),
+            make_game=make_game,
+            in_flight=self._in_flight,
+        )
+
+    def metrics(self) -> Metrics:
+        """See ``RolloutBackend``."""
+        return {}
+
+    def close(self) -> None:
+        """See ``RolloutBackend``."""
+        self.engine.close()
+
+
+class LocalDeployment:
+    """A ``Deployment`` on this machine."""
+
+    def __init__(self, config: RunConfig, run_dir: Path) -> None:
+        self.device = config.model.device
+        self._learners, self._followers = LearnerPool(config, run_dir), FollowerProcesses(config, run_dir)
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            for processes in (self._learners, self._followers):
+                stack.enter_context(processes)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def learner(self, state: RunState) -> Learner:
+        """See ``Deployment``."""
+        return self._followers.learner(state) or self._learners.learner(state)
+
+    def rollouts(
+        self, config: RunConfig, run_dir: Path, roles: Roles, state: RunState, engines: Engines
+    ) -> RolloutBackend:
+        """See ``Deployment``."""
+        return LocalRollouts(config, run_dir, roles, state.policies, engines)
+
+    def usage(self) -> dict[str, Usage]:
+        """See ``Deployment``."""
+        return {}

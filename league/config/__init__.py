@@ -1,0 +1,8 @@
+"""A run's frozen configuration: its tables, one per file, how TOML is read, and which combinations are refused.
+
+May import no other room of the league.
+"""
+
+from league.config.run import ColdStartConfig, GameConfig, ModelConfig, RolesConfig, RunConfig
+
+__all__ = ["ColdStartConfig", "GameConfig", "ModelConfig", "RolesConfig", "RunConfig"]

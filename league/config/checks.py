@@ -1,0 +1,122 @@
+"""Checks of a complete configuration: names that match nothing, and rules without what they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from games.common.errors import UsageError, unknown_name
+from games.registry import make_game
+from games.spec import Utility
+from league.config.checks_credit import check_credit
+from league.config.checks_learners import check_async_learners, check_optimizer
+from league.config.run import RunConfig
+from roles.role import Role
+
+Roles = Mapping[str, tuple[Role, ...]]  # by game, then seat
+
+
+def check_config(config: RunConfig, roles: Roles) -> None:
+    """Raise UsageError, with what to set instead, for a configuration that could not train."""
+    names = [f"{game}/{role.name}" for game, game_roles in roles.items() for role in game_roles]
+    for section, by_role in (("roles.policy", config.roles.policy), ("credit.rules", config.credit.rules)):
+        for name in by_role:
+            if name not in names:
+                raise unknown_name("role", name, names, f"{section} takes keys of the form game/role.")
+    _check_exploiters(config, roles)
+    _check_meta_solvers(config, roles)
+    bound = {role.policy for game_roles in roles.values() for role in game_roles}
+    _check_policies(config, bound)
+    check_async_learners(config, bound)
+    check_optimizer(config, roles)
+    check_credit(config, roles)
+    for game, game_roles in roles.items():
+        if game in config.games:  # the number of submatches is not configured
+            _check_groups(config, game)
+        _check_update_sizes(config, game, game_roles)
+
+
+def _check_policies(config: RunConfig, bound: set[str]) -> None:
+    for name, policy in config.policies.items():
+        if name not in bound and policy.league_role == "main":
+            hint = "No role binds to it: set roles.policy, or give it the league_role of an exploiter."
+            raise unknown_name("policy", name, bound, hint)
+        if name in bound and policy.league_role != "main":
+            raise UsageError(
+                f"policies.{name}.league_role = {policy.league_role!r}, but a role binds to {name}. An exploiter takes "
+                "every seat in turn and is bound to none: leave it out of roles.policy, or set league_role = 'main'."
+            )
+    trained = {name for name in bound if name not in config.policies or not config.policies[name].frozen}
+    if not trained:
+        raise UsageError(f"All policies ({_listed(bound)}) are frozen, so nothing would be trained. Unfreeze one.")
+    if config.alternate and len(trained) < 2:
+        raise UsageError(
+            f"alternate = {config.alternate} lets policies take turns, but only {_listed(trained)} is trained. "
+            "Bind roles to several policies (roles.policy), or set alternate = 0."
+        )
+
+
+def _check_exploiters(config: RunConfig, roles: Roles) -> None:
+    exploiters = config.league_roles
+    share = config.exploiters.share * len(exploiters)
+    if exploiters and share >= 1.0:
+        raise UsageError(
+            f"exploiters.share = {config.exploiters.share} for each of {len(exploiters)} exploiters leaves the main "
+            f"policies no match. Set it below {1 / len(exploiters):.3g}."
+        )
+    if exploiters and all(len(game_roles) == 1 for game_roles in roles.values()):
+        raise UsageError(f"{_listed(exploiters)} cannot exploit anybody: every game of the run has one seat.")
+    if config.exploiters.freeze_from > config.exploiters.freeze_after:
+        raise UsageError(
+            f"exploiters.freeze_from = {config.exploiters.freeze_from} is later than exploiters.freeze_after = "
+            f"{config.exploiters.freeze_after}. Set it to that or less."
+        )
+
+
+def _check_meta_solvers(config: RunConfig, roles: Roles) -> None:
+    """Refuse meta-solvers that cannot solve the meta-games of a run whose roles have different policies."""
+    asymmetric = [game for game, game_roles in roles.items() if len({role.policy for role in game_roles}) > 1]
+    solvers = {"evaluation.mixture": config.evaluation.mixture}
+    solvers |= {"matchmaking.psro_solver": config.matchmaking.psro_solver} if config.matchmaking.psro else {}
+    for setting, solver in solvers.items():
+        if asymmetric and solver in ("alpha_rank", "nash_averaging"):
+            raise UsageError(
+                f"{setting} = {solver!r} is for players that take all seats, but in {asymmetric[0]} roles have "
+                "different policies. Use nash, prd, linear or uniform."
+            )
+        for game in asymmetric:
+            zero_sum = solver in ("nash", "least_exploitable")
+            if zero_sum and (len(roles[game]) != 2 or make_game(game).spec.utility is Utility.GENERAL_SUM):
+                raise UsageError(
+                    f"{setting} = {solver!r} solves zero-sum games of two seats; {game} is not "
+                    "one. Use prd, linear or uniform, or matchmaking.jpsro instead of psro."
+                )
+
+
+def _check_groups(config: RunConfig, game: str) -> None:
+    matches, turns = config.games[game].matches, make_game(game).spec.max_turns
+    size = config.matchmaking.matches_of_start(turns)
+    if matches % size:
+        trees = f"trees of {config.matchmaking.tree} replies to the power of {turns} turns: {size} matches"
+        groups = trees if config.matchmaking.tree else f"groups of matchmaking.group_size = {size}"
+        raise UsageError(
+            f"games.{game}.matches = {matches} cannot be cut into {groups}. "
+            f"Set {matches - matches % size or size} or {matches + size - matches % size}."
+        )
+
+
+def _check_update_sizes(config: RunConfig, game: str, roles: tuple[Role, ...]) -> None:
+    """Refuse an update of fewer matches than a group or tree has, which is never split."""
+    size, unit = config.matchmaking.group_size, f"group of matchmaking.group_size = {config.matchmaking.group_size}"
+    if config.matchmaking.tree and game in config.games:
+        size = config.matchmaking.matches_of_start(make_game(game).spec.max_turns)
+        unit = f"tree of matchmaking.tree = {config.matchmaking.tree} in {game}, {size}"
+    for name in dict.fromkeys([*(role.policy for role in roles), *config.league_roles]):
+        matches = config.policy(name).matches
+        if matches is not None and matches < size:
+            raise UsageError(
+                f"policies.{name}.matches = {matches} is less than one {unit} matches. Set it to that or more."
+            )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))

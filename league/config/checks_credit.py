@@ -1,0 +1,99 @@
+"""Checks that credit rules have what they need, and objectives the credit rules that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from games.common.errors import UsageError
+from games.openspiel.repeated import is_repeated
+from games.registry import make_game
+from league.config.run import RunConfig
+from learners.advantages import RULES, rule_named
+from learners.advantages.rule import CreditFacts, Need
+from roles.role import OnIllegal, ReplyForm, Role
+
+
+def check_credit(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> None:
+    """Raise UsageError, with what to set instead, for roles that their rules cannot credit."""
+    rule_named(config.credit.rule)
+    for game, game_roles in roles.items():
+        for name in dict.fromkeys(config.credit.rule_for(game, role.name) for role in game_roles):
+            rule = rule_named(name)
+            facts = _facts(config, game, game_roles, name)
+            for need in sorted(rule.needs, key=list(Need).index):
+                if need in _CHECKS:
+                    _CHECKS[need](name, facts)
+            if rule.check is not None:
+                rule.check(facts)
+        _check_dpo(config, game, game_roles)
+
+
+def _facts(config: RunConfig, game: str, roles: tuple[Role, ...], rule: str) -> CreditFacts:
+    credited = tuple([role for role in roles if config.credit.rule_for(game, role.name) == rule])
+    matchmaking = config.matchmaking
+    return CreditFacts(make_game(game).spec, roles, credited, matchmaking.group_size, matchmaking.tree)
+
+
+def _check_groups(rule: str, facts: CreditFacts) -> None:
+    if facts.group_size < 2:
+        raise UsageError(
+            f"Credit rule {rule!r} of {facts.game.name} compares matches from one start, but matchmaking.group_size = "
+            f"{facts.group_size}. Set it to 2 or more (8 is usual)."
+        )
+
+
+def _check_tree(rule: str, facts: CreditFacts) -> None:
+    if not facts.tree:
+        raise UsageError(
+            f"Credit rule {rule!r} of {facts.game.name} needs whole trees of matches. Set matchmaking.tree to 2 or "
+            "more replies."
+        )
+
+
+def _check_counterfactuals(rule: str, facts: CreditFacts) -> None:
+    game = facts.game.name
+    if not is_repeated(game):
+        raise UsageError(
+            f"Credit rule {rule!r} uses the payoffs of actions that were not taken, so it is for repeated matrix "
+            f"games, not for {game}. Set another credit.rule for it."
+        )
+    free = [role.name for role in facts.credited if role.reply is not ReplyForm.CHOICE]
+    if free:
+        raise UsageError(
+            f"Credit rule {rule!r} needs the probability of every reply, but {', '.join(sorted(free))} of {game} "
+            "answers in free text. Set roles.reply = 'choice', or another credit.rule."
+        )
+
+
+_CHECKS = {  # the league itself meets the needs that are missing here
+    Need.GROUPS: _check_groups,
+    Need.TREE: _check_tree,
+    Need.COUNTERFACTUALS: _check_counterfactuals,
+}
+
+
+def _check_dpo(config: RunConfig, game: str, roles: tuple[Role, ...]) -> None:
+    """Refuse the objective dpo for roles whose replies make no preference pairs."""
+    for role in roles:
+        rule, name = config.credit.rule_for(game, role.name), f"{game}/{role.name}"
+        bound = roles if config.matchmaking.swap_every else (role,)  # swapping policies play every role
+        players = dict.fromkeys([*(other.policy for other in bound), *config.league_roles])
+        for policy in [policy for policy in players if _trains_by_dpo(config, policy)]:
+            if Need.TREE not in RULES[rule].needs:
+                tree_rules = " or ".join(repr(other) for other, known in RULES.items() if Need.TREE in known.needs)
+                raise UsageError(
+                    f"Objective 'dpo' of policy {policy} prefers one reply to another, which only credit rule "
+                    f"{tree_rules} can do; {name} has {rule!r}. Give it that rule, or set "
+                    f"policies.{policy}.objective = 'ppo'."
+                )
+            if role.tools or role.conduct.on_illegal is OnIllegal.RETRY:
+                why = "has tools" if role.tools else "may retry (roles.on_illegal)"
+                raise UsageError(
+                    f"Objective 'dpo' of policy {policy} is for roles that reply once, but {name} {why}. "
+                    f"Change that, or set policies.{policy}.objective = 'ppo'."
+                )
+
+
+def _trains_by_dpo(config: RunConfig, policy: str) -> bool:
+    settings = config.policy(policy)
+    return not settings.frozen and (settings.objective or config.objective.name) == "dpo"

@@ -1,0 +1,93 @@
+"""Checks of learner processes, and of updates that several processes take together."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+
+from games.common.errors import UsageError, unknown_name
+from league.config.run import RunConfig
+from roles.role import ReplyForm, Role
+
+
+def check_async_learners(config: RunConfig, bound: set[str]) -> None:
+    """Raise UsageError, with what to set instead, for learner processes that cannot train the ``bound`` policies."""
+    settings = config.async_learners
+    if settings.processes == "none":
+        if settings.max_staleness:
+            raise UsageError(
+                f"async_learners.max_staleness = {settings.max_staleness} lets play run ahead of learners, but "
+                "async_learners.processes = 'none': there are none. Set it to 'each', or max_staleness to 0."
+            )
+        return
+    if config.league_roles:
+        raise UsageError(
+            f"Exploiters ({', '.join(sorted(config.league_roles))}) start again depending on the results of their "
+            "matches, which a learner process does not have. Leave them out, or set async_learners.processes = 'none'."
+        )
+    if config.matchmaking.response_from != "newest":
+        raise UsageError(
+            f"matchmaking.response_from = {config.matchmaking.response_from!r} takes policies back to older weights "
+            "depending on the results of their matches, which a learner process does not have. Set it to 'newest', or "
+            "async_learners.processes to 'none'."
+        )
+    if settings.max_staleness and config.objective.truncate is None:
+        raise UsageError(
+            f"async_learners.max_staleness = {settings.max_staleness} trains on replies that older weights drew, so "
+            "they need importance weights: set objective.truncate (2 is usual), and optimizer.max_gap to what the "
+            "log-probs may move in that time (1 nat, say)."
+        )
+    if isinstance(settings.processes, dict):
+        _check_names(settings.processes, {name for name in bound if not config.policy(name).frozen})
+
+
+def _check_names(learners: dict[str, tuple[str, ...]], trained: set[str]) -> None:
+    """Refuse learners that do not have each trained policy exactly once."""
+    for learner, policies in learners.items():
+        if not learner.isidentifier():
+            raise UsageError(
+                f"A learner process cannot be named {learner!r}: its folder has that name. Use letters, digits and '_'."
+            )
+        for name in policies:
+            if name not in trained:
+                hint = f"async_learners.processes.{learner} takes policies that roles bind to and that are trained."
+                raise unknown_name("trained policy", name, trained, hint)
+    times = Counter(name for policies in learners.values() for name in policies)
+    wrong = sorted(name for name in trained if times[name] != 1)
+    if wrong:
+        raise UsageError(
+            f"async_learners.processes names {wrong[0]} {times[wrong[0]]} times. Every trained policy learns in one "
+            f"process: name each of {', '.join(sorted(trained))} once."
+        )
+    empty = sorted(learner for learner, policies in learners.items() if not policies)
+    if empty:
+        raise UsageError(f"async_learners.processes.{empty[0]} has no policy to train. Leave it out, or name one.")
+
+
+def check_optimizer(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> None:
+    """Raise UsageError, with what to set instead, for updates that the optimiser's processes cannot take."""
+    optimizer = config.optimizer
+    size = int(os.environ.get("WORLD_SIZE", optimizer.processes))
+    if optimizer.sharded and size == 1:
+        raise UsageError(
+            "optimizer.sharded shards weights over processes, but optimizer.processes = 1. Set it to the number of "
+            "GPUs, or optimizer.sharded = false."
+        )
+    if optimizer.sharded and optimizer.name == "adamw8bit":
+        raise UsageError(
+            "optimizer.name = 'adamw8bit' cannot keep the state of weights that optimizer.sharded shards. "
+            "Set optimizer.name = 'adamw'."
+        )
+    masked = sorted(
+        f"{game}/{role.name}"
+        for game, game_roles in roles.items()
+        for role in game_roles
+        if role.reply is ReplyForm.CHOICE
+    )
+    for setting in ("sharded", "checkpointing"):
+        if getattr(optimizer, setting) and masked:
+            raise UsageError(
+                f"optimizer.{setting} is for models that answer in free text, but {masked[0]} chooses among replies. "
+                f"Set roles.reply = 'free', or optimizer.{setting} = false."
+            )

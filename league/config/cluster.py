@@ -1,0 +1,33 @@
+"""The table ``[cluster]``: the workers of a run on a cluster, and their resources."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from games.common.section import NonNegative, Positive, Section
+
+Cpus = Annotated[float, Field(gt=0.0)]
+
+
+class ClusterConfig(Section):
+    """The Ray actors that `--cluster` starts. Without that option the table is not read."""
+
+    workers: Positive = Field(2, description="processes that play matches")
+    engines: int = Field(
+        0,
+        ge=0,
+        description="processes with an engine of language models for all workers; 0: every worker has one",
+    )
+    matches: Positive | None = Field(
+        None, description="matches in a chunk that a worker plays; None: half of its share of an iteration's"
+    )
+    worker_cpus: Cpus = Field(1.0, description="cores of a worker without an engine")
+    engine_cpus: Cpus = Field(1.0, description="cores of an engine, or of a worker that has its own")
+    engine_gpus: NonNegative = Field(0.0, description="GPUs of an engine; a part of one, or whole ones")
+    learner_cpus: Cpus = Field(1.0, description="cores of a learner (async_learners.processes)")
+    learner_gpus: NonNegative = Field(0.0, description="GPUs of a learner; a part of one, or whole ones")
+    placement: Literal["separate", "shared"] = Field(
+        "separate", description="GPUs of engines and learners: each its own, or an engine and a learner on the same"
+    )

@@ -1,0 +1,36 @@
+"""The table ``[engine]``: which engine plays the language models, with a table for each engine that has settings."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from pydantic import Field
+
+from games.common.section import Positive, Section
+
+VllmRank = Literal[8, 16, 32, 64, 128, 256, 320, 512]
+VLLM_RANKS: tuple[int, ...] = get_args(VllmRank)
+
+
+class VllmSettings(Section):
+    """vLLM, in processes of its own."""
+
+    max_loras: Positive = Field(4, description="adapters that one batch may mix; a population may be larger")
+    max_lora_rank: VllmRank = Field(16, description="largest rank of an adapter")
+    max_model_len: Positive = Field(2048, description="tokens of the longest prompt and its reply together")
+    gpu_memory_utilization: float = Field(0.5, gt=0.0, le=1.0, description="share of a GPU's memory for the engine")
+    kv_cache_gib: float | None = Field(
+        None, gt=0.0, description="memory for keys and values; None: what the share leaves"
+    )
+    dtype: Literal["float32", "bfloat16"] | None = Field(None, description="type of its weights; None: model.dtype")
+    sleep: bool = Field(
+        False,
+        description="it gives a GPU's memory back while policies learn, for engine and learner that share one",
+    )
+
+
+class EngineConfig(Section):
+    """Which engine samples replies: a kind in ``league.players.model_engine.ENGINES``, which refuses others."""
+
+    kind: str = Field("torch", description="torch: in this process; vllm: beside it")
+    vllm: VllmSettings = VllmSettings()

@@ -1,0 +1,35 @@
+"""The table ``[evaluation]``: how snapshots are rated and measured."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from games.common.section import Positive, Section
+
+MetaSolver = Literal["uniform", "linear", "nash", "prd", "alpha_rank", "nash_averaging", "least_exploitable"]
+
+
+class EvaluationConfig(Section):
+    """What is measured whenever a snapshot is frozen."""
+
+    matches: int = Field(64, ge=0, description="rating matches of a pair of players in each game")
+    opponents: Positive = Field(2, description="earlier snapshots a new snapshot is rated against")
+    pairing: Literal["uniform", "round_robin", "informative"] = Field(
+        "uniform",
+        description="which pairs are rated: the new snapshot against random opponents, or all; or the most informative",
+    )
+    anchors: tuple[str, ...] = Field(
+        ("random",),
+        description="scripted players that every snapshot is rated against; the first one's rating is fixed",
+    )
+    exact: bool = Field(True, description="compute exact exploitability where the game is small enough")
+    exact_limit: Positive = Field(1_000, description="information states of the largest game that is tabulated")
+    mixture: MetaSolver = Field("linear", description="meta-strategy of RUN@mixture")
+    gate: float | None = Field(
+        None,
+        ge=0.5,
+        lt=1.0,
+        description="freeze a main policy only if, with this confidence, it beats its last snapshot; None: always",
+    )

@@ -1,0 +1,125 @@
+"""The tables ``[policies]``, ``[objective]``, ``[optimizer]`` and ``[alarms]``: how policies learn."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from games.common.section import NonNegative, Positive, Section, Share
+
+LeagueRole = Literal["main", "main_exploiter", "league_exploiter"]
+SurrogateName = Literal["reinforce", "ppo", "gspo", "dpo"]
+
+
+class PolicyConfig(Section):
+    """One policy: its kind of weights, and when it trains. Roles bind to policies by ``roles.policy``."""
+
+    league_role: LeagueRole = Field(
+        "main",
+        description="main: roles bind to it; an exploiter takes every seat in turn, to beat main or the whole league",
+    )
+    weights: Literal["full", "lora"] = Field(
+        "full", description="all weights of its own, or a LoRA adapter on the base"
+    )
+    rank: Positive = Field(8, description="lora: rank of the adapter")
+    alpha: float = Field(16.0, gt=0.0, description="lora: the adapter's output is scaled by alpha / rank")
+    targets: tuple[str, ...] = Field((), description="lora: names of the adapted modules; none: every linear layer")
+    frozen: bool = Field(False, description="plays, but is never trained")
+    every: Positive = Field(1, description="iterations whose trajectories make one update of it")
+    matches: Positive | None = Field(
+        None, description="most matches of each game in one update of it, in whole groups; None: all it has gathered"
+    )
+    learning_rate: NonNegative | None = Field(None, description="its own rate at the start; None: the optimizer's")
+    learning_rate_end: NonNegative | None = Field(None, description="its own rate at the end; None: as the start")
+    inner_steps: Positive | None = Field(
+        None, description="its own optimiser steps on one batch; None: the optimizer's"
+    )
+    objective: SurrogateName | None = Field(None, description="its own surrogate; None: objective.name")
+
+    @property
+    def adapted(self) -> bool:
+        """Whether the policy is an adapter on a shared base, not a full model."""
+        return self.weights == "lora"
+
+
+class ObjectiveConfig(Section):
+    """What an update minimises."""
+
+    name: SurrogateName = Field(
+        "ppo",
+        description="surrogate objective; dpo prefers the better of two replies, and needs a credit rule of trees",
+    )
+    normalisation: Literal["constant", "token_mean", "sequence_mean", "role_mean", "rollout_mean"] = Field(
+        "constant", description="how a game's tokens are averaged; a choice reply counts as one token"
+    )
+    length: Positive = Field(1, description="constant: what a reply's sum over tokens is divided by")
+    clip_low: NonNegative = Field(0.2, description="ppo, gspo: lower clip of the ratio, 1 - clip_low")
+    clip_high: NonNegative = Field(0.2, description="ppo, gspo: upper clip of the ratio, 1 + clip_high")
+    dual_clip: float | None = Field(None, gt=1.0, description="ppo, gspo: bound c on the loss of negative advantages")
+    dpo_beta: float = Field(0.1, gt=0.0, description="dpo: beta, the weight of staying near the policy before training")
+    truncate: float | None = Field(
+        None, gt=0.0, description="weigh by min(p learner / p sampler, truncate), without gradient; None: off"
+    )
+    kl_old: NonNegative = Field(0.0, description="weight of KL(policy | policy before the update), nats")
+    kl_old_end: NonNegative | None = Field(
+        None, description="its weight at the end, reached geometrically; None: constant"
+    )
+    kl_reference: NonNegative = Field(0.0, description="weight of KL(policy | its weights before training), nats")
+    kl_estimator: Literal["k1", "k2", "k3"] = Field(
+        "k2", description="estimate of kl_reference for free replies; exact for choice replies"
+    )
+    entropy: NonNegative = Field(0.05, description="weight of the entropy bonus at the start")
+    entropy_end: NonNegative | None = Field(
+        None, description="weight at the end, reached geometrically; None: constant"
+    )
+    epo: NonNegative = Field(0.0, description="weight of keeping entropy within a band of its running mean")
+    epo_low: NonNegative = Field(0.8, description="epo: lower end of the band, kappa_lo, as a share of the mean")
+    epo_high: NonNegative = Field(1.2, description="epo: upper end of the band, kappa_hi")
+    epo_decay: Share = Field(0.9, description="epo: how much of the old running mean an update keeps")
+    magnet: NonNegative = Field(0.0, description="weight of KL(policy | magnet)")
+    magnet_end: NonNegative | None = Field(
+        None, description="its weight at the end, reached geometrically; None: constant"
+    )
+    magnet_every: Positive = Field(100, description="updates between two refreshes of the magnet")
+    magnet_uniform: Share = Field(0.1, description="share of the uniform policy mixed into the magnet (choice replies)")
+
+
+class OptimizerConfig(Section):
+    """The optimiser (AdamW)."""
+
+    learning_rate: NonNegative = Field(5e-4, description="learning rate at the start")
+    learning_rate_end: NonNegative | None = Field(None, description="learning rate at the end; None: constant")
+    inner_steps: Positive = Field(4, description="optimiser steps on one batch")
+    minibatch_prompts: Positive = Field(
+        256,
+        description="a game with more distinct prompts is spread over the inner steps, at least so many in each",
+    )
+    name: Literal["adamw", "adamw8bit"] = Field(
+        "adamw", description="adamw8bit keeps its moments in 8 bits, by bitsandbytes"
+    )
+    weight_decay: NonNegative = Field(0.0, description="AdamW weight decay")
+    max_grad_norm: float = Field(1.0, gt=0.0, description="gradients are clipped to this norm")
+    micro_batch_tokens: Positive = Field(8192, description="tokens in one forward and backward pass")
+    checkpointing: bool = Field(
+        False, description="free replies: keep only each layer's input, and compute it again backward"
+    )
+    processes: Positive = Field(
+        1, description="processes that take each update together, on one machine a GPU each; under torchrun its own"
+    )
+    sharded: bool = Field(
+        False, description="shard the weights in training over the processes (FSDP2), instead of replicating them"
+    )
+    max_gap: float = Field(0.05, gt=0.0, description="mean |log p learner - log p sampler| (nats) that stops the run")
+
+
+class AlarmsConfig(Section):
+    """When the run warns that a policy is going wrong. Alarms are shown; they never stop a run."""
+
+    warmup: Positive = Field(10, description="iterations that fix what is normal for a run")
+    reasoning: Share = Field(0.25, description="reasoning below this share of its length in the warmup, in tokens")
+    repetition: Share = Field(0.5, description="echo trap: share of repeated replies or phrases above this, while")
+    variance: Share = Field(0.5, description="echo trap: the variance of returns is below this share of the warmup's")
+    drift: NonNegative = Field(0.3, description="a role's mean advantage, in its own standard deviations, beyond this")
+    entropy_low: NonNegative = Field(0.02, description="entropy below this, in nats a turn")
+    entropy_high: float | None = Field(None, gt=0.0, description="entropy above this, in nats a turn; None: no limit")

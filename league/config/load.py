@@ -1,0 +1,160 @@
+"""A run's configuration: read from a preset or a TOML file, changed by ``--set``, and written back.
+
+Every mistake is a ``UsageError`` with the key, the value, and what is expected.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from games.common.errors import UsageError, unknown_name
+from games.common.files import atomic_write
+from games.common.validation import validated
+from games.registry import make_game, with_submatches
+from games.spec import GameSpec
+from league.config.checks import check_config
+from league.config.run import RolesConfig, RunConfig
+from roles.cards import load_roles, with_overrides
+from roles.role import Role
+
+CONFIG_FILE = "config.toml"  # in a run directory
+LAYOUT = 2  # version of a run directory's files; the first line of its ``config.toml``
+PRESETS = Path(__file__).parent.parent / "presets"
+
+
+def preset_names() -> list[str]:
+    """Return the names of the presets that come with the project."""
+    return sorted(path.stem for path in PRESETS.glob("*.toml"))
+
+
+def load(source: str, overrides: Sequence[str] = ()) -> RunConfig:
+    """Return the configuration of a preset or a ``.toml`` file, with ``key=value`` overrides applied in order.
+
+    Raises UsageError for an unknown preset, key, game or role, for TOML that cannot be read, and for
+    values or combinations that the configuration refuses.
+    """
+    data = _read_toml(_find_file(source))
+    data.pop("layout", None)  # a new run may start from a run directory's configuration
+    for override in overrides:
+        keys, value = parse_override(override)
+        _set_key(data, keys, value)
+    config = validate(data)
+    check_config(config, run_roles(config))
+    return config
+
+
+def load_run_config(run_dir: Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """Return the configuration of a run directory, with overrides. Raises UsageError for another layout."""
+    path = run_dir / CONFIG_FILE
+    layout = _read_toml(path).get("layout", 1)
+    if layout != LAYOUT:
+        older = isinstance(layout, int) and layout < LAYOUT
+        how = "an older league wrote it: train a new run, or read it with" if older else "read it with"
+        raise UsageError(
+            f"{run_dir} has layout {layout}, and this league reads layout {LAYOUT}; {how} the version that made it."
+        )
+    return load(str(path), overrides)
+
+
+def write_run_config(run_dir: Path, config: RunConfig) -> None:
+    """Write a run directory's configuration, with the layout of the directory."""
+    atomic_write(run_dir / CONFIG_FILE, f"layout = {LAYOUT}\n{to_toml(config)}")
+
+
+def validate(data: Mapping[str, Any]) -> RunConfig:
+    """Return ``data`` as a configuration. Raises UsageError with one sentence for each mistake."""
+    return validated(RunConfig, data)
+
+
+def to_toml(config: RunConfig) -> str:
+    """Return the configuration as TOML text that loads back equal. Keys without a value are left out."""
+    return tomli_w.dumps(config.model_dump(exclude_none=True))
+
+
+def parse_override(text: str) -> tuple[list[str], Any]:
+    """Return the keys and the value of an override ``a.b.c=value``.
+
+    A key may be quoted; dots and equal signs within parentheses belong to a game's name. The value
+    is TOML, or else a string, so that words need no quotes.
+    """
+    keys: list[str] = []
+    key, depth, quote = "", 0, ""
+    for index, char in enumerate(text):
+        if char == "=" and not depth and not quote:
+            return [*keys, key.strip()], _parse_value(text[index + 1 :].strip())
+        if char in (quote or "\"'"):
+            quote = "" if quote else char
+        elif char == "." and not depth and not quote:
+            keys.append(key.strip())
+            key = ""
+        else:
+            depth += (char == "(") - (char == ")")
+            key += char
+    raise UsageError(f"--set {text}: there is no '=' in it. Write --set key=value, for example --set iterations=50.")
+
+
+def run_roles(config: RunConfig) -> dict[str, tuple[Role, ...]]:
+    """Return the roles of a run by game and seat, of its games and then of their submatches' games."""
+    return {game: seat_roles(config.roles, make_game(game).spec) for game in with_submatches(config.games)}
+
+
+def seat_roles(config: RolesConfig, spec: GameSpec) -> tuple[Role, ...]:
+    """Return a game's roles by seat, from the role cards and the configuration's overrides.  # [seats]
+
+    Raises UsageError for an invalid card or override.
+    """
+    cards = Path(config.cards).expanduser() if config.cards else None
+    return tuple(
+        with_overrides(
+            role,
+            reply=config.reply,
+            on_illegal=config.on_illegal,
+            retries=config.retries,
+            price=config.price,
+            max_reply_tokens=config.max_reply_tokens,
+            temperature=config.temperature,
+            policy=config.policy.get(f"{spec.name}/{role.name}"),
+        )
+        for role in load_roles(spec, cards)
+    )
+
+
+def _find_file(source: str) -> Path:
+    if source in preset_names():
+        return PRESETS / f"{source}.toml"
+    path = Path(source).expanduser()
+    if path.is_file():
+        return path
+    if path.suffix == ".toml" or len(path.parts) > 1:
+        raise UsageError(f"There is no file {source}. Presets are named without a path: {', '.join(preset_names())}.")
+    raise unknown_name("preset", source, preset_names(), "A file of your own ends in .toml.")
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not valid TOML: {error}.") from None
+
+
+def _parse_value(text: str) -> Any:
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    return parsed["value"] if len(parsed) == 1 else text
+
+
+def _set_key(data: dict[str, Any], keys: Sequence[str], value: Any) -> None:
+    """Set a value in nested tables, and make the tables that are missing."""
+    for depth, key in enumerate(keys[:-1], 1):
+        data = data.setdefault(key, {})
+        if not isinstance(data, dict):
+            path = ".".join(keys[:depth])
+            raise UsageError(f"--set {'.'.join(keys)}: {path} is a single value, so it has no keys below it.")
+    data[keys[-1]] = value

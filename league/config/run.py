@@ -1,0 +1,125 @@
+"""A run's frozen configuration. Every field has a description and is settable by ``--set key=value``.
+
+``league/presets/*.toml`` and a run's own ``config.toml`` have this shape.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from games.common.section import NonNegative, Positive, Section
+from league.config.async_learners import AsyncLearnersConfig
+from league.config.cluster import ClusterConfig
+from league.config.credit import CreditConfig, CriticConfig
+from league.config.engine import EngineConfig
+from league.config.evaluation import EvaluationConfig
+from league.config.learning import AlarmsConfig, LeagueRole, ObjectiveConfig, OptimizerConfig, PolicyConfig
+from league.config.matchmaking import ExploitersConfig, MatchmakingConfig
+
+
+class GameConfig(Section):
+    """One game of the run's curriculum."""
+
+    matches: Positive = Field(512, description="training matches in one iteration")
+    every: Positive = Field(1, description="iterations between two batches of this game")
+    loss_weight: NonNegative = Field(1.0, description="weight of this game's loss in an update")
+    entropy: NonNegative | None = Field(None, description="entropy weight for this game instead of objective.entropy")
+    entropy_end: NonNegative | None = Field(None, description="final entropy weight for this game")
+
+
+class RolesConfig(Section):
+    """Overrides of the role cards, for all roles of the run."""
+
+    reply: Literal["choice", "free"] | None = Field(None, description="reply form of every role")
+    on_illegal: Literal["mask", "retry", "forfeit"] | None = Field(None, description="conduct of every role")
+    retries: int | None = Field(None, ge=0, description="retries before a forfeit")
+    price: float | None = Field(None, description="price of a forfeit in the game's units")
+    max_reply_tokens: Positive | None = Field(None, description="longest free reply, in tokens")
+    temperature: float | None = Field(None, gt=0.0, description="sampling temperature of every role")
+    policy: dict[str, str] = Field({}, description='policy by role, as "game/role" = "policy"')
+    cards: str | None = Field(None, description="folder of role cards that replace the built-in ones")
+
+    @model_validator(mode="after")
+    def _free_replies_cannot_be_masked(self) -> RolesConfig:
+        if self.reply == "free" and self.on_illegal == "mask":
+            raise ValueError(
+                "roles.on_illegal = 'mask' masks sampling to the legal replies, which a free reply is not. "
+                "Use 'forfeit' or 'retry', or roles.reply = 'choice'."
+            )
+        return self
+
+
+class ModelConfig(Section):
+    """The base model. ``source = "pocket"`` builds a small Qwen3-shaped decoder from scratch."""
+
+    source: str = Field("pocket", description='"pocket", a folder in Hugging Face layout, or a hub id')
+    hidden_size: Positive = Field(128, description="width of the pocket model")
+    layers: Positive = Field(2, description="layers of the pocket model")
+    heads: Positive = Field(4, description="attention heads of the pocket model")
+    kv_heads: Positive = Field(2, description="key/value heads of the pocket model")
+    intermediate_size: Positive = Field(256, description="width of the pocket model's feed-forward part")
+    vocabulary: Positive = Field(2048, description="largest vocabulary of the pocket tokenizer")
+    dtype: Literal["float32", "bfloat16"] = Field("float32", description="type of the weights")
+    device: str = Field("cpu", description="torch device that holds the model")
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> ModelConfig:
+        if self.source == "pocket" and self.hidden_size % self.heads:
+            raise ValueError(f"model.hidden_size = {self.hidden_size} is not a multiple of model.heads = {self.heads}.")
+        if self.heads % self.kv_heads:
+            raise ValueError(f"model.heads = {self.heads} is not a multiple of model.kv_heads = {self.kv_heads}.")
+        return self
+
+
+class ColdStartConfig(Section):
+    """Imitation before the first match (only for models that start from scratch)."""
+
+    steps: int = Field(60, ge=0, description="optimiser steps; 0 skips the cold start")
+    matches: Positive = Field(200, description="matches of each game to imitate")
+    players: tuple[str, ...] = Field(
+        ("random",), min_length=1, description="players to imitate, such as scripted:optimal; each seat draws one"
+    )
+    batch_size: Positive = Field(256, description="turns in a step")
+    learning_rate: NonNegative = Field(3e-3, description="peak learning rate")
+
+
+class RunConfig(Section):
+    """The configuration of a run."""
+
+    seed: int = Field(0, ge=0, description="every stream of randomness derives from it")
+    iterations: Positive = Field(200, description="updates of each policy")
+    snapshot_every: Positive = Field(10, description="iterations between two snapshots")
+    in_flight: Positive = Field(4096, description="matches played side by side")
+    threads: int = Field(0, ge=0, description="torch threads; 0: the physical cores this process may use")
+    loaded_snapshots: Positive = Field(8, description="opponents' weights held in memory at once")
+    episodes_kept: int = Field(8, ge=0, description="sampled episodes written each time a snapshot is frozen")
+    games: dict[str, GameConfig] = Field(min_length=1, description="games of the curriculum by name")
+    roles: RolesConfig = RolesConfig()
+    model: ModelConfig = ModelConfig()
+    engine: EngineConfig = EngineConfig()
+    cold_start: ColdStartConfig = ColdStartConfig()
+    policies: dict[str, PolicyConfig] = Field({}, description="how single policies are trained, by name")
+    alternate: int = Field(
+        0, ge=0, description="policies take turns, each training so many iterations while the others rest; 0: all train"
+    )
+    credit: CreditConfig = CreditConfig()
+    async_learners: AsyncLearnersConfig = AsyncLearnersConfig()
+    cluster: ClusterConfig = ClusterConfig()
+    critic: CriticConfig = CriticConfig()
+    objective: ObjectiveConfig = ObjectiveConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
+    matchmaking: MatchmakingConfig = MatchmakingConfig()
+    exploiters: ExploitersConfig = ExploitersConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    alarms: AlarmsConfig = AlarmsConfig()
+
+    @property
+    def league_roles(self) -> dict[str, LeagueRole]:
+        """The exploiters' league roles, by policy name."""
+        return {name: policy.league_role for name, policy in self.policies.items() if policy.league_role != "main"}
+
+    def policy(self, name: str) -> PolicyConfig:
+        """Return how a policy is trained."""
+        return self.policies.get(name, PolicyConfig())

@@ -1,0 +1,228 @@
+"""Head to head: two players on every deal in every seating, with scores, returns and their intervals.
+
+Matches of one deal share its luck, so they are not independent. The intervals are clustered by deal:
+with N values y_i in G deals and ȳ their mean, Var(ȳ) = G/(G−1) Σ_deals (Σ_{i in deal} (y_i − ȳ))² / N²
+(Liang and Zeger 1986), and the quantile is Student's with G − 1 degrees of freedom.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from arena.records import EndReason, Episode, MatchRequest
+from arena.scheduler import play
+from games.common.errors import UsageError
+from games.common.seeds import derive_seed
+from games.registry import make_game
+from games.spec import GameSpec, Utility
+from league.players.player import Player
+from league.results.statistics import Estimate, clustered_mean
+
+A, B = 0, 1
+
+
+class ScheduledMatch(NamedTuple):
+    """A match to be played, with its deal and seating."""
+
+    deal: int
+    seating: tuple[int, ...]  # A or B by seat  # [seats]
+    request: MatchRequest
+
+
+class RoleResult(NamedTuple):
+    """Player A's results in one role."""
+
+    score: Estimate
+    returns: Estimate
+    matches: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeadToHead:
+    """The result of matches between A and B. Scores are A's, in [0, 1]; returns are in the game's units."""
+
+    players: tuple[str, str]
+    spec: GameSpec
+    seed: int
+    matches: tuple[ScheduledMatch, ...]
+    episodes: tuple[Episode, ...]  # of ``matches``, in their order
+    score: Estimate
+    returns: tuple[Estimate, Estimate]  # mean return per seat, of A and of B
+    lead: Estimate  # A's mean return minus B's
+    by_role: Mapping[str, RoleResult]
+    illegal_rates: tuple[float | None, float | None]  # of A's and of B's replies; None: no replies
+    forfeits: int
+
+    @property
+    def share_of_optimum(self) -> float | None:
+        """Return A's mean return divided by the best possible, for a cooperative game whose optimum is known."""
+        if self.spec.utility is not Utility.IDENTICAL or not self.spec.optimum:
+            return None
+        return self.returns[A].mean / self.spec.optimum
+
+
+def compare(
+    players: tuple[Player, Player],
+    matches: int,
+    seed: int,
+    on_episode: Callable[[Episode], None] | None = None,
+) -> HeadToHead:
+    """Play A against B in at least ``matches`` matches and return the result.
+
+    Each seating is a batch of its own, because every player has its own role cards.
+    In a game of one seat A and B do not meet: each plays every deal by itself.
+    """
+    spec = players[A].spec
+    scheduled = schedule(players, matches, seed)
+    engines = {
+        identity: teammate.engine
+        for player in players
+        for teammate in (player, *player.team)
+        for members in teammate.members
+        for identity, _ in members
+    }
+    episodes: dict[int, Episode] = {}
+    for seating in seatings(spec.seats):
+        roles = {spec.name: tuple(players[side].roles[seat] for seat, side in enumerate(seating))}
+        roles |= {teammate.spec.name: teammate.roles for teammate in players[seating[0]].team}
+        played = play(
+            [match.request for match in scheduled if match.seating == seating],
+            roles_of=roles.__getitem__,
+            engine_of=engines.__getitem__,
+            make_game=make_game,
+            on_episode=on_episode,
+        )
+        episodes.update((episode.request.index, episode) for episode in played)
+    ordered = [episodes[match.request.index] for match in scheduled]
+    names = [role.name for role in players[A].roles]
+    return summarise((players[A].label, players[B].label), spec, seed, names, scheduled, ordered)
+
+
+def schedule(players: tuple[Player, Player], matches: int, seed: int) -> list[ScheduledMatch]:
+    """Return at least ``matches`` matches: whole deals, each in every seating."""
+    if matches < 1:
+        raise UsageError(f"--matches {matches}: at least one match must be played.")
+    spec = players[A].spec
+    cycle = seatings(spec.seats)
+    scheduled = []
+    for index in range(math.ceil(matches / len(cycle)) * len(cycle)):
+        deal, seating = index // len(cycle), cycle[index % len(cycle)]
+        rng = random.Random(derive_seed(seed, "members", spec.name, index))
+        request = MatchRequest(
+            index=index,
+            game=spec.name,
+            deal_seed=derive_seed(seed, "deal", spec.name, deal),
+            sample_seed=derive_seed(seed, "sample", spec.name, index),
+            players=tuple(players[side].draw(seat, rng) for seat, side in enumerate(seating)),
+            trained=(False,) * spec.seats,
+            rule="head_to_head",
+            cast=players[seating[0]].cast(rng),
+        )
+        scheduled.append(ScheduledMatch(deal, seating, request))
+    return scheduled
+
+
+def seatings(seats: int) -> list[tuple[int, ...]]:
+    """Return every assignment of A and B to the seats that has both; for one seat, A alone and B alone."""
+    if seats == 1:
+        return [(A,), (B,)]
+    return [seating for seating in itertools.product((A, B), repeat=seats) if len(set(seating)) == 2]
+
+
+def summarise(
+    players: tuple[str, str],
+    spec: GameSpec,
+    seed: int,
+    role_names: Sequence[str],
+    matches: Sequence[ScheduledMatch],
+    episodes: Sequence[Episode],
+) -> HeadToHead:
+    """Return the result of the played matches. ``role_names`` are A's roles by seat."""
+    outcomes = _outcomes(spec, matches, episodes)
+    names = list(role_names) * (2 if spec.seats == 1 else 1)
+    deals = [outcome.deal for outcome in outcomes]
+    payoffs, span = (spec.min_return, spec.max_return), spec.max_return - spec.min_return
+    scores = [score(outcome.returns, outcome.seating) for outcome in outcomes]
+    returns = [[mean_return(outcome.returns, outcome.seating, side) for outcome in outcomes] for side in (A, B)]
+    return HeadToHead(
+        players=players,
+        spec=spec,
+        seed=seed,
+        matches=tuple(matches),
+        episodes=tuple(episodes),
+        score=clustered_mean(scores, deals, (0.0, 1.0)),
+        returns=(clustered_mean(returns[A], deals, payoffs), clustered_mean(returns[B], deals, payoffs)),
+        lead=clustered_mean([a - b for a, b in zip(*returns, strict=True)], deals, (-span, span)),
+        by_role=_by_role(spec, names, outcomes),
+        illegal_rates=(_illegal_rate(matches, episodes, A), _illegal_rate(matches, episodes, B)),
+        forfeits=sum(episode.end is EndReason.FORFEIT for episode in episodes),
+    )
+
+
+class _Outcome(NamedTuple):
+    """The returns of one comparison of A with B."""
+
+    deal: int
+    seating: tuple[int, ...]  # A or B by seat  # [seats]
+    returns: tuple[float, ...]  # [seats]
+
+
+def _outcomes(spec: GameSpec, matches: Sequence[ScheduledMatch], episodes: Sequence[Episode]) -> list[_Outcome]:
+    """Return one outcome a match; in a game of one seat, one a deal, as if A and B had met in it."""
+    outcomes = [_Outcome(m.deal, m.seating, e.returns) for m, e in zip(matches, episodes, strict=True)]
+    if spec.seats > 1:
+        return outcomes
+    pairs = zip(outcomes[::2], outcomes[1::2], strict=True)
+    return [_Outcome(a.deal, a.seating + b.seating, a.returns + b.returns) for a, b in pairs]
+
+
+def score(returns: Sequence[float], seating: Sequence[int], seats: Sequence[int] | None = None) -> float:
+    """Return A's mean score over all pairs of one of its seats with one of B's: win 1, draw ½, loss 0.
+
+    ``seats`` restricts A to some of its seats.
+    """
+    returns_a = [returns[seat] for seat in (range(len(seating)) if seats is None else seats) if seating[seat] == A]
+    returns_b = [value for value, side in zip(returns, seating, strict=True) if side == B]
+    points = [1.0 if a > b else 0.5 if a == b else 0.0 for a in returns_a for b in returns_b]
+    return sum(points) / len(points)
+
+
+def mean_return(returns: Sequence[float], seating: Sequence[int], player: int) -> float:
+    """Return the mean return over the seats of one player, A or B, in the game's units."""
+    values = [value for value, side in zip(returns, seating, strict=True) if side == player]
+    return sum(values) / len(values)
+
+
+def _by_role(spec: GameSpec, role_names: Sequence[str], outcomes: Sequence[_Outcome]) -> dict[str, RoleResult]:
+    """Return A's results by role; seats whose roles have the same name count together."""
+    results = {}
+    for name in dict.fromkeys(role_names):
+        deals, scores, returns = [], [], []
+        for outcome in outcomes:
+            for seat, role_name in enumerate(role_names):
+                if role_name == name and outcome.seating[seat] == A:
+                    deals.append(outcome.deal)
+                    scores.append(score(outcome.returns, outcome.seating, [seat]))
+                    returns.append(outcome.returns[seat])
+        results[name] = RoleResult(
+            clustered_mean(scores, deals, (0.0, 1.0)),
+            clustered_mean(returns, deals, (spec.min_return, spec.max_return)),
+            len(deals),
+        )
+    return results
+
+
+def _illegal_rate(matches: Sequence[ScheduledMatch], episodes: Sequence[Episode], player: int) -> float | None:
+    """Return the share of illegal replies among those of one player, A or B; None without replies."""
+    illegal = [
+        turn.action is None
+        for match, episode in zip(matches, episodes, strict=True)
+        for turn in episode.turns
+        if match.seating[turn.seat] == player
+    ]
+    return sum(illegal) / len(illegal) if illegal else None

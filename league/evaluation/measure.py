@@ -1,0 +1,162 @@
+"""Measurements of frozen policies: rating matches, exact play, teams, and the game among snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+from arena.records import Episode, MatchRequest
+from games.common.seeds import derive_seed
+from games.spec import GameSpec
+from league.config import RunConfig
+from league.evaluation.meta_game import MetaGame, joint_metrics, meta_strategy, mixture_metrics, mixture_weights
+from league.evaluation.policy_tables import PolicyTables, Profile, exact_metrics, profiles
+from league.evaluation.rating_matches import rating_matches, score_against
+from league.evaluation.teams import team_matches, team_metrics
+from league.exact.exploitability import PolicyTable
+from league.meta_solvers import BY_AGE
+from league.players.model_engine import ModelEngine
+from league.results.payoffs import summarise
+from league.storage.members import MetaStrategy
+from league.storage.population import Snapshot
+from league.storage.run_dir import STATE_FOLDER
+from league.storage.run_state import RunState
+from roles.role import Roles
+
+Metrics = dict[str, float]
+Play = Callable[[Sequence[MatchRequest]], list[Episode]]
+
+
+class PopulationMeasurement(NamedTuple):
+    """The exact metrics and meta-strategies of the population, by game."""
+
+    metrics: Metrics
+    mixtures: dict[str, list[dict[str, float]]]  # the weight of each snapshot in RUN@mixture, by seat
+    meta: dict[str, MetaStrategy]  # that the next matches are drawn from
+    meta_games: dict[str, MetaGame]  # that ``meta`` was solved from
+
+
+class Measurements:
+    """Rates and measures the snapshots of one run. ``play`` plays with the current weights.
+
+    The matches played here are recorded in the run's state, with the ratings that they change.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        run_dir: Path,
+        roles: Roles,
+        specs: dict[str, GameSpec],
+        state: RunState,
+        engine: ModelEngine,
+        play: Play,
+    ) -> None:
+        self._config, self._roles, self._specs = config, roles, specs
+        self._state, self._engine, self._play = state, engine, play
+        self._tables = PolicyTables(run_dir / STATE_FOLDER / "tables", config.evaluation.exact_limit)
+        self._main = {role.policy for game_roles in roles.values() for role in game_roles}
+
+    def measure(self, iteration: int) -> PopulationMeasurement:
+        """Return the mixtures and meta-strategies, and exact metrics of games that are small enough."""
+        config = self._config
+        measurement = PopulationMeasurement({}, {}, {}, {})
+        for game, spec in self._specs.items():
+            tables = self._tabulated(spec)
+            mixed_game = self._meta_game(spec, config.evaluation.mixture, tables)
+            mixture = [dict(weights) for weights in mixture_weights(mixed_game, config.evaluation.mixture)]
+            meta_game = self._meta_game(spec, config.matchmaking.meta_solver, tables)
+            meta = meta_strategy(meta_game, config.matchmaking, derive_seed(config.seed, game, iteration))
+            if tables:
+                metrics = exact_metrics(spec, tables[self._profiles(game)[-1]])
+                metrics |= mixture_metrics(spec, mixed_game, mixture) | joint_metrics(meta_game, meta)
+                measurement.metrics.update(with_prefix(game, metrics))
+            measurement.mixtures[game] = mixture
+            measurement.meta[game], measurement.meta_games[game] = meta, meta_game
+        return measurement
+
+    def rate_snapshot(self, snapshot: Snapshot, earlier: Sequence[Snapshot]) -> Metrics:
+        """Play the rating matches of a new snapshot; return its rating and its scores against the anchors."""
+        state, exploiter = self._state, snapshot.policy in self._config.league_roles
+        requests = rating_matches(
+            self._config.evaluation,
+            run_seed=self._config.seed,
+            snapshot=snapshot,
+            earlier=[other for other in earlier if other.id not in state.retired],
+            specs=[spec for spec in self._specs.values() if spec.seats > 1],
+            roles=self._roles,
+            exploiters=frozenset(self._config.league_roles),
+            pair_record=state.payoffs.pair_record,
+            first_index=state.next_match,
+        )
+        state.next_match += len(requests)
+        episodes = self._play(requests)
+        state.ratings.update(episodes)
+        state.record(episodes)
+        results = summarise(episodes, state.iteration)
+        played = [
+            game
+            for game, spec in self._specs.items()
+            if spec.seats > 1 and (exploiter or snapshot.policy in {role.policy for role in self._roles[game]})
+        ]
+        ratings = [state.ratings.rating(snapshot.id, game)[0] for game in played]
+        metrics: Metrics = {"rating": fmean(ratings)} if ratings else {}
+        for game in self._specs:
+            for anchor in self._config.evaluation.anchors:
+                score = score_against(results, snapshot.id, anchor, game)
+                if score is not None:
+                    metrics[f"{game}/score_against_{anchor}"] = score
+        return with_prefix(snapshot.policy, metrics) if exploiter else metrics
+
+    def rate_teams(self) -> Metrics:
+        """Play the live policies, which equal the newest snapshots now, in games of one seat; return their metrics."""
+        metrics: Metrics = {}
+        settings = self._config.evaluation
+        for spec in [spec for spec in self._specs.values() if spec.seats == 1 and settings.matches]:
+            requests = team_matches(
+                spec, self._roles, settings.anchors, settings.matches, self._config.seed, self._state.next_match
+            )
+            self._state.next_match += len(requests)
+            metrics |= team_metrics(spec, settings.anchors, self._play(requests))
+        return metrics
+
+    def _tabulated(self, spec: GameSpec) -> dict[Profile, PolicyTable]:
+        """Return the tables of all line-ups of snapshots that were live together; empty if the game is too large."""
+        tables: dict[Profile, PolicyTable] = {}
+        for profile in self._profiles(spec.name, exploiters=True) if self._config.evaluation.exact else ():
+            table = self._tables.get_or_compute(profile, spec, self._engine, self._roles[spec.name], self._config.seed)
+            if table is None:
+                return {}
+            tables[profile] = table
+        return tables
+
+    def _profiles(self, game: str, exploiters: bool = False) -> list[Profile]:
+        """Return the line-ups of main policies, one for each freeze; with ``exploiters``, these too, in all seats."""
+        snapshots = self._state.population.all()
+        mains = profiles([snapshot for snapshot in snapshots if snapshot.policy in self._main], self._roles[game])
+        if not exploiters:
+            return mains
+        seats, league_roles = len(self._roles[game]), self._config.league_roles
+        return [(snapshot.id,) * seats for snapshot in snapshots if snapshot.policy in league_roles] + mains
+
+    def _meta_game(self, spec: GameSpec, solver: str, tables: Mapping[Profile, PolicyTable]) -> MetaGame:
+        """Return the game among snapshots that have not retired, with exploiters' if the solver reads payoffs."""
+        seats: list[dict[str, PolicyTable | None]] = [{} for _ in range(spec.seats)]
+        for profile in self._profiles(spec.name, exploiters=solver not in BY_AGE):
+            for seat, player in enumerate(profile):
+                if player not in self._state.retired:
+                    seats[seat].setdefault(player, tables.get(profile))
+        complete = bool(tables)
+        return MetaGame(
+            spec.name,
+            tuple(tuple(seat) for seat in seats),
+            tuple(tuple(t for t in seat.values() if t is not None) for seat in seats) if complete else None,
+            self._state.payoffs,
+        )
+
+
+def with_prefix(name: str, metrics: Metrics) -> Metrics:
+    """Return the metrics with ``name/`` before their keys."""
+    return {f"{name}/{key}": value for key, value in metrics.items()}

@@ -1,0 +1,99 @@
+"""The rating matches of a new snapshot: against the anchors, and among snapshots as ``evaluation.pairing`` says."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Sequence
+
+import numpy as np
+
+from arena.records import MatchRequest
+from games.common.seeds import derive_seed
+from games.spec import GameSpec
+from league.config.evaluation import EvaluationConfig
+from league.evaluation.pairing import opportunity_cost
+from league.results.payoffs import PairRecord, Result
+from league.storage.population import Snapshot
+from roles.role import Role, Roles
+
+PairRecordOf = Callable[[str, str, str], PairRecord]  # (player, opponent, game) -> their results so far
+
+
+def rating_matches(
+    config: EvaluationConfig,
+    *,
+    run_seed: int,
+    snapshot: Snapshot,
+    earlier: Sequence[Snapshot],
+    specs: Sequence[GameSpec],
+    roles: Roles,
+    first_index: int,
+    exploiters: Collection[str] = (),
+    pair_record: PairRecordOf = lambda player, opponent, game: PairRecord(0.5, 0.0),
+) -> list[MatchRequest]:
+    """Return matches of a new snapshot against the anchors, and among snapshots as ``config.pairing`` says.
+
+    Each deal is played once for each seat that the first player of a pair may take, with the second in all other
+    seats. A snapshot takes the seats of its policy's roles, an exploiter any, and meets opposing policies' snapshots.
+    """
+    rng = np.random.default_rng(derive_seed(run_seed, "rating", snapshot.id))
+    opposing = {spec.name: _opposing_policies(snapshot.policy, roles[spec.name], exploiters) for spec in specs}
+    past = [other for other in earlier if any(other.policy in policies for policies in opposing.values())]
+    size = len(past) if config.pairing == "round_robin" else min(config.opponents, len(past))
+    drawn = sorted(rng.choice(len(past), size=size, replace=False).tolist()) if past else []
+    requests: list[MatchRequest] = []
+    for spec in specs:
+        pairs: list[tuple[Snapshot, str]] = [(snapshot, anchor) for anchor in config.anchors]
+        if config.pairing == "informative":
+            pairs += _most_informative([*past, snapshot], spec, roles[spec.name], exploiters, pair_record)[:size]
+        else:
+            pairs += [(snapshot, past[i].id) for i in drawn if past[i].policy in opposing[spec.name]]
+        for player, opponent in pairs:
+            any_seat = player.policy in exploiters
+            seats = [seat for seat, role in enumerate(roles[spec.name]) if any_seat or role.policy == player.policy]
+            stream = (snapshot.id, spec.name, *([] if player is snapshot else [player.id]), opponent)
+            for deal, seat in itertools.product(range(-(-config.matches // max(len(seats), 1))), seats):
+                players = tuple(player.id if s == seat else opponent for s in range(spec.seats))
+                deal_seed = derive_seed(run_seed, "rating deal", *stream, deal)
+                sample_seed = derive_seed(run_seed, "rating sample", *stream, deal, seat)
+                index, trained = first_index + len(requests), (False,) * spec.seats
+                requests.append(MatchRequest(index, spec.name, deal_seed, sample_seed, players, trained, "rating"))
+    return requests
+
+
+def _most_informative(
+    snapshots: Sequence[Snapshot],
+    spec: GameSpec,
+    roles: Sequence[Role],
+    exploiters: Collection[str],
+    pair_record: PairRecordOf,
+) -> list[tuple[Snapshot, str]]:
+    """Return the pairs of opposing snapshots in a game, the most informative first; of equals, the newest."""
+    policies = {snapshot.policy for snapshot in snapshots}
+    opposing = {policy: _opposing_policies(policy, roles, exploiters) for policy in policies}
+    count = len(snapshots)
+    score, matches = np.full((count, count), 0.5), np.zeros((count, count))
+    for a, b in itertools.combinations(range(count), 2):
+        record = pair_record(snapshots[b].id, snapshots[a].id, spec.name)
+        score[b, a], matches[b, a] = score[a, b], matches[a, b] = record
+        score[a, b] = 1.0 - record.score
+    error = np.sqrt(score * (1.0 - score) / np.maximum(matches, 1.0))
+    weights = opportunity_cost(matches, score, error)
+    pairs = [(b, a) for b in range(count) for a in range(b) if snapshots[a].policy in opposing[snapshots[b].policy]]
+    pairs.sort(key=lambda pair: (-weights[pair], -pair[0], -pair[1]))
+    return [(snapshots[b], snapshots[a].id) for b, a in pairs]
+
+
+def _opposing_policies(policy: str, roles: Sequence[Role], exploiters: Collection[str]) -> set[str]:
+    """Return the policies that a policy may meet in a game."""
+    bound = {role.policy for role in roles}
+    if policy in exploiters:
+        return bound | set(exploiters)
+    opposing = {other.policy for role in roles if role.policy == policy for other in roles if other.seat != role.seat}
+    return opposing | set(exploiters) if policy in bound and len(roles) > 1 else opposing
+
+
+def score_against(results: Sequence[Result], player: str, opponent: str, game: str) -> float | None:
+    """Return a player's mean score (win 1, draw ½, loss 0) over all matches; None without a match."""
+    rows = [row for row in results if (row.player, row.opponent, row.game) == (player, opponent, game)]
+    return sum(row.sum_score for row in rows) / sum(row.n for row in rows) if rows else None

@@ -1,0 +1,84 @@
+"""Teams: games of one seat whose matches may open submatches for other roles; their casts, matches and metrics.
+
+A team has no opponent, so it has no rating; two teams are compared by their returns on the same deals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from statistics import fmean
+
+from arena.records import Cast, Episode, MatchRequest, flatten_episodes
+from games.common.seeds import derive_seed
+from games.registry import with_submatches
+from games.spec import GameSpec, Utility
+from roles.role import Roles
+
+Metrics = dict[str, float]
+
+
+def live_cast(spec: GameSpec, roles: Roles, learning: Collection[str] = ()) -> tuple[Cast, ...]:
+    """Return the policies bound to the roles of a game's submatches, trained if they are ``learning``."""
+    casts = []
+    for game in with_submatches([spec.name])[1:] if spec.submatch_games else ():
+        players = tuple(role.policy for role in roles[game])
+        casts.append(Cast(game, players, tuple(player in learning for player in players)))
+    return tuple(casts)
+
+
+def single_player_cast(player: str, spec: GameSpec, roles: Roles) -> tuple[Cast, ...]:
+    """Return one player in all seats of a game's submatches, not trained."""
+    return tuple(
+        cast._replace(players=(player,) * len(cast.players), trained=(False,) * len(cast.players))
+        for cast in live_cast(spec, roles)
+    )
+
+
+def training_metrics(episodes: Sequence[Episode], specs: Mapping[str, GameSpec], roles: Roles) -> Metrics:
+    """Return the mean return of each trained role of cooperative games, and how many submatches a match opened."""
+    metrics: Metrics = {}
+    members = flatten_episodes(episodes)
+    for game, spec in specs.items():
+        group = [episode for episode in members if episode.request.game == game]
+        for role in roles[game] if spec.utility is Utility.IDENTICAL else ():
+            returns = [episode.returns[role.seat] for episode in group if episode.request.trained[role.seat]]
+            if returns:
+                metrics[f"{game}/return/{role.name}"] = fmean(returns)
+        if spec.submatch_games and group:
+            opened = [len(episode.children) for episode in episodes if episode.request.game == game]
+            metrics[f"{game}/submatches"] = fmean(opened)
+    return metrics
+
+
+def team_matches(
+    spec: GameSpec, roles: Roles, anchors: Sequence[str], deals: int, run_seed: int, first_index: int
+) -> list[MatchRequest]:
+    """Return matches of the live team and of each anchor, all on the same held-out deals."""
+    requests: list[MatchRequest] = []
+    live = tuple(role.policy for role in roles[spec.name])
+    teams = [
+        (live, live_cast(spec, roles)),
+        *(((anchor,), single_player_cast(anchor, spec, roles)) for anchor in anchors),
+    ]
+    for number, (players, cast) in enumerate(teams):
+        for deal in range(deals):
+            seeds = (
+                derive_seed(run_seed, "team deal", spec.name, deal),
+                derive_seed(run_seed, "team sample", spec.name, deal, number),
+            )
+            index = first_index + len(requests)
+            requests.append(MatchRequest(index, spec.name, *seeds, players, (False,), "rating", cast=cast))
+    return requests
+
+
+def team_metrics(spec: GameSpec, anchors: Sequence[str], episodes: Sequence[Episode]) -> Metrics:
+    """Return the mean return of the live team in ``team_matches``, and its score against each anchor deal by deal."""
+    deals = len(episodes) // (1 + len(anchors))
+    returns = [episode.returns[0] for episode in episodes]
+    metrics = {f"{spec.name}/held_out_return": fmean(returns[:deals])}
+    for number, anchor in enumerate(anchors, 1):
+        anchor_returns = returns[number * deals : (number + 1) * deals]
+        metrics[f"{spec.name}/held_out_return_of_{anchor}"] = fmean(anchor_returns)
+        points = [0.5 * ((a > b) + (a >= b)) for a, b in zip(returns[:deals], anchor_returns, strict=True)]
+        metrics[f"{spec.name}/score_against_{anchor}"] = fmean(points)
+    return metrics

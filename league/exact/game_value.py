@@ -1,0 +1,72 @@
+"""The value of a two-seat zero-sum game, by the sequence-form linear program.
+
+Koller, Megiddo and von Stengel 1996, "Efficient computation of equilibria for extensive two-person
+games": with realisation plans x and y, payoff matrix A (first seat's return, chance included) and flow
+constraints E x = e, F y = f, the value is max over x of min over y of x'A y, by duality
+max f'q subject to F'q ≤ A'x, E x = e, x ≥ 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import coo_array, hstack
+
+from games.common.errors import UsageError
+from games.spec import GameSpec, Utility
+from league.exact.sequence_form import SequenceForm, sequence_form
+
+SEQUENCE_LIMIT = 5_000  # of both seats; leduc_poker has about 2,500 and takes a second
+
+
+def game_value(spec: GameSpec) -> float | None:
+    """Return what the first seat expects under optimal play, in the game's units per match.
+
+    None for a game that is not two-seat zero-sum, or too large for the program.
+    """
+    if spec.seats != 2 or spec.utility is not Utility.ZERO_SUM:
+        return None
+    try:
+        form = sequence_form(spec.name)
+    except UsageError:  # too large, or not enumerable
+        return None
+    return _solve(form) if form.sequences <= SEQUENCE_LIMIT else None
+
+
+def _solve(form: SequenceForm) -> float:
+    """Return the value by the linear program. Raises ArithmeticError when the solver fails."""
+    payoff = coo_array(
+        (form.chance * form.returns[:, 0], (form.last[:, 0], form.last[:, 1])), shape=(form.sequences, form.sequences)
+    )
+    flows = [_flow(form, seat) for seat in (0, 1)]
+    x_size, q_size = form.sequences, flows[1].shape[0]
+    flow_totals = np.zeros(flows[0].shape[0])  # e
+    flow_totals[0] = 1.0
+    # Variables: x, one for each sequence (the other seat's stay 0), then q, one for each flow of the second seat.
+    objective = np.zeros(x_size + q_size)
+    objective[x_size] = -1.0
+    solution = linprog(
+        objective,
+        A_ub=hstack([-payoff.T, flows[1].T]),
+        b_ub=np.zeros(form.sequences),
+        A_eq=hstack([flows[0], coo_array((flows[0].shape[0], q_size))]),
+        b_eq=flow_totals,
+        bounds=[(0.0, None)] * x_size + [(None, None)] * q_size,
+        method="highs",
+    )
+    if not solution.success:
+        raise ArithmeticError(f"the value of {form.game} was not found: {solution.message}")
+    return float(-solution.fun)
+
+
+def _flow(form: SequenceForm, seat: int) -> coo_array:
+    """Return a seat's flow constraints [1 + information states, sequences]; the first is its empty sequence's."""
+    rows, columns, values = [0], [seat], [1.0]
+    row = 0
+    for key, parent, first, legal in zip(form.keys, form.parent, form.first, form.legal, strict=True):
+        if key[0] == seat:
+            row += 1
+            rows += [row] * (1 + len(legal))
+            columns += [parent, *range(first, first + len(legal))]
+            values += [-1.0] + [1.0] * len(legal)
+    return coo_array((values, (rows, columns)), shape=(row + 1, form.sequences))

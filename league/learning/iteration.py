@@ -1,0 +1,164 @@
+"""One iteration's learning: which policies train, from which turns, credited by which rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import fmean, pstdev
+
+from games.registry import make_game
+from league.config import RunConfig
+from league.learning.schedules import objective_at, steps_at
+from league.storage.learner_checkpoint import Learning
+from learners.advantages import assign_credit
+from learners.advantages.rule import Advantages, Credited, Need
+from learners.advantages.trees import flat_siblings, sibling_pairs
+from learners.batching import TrainBatch, to_batch
+from learners.groups import flat_groups
+from learners.losses.objective import Objective
+from learners.normalisation import count_rollout_tokens
+from learners.trajectories import Evidence, Trajectory, return_scale
+from learners.trajectory_buffer import TrajectoryBuffer
+from learners.update.critic import Critic, critic_targets
+from learners.update.learner import StepSettings, update
+from learners.update.policy import Policy
+
+Metrics = dict[str, float]
+Update = Callable[[Policy, TrainBatch, Objective, StepSettings], Metrics]
+
+
+def learning_now(config: RunConfig, policies: Sequence[str], iteration: int) -> list[str]:
+    """Return the policies that train in an iteration (counted from 1).
+
+    All that are not frozen; with ``alternate`` one at a time, in the order of ``policies``.
+    """
+    trained = [name for name in policies if not config.policy(name).frozen]
+    if config.alternate and trained:
+        return [trained[(iteration - 1) // config.alternate % len(trained)]]
+    return trained
+
+
+def gather_evidence(
+    config: RunConfig, state: Learning, trajectories: Sequence[Trajectory], from_play: Sequence[Evidence]
+) -> list[Evidence]:
+    """Return the evidence from play, with the turns' values where the rule of the role needs them."""
+    evidence = list(from_play)
+    for name, policy in state.policies.items():
+        if policy.critic is not None:
+            mine = [
+                i
+                for i, trajectory in enumerate(trajectories)
+                if trajectory.policy == name and Need.VALUES in config.credit.needs(trajectory.game, trajectory.role)
+            ]
+            values = policy.critic.values(policy.lm, [trajectories[i] for i in mine])
+            for i, values_K in zip(mine, values, strict=True):
+                evidence[i] = evidence[i]._replace(values=values_K)
+    return evidence
+
+
+def credit_turns(
+    config: RunConfig, state: Learning, trajectories: Sequence[Trajectory], evidence: Sequence[Evidence]
+) -> Credited:
+    """Return one advantage per turn and one weight per trajectory; updates the running baselines."""
+    credit = config.credit
+    credited = assign_credit(trajectories, evidence, state.credit, credit.rule_for, credit.settings_of)
+    state.credit = credited.state
+    return credited
+
+
+def credit_metrics(config: RunConfig, trajectories: Sequence[Trajectory], advantages: Advantages) -> Metrics:
+    """Return the mean and spread of the advantages by role, and the share of groups with equal returns."""
+    by_role: dict[str, list[float]] = {}
+    for trajectory, advantages_K in zip(trajectories, advantages, strict=True):
+        by_role.setdefault(f"{trajectory.game}/advantage/{trajectory.role}", []).extend(advantages_K)
+    metrics: Metrics = {}
+    for name, numbers in by_role.items():
+        if numbers:
+            metrics[f"{name}/mean"], metrics[f"{name}/spread"] = fmean(numbers), pstdev(numbers)
+    for (game, role), (flat, groups) in _flat_groups(config, trajectories).items():
+        metrics[f"{game}/flat_groups/{role}"] = flat / groups
+    return metrics
+
+
+def _flat_groups(config: RunConfig, trajectories: Sequence[Trajectory]) -> dict[tuple[str, str], tuple[int, int]]:
+    """Return by (game, role) how many groups or sets of siblings have equal returns, and how many there are."""
+    if config.matchmaking.group_size > 1:
+        return flat_groups(trajectories)
+    return flat_siblings([t for t in trajectories if Need.TREE in config.credit.needs(t.game, t.role)])
+
+
+def update_policies(
+    config: RunConfig,
+    state: Learning,
+    trajectories: Sequence[Trajectory],
+    evidence: Sequence[Evidence],
+    credited: Credited,
+    iteration: int,
+    update: Update = update,
+) -> Metrics:
+    """Update every policy that has gathered enough; return their metrics by policy."""
+    if config.objective.normalisation == "rollout_mean":
+        evidence = count_rollout_tokens(trajectories, evidence, credited.weights)
+    metrics: Metrics = {}
+    for name, policy in state.policies.items():
+        mine = [i for i, trajectory in enumerate(trajectories) if trajectory.policy == name]
+        if mine:
+            state.pending.setdefault(name, TrajectoryBuffer()).add(
+                [trajectories[i] for i in mine],
+                [evidence[i] for i in mine],
+                [credited.advantages[i] for i in mine],
+                [credited.weights[i] for i in mine],
+            )
+        if name in state.pending and _is_due(config, name, state.pending[name], iteration):
+            results = _update(config, policy, state.pending.pop(name), iteration, update)
+            metrics |= {f"{name}/{key}": value for key, value in results.items()}
+            if "gap" in results:  # where matches ended before its first turn, there is nothing to compare
+                metrics["gap"] = max(metrics.get("gap", 0.0), results["gap"])
+    return metrics
+
+
+def _is_due(config: RunConfig, name: str, pending: TrajectoryBuffer, iteration: int) -> bool:
+    """Return whether a policy has gathered enough; in the last iteration every policy has."""
+    return pending.iterations >= config.policy(name).every or iteration == config.iterations
+
+
+def _update(config: RunConfig, policy: Policy, gathered: TrajectoryBuffer, iteration: int, update: Update) -> Metrics:
+    """Update one policy, and its critic if it has one, on what it has gathered."""
+    loss_weights = {game: settings.loss_weight for game, settings in config.games.items()}
+    max_matches = config.policy(policy.name).matches
+    if max_matches is not None:
+        gathered = gathered.subsample(max_matches)
+    objective, trajectories = objective_at(config, iteration, policy.name), gathered.trajectories
+    pairs = sibling_pairs(trajectories, _mid_returns(config, trajectories)) if objective.surrogate.name == "dpo" else []
+    batch = to_batch(
+        policy.name,
+        trajectories,
+        gathered.advantages,
+        loss_weights,
+        objective.normalisation,
+        weights=gathered.weights,
+        evidence=gathered.evidence,
+        pairs=pairs,
+    )
+    steps = steps_at(config, iteration, policy.name)
+    metrics = update(policy, batch, objective, steps) | {"learning_rate": steps.learning_rate}
+    if policy.critic is not None:
+        metrics |= {f"critic/{key}": value for key, value in _fit_critic(policy, policy.critic, gathered).items()}
+    if policy.updates % config.objective.magnet_every == 0:
+        policy.refresh_magnet()
+    return metrics
+
+
+def _fit_critic(policy: Policy, critic: Critic, gathered: TrajectoryBuffer) -> Metrics:
+    """Fit a critic to the targets of its values, where it gave any."""
+    values = {i: evidence.values for i, evidence in enumerate(gathered.evidence) if evidence.values is not None}
+    targets = critic_targets(list(values.values()), [gathered.advantages[i] for i in values])
+    return critic.fit(policy.lm, [gathered.trajectories[i] for i in values], targets)
+
+
+def _mid_returns(config: RunConfig, trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """Return the middle of each game's range of returns, in the units of the trajectories' returns."""
+    specs = {name: make_game(name).spec for name in {trajectory.game for trajectory in trajectories}}
+    return {
+        name: (spec.min_return + spec.max_return) / 2 / (return_scale(spec) if config.credit.scale_returns else 1.0)
+        for name, spec in specs.items()
+    }

@@ -1,0 +1,139 @@
+"""A learner process: it leases a batch, updates its policies, saves a checkpoint, and acknowledges the batch.
+
+It may be killed at any moment. Its folder ``learners/NAME/`` holds its checkpoints by batch number; the record store
+says which of them counts, so a checkpoint that was written but never acknowledged is ignored.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import threading
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from arena.process import available_cores, tuned_process
+from games.common.errors import UsageError
+from games.common.files import atomic_write
+from league.config import RunConfig
+from league.config.load import load_run_config, run_roles
+from league.learning.learner import LearnerReport, learn_subset
+from league.learning.policies import policies_for_resume, policy_names
+from league.storage.checkpoint import LEARNERS_FOLDER, RECORDS_FILE
+from league.storage.learner_checkpoint import LearningState, load_learning, save_learning
+from league.storage.lock import run_lock
+from learners.record_store.interface import Lease, LeaseLost
+from learners.record_store.sqlite import SqliteRecordStore
+from learners.update.learner import LearningError
+
+FAILED_BATCH_FILE = "failed-batch.json"
+POLL_INTERVAL = 0.005  # seconds between two queries of the record store
+LEASE_SECONDS = 3600.0  # that learning from a batch may take
+LOCK_TIMEOUT = 20.0  # seconds within which the processes of a killed run end
+
+
+def learners_of(config: RunConfig) -> dict[str, tuple[str, ...]]:
+    """Return the policies of each learner process, by its name; empty if the process that plays also learns."""
+    learners = config.async_learners.processes
+    if isinstance(learners, dict):
+        return learners
+    trained = [name for name in policy_names(config, run_roles(config)) if not config.policy(name).frozen]
+    return {name: (name,) for name in trained} if learners == "each" else {}
+
+
+def checkpoint_folder(run_dir: Path, learner: str, batch: int) -> Path:
+    """Return the folder of a learner's checkpoint after a batch."""
+    return run_dir / LEARNERS_FOLDER / learner / f"{batch:06d}"
+
+
+def open_records(config: RunConfig, run_dir: Path) -> SqliteRecordStore:
+    """Return a run's record store."""
+    settings = config.async_learners
+    return SqliteRecordStore(
+        run_dir / RECORDS_FILE,
+        max_staleness=settings.max_staleness,
+        lease_seconds=LEASE_SECONDS,
+        max_bytes=settings.store_megabytes * 2**20,
+    )
+
+
+def run_learner(run_dir: Path, name: str, connection: Connection) -> None:
+    """Run a learner process once the process that plays sends the start; report errors to it as sentences.
+
+    It ignores Ctrl-C, which is for the process that plays, and ends with that process however that ends.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    connection.recv_bytes()
+    try:
+        _learn_all(run_dir, name)
+    except LearningError as error:
+        path = run_dir / FAILED_BATCH_FILE
+        atomic_write(path, json.dumps(error.batch._asdict(), indent=1))
+        _send_error(connection, "failed", f"{error} The batch is in {path}.")
+    except LeaseLost as error:
+        _send_error(connection, "failed", str(error))
+    except UsageError as error:
+        _send_error(connection, "refused", str(error))
+
+
+def _send_error(connection: Connection, kind: str, message: str) -> None:
+    connection.send_bytes(json.dumps([kind, message]).encode())
+
+
+def end_with_parent() -> None:
+    """Exit as soon as the parent process has ended: unfinished work will be done again."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+    os._exit(1)
+
+
+def _learn_all(run_dir: Path, name: str) -> None:
+    """Learn from all remaining batches."""
+    config = load_run_config(run_dir)
+    learners = learners_of(config)
+    threads = config.threads or max(available_cores() // len(learners), 1)
+    with (
+        run_lock(run_dir / LEARNERS_FOLDER / name, timeout=LOCK_TIMEOUT),
+        tuned_process(threads),
+        open_records(config, run_dir) as store,
+    ):
+        done = store.progress(name).batch
+        state = _open_state(config, run_dir, learners[name])
+        load_learning(checkpoint_folder(run_dir, name, done), state)
+        while done < config.iterations:
+            lease = store.lease(name, name, time.time())  # the lock makes the name unique
+            if lease is None:
+                time.sleep(POLL_INTERVAL)
+                continue
+            _remove_checkpoints_before(run_dir, name, done - config.async_learners.max_staleness)
+            report = _learn(config, state, lease)
+            done = lease.batch
+            save_learning(checkpoint_folder(run_dir, name, done), state, learners[name])
+            store.acknowledge(lease, report)
+
+
+def _open_state(config: RunConfig, run_dir: Path, names: tuple[str, ...]) -> LearningState:
+    """Return the policies that learn in this process; their weights are not loaded yet."""
+    policies = policies_for_resume(config, run_roles(config), run_dir)
+    return LearningState({name: policies[name] for name in names})
+
+
+def _learn(config: RunConfig, state: LearningState, lease: Lease) -> str:
+    """Learn from one batch; return the report."""
+    if lease.dropped:
+        return json.dumps(LearnerReport(lease.dropped, {}, {})._asdict())
+    return json.dumps(learn_subset(config, state, lease.trajectories, lease.evidence, lease.batch)._asdict())
+
+
+def _remove_checkpoints_before(run_dir: Path, name: str, oldest: int) -> None:
+    """Remove the checkpoints before ``oldest``: the process that plays has loaded them."""
+    for folder in (run_dir / LEARNERS_FOLDER / name).iterdir():
+        if folder.name.isdecimal() and int(folder.name) < oldest:
+            shutil.rmtree(folder)

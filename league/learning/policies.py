@@ -1,0 +1,137 @@
+"""The policies of a run: made on a base model for a new run, or opened to load a checkpoint into."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from arena.lm.checkpointing import enable_checkpointing
+from arena.lm.language_model import LanguageModel
+from arena.lm.lora import Adapters, AdapterShape, check_targets, linear_layers
+from games.common.errors import UsageError
+from games.common.seeds import derive_seed
+from league.config import RunConfig
+from league.learning.cold_start import base_model, imitate
+from league.learning.schedules import objective_at
+from league.players.demonstrations import demonstrations
+from league.storage.base_model import base_source, load_base, save_base
+from league.storage.population import Population
+from learners.advantages.rule import Need
+from learners.update.policy import Policy
+from roles.role import Role, Roles
+
+if TYPE_CHECKING:
+    from learners.update.critic import Critic
+
+
+def start_policies(config: RunConfig, roles: Roles, run_dir: Path | None = None) -> dict[str, Policy]:
+    """Return the policies of a new run by name, after the cold start of a pocket model.
+
+    All start from equal weights. The base that adapters share is saved in ``run_dir``, if one is passed. Raises
+    UsageError for an adapter that does not fit the model.
+    """
+    names, examples = policy_names(config, roles), demonstrations(config, roles)
+    adapted = [name for name in names if config.policy(name).adapted]
+    lm = base_model(config, examples)
+    linear = linear_layers(lm.model)
+    for name in adapted:
+        try:
+            check_targets(lm.model, linear, config.policy(name).targets)
+        except UsageError as error:
+            raise UsageError(f"policies.{name}.targets: {error}") from error
+    if config.cold_start.steps and config.model.source == "pocket":
+        imitate(config, lm, examples)
+    if run_dir is not None and adapted:
+        save_base(config, run_dir, lm)
+    full = [name for name in names if name not in adapted]
+    models = {name: lm.copy() if adapted or name != full[-1] else lm for name in full}
+    if adapted:
+        models |= _adapters(config, adapted, lm)
+    return {name: new_policy(config, name, models[name], roles) for name in names}
+
+
+def policies_for_resume(config: RunConfig, roles: Roles, run_dir: Path) -> dict[str, Policy]:
+    """Return the policies of a run to resume; their weights are still to be loaded from its checkpoint.
+
+    Full models take their shape from their newest snapshots. Raises UsageError if a file they need has changed.
+    """
+    names, model, population = policy_names(config, roles), config.model, Population(run_dir / "population")
+    models: dict[str, LanguageModel] = {}
+    adapted = [name for name in names if config.policy(name).adapted]
+    if adapted:
+        models |= _adapters(config, adapted, load_base(config, run_dir))
+    for name in names:
+        if name not in adapted:
+            shaped_as = name if population.all(name) else names[0]  # an exploiter without a snapshot has main's shape
+            newest = population.verify(population.newest(shaped_as))
+            models[name] = LanguageModel.load(newest.path, device=model.device, dtype=model.dtype)
+    return {name: new_policy(config, name, models[name], roles) for name in names}
+
+
+def policies_on_base(config: RunConfig, roles: Roles, base: str, names: Sequence[str]) -> dict[str, Policy]:
+    """Return some of a run's policies on a base (a folder or a hub id), with weights still to be loaded."""
+    model = config.model
+    adapted = [name for name in names if config.policy(name).adapted]
+    models: dict[str, LanguageModel] = {}
+    if adapted:
+        models |= _adapters(config, adapted, LanguageModel.load(base, device=model.device, dtype=model.dtype))
+    for name in names:
+        if name not in adapted:
+            models[name] = LanguageModel.load(base, device=model.device, dtype=model.dtype)
+    return {name: new_policy(config, name, models[name], roles) for name in names}
+
+
+def policy_names(config: RunConfig, roles: Roles) -> list[str]:
+    """Return the names of the policies that roles bind to, each once, and then of the exploiters."""
+    bound = dict.fromkeys(role.policy for game_roles in roles.values() for role in game_roles)
+    return list(bound | dict.fromkeys(config.league_roles))
+
+
+def _adapters(config: RunConfig, names: Sequence[str], base: LanguageModel) -> dict[str, LanguageModel]:
+    """Return a new adapter for each policy, by name, all on one base."""
+    adapters = Adapters(base, base_source(config))
+    return {
+        name: adapters.add(
+            AdapterShape(settings.rank, settings.alpha, settings.targets), derive_seed(config.seed, "adapter", name)
+        )
+        for name in names
+        for settings in [config.policy(name)]
+    }
+
+
+def new_policy(config: RunConfig, name: str, lm: LanguageModel, roles: Roles) -> Policy:
+    """Return a policy with the optimiser, magnet, reference and critic that its configuration asks for."""
+    objective, trained = config.objective, not config.policy(name).frozen
+    if config.optimizer.checkpointing:
+        enable_checkpointing(lm.model)
+    return Policy(
+        name,
+        lm,
+        weight_decay=config.optimizer.weight_decay,
+        optimizer=config.optimizer.name,
+        magnet=trained and objective.magnet > 0.0,
+        reference=trained and objective_at(config, 1, name).needs_reference,
+        critic=_critic(config, name, lm, roles) if trained else None,
+    )
+
+
+def _critic(config: RunConfig, name: str, lm: LanguageModel, roles: Roles) -> Critic | None:
+    """Return value heads for the roles that a policy plays and whose rules need values; None if there are none."""
+    valued = [
+        f"{game}/{role.name}"
+        for game, game_roles in roles.items()
+        for role in _played_roles(config, name, game_roles)
+        if Need.VALUES in config.credit.needs(game, role.name)
+    ]
+    if not valued:
+        return None
+    from learners.update.critic import Critic
+
+    return Critic(lm.model.config.hidden_size, valued, config.critic, derive_seed(config.seed, "critic", name))
+
+
+def _played_roles(config: RunConfig, name: str, roles: Sequence[Role]) -> Sequence[Role]:
+    """Return the roles of a game that a policy plays; exploiters, and policies that swap seats, play all of them."""
+    bound = [role for role in roles if role.policy == name]
+    return roles if name in config.league_roles or (bound and config.matchmaking.swap_every) else bound

@@ -1,0 +1,68 @@
+"""Turns of scripted players, for a model to imitate in its cold start."""
+
+from __future__ import annotations
+
+import random
+from typing import NamedTuple
+
+from arena.records import Cast, MatchRequest, Sampler, flatten_episodes
+from arena.scheduler import play
+from games.common.errors import UsageError
+from games.common.seeds import derive_seed
+from games.registry import make_game, with_submatches
+from league.config import RunConfig
+from league.players.scripted import SCRIPTED, scripted_player
+from roles.prompts import Message, messages
+from roles.role import Role, Roles
+
+
+class Demonstration(NamedTuple):
+    """A prompt, and the reply of a scripted player to it."""
+
+    chat: list[Message]
+    reply: str
+    role: Role
+    legal: tuple[str, ...]
+
+
+def demonstrations(config: RunConfig, roles: Roles) -> list[Demonstration]:
+    """Return every turn of the matches that the cold start imitates, submatches included.
+
+    Raises UsageError for a scripted player that is unknown, or cannot play one of the games.
+    """
+    names = config.cold_start.players
+    engines = {name: _demonstrator(name) for name in names}
+    requests: list[MatchRequest] = []
+    for game in config.games:
+        specs = [make_game(name).spec for name in with_submatches([game])]
+        for number in range(config.cold_start.matches):
+            deal, sample, seating = (
+                derive_seed(config.seed, "cold start", part, game, number) for part in ("deal", "sample", "seating")
+            )
+            rng = random.Random(seating)
+            match, *submatches = (
+                Cast(spec.name, tuple(rng.choices(names, k=spec.seats)), (False,) * spec.seats) for spec in specs
+            )
+            requests.append(
+                MatchRequest(len(requests), game, deal, sample, match.players, match.trained, cast=tuple(submatches))
+            )
+    episodes = play(
+        requests,
+        roles_of=roles.__getitem__,
+        engine_of=engines.__getitem__,
+        make_game=make_game,
+        in_flight=config.in_flight,
+    )
+    return [
+        Demonstration(messages(role, turn.observation, turn.legal), turn.reply, role, turn.legal)
+        for episode in flatten_episodes(episodes)
+        for turn in episode.turns
+        for role in [roles[episode.request.game][turn.seat]]
+    ]
+
+
+def _demonstrator(name: str) -> Sampler:
+    engine = scripted_player(name)
+    if engine is None:
+        raise UsageError(f"cold_start.players: {name!r} is not a scripted player. Choose from {', '.join(SCRIPTED)}.")
+    return engine

@@ -1,0 +1,219 @@
+"""The kinds of engines for a run's language models, and checks that one can play a run before anything is started.
+
+All that the league knows of a kind of engine is its entry in ``ENGINES``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import torch
+
+from arena.lm.language_model import LanguageModel
+from arena.lm.tokenization import ChatTokenizer
+from arena.records import Reply, ReplyRequest
+from arena.samplers.torch_lm import LoadsWeights, TorchLM
+from games.common.errors import UsageError, unknown_name
+from league.config import RunConfig
+from league.config.engine import VLLM_RANKS
+from league.players.demonstrations import demonstrations
+from roles.role import ReplyForm, Roles
+
+if TYPE_CHECKING:
+    from arena.samplers.vllm_lm import VllmLM
+
+
+class ModelEngine(Protocol):
+    """An engine of language models, which answers in batches or streams."""
+
+    @property
+    def tokens(self) -> int:
+        """Prompt and reply tokens of all replies so far."""
+        ...
+
+    def add(self, player: str, lm: LanguageModel) -> None:
+        """Add a player whose model is in training; its weights may change before a ``refresh`` call."""
+        ...
+
+    def register(
+        self,
+        player: str,
+        source: str | Path,
+        check: Callable[[], object] | None = None,
+        like: LoadsWeights | None = None,
+    ) -> None:
+        """Add a player from a folder or hub id; its first request loads it, after ``check`` (which may raise)."""
+        ...
+
+    def refresh(self) -> None:
+        """Let the next request use weights that have changed."""
+        ...
+
+    def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
+        """Return one reply for each request."""
+        ...
+
+    def distributions(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
+        """Return for each request the probability of each legal reply."""
+        ...
+
+    def sleep(self) -> None:
+        """Free memory that only replying needs, if the engine can; the next request allocates it again."""
+        ...
+
+    def close(self) -> None:
+        """Free the engine's resources. It cannot be used afterwards."""
+        ...
+
+
+class ModelSource(NamedTuple):
+    """The model files that an engine in a separate process is started on."""
+
+    tokenizer: ChatTokenizer  # of all its players
+    base: Path | str | None  # of adapters: a folder or a hub id; None: players are full models
+
+    @classmethod
+    def read(cls, source: Path | str, *, adapters: bool) -> ModelSource:
+        """Return the base in a folder or on the hub, or, for full models, its tokenizer alone."""
+        return cls(ChatTokenizer.read(source), source if adapters else None)
+
+
+class EngineKind(NamedTuple):
+    """One kind of engine."""
+
+    make: Callable[[RunConfig, Callable[[], ModelSource]], ModelEngine]  # the source is for a ``separate_process``
+    streams: bool  # answers each request as it comes (``arena.records.Streaming``)
+    # True: in processes of its own, one engine per run, which reads weights from folders and calls only ``save`` of
+    # live models. False: in this process, one engine for all runs on a device, which plays the models in memory.
+    separate_process: bool
+    # Raises UsageError, with what would work, if these policies cannot be played on this machine.
+    check: Callable[[RunConfig, Iterable[str]], None] | None = None
+    # Raises UsageError, with the number that would work; by game, the tokens of the longest prompt and its reply.
+    check_context: Callable[[RunConfig, Mapping[str, int]], None] | None = None
+
+
+def engine_kind(config: RunConfig) -> EngineKind:
+    """Return a run's kind of engine. Raises UsageError, with the nearest names, for an unknown one."""
+    if config.engine.kind not in ENGINES:
+        raise unknown_name("engine", config.engine.kind, ENGINES, "engine.kind chooses one.")
+    return ENGINES[config.engine.kind]
+
+
+def check_engine(config: RunConfig, policies: Iterable[str]) -> None:
+    """Raise UsageError, with what would work, if the engine cannot play these policies on this machine."""
+    kind = engine_kind(config)
+    if config.model.device.startswith("cuda") and not torch.cuda.is_available():
+        raise UsageError(
+            f"model.device = {config.model.device!r}, but PyTorch finds no GPU here. Set model.device = 'cpu' and "
+            "model.dtype = 'float32' for a small model, or train on a machine with an NVIDIA GPU."
+        )
+    if kind.check is not None:
+        kind.check(config, policies)
+
+
+def check_context(config: RunConfig, roles: Roles, tokenizer: ChatTokenizer) -> None:
+    """Raise UsageError, with the number that would work, if a game's prompts and replies exceed the engine's context.
+
+    The prompts are those of the matches that a cold start imitates.
+    """
+    check = engine_kind(config).check_context
+    if check is None:
+        return
+    longest: dict[str, int] = {}
+    for chat, _, role, legal in demonstrations(config, roles):
+        choice = role.reply is ReplyForm.CHOICE
+        reply = max(map(len, tokenizer.trie(legal).tokens)) if choice else role.max_reply_tokens
+        longest[role.game] = max(longest.get(role.game, 0), len(tokenizer.encode_prompt(chat)) + reply)
+    check(config, longest)
+
+
+def _make_torch(config: RunConfig, _: Callable[[], ModelSource]) -> TorchLM:
+    return TorchLM(device=config.model.device, dtype=config.model.dtype, loaded=config.loaded_snapshots)
+
+
+def _make_vllm(config: RunConfig, source: Callable[[], ModelSource]) -> VllmLM:
+    from arena.samplers.vllm_lm import VllmLM
+    from arena.samplers.vllm_process import VllmShape  # takes many seconds to import
+
+    settings, (tokenizer, base) = config.engine.vllm, source()
+    shape = VllmShape(
+        adapters=base is not None,
+        max_loras=settings.max_loras,
+        max_lora_rank=settings.max_lora_rank,
+        cached_adapters=config.loaded_snapshots,
+        max_model_len=min(settings.max_model_len, tokenizer.context or settings.max_model_len),
+        dtype=settings.dtype or config.model.dtype,
+        memory_share=settings.gpu_memory_utilization,
+        kv_gib=settings.kv_cache_gib,
+        sleep=settings.sleep,
+    )
+    return VllmLM(base, tokenizer, shape)
+
+
+def _check_vllm(config: RunConfig, policies: Iterable[str]) -> None:
+    _check_vllm_policies(config, list(policies))
+    if config.engine.vllm.sleep:
+        _check_vllm_sleep(config)
+    vllm = find_spec("vllm")
+    if vllm is None or vllm.origin is None:
+        raise UsageError(
+            "engine.kind = 'vllm', but vLLM is not installed. Install it (pip install 'llm-league[vllm]'; without a "
+            "GPU, see docs/engines.md), or set engine.kind = 'torch'."
+        )
+
+
+def _check_vllm_policies(config: RunConfig, policies: Sequence[str]) -> None:
+    adapted = [name for name in policies if config.policy(name).adapted]
+    if adapted and len(adapted) < len(policies):
+        full = ", ".join(name for name in policies if name not in adapted)
+        raise UsageError(
+            f"One vLLM serves adapters on one base, or full models in turn, but of this run's policies {full} would "
+            "be full and the others adapters. Give all the same policies.NAME.weights, or set engine.kind = 'torch'."
+        )
+    max_rank = config.engine.vllm.max_lora_rank
+    for name in adapted:
+        rank = config.policy(name).rank
+        if rank > max_rank:
+            enough = next((allowed for allowed in VLLM_RANKS if allowed >= rank), None)
+            advice = (
+                f"engine.vllm.max_lora_rank = {enough}"
+                if enough
+                else f"policies.{name}.rank to {VLLM_RANKS[-1]} or less"
+            )
+            raise UsageError(
+                f"policies.{name}.rank = {rank}, but engine.vllm.max_lora_rank = {max_rank}. Set {advice}."
+            )
+
+
+def _check_vllm_sleep(config: RunConfig) -> None:
+    if config.async_learners.processes != "none":
+        raise UsageError(
+            "engine.vllm.sleep = true lets vLLM and this process take turns with a GPU's memory, but learner processes "
+            "(async_learners.processes) would keep theirs. Set it to false, or async_learners.processes to 'none'."
+        )
+    if not torch.cuda.is_available():
+        raise UsageError(
+            "engine.vllm.sleep = true lets vLLM and the learner share a GPU, but PyTorch finds no GPU here. Set it to "
+            "false."
+        )
+
+
+def _check_vllm_context(config: RunConfig, longest: Mapping[str, int]) -> None:
+    max_tokens = config.engine.vllm.max_model_len
+    for game, tokens in longest.items():
+        if tokens > max_tokens:
+            raise UsageError(
+                f"In trial matches of {game}, the longest prompt and its reply take {tokens} tokens, but "
+                f"engine.vllm.max_model_len = {max_tokens}. Set it to {tokens} or more."
+            )
+
+
+ENGINES: dict[str, EngineKind] = {
+    "torch": EngineKind(_make_torch, streams=False, separate_process=False),
+    "vllm": EngineKind(
+        _make_vllm, streams=True, separate_process=True, check=_check_vllm, check_context=_check_vllm_context
+    ),
+}

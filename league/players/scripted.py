@@ -1,0 +1,36 @@
+"""Scripted players by the names that users write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from arena.records import Sampler
+from arena.samplers.scripted import Always, Equilibrium, Mcts, Random, Script
+from games.common.errors import UsageError
+
+
+def _mcts(sims: str) -> Sampler:
+    if not sims.isdecimal():
+        raise UsageError(f"mcts takes a number of simulations, for example mcts:100, not {sims!r}.")
+    return Mcts(int(sims))
+
+
+# Constructors by the form of the name. The text after a colon is the constructor's argument.
+SCRIPTED: dict[str, Callable[..., Sampler]] = {
+    "random": Random,
+    "always:ACTION": Always,
+    "equilibrium": Equilibrium,
+    "mcts:SIMS": _mcts,
+    "scripted:NAME": Script,
+}
+
+
+def scripted_player(text: str) -> Sampler | None:
+    """Return the scripted player that ``text`` names, else None. Raises UsageError for a bad argument."""
+    name, _, argument = text.partition(":")
+    for form, make in SCRIPTED.items():
+        if form.startswith(f"{name}:"):
+            return make(argument)
+        if form == text:
+            return make()
+    return None

@@ -1,0 +1,119 @@
+"""Stored matches as columns, from which sums over millions of matches are computed."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+# Types of a batch's stored columns, little-endian on every machine; players and returns are match by match.
+_TYPES = {
+    "numbers": "<i8",  # indices  # [M]
+    "casts": "<i4",  # ids  # [M]
+    "deals": "<i8",  # seeds  # [M]
+    "players": "<i4",  # ids  # [M, S]
+    "returns": "<f8",  # in the game's units  # [M, S]
+}
+Batch = dict[str, bytes]  # by the names above
+
+
+class StoredCast(NamedTuple):
+    """The rule and roles that many matches of a game share; one row of the table ``casts``."""
+
+    id: int  # in the file
+    rule: str  # the matchmaking rule that drew them
+    roles: tuple[str | None, ...]  # None: the seat had no turn  # [seats]
+
+
+class Columns(NamedTuple):
+    """One game's matches in the order of their indices; M matches, S seats, N players, D deals."""
+
+    players: tuple[str, ...]  # sorted  # [N]
+    seeds: Ints  # of the different deals, sorted  # [D]
+    deal: Ints  # indices into seeds  # [M]
+    seated: Ints  # indices into players  # [M, S]
+    returns: Floats  # in the game's units  # [M, S]
+
+
+class Origins(NamedTuple):
+    """The iteration and the cast of each match, in the order of ``Columns``."""
+
+    indices: Ints  # [M]
+    iteration: Ints  # [M]
+    cast: Ints  # indices into casts  # [M]
+    casts: list[StoredCast]
+
+
+def read_casts(database: sqlite3.Connection, game: str) -> list[StoredCast]:
+    """Return a game's casts by their ids."""
+    rows = database.execute("SELECT id, rule, roles FROM casts WHERE game = ? ORDER BY id", (game,))
+    return [StoredCast(number, rule, tuple(json.loads(roles))) for number, rule, roles in rows]
+
+
+def to_batch(**columns: Sequence[float] | Sequence[Sequence[float]]) -> Batch:
+    """Return one game's matches as packed columns."""
+    return {name: np.array(columns[name], dtype=kind).tobytes() for name, kind in _TYPES.items()}
+
+
+def read_indices(database: sqlite3.Connection) -> Ints:
+    """Return the index of every match of the file, in the order in which they were added."""
+    return _joined([row[0] for row in database.execute("SELECT numbers FROM batches ORDER BY id")], "numbers")
+
+
+def read_columns(database: sqlite3.Connection, game: str) -> Columns:
+    """Read a game's matches. Raises ValueError for a file that contradicts itself."""
+    casts = read_casts(database, game)
+    numbers, deals, ids, returns = _read(database, game, ("numbers", "deals", "players", "returns"))
+    seats = len(casts[0].roles) if casts else 1
+    if not len(ids) == len(returns) == len(deals) * seats == len(numbers) * seats:
+        raise ValueError(f"not every match of {game} has {seats} players and returns")
+    names = dict(database.execute("SELECT id, name FROM players"))
+    present = np.flatnonzero(np.bincount(ids)).tolist()
+    if not set(present) <= set(names):
+        raise ValueError(f"not every player of {game} has a name")
+    by_name = sorted(present, key=lambda player: str(names[player]))
+    index = np.zeros(max(present, default=0) + 1, np.int64)
+    index[by_name] = np.arange(len(by_name))
+    order = np.argsort(numbers, kind="stable")
+    seeds, deal = np.unique(deals[order], return_inverse=True)
+    seated, gains = index[ids].reshape(-1, seats), returns.reshape(-1, seats)
+    return Columns(tuple(str(names[player]) for player in by_name), seeds, deal, seated[order], gains[order])
+
+
+def read_origins(database: sqlite3.Connection, game: str) -> Origins:
+    """Read the iteration and the cast of a game's matches."""
+    casts = read_casts(database, game)
+    numbers, ids = _read(database, game, ("numbers", "casts"))
+    sizes = database.execute("SELECT iteration, matches FROM batches WHERE game = ? ORDER BY id", (game,)).fetchall()
+    iteration = np.repeat(*np.array(sizes, np.int64).reshape(-1, 2).T)
+    order = np.argsort(numbers, kind="stable")
+    return Origins(numbers[order], iteration[order], np.searchsorted([cast.id for cast in casts], ids[order]), casts)
+
+
+def usual_roles(origins: Origins) -> tuple[str, ...]:
+    """Return the role of each seat in the latest match in which it had a turn; "seat 0" if there is none."""
+    latest = dict(zip(origins.cast.tolist(), origins.indices.tolist(), strict=True))
+    names: list[str] = []
+    for cast in sorted(latest, key=latest.__getitem__):
+        roles = origins.casts[cast].roles
+        names = names or [f"seat {seat}" for seat in range(len(roles))]
+        names = [role or earlier for role, earlier in zip(roles, names, strict=True)]
+    return tuple(names)
+
+
+def _read(database: sqlite3.Connection, game: str, names: Sequence[str]) -> list[NDArray[Any]]:
+    """Return columns of a game's matches, in the order in which they were added."""
+    rows = database.execute(f"SELECT {', '.join(names)} FROM batches WHERE game = ? ORDER BY id", (game,)).fetchall()
+    return [_joined([row[index] for row in rows], name) for index, name in enumerate(names)]
+
+
+def _joined(parts: Sequence[bytes], name: str) -> NDArray[Any]:
+    """Return the stored parts of one column as one array."""
+    return np.frombuffer(b"".join(parts), _TYPES[name])

@@ -1,0 +1,61 @@
+"""Estimates with their intervals: Wilson's for shares, Student's for means over clusters."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+Z_95 = 1.959963984540054  # the normal distribution's 97.5 % quantile
+
+
+class Estimate(NamedTuple):
+    """A mean with its 95 % interval; the bounds are None where they cannot be computed."""
+
+    mean: float
+    low: float | None
+    high: float | None
+
+
+def wilson(share: float, n: float) -> Estimate:
+    """Return Wilson's 95 % score interval for a share of ``n`` > 0 trials (Wilson 1927)."""
+    z2 = Z_95 * Z_95 / n
+    centre = (share + z2 / 2.0) / (1.0 + z2)
+    half = Z_95 / (1.0 + z2) * math.sqrt(share * (1.0 - share) / n + z2 / (4.0 * n))
+    return Estimate(share, max(centre - half, 0.0), min(centre + half, 1.0))
+
+
+def clustered_mean(values: Sequence[float], clusters: Sequence[Hashable], bounds: tuple[float, float]) -> Estimate:
+    """Return the mean of ``values`` [N] with a 95 % interval clustered by ``clusters`` [N], within ``bounds``.
+
+    Where all clusters agree, their spread of 0 underestimates the error, so the interval allows for what could have
+    been missed: with G equal clusters, different ones have a share of at most p = 1 − 0.025^(1/G), and might lie
+    anywhere within the bounds. One cluster gives no interval.
+    """
+    mean = math.fsum(values) / len(values)
+    by_cluster: defaultdict[Hashable, list[float]] = defaultdict(list)
+    for value, cluster in zip(values, clusters, strict=True):
+        by_cluster[cluster].append(value - mean)
+    count = len(by_cluster)
+    if count == 1:
+        return Estimate(mean, None, None)
+    variance = (
+        count
+        / (count - 1)
+        * math.fsum(math.fsum(deviations) ** 2 for deviations in by_cluster.values())
+        / len(values) ** 2
+    )
+    low, high = min(bounds[0], min(values)), max(bounds[1], max(values))  # a forfeit's penalty may lie outside
+    if math.sqrt(variance) <= 1e-9 * (high - low):
+        missed = 1.0 - 0.025 ** (1.0 / count)
+        return Estimate(mean, mean - missed * (mean - low), mean + missed * (high - mean))
+    half = student_quantile(count - 1) * math.sqrt(variance)
+    return Estimate(mean, max(low, mean - half), min(high, mean + half))
+
+
+def student_quantile(degrees: int) -> float:
+    """Return the 97.5 % quantile of Student's t distribution."""
+    from scipy.special import stdtrit  # slow to import
+
+    return float(stdtrit(degrees, 0.975))

@@ -1,0 +1,138 @@
+"""Evolve: continue the population of a run in a new run under new settings.
+
+The new run has a copy of the source's snapshots, matches, ratings and curves, and its policies continue from their
+weights. Policies that the new settings add start from snapshots of the first policy: exploiters from its oldest, as
+they would in a new run, and main policies from its newest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from games.common.errors import UsageError
+from games.common.files import atomic_write
+from league.config import RunConfig
+from league.config.load import load_run_config, run_roles, write_run_config
+from league.learning.policies import new_policy, policies_for_resume, policy_names
+from league.run.exploiter_cycle import save_initial_weights
+from league.storage.checkpoint import (
+    LEARNERS_FOLDER,
+    RECORDS_FILE,
+    clear_unfinished,
+    finished_iterations,
+    has_checkpoint,
+    newest_checkpoint,
+    read_record,
+    write_record,
+)
+from league.storage.lock import LOCK_FILE, run_lock
+from league.storage.population import Population
+from learners.update.policy import Policy
+
+ORIGIN_FILE = "origin.json"  # of an evolved run: its source
+_SHARED = ("population", "base")  # immutable folders, whose files the two runs may share
+
+
+def evolve(source: Path, run_dir: Path, iterations: int | None, overrides: Sequence[str]) -> RunConfig:
+    """Create a run in ``run_dir`` that resumes where ``source`` has stopped; return its configuration.
+
+    ``iterations`` is how many more it will train; None: as many as ``source`` has done. Raises UsageError
+    for settings that do not fit the weights, a directory that is not empty, and a source that is training now.
+    """
+    if not has_checkpoint(source):
+        raise UsageError(
+            f"{source} has no saved state to continue from. Let it train: league train --resume --run-dir {source}"
+        )
+    if run_dir.exists() and any(run_dir.iterdir()):
+        raise UsageError(f"{run_dir} is not empty. Choose another --run-dir.")
+    with run_lock(source):
+        old = load_run_config(source)
+        done = finished_iterations(source)
+        config = load_run_config(source, [*overrides, f"iterations={done + (iterations or max(done, 1))}"])
+        _check_weights_fit(old, config)
+        partial = run_dir.with_name(f".{run_dir.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        run_dir.parent.mkdir(parents=True, exist_ok=True)
+        ignore = shutil.ignore_patterns(LOCK_FILE, "episodes", f"{RECORDS_FILE}*", LEARNERS_FOLDER)
+        shutil.copytree(source, partial, copy_function=_copy, ignore=ignore)
+        _adapt_checkpoint(old, config, partial)
+        write_run_config(partial, config)
+        origin = {"run": str(source), "iteration": done, "settings": list(overrides)}
+        atomic_write(partial / ORIGIN_FILE, json.dumps(origin, indent=1))
+        partial.replace(run_dir)
+    return config
+
+
+def _check_weights_fit(old: RunConfig, new: RunConfig) -> None:
+    """Raise UsageError for settings that do not fit the weights of the source."""
+    changed = [name for name in type(old.model).model_fields if getattr(old.model, name) != getattr(new.model, name)]
+    changed = [name for name in changed if name not in ("device", "dtype")]
+    if changed:
+        raise UsageError(
+            f"model.{changed[0]} cannot be changed: the snapshots of the population were made with the model as it is. "
+            "Leave it out, or begin a new run with league train."
+        )
+    for name in policy_names(old, run_roles(old)):
+        after, before = new.policy(name), old.policy(name)
+        if any(getattr(after, key) != getattr(before, key) for key in ("weights", "rank", "alpha", "targets")):
+            raise UsageError(
+                f"policies.{name} cannot change its weights, rank, alpha or targets: its saved weights depend on them. "
+                "Leave these settings out, or begin a new run with league train."
+            )
+
+
+def _adapt_checkpoint(old: RunConfig, new: RunConfig, run_dir: Path) -> None:
+    """Rewrite the checkpoint in ``run_dir`` for the policies and objectives of the new configuration."""
+    folder = newest_checkpoint(run_dir)
+    record = read_record(folder)
+    population = Population(run_dir / "population")
+    old_policies = policies_for_resume(old, run_roles(old), run_dir)
+    for name, policy in old_policies.items():
+        policy.restore(folder / f"{name}.safetensors")
+        (folder / f"{name}.safetensors").unlink()
+    first = old_policies[policy_names(old, run_roles(old))[0]]
+    policies = {
+        name: _evolved_policy(new, name, old_policies, first, population) for name in policy_names(new, run_roles(new))
+    }
+    for name, policy in policies.items():
+        policy.save(folder / f"{name}.safetensors")
+    new_exploiters = [policies[name] for name in new.league_roles if name not in old_policies]
+    save_initial_weights(run_dir, new_exploiters)
+    clear_unfinished(folder, policies)
+    record.frozen_at |= {policy.name: record.iteration for policy in new_exploiters}
+    if new.model_copy(update={"iterations": old.iterations}) != old:
+        record.alarms = {}  # the alarms' thresholds were learned under the old settings
+    write_record(folder, record)
+
+
+def _evolved_policy(
+    config: RunConfig, name: str, old_policies: dict[str, Policy], first: Policy, population: Population
+) -> Policy:
+    """Return a policy of the new configuration, which continues the old policy of its name if there is one."""
+    if name in old_policies:
+        policy = new_policy(config, name, old_policies[name].lm, run_roles(config))
+        policy.copy_from(old_policies[name])
+        return policy
+    if config.policy(name).adapted or first.lm.adapters is not None:
+        raise UsageError(
+            f"policies.{name} is new, and an evolved run can only add policies that train all weights "
+            "(weights = 'full') to policies that do so too. Begin a new run with league train."
+        )
+    snapshots = population.all(first.name)
+    initial = snapshots[0 if name in config.league_roles else -1]
+    return new_policy(config, name, first.lm.with_weights(population.verify(initial).path), run_roles(config))
+
+
+def _copy(source: str, target: str) -> str:
+    """Copy a file; hard-link an immutable one where the file system can."""
+    if any(f"{os.sep}{folder}{os.sep}" in source for folder in _SHARED):
+        try:
+            os.link(source, target)
+        except OSError:
+            return str(shutil.copy2(source, target))
+        return target
+    return str(shutil.copy2(source, target))

@@ -1,0 +1,148 @@
+"""The last step of an iteration: freeze policies into the population and measure the new snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+
+from arena.records import MatchRequest
+from games.spec import GameSpec
+from league.config import RunConfig
+from league.evaluation.gate import estimate_gain, gate_matches, significantly_positive
+from league.evaluation.measure import Measurements, Metrics, Play
+from league.evaluation.meta_game import MetaGame, best_response_among
+from league.meta_solvers import BY_AGE
+from league.players.model_engine import ModelEngine
+from league.run.exploiter_cycle import reset_exploiter, resets_after
+from league.storage.checkpoint import publish, save_ratings
+from league.storage.members import Member, MetaStrategy
+from league.storage.population import Snapshot
+from league.storage.run_state import RunState
+from roles.role import Roles
+
+
+class Snapshots:
+    """Freezes the policies of one run, and rates and measures them. ``play`` plays with the current weights."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        run_dir: Path,
+        roles: Roles,
+        specs: dict[str, GameSpec],
+        scales: dict[str, float],
+        state: RunState,
+        engine: ModelEngine,
+        play: Play,
+    ) -> None:
+        self._config, self._run_dir, self._roles, self._specs = config, run_dir, roles, specs
+        self._scales, self._state, self._engine, self._play = scales, state, engine, play
+        self._measurements = Measurements(config, run_dir, roles, specs, state, engine, play)
+        for snapshot in state.population.all():
+            self._register(snapshot)
+
+    def members(self) -> list[Member]:
+        """Return the population that matchmaking may draw from: snapshots that have not retired, and guests."""
+        snapshots = [
+            Member(snapshot.id, snapshot.policy, self._config.policy(snapshot.policy).league_role)
+            for snapshot in self._state.population.all()
+            if snapshot.id not in self._state.retired
+        ]
+        return snapshots + [Member(guest, guest, "guest") for guest in self._config.matchmaking.guests]
+
+    def freeze(self, names: Sequence[str], iteration: int) -> Metrics:
+        """Freeze policies and measure them, one that never trains only once; then reset exploiters that are due."""
+        state, ratings = self._state, list[Metrics]()
+        earlier = state.population.all()
+        metrics: Metrics = {}
+        for name in names:
+            parent = next((snapshot.id for snapshot in reversed(earlier) if snapshot.policy == name), None)
+            if parent and self._config.policy(name).frozen:
+                continue
+            if parent and self._config.policy(name).league_role == "main" and self._config.evaluation.gate is not None:
+                metrics |= self._gate(name, parent, self._config.evaluation.gate)
+                if not metrics[f"{name}/promoted"]:
+                    continue
+            snapshot = state.population.add(name, iteration, parent, state.policies[name].lm.save)
+            self._register(snapshot)
+            state.frozen_at[name] = iteration
+            ratings.append(self._measurements.rate_snapshot(snapshot, earlier))
+        metrics |= _means(ratings) | self._measurements.rate_teams() | self._measure(iteration)
+        for name in names:
+            if name in self._config.league_roles and resets_after(self._config, name, iteration):
+                reset_exploiter(self._run_dir, state, name)
+        save_ratings(self._run_dir, state)
+        publish(self._run_dir, state)
+        return metrics
+
+    def _gate(self, name: str, parent: str, confidence: float) -> Metrics:
+        """Compare a policy with its last snapshot; return the gain and whether it is significant."""
+        newest = {policy: self._state.population.newest(policy).id for policy in self._main_policies()}
+        requests: list[MatchRequest] = []
+        for game, spec in self._specs.items():
+            first = self._state.next_match + len(requests)
+            requests += gate_matches(self._config, name, parent, newest, spec, self._roles[game], first)
+        self._state.next_match += len(requests)
+        gain, error = estimate_gain(self._play(requests), name, self._scales.__getitem__)
+        return {f"{name}/gain": gain, f"{name}/promoted": float(significantly_positive(gain, error, confidence))}
+
+    def _measure(self, iteration: int) -> Metrics:
+        """Measure the population, set the next mixtures and meta-strategies, reset responders, retire snapshots."""
+        measurement = self._measurements.measure(iteration)
+        self._state.mixtures, self._state.meta = measurement.mixtures, measurement.meta
+        for game, meta in measurement.meta.items():
+            self._reset_responders(measurement.meta_games[game], meta)
+        self._retire()
+        return measurement.metrics
+
+    def _reset_responders(self, meta_game: MetaGame, meta: MetaStrategy) -> None:
+        """Reset policies that respond to a meta-strategy to the snapshot that ``matchmaking.response_from`` names."""
+        start = self._config.matchmaking.response_from
+        if start == "newest" or not (meta.weights or meta.joint):
+            return
+        for name in self._main_policies():
+            seat = next((role.seat for role in self._roles[meta_game.game] if role.policy == name), None)
+            if seat is None or self._config.policy(name).frozen:
+                continue
+            ids = [snapshot.id for snapshot in self._state.population.all(name)]
+            chosen = ids[0] if start == "first" else best_response_among(meta_game, meta, seat, set(ids))
+            if chosen != ids[-1]:
+                policy = self._state.policies[name]
+                weights = policy.lm.with_weights(self._state.population.get(chosen).path)
+                policy.reset(weights.parameters())
+                weights.release()
+                self._state.pending.pop(name, None)
+
+    def _retire(self) -> None:
+        """Retire each policy's oldest snapshots beyond ``matchmaking.keep``, except those that carry weight."""
+        keep = self._config.matchmaking.keep
+        if keep is None:
+            return
+        weights = [seat for by_seat in self._state.mixtures.values() for seat in by_seat]
+        by_age = self._config.evaluation.mixture in BY_AGE
+        needed = {player for seat in weights for player, weight in seat.items() if weight > 1e-9 and not by_age}
+        for meta in self._state.meta.values():
+            needed |= {player for player, weight in meta.weights.items() if weight > 1e-9}
+            needed |= {player for lineup, _ in meta.joint for player in lineup}
+        for name in self._state.policies:
+            ids = [snapshot.id for snapshot in self._state.population.all(name)]
+            active = [identity for identity in ids if identity not in self._state.retired]
+            spare = [identity for identity in active[:-1] if identity not in needed]
+            self._state.retired.update(spare[: max(len(active) - keep, 0)])
+
+    def _register(self, snapshot: Snapshot) -> None:
+        """Register a snapshot with the engine, which checks its files against their hashes when it loads them."""
+        lm = self._state.policies[snapshot.policy].lm
+        self._engine.register(snapshot.id, snapshot.path, partial(self._state.population.verify, snapshot), like=lm)
+
+    def _main_policies(self) -> set[str]:
+        """Return the main policies: those that roles are bound to."""
+        return {role.policy for roles in self._roles.values() for role in roles}
+
+
+def _means(rows: Sequence[Metrics]) -> Metrics:
+    """Return the mean of each metric over the rows that have it."""
+    keys = dict.fromkeys(key for row in rows for key in row)
+    return {key: fmean(row[key] for row in rows if key in row) for key in keys}

@@ -1,0 +1,36 @@
+"""Ctrl-C without loss: the first one stops the loop at the end of its iteration, the second at once."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+
+class StopRequest:
+    """While entered, SIGINT and SIGTERM set ``requested``; a second signal raises KeyboardInterrupt."""
+
+    def __init__(self, on_request: Callable[[], None]) -> None:
+        self.requested = False
+        self._on_request = on_request
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for kind in (signal.SIGINT, signal.SIGTERM):
+                self._before[kind] = signal.signal(kind, self._handle)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for signal_kind, handler in self._before.items():
+            signal.signal(signal_kind, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True
+        self._on_request()

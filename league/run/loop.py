@@ -1,0 +1,262 @@
+"""The loop. Each iteration is a list of verbs, and each verb reads only what earlier ones returned:
+
+draw_matches -> play -> submit -> collect -> record -> snapshot -> report -> checkpoint
+
+The only backward edge is the payoff table, which the next draw reads. ``submit`` sends trajectories to the learner, and
+``collect`` brings its weights into the run's state; in between the learner does gather_evidence -> credit_turns ->
+update_policies (``league.learning.learner``), in this process or in others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from arena.records import Episode, MatchRequest, flatten_episodes
+from arena.replays import save_episodes
+from games.registry import make_game
+from league.backends.interface import RolloutBackend
+from league.backends.local import LocalRollouts
+from league.config import RunConfig
+from league.evaluation.teams import live_cast, training_metrics
+from league.learning.counterfactuals import counterfactuals
+from league.learning.iteration import credit_metrics, learning_now
+from league.learning.learner import InProcessLearner, Learner, LearnResult
+from league.matchmaking import DrawContext, MetaStrategy, draw_matches
+from league.matchmaking.self_play import rotate_seats
+from league.monitors.alarms import Alarm, check_alarms
+from league.monitors.live_view import LiveView
+from league.monitors.metrics_log import MetricsLog
+from league.run.exploiter_cycle import exploiters_due
+from league.run.freeze import Snapshots
+from league.run.interrupt import StopRequest
+from league.storage.checkpoint import publish, save_checkpoint
+from league.storage.run_state import RunState
+from learners.trajectories import return_scale, to_trajectories
+from roles.role import Roles
+
+Metrics = dict[str, float]
+
+
+def run_loop(league: League, stop: StopRequest) -> bool:
+    """Train from the state's iteration to the configured last one; return False if stopped before.
+
+    A kill loses at most the iteration since the last checkpoint. The checkpoint comes last in an iteration, after the
+    log of metrics: lines beyond the checkpoint can be removed on resuming, but missing lines could not be recovered.
+    """
+    state, config = league.state, league.config
+    if not state.population:
+        league.report(0, None, None, league.snapshot(0))
+        league.checkpoint()
+    league.start_learning()
+    for iteration in range(state.iteration + 1, config.iterations + 1):
+        for due in league.iterations_to_play(iteration):
+            league.submit(due, league.play(league.draw_matches(due)))
+        learned = league.collect(iteration)
+        results = league.record(iteration, learned)
+        snapshot = league.snapshot(iteration)
+        league.report(iteration, learned, results, snapshot)
+        league.checkpoint()
+        if stop.requested:
+            break
+    publish(league.run_dir, state)
+    return state.iteration >= config.iterations
+
+
+class Results(NamedTuple):
+    """The results of an iteration's matches."""
+
+    episodes: Sequence[Episode]
+    metrics: Metrics
+
+
+class League:
+    """The verbs of the loop, over one run's state. Without a ``view`` nothing is shown."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        run_dir: Path,
+        roles: Roles,
+        state: RunState,
+        learner: Learner | None = None,
+        rollouts: RolloutBackend | None = None,
+        view: LiveView | None = None,
+    ) -> None:
+        self.learner = learner or InProcessLearner(config, state)
+        self.config, self.run_dir, self.roles, self.state = config, run_dir, roles, state
+        self.specs = {game: make_game(game).spec for game in config.games}
+        self._all_specs = {game: make_game(game).spec for game in roles}  # submatches' games too
+        self.scales = {
+            game: return_scale(spec) if config.credit.scale_returns else 1.0 for game, spec in self._all_specs.items()
+        }
+        self._live = {game: tuple(role.policy for role in game_roles) for game, game_roles in roles.items()}
+        self.rollouts = rollouts or LocalRollouts(config, run_dir, roles, state.policies)
+        self._engine = self.rollouts.engine
+        self.view = view
+        self._log: MetricsLog | None = None
+        self._started, self._tokens_before = time.perf_counter(), 0
+        for policy in state.policies.values():
+            self._engine.add(policy.live_id, policy.lm)
+        self._snapshots = Snapshots(config, run_dir, roles, self.specs, self.scales, state, self._engine, self.play)
+
+    def close(self) -> None:
+        """Close the rollout backend and the log."""
+        if self._log is not None:
+            self._log.close()
+        self.rollouts.close()
+
+    def start_learning(self) -> None:
+        """Start the learner, and submit what a resumed run had played ahead."""
+        self.learner.begin()
+        for iteration, episodes in sorted(self.state.played_ahead.items()):
+            self.submit(iteration, episodes)
+
+    def iterations_to_play(self, iteration: int) -> range:
+        """Return the iterations whose matches are to be played before this one is collected.
+
+        These are the iteration itself and those up to the learner's lead, without those that were played before.
+        """
+        self._started = time.perf_counter()
+        played = max(self.state.played_ahead, default=self.state.iteration)
+        return range(played + 1, min(iteration + self.learner.lead, self.config.iterations) + 1)
+
+    def draw_matches(self, iteration: int) -> list[MatchRequest]:
+        """Return an iteration's match requests, of every game that is due."""
+        members, kinds = self._snapshots.members(), self.config.league_roles
+        learning = learning_now(self.config, list(self.state.policies), iteration)
+        requests: list[MatchRequest] = []
+        for game, settings in self.config.games.items():
+            if (iteration - 1) % settings.every == 0:
+                meta = self.state.meta.get(game, MetaStrategy())
+                cast = live_cast(self.specs[game], self.roles, learning)
+                live = rotate_seats(self._live[game], iteration, self.config.matchmaking.swap_every)
+                drawn = draw_matches(
+                    config=self.config.matchmaking,
+                    exploiters=self.config.exploiters,
+                    run_seed=self.config.seed,
+                    iteration=iteration,
+                    game=self.specs[game],
+                    context=DrawContext(game, live, members, self.state.payoffs.pair_record, meta),
+                    learning=[name for name in learning if name not in kinds],
+                    exploiting={name: kinds[name] for name in learning if name in kinds},
+                    matches=settings.matches,
+                    first_index=self.state.next_match + len(requests),
+                    trains_in_submatches=any(any(below.trained) for below in cast),
+                )
+                requests += [request._replace(cast=cast) for request in drawn] if cast else drawn
+        self.state.next_match += len(requests)
+        return requests
+
+    def play(self, requests: Sequence[MatchRequest]) -> list[Episode]:
+        """Play matches with the present weights; submatches have live policies unless a request has its own cast.
+
+        ``flatten_episodes`` numbers submatches after the matches, so the next match's index moves on by them too.
+        """
+        self._engine.refresh()
+        casts = {game: live_cast(spec, self.roles) for game, spec in self.specs.items()}
+        episodes = self.rollouts.play(
+            [request if request.cast else request._replace(cast=casts[request.game]) for request in requests]
+        )
+        self.state.next_match += len(flatten_episodes(episodes)) - len(episodes)
+        return episodes
+
+    def submit(self, iteration: int, episodes: list[Episode]) -> None:
+        """Give an iteration's trajectories and evidence to the learner; keep its matches until its turn comes."""
+        self._engine.sleep()
+        self.state.played_ahead[iteration] = episodes
+        trajectories = to_trajectories(episodes, self.roles.__getitem__, self.scales)
+        evidence = counterfactuals(self.config, self.state.policies, self.scales, episodes, trajectories)
+        self.learner.submit(iteration, trajectories, evidence)
+
+    def collect(self, iteration: int) -> LearnResult:
+        """Wait for an iteration's learning; the policies of the run's state are then as after it."""
+        return self.learner.collect(iteration)
+
+    def record(self, iteration: int, learned: LearnResult) -> Results:
+        """Record an iteration's matches and results; return them with the metrics of playing and learning."""
+        self.state.iteration = iteration
+        episodes = self.state.played_ahead.pop(iteration)
+        metrics = learned.metrics | credit_metrics(self.config, learned.trajectories, learned.advantages)
+        metrics |= self._scores(episodes) | training_metrics(episodes, self._all_specs, self.roles)
+        metrics |= _reply_metrics(episodes) | self.rollouts.metrics()
+        before, self._tokens_before = self._tokens_before, self._engine.tokens
+        metrics["tokens_per_second"] = (self._tokens_before - before) / (time.perf_counter() - self._started)
+        return Results(episodes, metrics)
+
+    def snapshot(self, iteration: int) -> Metrics:
+        """Freeze the policies that are due into the population, and return their measurements; empty if none is."""
+        main = iteration % self.config.snapshot_every == 0 or iteration == self.config.iterations
+        kinds = self.config.league_roles
+        due = [name for name in self.state.policies if main and name not in kinds]
+        if iteration:
+            due += exploiters_due(self.config, self.state, self._snapshots.members(), self._live, iteration)
+        return self._snapshots.freeze(due, iteration) if due else {}
+
+    def report(self, iteration: int, learned: LearnResult | None, results: Results | None, snapshot: Metrics) -> None:
+        """Log and show an iteration and its alarms; after a snapshot, save some of its episodes.
+
+        Iteration 0 has only a snapshot.
+        """
+        metrics, alarms = snapshot, list[Alarm]()
+        if learned is not None and results is not None:
+            metrics = results.metrics | snapshot | {"seconds": time.perf_counter() - self._started}
+            if snapshot:
+                self._save_episodes(results.episodes, iteration)
+            alarms, alarm_metrics, self.state.alarms = check_alarms(
+                iteration,
+                learned.trajectories,
+                learned.advantages,
+                metrics,
+                self.roles,
+                self.state.alarms,
+                self.config.alarms,
+            )
+            metrics |= alarm_metrics
+        if self._log is None:
+            self._log = MetricsLog(self.run_dir, resume_at=iteration)
+        self._log.write(iteration, metrics, alarms)
+        if self.view is not None:
+            self.view.update(iteration - 1, metrics, alarms)
+
+    def checkpoint(self) -> None:
+        """Save the run's state; when this returns, a kill loses nothing before it."""
+        save_checkpoint(self.run_dir, self.state)
+
+    def _scores(self, episodes: Sequence[Episode]) -> Metrics:
+        """Record matches; return the number of each game, and the mean scores by role and of exploiters."""
+        results = self.state.record(episodes)
+        metrics: Metrics = {}
+        for game, spec in self.specs.items():
+            played = sum(episode.request.game == game for episode in episodes)
+            if played:
+                metrics[f"{game}/matches"] = float(played)
+            for role in self.roles[game]:
+                live = self._live[game]  # any of them, because they may swap seats
+                mine = [r for r in results if (r.game, r.role) == (game, role.name) and r.player in live]
+                if mine and spec.seats > 1:
+                    metrics[f"{game}/score/{role.name}"] = sum(r.sum_score for r in mine) / sum(r.n for r in mine)
+        for name in self.config.league_roles:
+            mine = [r for r in results if r.player == name]
+            if mine:
+                metrics[f"{name}/score"] = sum(r.sum_score for r in mine) / sum(r.n for r in mine)
+        return metrics
+
+    def _save_episodes(self, episodes: Sequence[Episode], iteration: int) -> None:
+        """Save the first of an iteration's episodes of each game, for a person to read."""
+        per_game = -(-self.config.episodes_kept // len(self.specs))
+        by_game = [[episode for episode in episodes if episode.request.game == game] for game in self.specs]
+        saved = [episode for of_game in by_game for episode in of_game[:per_game]]
+        save_episodes(self.run_dir / "episodes" / f"iteration-{iteration:06d}.jsonl", saved)
+
+
+def _reply_metrics(episodes: Sequence[Episode]) -> Metrics:
+    """Return the rate of illegal replies in trained seats, and the number of tokens in all replies."""
+    turns = [turn for e in flatten_episodes(episodes) for turn in e.turns if e.request.trained[turn.seat]]
+    replies = [turn.trace.reply_ids for e in flatten_episodes(episodes) for turn in e.turns if turn.trace is not None]
+    return {
+        "illegal_rate": sum(turn.action is None for turn in turns) / max(len(turns), 1),
+        "reply_tokens": float(sum(map(len, replies))),
+    }

@@ -1,0 +1,174 @@
+"""A training session: opens or resumes a run directory, holds its lock, and trains."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack, closing
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from arena.process import tuned_process
+from arena.remote.usage import Usage
+from games.common.errors import UsageError
+from games.common.files import atomic_write, is_leftover, remove_leftovers
+from league.backends.interface import Deployment
+from league.backends.local import LocalDeployment
+from league.config import RunConfig
+from league.config.load import CONFIG_FILE, load_run_config, run_roles, write_run_config
+from league.learning.learner_pool import LearnerFailed
+from league.learning.learner_process import FAILED_BATCH_FILE
+from league.learning.policies import policies_for_resume, policy_names, start_policies
+from league.monitors.live_view import LiveView
+from league.players.engines import Engines
+from league.players.model_engine import check_engine
+from league.players.outside import anchors_and_guests, check_players
+from league.run.exploiter_cycle import save_initial_weights
+from league.run.interrupt import StopRequest
+from league.run.loop import League, run_loop
+from league.storage.checkpoint import clear_state, finished_iterations, has_checkpoint, load_checkpoint
+from league.storage.lock import LOCK_FILE, run_lock
+from league.storage.run_state import RunState, new_state
+from learners.advantages import rule_named
+from learners.update.learner import LearningError
+
+
+class RunFailed(RuntimeError):
+    """Training stopped because an update failed its checks or a learner died; the message says what to do."""
+
+
+class Outcome(NamedTuple):
+    """How a session ended."""
+
+    run_dir: Path
+    finished: bool  # False: stopped by a signal, and can be resumed
+    iteration: int  # the last one
+    usage: dict[str, Usage]  # in this session, by player behind a server
+
+
+def train(config: RunConfig, run_dir: Path, cluster: str = "") -> Outcome:
+    """Train a new run, on this machine or on the Ray cluster at the address ``cluster``.
+
+    Raises UsageError if the directory is in use or not empty, and RunFailed if an update is not finite, its log-probs
+    disagree with the engine's, or a learner dies.
+    """
+    rule_named(config.credit.rule)
+    with Engines() as engines:
+        check_players(anchors_and_guests(config, engines), run_roles(config))
+    with _Session(config, run_dir, cluster) as session:
+        session.write_config(config)
+        return session.run(session.first_state())
+
+
+def resume(run_dir: Path, cluster: str = "") -> Outcome:
+    """Resume a run from its checkpoint, under its own configuration.
+
+    Raises UsageError if there is no such run or another process trains it, and RunFailed as ``train``.
+    """
+    if not (run_dir / CONFIG_FILE).is_file():
+        raise UsageError(f"{run_dir} holds no run to resume: it has no {CONFIG_FILE}. Name one with --run-dir.")
+    config = load_run_config(run_dir)
+    with _Session(config, run_dir, cluster) as session:
+        session.start_view()
+        if not has_checkpoint(run_dir):  # it was killed in its cold start
+            return session.run(session.first_state())
+        policies = policies_for_resume(session.config, session.roles, run_dir)
+        state = load_checkpoint(session.config, run_dir, policies)
+        return session.run(state)
+
+
+class _Session:
+    """The resources of a process that trains a run: the deployment, the run's lock, engines, and the live view.
+
+    ``config`` is the driver's: with a cluster, its policies may be on another device than the workers'.
+    """
+
+    def __init__(self, config: RunConfig, run_dir: Path, cluster: str) -> None:
+        self.config, self.roles = config, run_roles(config)
+        self._run_dir, self._cluster = run_dir, cluster
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:  # the deployment first: its processes must inherit no lock, thread or view
+            self._deployment = stack.enter_context(_deployment(self.config, self._run_dir, self._cluster))
+            stack.enter_context(run_lock(self._run_dir))
+            self._engines = stack.enter_context(Engines())
+            self.config = _driver_config(self.config, self._deployment)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def write_config(self, config: RunConfig) -> None:
+        """Write the configuration of a new run into the folder. Raises UsageError if the folder is not empty."""
+        present = [path.name for path in self._run_dir.iterdir() if path.name != LOCK_FILE and not is_leftover(path)]
+        if present:
+            raise UsageError(
+                f"{self._run_dir} is not empty (it holds {', '.join(sorted(present)[:3])}). Choose another --run-dir, "
+                f"or go on with that run: league train --resume --run-dir {self._run_dir}"
+            )
+        write_run_config(self._run_dir, config)
+        self.start_view()
+
+    def start_view(self) -> None:
+        """Remove leftovers of killed processes, tune this one, start the live view, and catch Ctrl-C."""
+        remove_leftovers(self._run_dir)
+        done = finished_iterations(self._run_dir)
+        enter = self._stack.enter_context
+        enter(tuned_process(self.config.threads))
+        self._view = enter(LiveView(list(self.config.games), self.config.iterations, done))
+        message = "stopping once this iteration is finished and saved"
+        self._stop = enter(StopRequest(lambda: self._view.announce(message)))
+
+    def first_state(self) -> RunState:
+        """Return the state of a new run, its policies ready for their first match."""
+        source = self.config.model.source
+        cold_start = "cold start: learning what legal replies look like"
+        self._view.set_activity(cold_start if source == "pocket" else f"loading {source}")
+        clear_state(self._run_dir)
+        policies = start_policies(self.config, self.roles, self._run_dir)
+        save_initial_weights(self._run_dir, [policies[name] for name in self.config.league_roles])
+        return new_state(self.config, self._run_dir, policies)
+
+    def run(self, state: RunState) -> Outcome:
+        """Train from a state to the run's end or an interrupt. Raises RunFailed, with what to do."""
+        config, run_dir, roles, deployment = self.config, self._run_dir, self.roles, self._deployment
+        try:
+            rollouts = deployment.rollouts(config, run_dir, roles, state, self._engines)
+            learner = deployment.learner(state)
+            with closing(League(config, run_dir, roles, state, learner, rollouts, self._view)) as league:
+                finished = run_loop(league, self._stop)
+                usage = self._engines.usage() | deployment.usage()
+        except LearningError as error:
+            path = run_dir / FAILED_BATCH_FILE
+            atomic_write(path, json.dumps(error.batch._asdict(), indent=1))
+            raise RunFailed(f"{error} The batch is in {path}.") from error
+        except LearnerFailed as error:
+            raise RunFailed(str(error)) from error
+        finally:
+            state.store.close()
+        return Outcome(run_dir, finished, state.iteration, usage)
+
+
+def _deployment(config: RunConfig, run_dir: Path, cluster: str) -> Deployment:
+    """Return where the session plays and learns. Raises UsageError for a cluster where Ray is not installed."""
+    if not cluster:
+        return LocalDeployment(config, run_dir)
+    if find_spec("ray") is None:
+        raise UsageError(
+            f"--cluster {cluster} needs Ray, which is not installed. Install it (pip install 'llm-league[ray]'), or "
+            "leave --cluster out."
+        )
+    from league.backends.cluster import ClusterDeployment  # imported here because Ray is slow to import
+
+    return ClusterDeployment(config, run_dir, cluster)
+
+
+def _driver_config(config: RunConfig, deployment: Deployment) -> RunConfig:
+    """Return the configuration of the driver process. Raises UsageError if its engine could not play."""
+    driver = config.model_copy(update={"model": config.model.model_copy(update={"device": deployment.device})})
+    check_engine(driver, policy_names(driver, run_roles(driver)))
+    return driver

@@ -1,0 +1,136 @@
+"""The snapshots of a run on disk: atomic, hashed, immutable.
+
+``population/<policy>-<step>/`` is a folder that other tools load as it is, plus ``snapshot.json``: a model
+in Hugging Face layout, or an adapter in PEFT's. It appears atomically; a folder that a killed process left
+incomplete starts with a dot and is ignored.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from games.common.errors import UsageError, unknown_name
+from league.storage.immutable_folder import changed_files, discard, freeze, remove_partial
+
+_CARD = "snapshot.json"
+_POLICY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """An immutable copy of a policy's weights after ``step`` updates of it."""
+
+    id: str  # "main-000120"
+    policy: str
+    step: int
+    parent: str | None  # the previous snapshot of this policy
+    sha256: Mapping[str, str] = field(hash=False)  # by file name: weights, configuration and tokenizer alike
+    path: Path = field(compare=False)
+
+
+class Population:
+    """The snapshots under ``root``. The folder is read once, on opening."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        root.mkdir(parents=True, exist_ok=True)
+        folders = [entry for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
+        snapshots = sorted(map(_read, folders), key=lambda snapshot: (snapshot.step, snapshot.policy))
+        self._snapshots = {snapshot.id: snapshot for snapshot in snapshots}
+        self._verified: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._snapshots)
+
+    def add(self, policy: str, step: int, parent: str | None, write: Callable[[Path], None]) -> Snapshot:
+        """Freeze a policy: ``write`` fills a new folder with its files, which are hashed and made read-only.
+
+        Raises UsageError for a policy name that cannot be a folder's, ValueError when the snapshot
+        exists, is older than the newest, has an unknown parent or no safetensors weights.
+        """
+        identity = self._checked_id(policy, step, parent)
+        facts = {"id": identity, "policy": policy, "step": step, "parent": parent}
+        hashes = freeze(self.root / identity, _CARD, write, facts)
+        snapshot = Snapshot(identity, policy, step, parent, hashes, self.root / identity)
+        self._snapshots[identity] = snapshot
+        self._verified.add(identity)
+        return snapshot
+
+    def get(self, identity: str) -> Snapshot:
+        """Return a snapshot by id. Raises UsageError that offers the nearest ids."""
+        if identity not in self._snapshots:
+            raise unknown_name("snapshot", identity, self._snapshots)
+        return self._snapshots[identity]
+
+    def all(self, policy: str | None = None) -> list[Snapshot]:
+        """Return the snapshots, of one policy or of all, in the order of their steps."""
+        return [snapshot for snapshot in self._snapshots.values() if policy in (None, snapshot.policy)]
+
+    def newest(self, policy: str) -> Snapshot:
+        """Return the newest snapshot of a policy. Raises UsageError when it has none."""
+        snapshots = self.all(policy)
+        if not snapshots:
+            raise unknown_name("policy with snapshots", policy, {snapshot.policy for snapshot in self.all()})
+        return snapshots[-1]
+
+    def verify(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot after a check of its files' hashes, which is done once in a process.
+
+        Raises UsageError, with the snapshot and the file that is missing, foreign or changed.
+        """
+        if snapshot.id not in self._verified:
+            if wrong := changed_files(snapshot.path, _CARD, snapshot.sha256):
+                raise UsageError(
+                    f"Snapshot {snapshot.id} is not as it was frozen: {', '.join(wrong)} in {snapshot.path} is "
+                    "missing, foreign or changed. Restore the folder from a copy, or delete it to go on without it."
+                )
+            self._verified.add(snapshot.id)
+        return snapshot
+
+    def discard_after(self, step: int) -> list[str]:
+        """Remove snapshots newer than ``step`` and incomplete ones; return the ids of the former.
+
+        For a resumed run, whose checkpoint may be older than its newest snapshots. Only the process
+        that trains may call it: it would remove another's incomplete snapshot.
+        """
+        newer = [snapshot for snapshot in self._snapshots.values() if snapshot.step > step]
+        for snapshot in newer:
+            discard(snapshot.path)
+            del self._snapshots[snapshot.id]
+            self._verified.discard(snapshot.id)
+        remove_partial(self.root)
+        return [snapshot.id for snapshot in newer]
+
+    def _checked_id(self, policy: str, step: int, parent: str | None) -> str:
+        """Return the id of a new snapshot. Raises as ``add``."""
+        if not _POLICY.fullmatch(policy):
+            raise UsageError(
+                f"A policy cannot be named {policy!r}: its snapshots are folders of that name. "
+                "Use letters, digits, '.', '_' and '-', and begin with a letter or digit."
+            )
+        newest = max((snapshot.step for snapshot in self._snapshots.values()), default=0)
+        identity = f"{policy}-{step:06d}"
+        if identity in self._snapshots or step < newest:
+            raise ValueError(f"cannot add snapshot {identity}: the population has it, or a newer one of step {newest}")
+        if parent is not None:
+            self.get(parent)
+        return identity
+
+
+def _read(folder: Path) -> Snapshot:
+    """Return the snapshot in a folder by its card; the weights are not read."""
+    try:
+        card = json.loads((folder / _CARD).read_text(encoding="utf-8"))
+        snapshot = Snapshot(card["id"], card["policy"], card["step"], card["parent"], card["sha256"], folder)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"{folder} is not a snapshot: its {_CARD} cannot be read ({error}). "
+            "Restore the folder from a copy, or move it out of the population."
+        ) from error
+    if snapshot.id != folder.name:
+        raise UsageError(f"Folder {folder} holds snapshot {snapshot.id}. Rename the folder to {snapshot.id}.")
+    return snapshot

@@ -1,0 +1,124 @@
+"""A run directory, for the commands that read a run. Nothing here changes it."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from games.common.errors import UsageError, unknown_name
+from league.config import RunConfig
+from league.config.load import CONFIG_FILE, load_run_config
+from league.meta_solvers import BY_AGE, META_SOLVERS
+from league.results.payoffs import PayoffTable
+from league.results.ratings import Ratings
+from league.storage.population import Population, Snapshot
+
+STATE_FOLDER = "state"  # of a run: its checkpoint
+RUNS = Path("runs")  # the folder of new runs, which may be left out of a run's name
+
+
+class Run:
+    """The contents of a run directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """The resolved configuration."""
+        return load_run_config(self.path)
+
+    @cached_property
+    def population(self) -> Population:
+        """The snapshots. Raises UsageError while there is none."""
+        root = self.path / "population"
+        population = Population(root) if root.is_dir() else ()
+        if not population:
+            raise UsageError(
+                f"{self.path} has no snapshot yet. Wait for its first one, or let it train on: "
+                f"league train --resume --run-dir {self.path}"
+            )
+        return population
+
+    @cached_property
+    def payoffs(self) -> PayoffTable:
+        """The payoff table. Raises UsageError while there is none."""
+        return PayoffTable.from_json(self._json("payoffs.json"))
+
+    @cached_property
+    def ratings(self) -> Ratings:
+        """The ratings. Raises UsageError while there are none."""
+        return Ratings.from_json(self._json("ratings.json"))
+
+    def members(self, which: str, policy: str, game: str, seat: int) -> list[tuple[Snapshot, float]]:
+        """Return a policy's snapshots, with weights that sum to one, that play in a seat of a game.
+
+        ``which`` is "" for the newest, "mixture", or a snapshot's id. Raises UsageError for a name
+        that does not exist.
+        """
+        if which == "mixture":
+            return self._mixture(policy, game, seat)
+        if which:
+            ids = [snapshot.id for snapshot in self.population.all()]
+            if which not in ids:
+                raise unknown_name(f"snapshot of {self.path}", which, [*ids, "mixture"])
+            return [(self.population.get(which), 1.0)]
+        return [(self.population.newest(policy), 1.0)]
+
+    def _mixture(self, policy: str, game: str, seat: int) -> list[tuple[Snapshot, float]]:
+        """Return the run's meta-strategy: as computed with the newest snapshot, or by age in games without one."""
+        weights = self._json("mixtures.json").get(game)
+        if weights is not None:
+            return [
+                (self.population.get(identity), weight) for identity, weight in weights[seat].items() if weight > 0.0
+            ]
+        rule, snapshots = self.config.evaluation.mixture, self.population.all(policy)
+        snapshots = snapshots or [self.population.newest(policy)]
+        if rule not in BY_AGE and len(snapshots) > 1:
+            raise UsageError(
+                f"{self.path} has no results of its snapshots in {game}, from which its mixture, {rule}, is computed. "
+                f"It has trained {', '.join(self.config.games)}."
+            )
+        by_age = META_SOLVERS[rule](np.zeros((len(snapshots), len(snapshots))))
+        return [(snapshot, float(weight)) for snapshot, weight in zip(snapshots, by_age, strict=True)]
+
+    def _json(self, name: str) -> Any:
+        path = self.path / name
+        if not path.is_file():
+            raise UsageError(f"{self.path} has no {name} yet: it is written when the first snapshot is frozen.")
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise UsageError(f"{path} is damaged ({error}). Restore it from a copy.") from error
+
+
+def find_run(name: str) -> Path | None:
+    """Return the directory of a run by its path, or by its name under ``runs/``; None if there is none.
+
+    Raises UsageError for a folder that is not a run.
+    """
+    if not name:
+        return None
+    for path in (Path(name).expanduser(), RUNS / name):
+        if (path / CONFIG_FILE).is_file():
+            return path
+    if Path(name).is_dir():
+        raise UsageError(f"{name} is a folder, but not a run: it has no {CONFIG_FILE}. For a model write hf:{name}.")
+    return None
+
+
+def open_run(name: str) -> Run:
+    """Return a run by path or name. Raises UsageError that offers the nearest runs."""
+    path = find_run(name)
+    if path is None:
+        raise unknown_name("run", name, run_names(), "Runs are made by `league train`.")
+    return Run(path)
+
+
+def run_names() -> list[str]:
+    """Return the paths of the runs under ``runs/``."""
+    return sorted(str(path.parent) for path in RUNS.glob(f"*/{CONFIG_FILE}"))

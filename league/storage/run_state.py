@@ -1,0 +1,81 @@
+"""A run's state between two iterations: the record that a checkpoint saves, and the objects in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, PlainSerializer
+
+from arena.records import Episode
+from league.config import RunConfig
+from league.results.match_store import STORE_FILE, MatchStore
+from league.results.payoffs import PayoffTable, Result, summarise
+from league.results.ratings import Ratings
+from league.storage.members import MetaStrategy
+from league.storage.population import Population
+from learners.trajectory_buffer import TrajectoryBuffer
+from learners.update.policy import Policy
+
+
+@dataclass(slots=True, kw_only=True)
+class Checkpoint:
+    """The content of ``state.json`` after an iteration. Data too large for JSON is in other files of the checkpoint."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", ser_json_inf_nan="constants")
+
+    iteration: int = 0  # finished iterations
+    next_match: int = 0  # index of the next match
+    rated_at: int = 0  # iteration of the last snapshot, after which the ratings were saved
+    credit: dict[str, Any] = field(default_factory=dict)  # state of running baselines, by rule
+    alarms: dict[str, Any] = field(default_factory=dict)  # baselines of the alarms
+    frozen_at: dict[str, int] = field(default_factory=dict)  # iteration of a policy's last snapshot
+    resets: dict[str, int] = field(default_factory=dict)  # iteration of an exploiter's last reset
+    retired: Annotated[set[str], PlainSerializer(sorted)] = field(
+        default_factory=set
+    )  # snapshots that are no longer drawn as opponents
+    meta: dict[str, MetaStrategy] = field(default_factory=dict)  # for the next draw of matches, by game
+    mixtures: dict[str, list[dict[str, float]]] = field(default_factory=dict)  # RUN@mixture by game, seat and snapshot
+
+
+@dataclass(slots=True, kw_only=True)
+class RunState(Checkpoint):
+    """A run's state between two iterations."""
+
+    policies: dict[str, Policy]  # by name
+    population: Population
+    payoffs: PayoffTable
+    ratings: Ratings
+    store: MatchStore  # every match that was played
+    pending: dict[str, TrajectoryBuffer] = field(
+        default_factory=dict
+    )  # turns of policies whose update is not due, by policy
+    played_ahead: dict[int, list[Episode]] = field(default_factory=dict)  # by iteration, which is not learned from yet
+    unsaved: list[Result] = field(default_factory=list)  # of the iteration under way
+
+    def record(self, episodes: Sequence[Episode]) -> list[Result]:
+        """Add matches to the match store, the payoff table and the journal's next lines; return their results."""
+        self.store.add(episodes, self.iteration)
+        results = summarise(episodes, self.iteration)
+        self.payoffs.apply(results)
+        self.unsaved += results
+        return results
+
+
+def new_state(
+    config: RunConfig, run_dir: Path, policies: dict[str, Policy], saved: Checkpoint | None = None
+) -> RunState:
+    """Return the state of a run before its first iteration, or with the fields of a checkpoint."""
+    saved = saved or Checkpoint()
+    return RunState(
+        **{item.name: getattr(saved, item.name) for item in fields(Checkpoint)},
+        policies=policies,
+        population=Population(run_dir / "population"),
+        payoffs=PayoffTable(live=policies, forgetting=config.matchmaking.forgetting, resets=saved.resets),
+        ratings=Ratings(
+            config.evaluation.anchors[:1]
+        ),  # anchors of different strength cannot both be fixed at one rating
+        store=MatchStore(run_dir / STORE_FILE),
+    )

@@ -1,0 +1,68 @@
+"""What a credit rule is: a pure function, its settings, the data it needs, and a check of the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from pydantic import Field
+
+from games.common.section import Section, Share
+from games.spec import GameSpec
+from learners.trajectories import Evidence, Trajectory
+from roles.role import Role
+
+State = dict[str, Any]  # a rule's statistics from earlier iterations: plain JSON data, saved with the run
+Advantages = list[list[float]]  # one number for each turn of each trajectory
+SettingsT = TypeVar("SettingsT", bound=Section)
+
+
+class Need(Enum):
+    """Data that a rule requires."""
+
+    GROUPS = "groups"  # several matches of each start
+    TREE = "tree"  # whole trees of replies
+    VALUES = "values"  # a critic's value of each turn
+    COUNTERFACTUALS = "counterfactuals"  # the payoffs of the actions that were not played
+
+
+class CreditFacts(NamedTuple):
+    """What a rule's check may depend on."""
+
+    game: GameSpec
+    roles: tuple[Role, ...]  # by seat
+    credited: tuple[Role, ...]  # those that have the rule
+    group_size: int  # matches of one start
+    tree: int | None  # sibling replies at every turn; None: no trees
+
+
+class Credited(NamedTuple):
+    """The credit that a rule assigns to its trajectories."""
+
+    advantages: Advantages
+    weights: list[float]  # of each trajectory in the loss: w counts as w equal ones, 0 leaves it out  # [N]
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class CreditRule(Generic[SettingsT]):
+    """A rule. ``credit`` gets ``evidence[i]`` of trajectory i, and changes none of its arguments."""
+
+    credit: Callable[[Sequence[Trajectory], Sequence[Evidence], State, SettingsT], Credited]
+    settings: type[SettingsT]  # its table of the configuration, ``Section`` for none
+    needs: AbstractSet[Need] = frozenset()
+    check: Callable[[CreditFacts], None] | None = None  # raises UsageError for a game that the rule cannot credit
+
+
+class Discounted(Section):
+    """The settings of a rule that discounts."""
+
+    gamma: Share = Field(1.0, description="discount of later turn rewards within a match")
+
+
+def unweighted(advantages: Advantages, state: State) -> Credited:
+    """Return credit in which every trajectory has weight 1."""
+    return Credited(advantages, [1.0] * len(advantages), state)

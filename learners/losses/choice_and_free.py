@@ -1,0 +1,141 @@
+"""The losses of the two forms of rows.
+
+For ``choice`` rows entropy and divergences are exact sums over the legal replies; for ``free`` rows the
+entropy is exact at each sampled token and the divergences are estimates from the sampled tokens. Letters as in
+``learners.losses.chunk_loss``; V is the vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from arena.lm.chunks import Chunk
+from arena.lm.language_model import LanguageModel
+from arena.lm.logprobs import ScoreOptions
+from arena.lm.scoring import Pass
+from learners.batching import ChoiceRow, FreeRow, Pair
+from learners.losses.chunk_loss import ChunkLoss, Models, PolicyOutput, RowTensors
+from learners.losses.objective import Objective
+from learners.losses.surrogates import ESTIMATORS, entropy, kl, mix_uniform, reply_means
+
+
+class ChoiceChunkLoss(ChunkLoss):
+    """One chunk of ``choice`` rows."""
+
+    def __init__(
+        self,
+        models: Models,
+        objective: Objective,
+        means: Mapping[str, float],
+        chunk: Chunk,
+        rows: Sequence[ChoiceRow],
+        temperature: float,
+    ) -> None:
+        self._chunk, self._temperature = chunk, temperature
+        self._tries = [models.lm.trie(row.legal) for row in rows]
+        chunk_rows = [rows[i] for i in chunk.items]
+        lengths, device = [len(row.legal) for row in chunk_rows], models.lm.device
+        width = max(lengths)
+        self._padding = _padding(lengths, width, device)
+        counts = _padded([row.counts for row in chunk_rows], width, device)
+        tensors = RowTensors(
+            draws=counts,
+            visits=counts.sum(1),
+            weight=torch.tensor([sum(row.weights) for row in chunk_rows], device=device),
+            gains=_padded([row.gains for row in chunk_rows], width, device),
+            losses=_padded([row.losses for row in chunk_rows], width, device),
+            sampled=_padded([[p or 0.0 for p in row.sampled] for row in chunk_rows], width, device),
+            real=torch.ones(len(chunk_rows), 1, device=device),
+        )
+        pairs = [
+            pair._replace(chosen=index * width + pair.chosen, rejected=index * width + pair.rejected)
+            for index, row in enumerate(chunk_rows)
+            for pair in row.pairs
+        ]
+        super().__init__(models, objective, [row.game for row in chunk_rows], means, tensors, pairs)
+
+    def _forward(self, lm: LanguageModel) -> PolicyOutput:
+        logprobs = lm.choice_logprobs(self._chunk, self._tries, self._temperature).replies
+        return PolicyOutput(logprobs, entropy(logprobs)[:, None])
+
+    def _divergence(self, logprobs: Tensor, other: Tensor, estimator: str) -> Tensor:
+        return kl(logprobs, other)[:, None]
+
+    def _ratio_logprobs(self, logprobs: Tensor) -> Tensor:
+        return logprobs
+
+    def _by_reply(self, logprobs: Tensor) -> Tensor:
+        return logprobs.flatten()
+
+    def _mix_magnet(self, magnet: Tensor) -> Tensor:
+        return mix_uniform(magnet, self._padding, self._objective.magnet_uniform)
+
+    def _gap(self, old: Tensor) -> Tensor:
+        return self._tensors.draws * (old - self._tensors.sampled).abs()
+
+
+class FreeChunkLoss(ChunkLoss):
+    """One pass of ``free`` rows, and the pairs among them; ``rows`` are those of all passes."""
+
+    def __init__(
+        self,
+        models: Models,
+        objective: Objective,
+        means: Mapping[str, float],
+        replies: Pass,
+        rows: Sequence[FreeRow],
+        temperature: float,
+        pairs: Mapping[int, Sequence[Pair]],
+    ) -> None:
+        needs_entropy_gradient = objective.band.weight or any(objective.entropy.values())
+        self._replies, self._options = replies, ScoreOptions(temperature, entropy_gradient=bool(needs_entropy_gradient))
+        chunk_rows = [rows[i] for i in replies.items]
+        index_in_chunk = {row_index: index for index, row_index in enumerate(replies.items)}
+        chunk_pairs = [
+            pair._replace(chosen=index_in_chunk[pair.chosen], rejected=index_in_chunk[pair.rejected])
+            for row_index in index_in_chunk
+            for pair in pairs.get(row_index, ())
+        ]
+        lengths, device = [len(row.reply) for row in chunk_rows], models.lm.device
+        width = max(lengths)
+        tensors = RowTensors(
+            draws=_padded([[row.visits / len(row.reply)] * len(row.reply) for row in chunk_rows], width, device),
+            visits=torch.tensor([row.visits for row in chunk_rows], device=device),
+            weight=torch.tensor([row.weight for row in chunk_rows], device=device),
+            gains=_padded([[row.gain] * len(row.reply) for row in chunk_rows], width, device),
+            losses=_padded([[row.loss] * len(row.reply) for row in chunk_rows], width, device),
+            sampled=_padded([row.sampled for row in chunk_rows], width, device),
+            real=(~_padding(lengths, width, device)).float(),
+        )
+        super().__init__(models, objective, [row.game for row in chunk_rows], means, tensors, chunk_pairs)
+
+    def _forward(self, lm: LanguageModel) -> PolicyOutput:
+        return PolicyOutput(*self._replies.scores(lm, self._options))
+
+    def _divergence(self, logprobs: Tensor, other: Tensor, estimator: str) -> Tensor:
+        return ESTIMATORS[estimator](logprobs, other)
+
+    def _ratio_logprobs(self, logprobs: Tensor) -> Tensor:
+        return reply_means(logprobs, self._tensors.real) if self._objective.surrogate.name == "gspo" else logprobs
+
+    def _by_reply(self, logprobs: Tensor) -> Tensor:
+        return logprobs.sum(1)
+
+    def _mix_magnet(self, magnet: Tensor) -> Tensor:
+        return magnet
+
+    def _gap(self, old: Tensor) -> Tensor:
+        return self._tensors.visits * (old - self._tensors.sampled).sum(1).abs()
+
+
+def _padded(rows: Sequence[Sequence[float]], width: int, device: torch.device) -> Tensor:
+    """Return rows of numbers as one tensor, padded with zeros.  # [R, width]"""
+    return torch.tensor([[*row, *[0.0] * (width - len(row))] for row in rows], device=device)
+
+
+def _padding(lengths: Sequence[int], width: int, device: torch.device) -> Tensor:
+    """Return where the padding of each row is.  # [R, width]"""
+    return torch.arange(width, device=device)[None] >= torch.tensor(lengths, device=device)[:, None]

@@ -1,0 +1,205 @@
+"""The loss of one chunk of rows: policy gradient or preferences, entropy, and divergences from other policies.
+
+What differs between ``choice`` and ``free`` rows is in ``learners.losses.choice_and_free``. Dimensions: rows R;
+elements W, a row's legal replies (``choice``) or its reply's tokens (``free``); tokens T, of which a ``choice`` row has
+one; replies M of the whole chunk. Rows are padded with zeros.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from arena.lm.language_model import LanguageModel
+from learners.batching import Pair
+from learners.losses.objective import Objective
+from learners.losses.preferences import PreferencePairs
+from learners.losses.surrogates import (
+    Surrogate,
+    outside_band,
+    surrogate_loss,
+    truncated_importance,
+)
+from learners.metric_sums import MetricSums
+
+
+class Models(NamedTuple):
+    """The model in training, and the frozen ones that the objective compares it with."""
+
+    lm: LanguageModel
+    magnet: LanguageModel | None
+    reference: LanguageModel | None
+
+
+class PolicyOutput(NamedTuple):
+    """A model's output for a chunk."""
+
+    logprobs: Tensor  # of each legal reply, or of each sampled token  # [R, W]
+    entropy: Tensor  # [R, T]
+
+
+class _FixedLogprobs(NamedTuple):
+    """What the first pass over a batch fixes for its inner steps."""
+
+    old: Tensor  # [R, W]
+    magnet: Tensor | None  # [R, W]
+    reference: Tensor | None  # [R, W]
+    importance: Tensor | None  # [R, W]
+
+
+class RowTensors(NamedTuple):
+    """A chunk's rows as tensors."""
+
+    draws: Tensor  # turns that drew each element; each of n tokens of a free reply counts 1 / n  # [R, W]
+    visits: Tensor  # turns  # [R]
+    weight: Tensor  # of each token, summed over turns  # [R]
+    gains: Tensor  # weighted sums of positive advantages  # [R, W]
+    losses: Tensor  # weighted sums of negative advantages  # [R, W]
+    sampled: Tensor  # the sampler's log-probs  # [R, W]
+    real: Tensor  # 1 at tokens, 0 at padding  # [R, T]
+
+
+class ChunkLoss(ABC):
+    """One chunk of rows of one form."""
+
+    def __init__(
+        self,
+        models: Models,
+        objective: Objective,
+        games: Sequence[str],
+        means: Mapping[str, float],
+        tensors: RowTensors,
+        pairs: Sequence[Pair],
+    ) -> None:
+        self._models, self._objective, self._tensors = models, objective, tensors
+        device, infinity = models.lm.device, float("inf")
+        self._pairs = PreferencePairs(pairs, device)
+        band = [
+            (means[g] * objective.band.low, means[g] * objective.band.high) if g in means else (-infinity, infinity)
+            for g in games
+        ]
+        self._low, self._high = torch.tensor(band, device=device).T[:, :, None]  # [R, 1] each
+        self._bonus = torch.tensor([objective.entropy.get(game, 0.0) for game in games], device=device)[:, None]
+        self._of_game = {game: torch.tensor([g == game for g in games], device=device) for game in dict.fromkeys(games)}
+        self._fixed: _FixedLogprobs | None = None
+
+    def loss(self, sums: MetricSums) -> Tensor:
+        """Return the weighted loss of this chunk under the current weights; add its metrics to ``sums``.
+
+        The first call fixes pi_old, the magnet's and the reference's log-probs and the importance weights.
+        """
+        tensors, output, fixed = self._tensors, *self._outputs()
+        preferring = self._objective.surrogate.name == "dpo"
+        credited = (
+            self._preference_loss(output, fixed, sums) if preferring else self._advantage_loss(output, fixed, sums)
+        )
+        tokens = self._token_terms(output, fixed, sums)
+        self._report(output, fixed, sums)
+        return credited + (tensors.weight * (tokens * tensors.real).sum(1)).sum()
+
+    def _advantage_loss(self, output: PolicyOutput, fixed: _FixedLogprobs, sums: MetricSums) -> Tensor:
+        """Return the surrogate loss of the advantages, summed over the chunk."""
+        tensors, importance = self._tensors, 1.0 if fixed.importance is None else fixed.importance
+        logprobs, old = self._ratio_logprobs(output.logprobs), self._ratio_logprobs(fixed.old)
+        sums.add("clipped", tensors.draws * _outside_clip(logprobs, old, self._objective.surrogate))
+        gains, losses = tensors.gains * importance, tensors.losses * importance
+        return surrogate_loss(logprobs, old, gains, losses, self._objective.surrogate).sum()
+
+    def _preference_loss(self, output: PolicyOutput, fixed: _FixedLogprobs, sums: MetricSums) -> Tensor:
+        """Return the loss of the chunk's preference pairs, summed."""
+        assert fixed.reference is not None, "BatchLoss refuses dpo without a reference"
+        ratios = output.logprobs - fixed.reference
+        return self._pairs.loss(self._by_reply(ratios), self._objective.surrogate.beta, sums)
+
+    def _outputs(self) -> tuple[PolicyOutput, _FixedLogprobs]:
+        """Return the output of the model in training, and the fixed log-probs.
+
+        That model runs last: the backward pass recomputes activations with the adapter that is active then.
+        """
+        if self._fixed is not None:
+            return self._forward(self._models.lm), self._fixed
+        magnet, reference = self._frozen_logprobs(self._models.magnet), self._frozen_logprobs(self._models.reference)
+        output = self._forward(self._models.lm)
+        self._fixed = self._fix_logprobs(output, magnet, reference)
+        return output, self._fixed
+
+    def _fix_logprobs(self, output: PolicyOutput, magnet: Tensor | None, reference: Tensor | None) -> _FixedLogprobs:
+        old, bound = output.logprobs.detach(), self._objective.truncate
+        importance = None if bound is None else truncated_importance(old, self._tensors.sampled, bound)
+        return _FixedLogprobs(old, None if magnet is None else self._mix_magnet(magnet), reference, importance)
+
+    @torch.no_grad()
+    def _frozen_logprobs(self, lm: LanguageModel | None) -> Tensor | None:
+        """Return the log-probs of a model that is not trained.  # [R, W]"""
+        return None if lm is None else self._forward(lm).logprobs
+
+    def _token_terms(self, output: PolicyOutput, fixed: _FixedLogprobs, sums: MetricSums) -> Tensor:
+        """Return all terms but the surrogate, unweighted.  # [R, T]"""
+        objective, band = self._objective, self._objective.band
+        kl_old = self._divergence(output.logprobs, fixed.old, "k2")
+        terms = objective.kl_old * kl_old - self._bonus * output.entropy
+        self._add_by_token(sums, "kl_old", kl_old)
+        if fixed.magnet is not None:
+            magnet_kl = self._divergence(output.logprobs, fixed.magnet, "k2")
+            terms = terms + objective.magnet * magnet_kl
+            self._add_by_token(sums, "magnet_kl", magnet_kl)
+        if fixed.reference is not None:
+            reference_kl = self._divergence(output.logprobs, fixed.reference, objective.kl_estimator)
+            terms = terms + objective.kl_reference * reference_kl
+            self._add_by_token(sums, "reference_kl", reference_kl)
+        if band.weight:
+            outside = outside_band(output.entropy, self._low, self._high)
+            terms = terms + band.weight * outside
+            self._add_by_token(sums, "outside_band", outside)
+        return terms
+
+    def _report(self, output: PolicyOutput, fixed: _FixedLogprobs, sums: MetricSums) -> None:
+        tensors = self._tensors
+        sums.add("turns", tensors.visits)
+        sums.add("gap", self._gap(fixed.old))
+        self._add_by_token(sums, "entropy", output.entropy)
+        for game, of_game in self._of_game.items():
+            sums.add(f"turns/{game}", tensors.visits[of_game])
+            sums.add(f"tokens/{game}", (tensors.visits * tensors.real.sum(1))[of_game])
+            sums.add(f"entropy/{game}", (tensors.visits * (output.entropy * tensors.real).sum(1))[of_game])
+        if fixed.importance is not None:
+            sums.add("importance", tensors.draws * fixed.importance)
+            sums.add("truncated", tensors.draws * (fixed.importance == self._objective.truncate))
+
+    def _add_by_token(self, sums: MetricSums, name: str, values: Tensor) -> None:
+        """Add the sum of values by token [R, T], times the turns of each row."""
+        sums.add(name, self._tensors.visits * (values * self._tensors.real).sum(1))
+
+    @abstractmethod
+    def _forward(self, lm: LanguageModel) -> PolicyOutput:
+        """Run a model over the chunk."""
+
+    @abstractmethod
+    def _divergence(self, logprobs: Tensor, other: Tensor, estimator: str) -> Tensor:
+        """Return KL(pi | other).  # [R, W], [R, W] -> [R, T]"""
+
+    @abstractmethod
+    def _ratio_logprobs(self, logprobs: Tensor) -> Tensor:
+        """Return the log-probs whose difference is the log of the surrogate's ratio.  # [R, W]"""
+
+    @abstractmethod
+    def _by_reply(self, logprobs: Tensor) -> Tensor:
+        """Return the log-probs of whole replies.  # [R, W] -> [M]"""
+
+    @abstractmethod
+    def _mix_magnet(self, magnet: Tensor) -> Tensor:
+        """Return the magnet's log-probs, mixed with the uniform policy where that is exact.  # [R, W]"""
+
+    @abstractmethod
+    def _gap(self, old: Tensor) -> Tensor:
+        """Return |log pi_old - log pi_sampler| of replies, times the turns that drew them."""
+
+
+def _outside_clip(logprobs: Tensor, old: Tensor, surrogate: Surrogate) -> Tensor:
+    """Return 1 where the ratio is outside the clip range, else 0."""
+    ratio = (logprobs.detach() - old).exp()
+    return ((ratio < 1 - surrogate.clip_low) | (ratio > 1 + surrogate.clip_high)).float()

@@ -1,0 +1,38 @@
+"""What an update minimises, and the sums that it reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from learners.losses.surrogates import Surrogate
+from learners.normalisation import CONSTANT, Normalisation
+
+
+class EntropyBand(NamedTuple):
+    """EPO (arXiv 2509.22576): a token's entropy outside [low, high] times its running mean costs ``weight`` a nat."""
+
+    weight: float = 0.0
+    low: float = 0.8
+    high: float = 1.2
+    decay: float = 0.9  # weight of the old mean when an update folds in a new one
+
+
+class Objective(NamedTuple):
+    """The loss of an update; weights of divergences and entropy are per token (``choice``: per reply) and nat."""
+
+    surrogate: Surrogate
+    entropy: Mapping[str, float]  # weight of the entropy bonus by game
+    kl_old: float = 0.0
+    magnet: float = 0.0
+    magnet_uniform: float = 0.0
+    normalisation: Normalisation = CONSTANT
+    truncate: float | None = None  # upper bound of the importance weights; None: no importance weights
+    kl_reference: float = 0.0
+    kl_estimator: str = "k2"
+    band: EntropyBand = EntropyBand()
+
+    @property
+    def needs_reference(self) -> bool:
+        """Whether the loss compares the policy with its weights from before training."""
+        return self.kl_reference > 0.0 or self.surrogate.name == "dpo"

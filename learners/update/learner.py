@@ -1,0 +1,144 @@
+"""The learner: turns a TrainBatch into optimiser steps on one policy, and returns metrics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+
+from learners.batching import TrainBatch
+from learners.losses.batch_loss import BatchLoss
+from learners.losses.objective import EntropyBand, Objective
+from learners.metric_sums import MetricSums
+from learners.parallel.fsdp import full_tensor
+from learners.parallel.process_group import SINGLE_PROCESS, ProcessGroup
+from learners.update.passes import Passes
+from learners.update.policy import Policy
+
+
+class LearningError(RuntimeError):
+    """An update that must not be applied: NaN, or a sampler that disagrees with the learner."""
+
+    def __init__(self, message: str, batch: TrainBatch) -> None:
+        super().__init__(message)
+        self.batch = batch
+
+
+class StepSettings(NamedTuple):
+    """The optimiser steps of an update."""
+
+    learning_rate: float
+    inner_steps: int
+    max_grad_norm: float
+    max_gap: float  # nats
+    max_tokens: int  # padded tokens in one forward and backward pass
+    minibatch: int = 1  # fewest prompts of a game in one inner step
+
+
+def update(
+    policy: Policy,
+    batch: TrainBatch,
+    objective: Objective,
+    steps: StepSettings,
+    process_group: ProcessGroup = SINGLE_PROCESS,
+) -> dict[str, float]:
+    """Take ``steps.inner_steps`` optimiser steps on one batch; return the update's metrics.
+
+    A first pass computes pi_old and its gap to the sampler's log-probs: a pass without gradients, or that of the only
+    step if ``inner_steps`` is 1.
+    Metrics are means over turns, in nats: ``entropy`` (also by game, ``entropy/GAME``), ``gap``, the
+    divergences; ``importance`` and ``truncated`` are the mean importance weight and the share at its bound. For
+    ``dpo``: the number of ``pairs``, the share whose better reply is ``preferred``, and the mean ``margin`` in nats.
+    All processes of ``process_group`` call it with the same arguments; each computes the losses of its share of the
+    rows, and all take the same steps. Raises LearningError, and leaves the weights as they were before that step, if
+    the mean gap exceeds ``steps.max_gap`` or a loss or gradient is not finite.
+    """
+    losses = _losses(policy, batch, objective, steps, process_group)
+    passes, single, norms = Passes(policy, process_group, losses), steps.inner_steps == 1, []
+    before = passes.backward(0, first=True) if single else passes.record_old()
+    _check_gap(policy, batch, before, steps)
+    _check_finite(policy, batch, before, 0.0, 0)  # NaN anywhere in the batch: take no step on its other minibatches
+    sums = before
+    for step in range(steps.inner_steps):
+        if not single:
+            sums = passes.backward(step, first=False)
+        norms.append(_clip_gradient(policy, steps.max_grad_norm))
+        _check_finite(policy, batch, sums, norms[-1], step)
+        policy.step(steps.learning_rate)
+    policy.updates += 1
+    policy.entropy_means = _update_means(policy.entropy_means, before, objective.band)
+    return _metrics(before, sums, norms)
+
+
+def _losses(
+    policy: Policy, batch: TrainBatch, objective: Objective, steps: StepSettings, process_group: ProcessGroup
+) -> BatchLoss:
+    """Return the losses of this process's share of the rows."""
+    return BatchLoss(
+        policy.lm,
+        policy.magnet,
+        batch,
+        objective,
+        max_tokens=steps.max_tokens,
+        reference=policy.reference,
+        entropy_means=policy.entropy_means,
+        minibatches=steps.inner_steps,
+        minibatch_rows=steps.minibatch,
+        process_group=process_group,
+    )
+
+
+def _clip_gradient(policy: Policy, max_norm: float) -> float:
+    """Clip the gradient to a norm; return the norm before clipping."""
+    return float(full_tensor(torch.nn.utils.clip_grad_norm_(policy.parameters.values(), max_norm)))
+
+
+def _metrics(before: MetricSums, last: MetricSums, norms: Sequence[float]) -> dict[str, float]:
+    """Return means over the batch before the update, the divergences of the last step, and the mean gradient norm."""
+    names = ("entropy", "gap", "magnet_kl", "reference_kl", "outside_band", "importance", "truncated")
+    metrics = {name: before.mean(name) for name in names if name in before.totals}
+    metrics |= {f"entropy/{game}": before.mean(f"entropy/{game}", f"turns/{game}") for game in _games(before)}
+    if "pairs" in before.totals:
+        metrics["pairs"] = before.totals["pairs"]
+        metrics |= {name: before.mean(name, "pairs") for name in ("preferred", "margin")}
+    metrics |= {"kl_old": last.mean("kl_old"), "clipped": last.mean("clipped")}
+    return metrics | {"loss": before.totals.get("loss", 0.0), "grad_norm": sum(norms) / len(norms)}
+
+
+def _update_means(means: Mapping[str, float], before: MetricSums, band: EntropyBand) -> dict[str, float]:
+    """Return the running means of a token's entropy after this batch, if a band needs them.
+
+    The first batch of a game sets its mean.
+    """
+    if not band.weight:
+        return dict(means)
+    now = {game: before.mean(f"entropy/{game}", f"tokens/{game}") for game in _games(before)}
+    return {**means, **{g: band.decay * means.get(g, mean) + (1 - band.decay) * mean for g, mean in now.items()}}
+
+
+def _games(sums: MetricSums) -> list[str]:
+    return [name.removeprefix("turns/") for name in sums.totals if name.startswith("turns/")]
+
+
+def _check_finite(policy: Policy, batch: TrainBatch, sums: MetricSums, norm: float, step: int) -> None:
+    loss = sums.totals.get("loss", 0.0)
+    if not math.isfinite(loss) or not math.isfinite(norm):
+        raise LearningError(
+            f"Policy {policy.name!r}, update {policy.updates + 1}, step {step + 1}: the loss is {loss} and the "
+            f"gradient norm {norm}. The step was not taken. Lower optimizer.learning_rate, or inspect "
+            "the saved batch.",
+            batch,
+        )
+
+
+def _check_gap(policy: Policy, batch: TrainBatch, sums: MetricSums, steps: StepSettings) -> None:
+    gap = sums.mean("gap")
+    if gap > steps.max_gap:
+        raise LearningError(
+            f"Policy {policy.name!r}: the log-probs that the engine recorded for {', '.join(batch.snapshots)} "
+            f"differ from the learner's by {gap:.4f} nats a turn on average; optimizer.max_gap allows {steps.max_gap}. "
+            "The engine played other weights, another mask or another temperature than the learner has.",
+            batch,
+        )

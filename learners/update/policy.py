@@ -1,0 +1,204 @@
+"""A policy in training: its model, its optimiser, its magnet and reference, and all of it to and from disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from torch.nn import Parameter
+
+from arena.lm.language_model import LanguageModel
+from games.common.errors import UsageError
+from learners.parallel.fsdp import full_tensor, is_sharded, shard, shard_like
+from learners.update.master_weights import MasterWeights
+from learners.update.optimizers import STATE, OptimizerName, make_optimizer
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
+
+    from learners.update.critic import Critic
+
+
+class Policy:
+    """Trainable weights with AdamW state. ``updates`` counts finished updates.
+
+    The weights are all of a model's, or those of an adapter on a shared base. ``entropy_means`` are the
+    running means that define ``epo``'s entropy band.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        lm: LanguageModel,
+        *,
+        weight_decay: float,
+        magnet: bool,
+        reference: bool = False,
+        critic: Critic | None = None,
+        optimizer: OptimizerName = "adamw",
+    ) -> None:
+        self.name = name
+        self.lm = lm
+        self.updates = 0
+        self.resets = 0  # how often the weights were replaced other than by an update
+        self.entropy_means: dict[str, float] = {}
+        self.critic = critic
+        self.magnet: LanguageModel | None = lm.frozen_copy() if magnet else None
+        self.reference: LanguageModel | None = lm.untrained() if reference else None
+        self._weight_decay, self._optimizer_name = weight_decay, optimizer
+        self._reset_optimizer()
+
+    def _reset_optimizer(self) -> None:
+        """Create a new optimiser, without state, for the model's weights."""
+        self._masters = MasterWeights(self.lm.parameters())
+        self.parameters = self._masters.parameters
+        self.optimizer = make_optimizer(self._optimizer_name, self.parameters.values(), self._weight_decay)
+
+    def shard(self, mesh: DeviceMesh) -> None:
+        """Shard the weights of all its models over processes. For a policy that has not been trained yet."""
+        models = [self.lm, *(lm for lm in (self.magnet, self.reference) if lm is not None)]
+        for model in {id(lm.model): lm.model for lm in models}.values():  # adapters have one base
+            shard(model, mesh)
+        self._reset_optimizer()
+
+    @property
+    def sharded(self) -> bool:
+        """Whether the weights are sharded: then all processes must run the same number of passes, at the same time."""
+        return is_sharded(self.lm.model)
+
+    def step(self, learning_rate: float) -> None:
+        """Take an optimiser step with the current gradients."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+        self.optimizer.step()
+        self._masters.copy_to_model()
+
+    @property
+    def live_id(self) -> str:
+        """The player id of this policy's current weights."""
+        return self.name
+
+    def refresh_magnet(self) -> None:
+        """Copy the current weights to the magnet."""
+        if self.magnet is not None:
+            with torch.no_grad():
+                for saved, current in zip(self.magnet.parameters().values(), self.parameters.values(), strict=True):
+                    saved.copy_(current)
+
+    def reset(self, weights: Mapping[str, Tensor]) -> None:
+        """Replace the weights, by parameter name, and clear the optimiser's state."""
+        with torch.no_grad():
+            for name, parameter in self.parameters.items():
+                parameter.copy_(weights[name])
+        self._masters.copy_to_model()
+        self.optimizer.state.clear()
+        self.entropy_means.clear()
+        self.resets += 1
+        self.refresh_magnet()
+
+    def copy_from(self, source: Policy) -> None:
+        """Copy weights and state of a policy on the same model, except the parts that this policy does not have."""
+        sources = source._parts()
+        with torch.no_grad():
+            for part, parameters in self._parts().items():
+                for name, parameter in parameters.items() if part in sources else ():
+                    parameter.copy_(sources[part][name])
+        self._masters.copy_to_model()
+        source._masters.remove_hooks()
+        self.updates, self.entropy_means = source.updates, source.entropy_means
+        for name, parameter in self.parameters.items() if self._optimizer_name == source._optimizer_name else ():
+            if moments := source.optimizer.state.get(source.parameters[name]):
+                self.optimizer.state[parameter] = moments
+        if self.critic is not None and source.critic is not None:
+            self.critic.load_tensors(source.critic.tensors())
+
+    def save(self, path: Path) -> None:
+        """Write the policy to one safetensors file, without a shared base."""
+        tensors = self.tensors()
+        if self.critic is not None:
+            tensors |= {f"critic/{name}": tensor for name, tensor in self.critic.tensors().items()}
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
+
+    def restore(self, path: Path) -> None:
+        """Load what ``save`` wrote. Raises UsageError if it cannot be read, or does not fit this model."""
+        tensors = _read(path)
+        self.load_tensors(tensors, str(path))
+        if self.critic is not None:
+            self.critic.load_tensors(_below(tensors, "critic"))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the full state but the critic's, by name; shards are gathered."""
+        tensors: dict[str, Tensor] = {"updates": torch.tensor(self.updates)}
+        for part, parameters in self._parts().items():
+            tensors |= {f"{part}/{name}": full_tensor(parameter.detach()) for name, parameter in parameters.items()}
+        for name, parameter in self.parameters.items():
+            for moment, value in self.optimizer.state.get(parameter, {}).items():
+                tensors[f"{moment}/{name}"] = full_tensor(torch.as_tensor(value))
+        for key, mean in self.entropy_means.items():
+            tensors[f"entropy_mean/{key}"] = torch.tensor(mean, dtype=torch.float64)
+        return tensors
+
+    def load_tensors(self, tensors: Mapping[str, Tensor], origin: str) -> None:
+        """Load what ``tensors`` returned. Raises UsageError, naming ``origin``, if it does not fit this model."""
+        for part, parameters in self._parts().items():
+            _copy_into(parameters, tensors, part, origin)
+        self._masters.copy_to_model()
+        self.optimizer.state.clear()
+        for name, parameter in self.parameters.items():
+            first, *_ = names = STATE[self._optimizer_name]
+            if f"{first}/{name}" in tensors:  # another optimiser's state is ignored
+                self.optimizer.state[parameter] = {
+                    m: _moment(m, tensors[f"{m}/{name}"], parameter) for m in names if f"{m}/{name}" in tensors
+                }
+        self.entropy_means = {key: float(mean) for key, mean in _below(tensors, "entropy_mean").items()}
+        self.updates = int(tensors["updates"])
+        self.resets += 1
+
+    def _parts(self) -> dict[str, Mapping[str, Tensor]]:
+        """Return this policy's weights, without a shared base, by part and by name."""
+        parts: dict[str, Mapping[str, Tensor]] = {"weights": self.parameters}
+        if self.magnet is not None:
+            parts["magnet"] = self.magnet.parameters()
+        if self.reference is not None and self.reference.adapters is None:  # an adapter's is its base
+            parts["reference"] = self.reference.parameters()
+        return parts
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise UsageError(
+            f"{path} cannot be read as safetensors: {error}. It was cut off or changed after it was saved. Put a whole "
+            "copy of it there, or start the run again in another folder."
+        ) from error
+
+
+def _moment(name: str, saved: Tensor, parameter: Parameter) -> Tensor | int:
+    """Return a saved moment as the optimiser needs it: on the parameter's device; a step count on the CPU or an int."""
+    if name == "step":
+        return saved.clone() if saved.is_floating_point() else int(saved)
+    return shard_like(saved, parameter).clone()
+
+
+def _below(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
+    """Return the tensors whose names begin with ``part/``, by the rest of their names."""
+    return {name.removeprefix(f"{part}/"): t for name, t in tensors.items() if name.startswith(f"{part}/")}
+
+
+def _copy_into(parameters: Mapping[str, Tensor], tensors: Mapping[str, Tensor], part: str, origin: str) -> None:
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            saved = tensors.get(f"{part}/{name}")
+            if saved is None or saved.shape != parameter.shape:
+                held = "nothing" if saved is None else f"shape {tuple(saved.shape)}"
+                raise UsageError(
+                    f"{origin} holds {held} for {part}/{name}, but the model needs shape {tuple(parameter.shape)}. "
+                    "The run was started with another model; resume it with its own config.toml."
+                )
+            parameter.copy_(shard_like(saved, parameter))

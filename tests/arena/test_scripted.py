@@ -1,0 +1,188 @@
+"""Scripted players against known game values, and a person's typed lines."""
+
+import math
+import random
+import statistics
+
+import pyspiel
+import pytest
+
+from arena.records import MatchRequest, ReplyRequest, Tabular
+from arena.samplers.human import Human, PersonLeft
+from arena.samplers.scripted import Equilibrium, Mcts, Random, solve_cfr
+from arena.scheduler import play
+from games.common.errors import UsageError
+from games.common.seeds import derive_seed
+from games.openspiel.game import OpenSpielGame, load_pyspiel
+from games.registry import make_game
+from roles.cards import load_roles, with_overrides
+
+KUHN_VALUE = -1 / 18  # to the first seat (Kuhn, 1950)
+UNIFORM_VALUE = 1 / 8  # both uniform: 1/4 bet-pass (+1), 1/8 pass-bet-pass (-1), all showdowns are even
+
+
+def request_in(game, reply=None, seed=0):
+    role = with_overrides(load_roles(game.spec)[game.to_act()], reply=reply)
+    seat = game.to_act()
+    return ReplyRequest("p", role, game, game.observe(seat), game.legal_actions(), (), random.Random(seed))
+
+
+def first_seat_returns(players, matches, game="kuhn_poker"):
+    requests = [
+        MatchRequest(i, game, derive_seed(i, "deal"), derive_seed(i, "sample"), players, (False, False))
+        for i in range(matches)
+    ]
+    engines = {"random": Random(), "equilibrium": Equilibrium(), "mcts": Mcts(100)}
+    episodes = play(
+        requests,
+        roles_of=lambda name: load_roles(make_game(name).spec),
+        engine_of=engines.__getitem__,
+        make_game=make_game,
+        in_flight=1000,
+    )
+    return [episode.returns[0] for episode in episodes]
+
+
+def exact_value(engine, name="kuhn_poker"):
+    """Return the first seat's expected return when both seats play the engine's distributions."""
+
+    def value(state):
+        if state.is_terminal():
+            return state.returns()[0]
+        if state.is_chance_node():
+            return sum(p * value(state.child(outcome)) for outcome, p in state.chance_outcomes())
+        (shares,) = engine.distributions([request_in(OpenSpielGame.from_state(name, state))])
+        return sum(p * value(state.child(action)) for action, p in zip(state.legal_actions(), shares, strict=True))
+
+    return value(load_pyspiel(name).new_initial_state())
+
+
+def test_exact_values_of_kuhn():
+    assert exact_value(Random()) == pytest.approx(UNIFORM_VALUE, abs=1e-12)
+    assert exact_value(Equilibrium()) == pytest.approx(KUHN_VALUE, abs=5e-4)
+
+
+@pytest.mark.parametrize(("player", "value"), [("random", UNIFORM_VALUE), ("equilibrium", KUHN_VALUE)])
+def test_played_values_of_kuhn(player, value):
+    returns = first_seat_returns((player, player), 20_000)
+    error = statistics.stdev(returns) / math.sqrt(len(returns))
+    assert error < 0.012
+    assert abs(statistics.mean(returns) - value) < 4 * error
+
+
+@pytest.mark.parametrize(("name", "limit"), [("kuhn_poker", 1e-3), ("leduc_poker(suit_isomorphism=True)", 5e-3)])
+def test_equilibrium_is_hardly_exploitable(name, limit):
+    game = load_pyspiel(name)
+    policy = pyspiel.TabularPolicy({key: list(shares.items()) for key, shares in solve_cfr(name).items()})
+    assert pyspiel.exploitability(game, policy) < limit
+
+
+def test_equilibrium_plays_three_seats_and_simultaneous_games():
+    for name in ("kuhn_poker(players=3)", "matrix_rps"):
+        game = make_game(name)
+        (shares,) = Equilibrium().distributions([request_in(game)])
+        assert sum(shares) == pytest.approx(1.0)
+    assert shares == pytest.approx((1 / 3, 1 / 3, 1 / 3), abs=1e-2)  # rock, paper, scissors
+
+
+def test_distributions_are_over_the_legal_actions_in_their_order():
+    game = make_game("kuhn_poker")
+    for engine in (Random(), Equilibrium()):
+        assert isinstance(engine, Tabular)
+        game.reset(1)
+        while game.to_act() is not None:
+            (shares,) = engine.distributions([request_in(game)])
+            assert len(shares) == len(game.legal_actions())
+            assert sum(shares) == pytest.approx(1.0)
+            game.apply("bet")
+    assert not isinstance(Mcts(1), Tabular)
+    king_after_bet = next(g for g in deals() if "K" in g.observe(1))
+    assert Equilibrium().distributions([request_in(king_after_bet)])[0][1] > 0.999  # the king always calls
+
+
+def deals():
+    for seed in range(50):
+        game = make_game("kuhn_poker")
+        game.reset(seed)
+        game.apply("bet")
+        yield game
+
+
+def test_mcts_takes_the_win_and_beats_random():
+    game = make_game("tic_tac_toe")
+    for action in ("1", "4", "2", "5"):
+        game.apply(action)
+    assert {Mcts(200).sample([request_in(game, seed=seed)])[0].text for seed in range(5)} == {"3"}
+    opening = make_game("tic_tac_toe")
+    assert len({Mcts(5).sample([request_in(opening, seed=7)])[0] for _ in range(5)}) == 1
+    assert len({Mcts(5).sample([request_in(opening, seed=seed)])[0] for seed in range(20)}) > 1
+    assert statistics.mean(first_seat_returns(("mcts", "random"), 60, "tic_tac_toe")) > 0.8
+
+
+@pytest.mark.parametrize("engine", [Random(), Equilibrium()])
+def test_scripted_players_answer_in_the_roles_form(engine):
+    game = make_game("kuhn_poker")
+    assert engine.sample([request_in(game)])[0].text in ("pass", "bet")
+    assert engine.sample([request_in(game, reply="free")])[0].text in ("[pass]", "[bet]")
+
+
+@pytest.mark.parametrize(
+    ("engine", "name", "message"),
+    [
+        (Equilibrium(), "tic_tac_toe", "has more. Use mcts:100"),
+        (Equilibrium(), "tiny_hanabi", "tiny_hanabi is not one"),
+        (Equilibrium(), "liars_dice", "has more. Use random"),
+        (Mcts(10), "kuhn_poker", "mcts needs perfect information"),
+        (Mcts(10), "matrix_rps", "mcts needs perfect information"),
+    ],
+)
+def test_games_a_player_cannot_play_are_refused_in_a_sentence(engine, name, message):
+    with pytest.raises(UsageError, match=message):
+        engine.sample([request_in(make_game(name))])
+
+
+def test_mcts_needs_a_simulation():
+    with pytest.raises(UsageError, match="at least one simulation"):
+        Mcts(0)
+
+
+def person(*lines):
+    shown, left = [], list(lines)
+
+    def read(question):
+        if not left:
+            raise EOFError
+        return left.pop(0)
+
+    return Human(shown.append, read), shown
+
+
+def test_a_person_is_asked_until_the_action_is_legal():
+    human, shown = person("fold", "", "3", " BET ")
+    game = make_game("kuhn_poker")
+    assert human.sample([request_in(game)])[0].text == "bet"
+    assert game.observe(0) in shown[0]
+    assert shown[1] == "1: pass   2: bet"
+    assert shown[2:] == [f"{line!r} is not one of: pass, bet." for line in ("fold", "", "3")]
+
+
+def test_a_person_may_type_the_number_and_numbers_that_are_actions_mean_themselves():
+    assert person("2")[0].sample([request_in(make_game("kuhn_poker"))])[0].text == "bet"
+    board = make_game("tic_tac_toe")
+    board.apply("1")
+    assert person("1", "2")[0].sample([request_in(board)])[0].text == "2"
+
+
+@pytest.mark.parametrize("error", [EOFError, KeyboardInterrupt])
+def test_a_person_may_leave(error):
+    def read(question):
+        raise error
+
+    with pytest.raises(PersonLeft):
+        play(
+            [MatchRequest(0, "kuhn_poker", 1, 2, ("me", "me"), (False, False))],
+            roles_of=lambda name: load_roles(make_game(name).spec),
+            engine_of=lambda player: Human(lambda text: None, read),
+            make_game=make_game,
+            in_flight=1,
+        )

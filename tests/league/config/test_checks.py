@@ -1,0 +1,71 @@
+"""Configurations that cannot train are refused before a run starts, each with what to set instead."""
+
+import pytest
+
+from games.common.errors import UsageError
+from league.config.load import load
+
+GROUPS = "matchmaking.group_size=8"
+TWO = ("roles.policy.kuhn_poker/first=a", "roles.policy.kuhn_poker/second=b")
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "config.toml"
+    path.write_text("games.kuhn_poker.matches = 64\n")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["credit.rule=grpoo"], "no advantage rule named 'grpoo'. Did you mean grpo"),
+        (["credit.rules.kuhn_poker/first=marss"], "no advantage rule named 'marss'. Did you mean mars"),
+        (["credit.rules.kuhn_poker/frist=mars"], "no role named 'kuhn_poker/frist'. Did you mean kuhn_poker/first"),
+        (["credit.rule=grpo"], "'grpo' of kuhn_poker compares matches from one start, but matchmaking.group_size = 1"),
+        (["credit.rules.kuhn_poker/second=rloo"], "'rloo' of kuhn_poker compares matches from one start"),
+        (
+            [GROUPS, "credit.rules.kuhn_poker/second=advantage_alignment"],
+            "kuhn_poker has 2 seats, of which 1 use it. Give both roles of a two-seat game the rule, or neither",
+        ),
+        (["credit.decay=0.9"], "no key named 'credit.decay'. Did you mean credit.rae.decay"),
+        (["credit.regret_focus=1"], "no key named 'credit.regret_focus'. Did you mean credit.regret.focus"),
+        (["credit.rae.decey=0.9"], "no key named 'credit.rae.decey'. Did you mean credit.rae.decay"),
+        (
+            ["credit.rae.decay=1.5"],
+            r"credit.rae.decay = 1.5: it should be less than or equal to 1. \(how much of the old",
+        ),
+        (["credit.rae=0.9"], r"credit.rae = 0.9: it should be a table of keys \(credit.rae.decay, credit.rae.fold"),
+        (["matchmaking.group_size=7"], "matches = 64 cannot be cut into groups of .* = 7. Set 63 or 70."),
+        (["alternate=2"], "lets policies take turns, but only main is trained"),
+        ([*TWO, "alternate=2", "policies.a.frozen=true"], "lets policies take turns, but only b is trained"),
+        (["policies.main.frozen=true"], r"All policies \(main\) are frozen"),
+        (["policies.rival.frozen=true"], "no policy named 'rival'. Valid names: main. No role binds to it"),
+        ([GROUPS, "policies.main.matches=3"], "policies.main.matches = 3 is less than one group of .* = 8"),
+        (
+            ["games.relay_arithmetic.matches=64", "matchmaking.tree=4", "policies.main.matches=32"],
+            "policies.main.matches = 32 is less than one tree of matchmaking.tree = 4 in .*, 64 matches",
+        ),
+        (["policies.main.rank=0"], "policies.main.rank = 0: it should be greater than or equal to 1"),
+        (["policies.main.weights=lorra"], "policies.main.weights = 'lorra': it should be 'full' or 'lora'"),
+        (["objective.normalisation=mean"], "objective.normalisation = 'mean': it should be 'constant', 'token_mean'"),
+    ],
+)
+def test_bad_configurations_are_refused(config, overrides, message):
+    with pytest.raises(UsageError, match=message):
+        load(config, overrides)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [GROUPS, "credit.rule=grpo"],
+        [GROUPS, "credit.rule=advantage_alignment", "credit.advantage_alignment.weight=2"],
+        ["credit.rae.decay=0.9", "credit.mars.baseline=game"],
+        [GROUPS, "credit.rules.kuhn_poker/second=rloo"],
+        [*TWO, "alternate=2", "policies.a.every=3", "policies.b.weights=lora"],
+        [*TWO, "policies.a.frozen=true"],
+    ],
+)
+def test_good_configurations_are_accepted(config, overrides):
+    load(config, overrides)

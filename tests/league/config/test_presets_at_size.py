@@ -1,0 +1,57 @@
+"""The presets for models of billions of parameters, on a small checkpoint of their kind, without a GPU."""
+
+import re
+
+import pytest
+from support.models.checkpoint import SMALL, save_checkpoint
+
+from arena.cluster.interface import Resources
+from games.common.errors import UsageError
+from league.backends.placement import check_cluster
+from league.config.load import load
+from league.monitors.metrics_log import read_metrics
+from league.run.session import train
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("checkpoint")
+    save_checkpoint(folder)
+    return folder
+
+
+def small_config(preset, checkpoint, *overrides):
+    return load(preset, [f"model.source={checkpoint}", *SMALL, *overrides])
+
+
+def test_a_preset_trains_adapters_of_a_checkpoint_that_thinks(checkpoint, tmp_path):
+    """In bfloat16, with checkpointing, as the preset has it; torch plays instead of vLLM."""
+    outcome = train(small_config("qwen3-0.6b", checkpoint, "engine.kind=torch"), tmp_path / "run")
+    assert outcome.finished
+    metrics = list(read_metrics(tmp_path / "run"))
+    played = [line for line in metrics if "illegal_rate" in line]
+    assert all(line["illegal_rate"] < 0.25 for line in played)  # reasoning is skipped, and answers are parsed
+    assert all(0.0 < line["gap"] < 0.5 for line in played)  # nats a reply: bfloat16 rounds, and no more than that
+    assert played[-1]["main/importance"] == pytest.approx(1.0, abs=0.05)
+    snapshot = tmp_path / "run" / "population" / "main-000002"
+    assert (snapshot / "adapter_model.safetensors").is_file()
+
+
+@pytest.mark.parametrize(
+    ("preset", "message"),
+    [
+        ("qwen3-0.6b", "model.device = 'cuda', but PyTorch finds no GPU here. Set model.device"),
+        ("qwen3-4b", "or play on a cluster (--cluster), where a learner may have several"),
+    ],
+)
+def test_missing_resources_are_refused_before_anything_is_loaded(preset, message, tmp_path):
+    with pytest.raises(UsageError, match=re.escape(message)):
+        train(load(preset, []), tmp_path / "run")
+    assert not (tmp_path / "run" / "config.toml").exists()  # so that the corrected command may use the same folder
+
+
+def test_missing_gpus_of_a_cluster_are_refused():
+    config = load("qwen3-4b", [])
+    with pytest.raises(UsageError, match=r"has 4 GPUs, but \[cluster\] asks for 8: 4 engines of 1 and 4 learners of 1"):
+        check_cluster(config, 1, [Resources(64.0, 4.0)])
+    check_cluster(config, 1, [Resources(64.0, 8.0)])

@@ -1,0 +1,64 @@
+"""The objective and optimiser settings of one iteration's update."""
+
+import pytest
+
+from league.config import RunConfig
+from league.learning.schedules import objective_at, steps_at
+from learners.losses.objective import EntropyBand
+from learners.losses.surrogates import Surrogate
+from learners.normalisation import Normalisation
+
+
+def config(**tables):
+    return RunConfig(iterations=5, games={"kuhn_poker": {}}, **tables)
+
+
+def test_every_setting_of_the_objective_is_passed_on():
+    settings = {
+        "name": "gspo",
+        "normalisation": "sequence_mean",
+        "length": 7,
+        "clip_low": 0.01,
+        "clip_high": 0.02,
+        "dual_clip": 3.0,
+        "dpo_beta": 0.3,
+        "truncate": 2.0,
+        "kl_old": 0.1,
+        "kl_reference": 0.3,
+        "kl_estimator": "k3",
+        "entropy": 0.04,
+        "epo": 0.5,
+        "epo_low": 0.6,
+        "epo_high": 1.7,
+        "epo_decay": 0.8,
+        "magnet": 0.2,
+        "magnet_uniform": 0.25,
+    }
+    objective = objective_at(config(objective=settings), 1, "main")
+    assert objective.surrogate == Surrogate("gspo", 0.01, 0.02, 3.0, 0.3)
+    assert objective.normalisation == Normalisation("sequence_mean", 7)
+    assert (objective.truncate, objective.kl_old, objective.kl_reference, objective.kl_estimator) == (2, 0.1, 0.3, "k3")
+    assert objective.entropy == {"kuhn_poker": 0.04}
+    assert objective.band == EntropyBand(0.5, 0.6, 1.7, 0.8)
+    assert (objective.magnet, objective.magnet_uniform) == (0.2, 0.25)
+
+
+def test_weights_go_geometrically_from_start_to_end():
+    """Iterations 1, 3 and 5 of 5: start, the geometric mean, end."""
+    run = config(objective={"kl_old": 0.4, "kl_old_end": 0.1, "entropy": 0.01, "entropy_end": 0.0001})
+    assert [objective_at(run, i, "main").kl_old for i in (1, 3, 5)] == pytest.approx([0.4, 0.2, 0.1])
+    assert [objective_at(run, i, "main").entropy["kuhn_poker"] for i in (1, 3, 5)] == pytest.approx(
+        [0.01, 0.001, 0.0001]
+    )
+
+
+def test_a_policy_has_the_optimizers_settings_or_its_own():
+    optimizer = {"learning_rate": 4e-4, "learning_rate_end": 1e-4, "inner_steps": 3}
+    policies = {"fixed": {"learning_rate": 1e-2, "inner_steps": 5}, "falling": {"learning_rate": 1e-2}}
+    policies["falling"]["learning_rate_end"] = 1e-4
+    run = config(optimizer=optimizer, policies=policies)
+    rates = {name: [steps_at(run, i, name).learning_rate for i in (1, 3, 5)] for name in ("main", "fixed", "falling")}
+    assert rates["main"] == pytest.approx([4e-4, 2e-4, 1e-4])
+    assert rates["fixed"] == pytest.approx([1e-2] * 3), "its own rate does not fall with the learner's"
+    assert rates["falling"] == pytest.approx([1e-2, 1e-3, 1e-4])
+    assert [steps_at(run, 1, name).inner_steps for name in ("main", "fixed", "falling")] == [3, 5, 3]

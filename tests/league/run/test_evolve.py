@@ -1,0 +1,76 @@
+"""A population goes on under new settings, in a run of its own."""
+
+import json
+
+import pytest
+from support.processes.runs import TINY, contents
+
+from league.cli import main
+from league.monitors.metrics_log import read_metrics
+from league.storage.run_dir import Run
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("evolve")
+    (folder / "tiny.toml").write_text(TINY)
+    assert main(["train", str(folder / "tiny.toml"), "--run-dir", str(folder / "first"), "--set", "iterations=4"]) == 0
+    return folder / "first"
+
+
+def evolved(source, target, *settings):
+    words = [word for setting in settings for word in ("--set", setting)]
+    return main(["evolve", str(source), "--run-dir", str(target), "--iterations", "2", *words])
+
+
+def test_nothing_but_the_time_changes_without_new_settings(source, tmp_path):
+    """Four iterations and two more are six: bit for bit the run that was asked for six at once, whose rates it has."""
+    constant = ["--set", "iterations=6"]  # TINY has no schedule that depends on the run's length
+    config = source.parent / "tiny.toml"
+    assert main(["train", str(config), "--run-dir", str(tmp_path / "whole"), *constant]) == 0
+    before = contents(source)
+    assert evolved(source, tmp_path / "more") == 0
+    assert contents(source) == before, "the first run is as it was"
+    whole, more = contents(tmp_path / "whole"), contents(tmp_path / "more")
+    assert json.loads(more.pop("origin.json"))["iteration"] == 4
+    expected, actual = (
+        {name: text for name, text in files.items() if not name.startswith("episodes/")} for files in (whole, more)
+    )
+    assert expected.keys() == actual.keys()
+    assert [name for name in expected if expected[name] != actual[name]] == []
+
+
+def test_exploiters_join_a_population(source, tmp_path):
+    settings = ["policies.probe.league_role=main_exploiter", "exploiters.freeze_from=1", "exploiters.freeze_after=1"]
+    assert evolved(source, tmp_path / "more", *settings, "evaluation.mixture=nash", "objective.magnet=0.1") == 0
+    run = Run(tmp_path / "more")
+    assert [snapshot.id for snapshot in run.population.all("probe")] == ["probe-000005", "probe-000006"]
+    assert [line["iteration"] for line in read_metrics(run.path)] == list(range(7))
+    assert run.config.league_roles == {"probe": "main_exploiter"}
+    assert main(["standings", str(run.path)]) == 0
+    assert main(["match", f"{run.path}@mixture", "random", "--game", "kuhn_poker", "--matches", "8"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (["model.hidden_size=64"], "model.hidden_size cannot be changed"),
+        (["iterations=9"], "Say how many more with --iterations"),
+        (["policies.main.weights=lora"], "policies.main cannot change its weights"),
+    ],
+)
+def test_what_the_weights_cannot_follow_is_refused(source, tmp_path, capsys, settings, sentence):
+    assert evolved(source, tmp_path / "more", *settings) == 2
+    assert sentence in capsys.readouterr().err
+    assert not (tmp_path / "more").exists()
+
+
+def test_wrong_words_are_sentences(source, tmp_path, capsys):
+    assert main(["evolve", "nowhere"]) == 2
+    assert "no run named 'nowhere'" in capsys.readouterr().err
+    assert main(["evolve", str(source), "--iterations", "0"]) == 2
+    assert "at least one more iteration" in capsys.readouterr().err
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "file").touch()
+    assert evolved(source, tmp_path / "taken") == 2
+    assert "not empty" in capsys.readouterr().err

@@ -1,0 +1,126 @@
+"""Credit rules against numbers worked by hand."""
+
+import pytest
+from support.learning.trajectories import credit, trajectory
+
+from learners.trajectories import Evidence
+from learners.update.critic import critic_targets
+
+
+def near(numbers):
+    """Compare up to rounding, and to the epsilon that is added to a standard deviation."""
+    return [pytest.approx(advantages_K, abs=1e-5) for advantages_K in numbers]
+
+
+def advantages(rule, batch, **settings):
+    return credit(rule, batch, **settings)[0]
+
+
+MARS = [trajectory([0.0, 0.0, 1.0]), trajectory([0.05, -1.0])]
+
+
+def test_mars_sums_first_and_centres_after():
+    """R = [1, 1, 1] and [-0.95, -1]; their mean over turns is 0.21."""
+    assert advantages("mars", MARS) == near([[0.79, 0.79, 0.79], [-1.16, -1.21]])
+
+
+def test_mars_by_trajectory_gives_every_turn_the_whole_return():
+    """Whole returns 1 (three turns) and -0.95 (two): the mean over turns is 0.22."""
+    assert advantages("mars", MARS, level="trajectory") == near([[0.78] * 3, [-1.17] * 2])
+
+
+def test_mars_with_one_mean_for_a_game_leaves_each_role_off_zero():
+    batch = [trajectory([1.0]), trajectory([0.5]), trajectory([-1.0], role="second"), trajectory([3.0], game="other")]
+    assert advantages("mars", batch) == near([[0.25], [-0.25], [0.0], [0.0]])
+    assert advantages("mars", batch, baseline="game") == near([[5 / 6], [1 / 3], [-7 / 6], [0.0]])
+
+
+def test_rae_with_one_baseline_for_a_game_and_policy():
+    batch = [trajectory([1.0]), trajectory([-1.0], role="second"), trajectory([4.0], policy="rival")]
+    advantages, _, state = credit("rae", batch, baseline="game", fold="trajectory")
+    assert advantages == near([[1.0], [-1.05], [4.0]])
+    assert state == {"kuhn_poker/main": pytest.approx(0.05 * 0.95 - 0.05), "kuhn_poker/rival": pytest.approx(0.2)}
+
+
+GROUP = [trajectory([r, 0.0]) for r in (1.0, 0.0, 0.0, 1.0)]
+STARTS = [*GROUP, *[trajectory([r], deal_seed=1) for r in (4.0, 0.0, 0.0, 0.0)]]
+
+
+@pytest.mark.parametrize("rule", ["grpo", "flow_grpo", "matpo"])
+def test_group_relative_rules_divide_by_the_populations_spread(rule):
+    """[1, 0, 0, 1] has mean 1/2 and spread 1/2; [4, 0, 0, 0] has mean 1 and spread sqrt 3."""
+    expected = [[1.0] * 2, [-1.0] * 2, [-1.0] * 2, [1.0] * 2, [3**0.5], *[[-(3**-0.5)]] * 3]
+    assert advantages(rule, STARTS) == near(expected)
+
+
+def test_dr_grpo_does_not_divide():
+    assert advantages("dr_grpo", STARTS) == [[0.5] * 2, [-0.5] * 2, [-0.5] * 2, [0.5] * 2, [3.0], *[[-1.0]] * 3]
+
+
+def test_rloo_leaves_the_trajectory_itself_out_of_its_mean():
+    """1 - 1/3, 0 - 2/3; 4 - 0, 0 - 4/3."""
+    expected = [[2 / 3] * 2, [-2 / 3] * 2, [-2 / 3] * 2, [2 / 3] * 2, [4.0], *[[-4 / 3]] * 3]
+    assert advantages("rloo", STARTS) == near(expected)
+
+
+def test_matpo_hands_the_planners_advantage_to_its_workers():
+    planners = [trajectory([r], role="planner", match=11 - r) for r in (1, 0)]
+    workers = [
+        trajectory([0.3, 0.2], role="worker", match=20, parent=10, root=10, deal_seed=98),
+        trajectory([0.9], role="worker", match=21, parent=11, root=11, deal_seed=99),
+        trajectory([0.0], role="worker", match=22, parent=21, root=11, deal_seed=99),  # a worker's worker
+    ]
+    batch = [workers[0], *planners, *workers[1:]]
+    assert advantages("matpo", batch) == near([[1.0, 1.0], [1.0], [-1.0], [-1.0], [-1.0]])
+
+
+@pytest.mark.parametrize(("root", "planners"), [(99, 0), (12, 0), (10, 2)])
+def test_matpo_refuses_a_worker_without_exactly_one_planner(root, planners):
+    batch = [trajectory([1.0], role=role, match=match) for match in (10, 11) for role in ("planner", "other")]
+    batch.append(trajectory([1.0], role="worker", match=12, root=root))
+    with pytest.raises(ValueError, match=rf"worker of match 12 .* rollout of match {root},.* {planners} planners"):
+        advantages("matpo", batch)
+
+
+def test_gigpo_adds_what_turns_from_one_state_say():
+    """Returns 1 and 0: A^E = 1, -1. From "a", with gamma 1/2: 1/2 and 0, centred 1/4, -1/4; "b", "c" are met once."""
+    batch = [trajectory([0.0, 1.0], states="ab"), trajectory([0.0, 0.0], states="ac")]
+    assert advantages("gigpo", batch, step_gamma=0.5) == near([[1.25, 1.0], [-1.25, -1.0]])
+    assert advantages("gigpo", batch, step_gamma=0.5, step_weight=2.0) == near([[1.5, 1.0], [-1.5, -1.0]])
+    assert advantages("gigpo", batch, step_gamma=0.5, step_spread=True) == near([[2.0, 1.0], [-2.0, -1.0]])
+
+
+def test_gigpo_compares_states_that_one_trajectory_meets_twice():
+    """Discounted rewards to go 1/2 and 1 from "a" in one trajectory, 0 in the other: mean 1/2."""
+    batch = [trajectory([0.0, 1.0], states="aa"), trajectory([0.0], states="a")]
+    assert advantages("gigpo", batch, step_gamma=0.5) == near([[1.0, 1.5], [-1.5]])
+
+
+def test_at_grpo_compares_turns_of_one_index():
+    """First turns have 1 and 3 to go, second turns 2 and 3; the third is alone."""
+    batch = [trajectory([-1.0, 2.0]), trajectory([0.0, 2.0, 1.0])]
+    assert advantages("at_grpo", batch) == near([[-1.0, -1.0], [1.0, 1.0, 0.0]])
+
+
+def by_critic(batch, values, **settings):
+    return credit("gae_turn", batch, None, [Evidence(values=values_K) for values_K in values], **settings)[0]
+
+
+def test_gae_by_hand():
+    """V = 1, 2; gamma lambda = 1/4. delta_2 = 4 - 2 = 2, delta_1 = 1 + 1/2 * 2 - 1 = 1, A_1 = 1 + 2/4."""
+    batch, values = [trajectory([1.0, 4.0]), trajectory(total=1.0)], [(1.0, 2.0), ()]
+    advantages = by_critic(batch, values, gamma=0.5, trace_decay=0.5)
+    assert advantages == [[1.5, 2.0], []]
+    assert critic_targets(values, advantages) == [[2.5, 4.0], []]
+
+
+def test_gae_without_values_says_what_to_do():
+    with pytest.raises(ValueError, match=r"first in match 3 has none.*critic"):
+        advantages("gae_turn", [trajectory([1.0], match=3)])
+
+
+def test_gae_with_lambda_one_is_the_return_less_the_value():
+    batch, values = [trajectory([1.0, -2.0, 0.5])], [(0.25, 0.5, -1.0)]
+    advantages = by_critic(batch, values, trace_decay=1.0)
+    assert advantages == near([[-0.75, -2.0, 1.5]])
+    assert critic_targets(values, advantages) == near([[-0.5, -1.5, 0.5]])

@@ -1,0 +1,1 @@
+"""Trajectories made by hand, and updates of small models."""

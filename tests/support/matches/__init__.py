@@ -1,0 +1,1 @@
+"""Matches, draws, tournaments and small games."""

@@ -1,0 +1,1 @@
+"""Small language models, adapters and a checkpoint."""

@@ -1,0 +1,134 @@
+"""Benchmarks: figures that are stored are the figures that are shown, and their statistics are the textbook's."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks.__main__ import PARTS, STUDIES
+from benchmarks.report import comparison, page
+from benchmarks.studies import credit, presets
+
+POLICIES = credit.STUDIES["policies"]
+ORIGIN = {
+    "command": "python -m benchmarks pocket --seeds 0 1 2",
+    "commit": "0123456789",
+    "uncommitted_changes": False,
+    "date": "2026-01-31",
+    "machine": {"cpu": "Some CPU", "cores": 2, "memory_gb": 25.3, "system": "Linux"},
+    "packages": {"python": "3.11.7", "textarena": None},
+}
+
+
+def seed(number, **changes):
+    figures = {
+        "seconds": 300.0,
+        "peak_memory_gb": 1.5,
+        "kuhn_exploitability": 0.08,
+        "kuhn_mixture_exploitability": 0.04,
+    }
+    figures |= {"tic_tac_toe_score": 0.9, "tiny_hanabi_share_of_optimum": 0.95, "illegal_rate": 0.0}
+    return {"seed": number, **figures, **changes}
+
+
+def test_the_interval_is_students():
+    # Values 1 to 5: mean 3, s = 1.5811, t(4, 0.975) = 2.7764, so the half width is 2.7764 · 1.5811 / √5.
+    assert comparison.interval([1, 2, 3, 4, 5]) == pytest.approx((1.0368, 4.9632), abs=1e-4)
+
+
+def test_a_table_shows_every_seed_and_which_targets_were_missed():
+    seeds = [seed(0), seed(1, tic_tac_toe_score=0.8), seed(2, kuhn_exploitability=0.11)]
+    text = page.table("pocket", ORIGIN | {"result": {"preset": "pocket", "seeds": seeds}})
+    lines = {line.split(" | ")[0]: line for line in text.splitlines()}
+    # t(2, 0.975) = 4.3027, s = 0.01732: 0.09 ± 0.0430.
+    kuhn = "≤ 0.100 | 0.090 (0.047 to 0.133) | 0.080 | 0.080 | 0.110 | no (2 of 3) |"
+    assert lines["| Kuhn poker: exploitability of the last main"].endswith(kuhn)
+    assert lines["| tic-tac-toe: score against random, 400 matches"].endswith("0.900 | 0.800 | 0.900 | no (2 of 3) |")
+    assert lines["| illegal replies"].endswith("| ≤ 0.0% | 0.0% | 0.0% | 0.0% | 0.0% | yes |")
+    assert "at commit 0123456789: 2 cores of Some CPU" in text
+
+
+def test_conditions_are_compared_seed_by_seed():
+    """Differences 0.1, 0.2, 0.3: mean 0.2, s = 0.1, t(2, 0.975) = 4.3027, so ± 0.2484; with s = 0.01, ± 0.0248."""
+
+    def condition(name, *figures):
+        return {"name": name, "runs": [{"figure": f, "offset": 0.1, "spread": 0.5, "grad_norm": 2.0} for f in figures]}
+
+    conditions = [condition("plain", 0.5, 0.5, 0.5), condition("a", 0.6, 0.7, 0.8), condition("b", 0.69, 0.7, 0.71)]
+    for less_is_better, verdict in ((True, "worse"), (False, "better")):
+        table = {"game": "Chess", "figure": "f", "less_is_better": less_is_better, "conditions": conditions}
+        lines = comparison.comparison_lines([table])
+        assert lines[-3] == "| plain | 0.500 (0.500 to 0.500) | – | 0.10 | 0.50 | 2.00 |"
+        assert "| +0.200 (-0.048 to +0.448): no clear difference |" in lines[-2]
+        assert f"| +0.200 (+0.175 to +0.225): {verdict} |" in lines[-1]
+
+
+def test_a_study_trains_every_condition_and_goes_on_where_it_stopped(tmp_path, monkeypatch):
+    """The real thing at its smallest: two conditions of Kuhn poker, two iterations, the second time from memory."""
+    monkeypatch.setattr(credit, "COMMON", credit.COMMON.replace("120", "2").replace("steps = 40", "steps = 2"))
+    shared, separate = (credit.measure(credit.Run("kuhn_poker", condition, 0)) for condition in POLICIES.conditions)
+    assert all(0.0 < figures["figure"] < 1.0 and figures["seconds"] > 0.0 for figures in (shared, separate))
+    assert shared["figure"] != separate["figure"]
+    with (tmp_path / "credit.jsonl").open("w") as file:
+        for game in POLICIES.games:
+            for condition in POLICIES.conditions:
+                file.write(json.dumps([credit.Run(game, condition, 0).key, shared]) + "\n")
+    remembered = credit.measure_study("policies", [0], 1, tmp_path)
+    assert {run["figure"] for t in remembered["tables"] for c in t["conditions"] for run in c["runs"]} == {
+        shared["figure"]
+    }
+
+
+def test_the_page_is_what_its_stored_results_render_to():
+    text = page.PAGE.read_text(encoding="utf-8")
+    for part in PARTS:
+        path = page.RESULTS / f"{part}.json"
+        if path.exists():
+            table = page.table(part, json.loads(path.read_text(encoding="utf-8")))
+            assert page.insert(text, part, table) == text, (
+                f"{path} is newer than the page: python -m benchmarks --render"
+            )
+        else:
+            assert page.insert(text, part, "Not measured yet.") == text
+
+
+def test_a_part_without_marks_in_the_page_is_refused():
+    with pytest.raises(ValueError, match="<!-- chess: written"):
+        page.insert("# Results", "chess", "text")
+
+
+def test_every_command_runs_once(monkeypatch, tmp_path):
+    commands = []
+
+    def answer(command, **_):
+        commands.append(" ".join(command[3:]))
+        return subprocess.CompletedProcess(command, 0, json.dumps({"exploitability": 0.2, "illegal_rate": 0.01}))
+
+    monkeypatch.setattr(subprocess, "run", answer)
+    figures = presets.answers(tmp_path, presets.FREE_REPLIES)
+    assert figures == {"kuhn_exploitability": 0.2, "illegal_rate": 0.01}
+    assert commands[0] == f"exploitability {tmp_path} --game kuhn_poker --json"
+    assert len(commands) == len(set(commands)) == 2
+
+
+def test_every_figure_that_is_shown_is_measured():
+    assert set(page.ROWS) == set(PARTS) - set(STUDIES) - {"tabular"}
+    for part, preset in (("pocket", "pocket"), ("long", "pocket-long"), ("free", "pocket-free")):
+        measured = {"seconds", "peak_memory_gb", *presets.QUESTIONS[preset]}
+        assert {row.key for row in page.ROWS[part]} <= measured
+
+
+def test_a_process_is_timed_and_its_memory_is_its_own():
+    hundred_megabytes = "x = bytearray(100_000_000); import time; time.sleep(0.2)"
+    timed = f"timed([{sys.executable!r}, '-c', {hundred_megabytes!r}])"
+    command = [sys.executable, "-c", f"from benchmarks.studies.presets import timed; print(*{timed})"]
+    process = subprocess.run(command, cwd=page.ROOT, capture_output=True, text=True, check=True)
+    seconds, gigabytes = map(float, process.stdout.split())
+    assert 0.2 <= seconds < 10
+    assert 0.1 < gigabytes < 0.2
+
+
+def test_a_training_that_fails_gives_no_figures():
+    with pytest.raises(subprocess.CalledProcessError):
+        presets.timed([sys.executable, "-c", "raise SystemExit(3)"])

@@ -1,0 +1,59 @@
+"""games → roles → arena → learners → league: no package imports a later one, and heavy engines have one door each."""
+
+import pytest
+from support.source import FILES, PACKAGES, ROOT, imported
+
+# The only places that may import a library; a place is a file, or a folder and all in it.
+DOORS = {
+    "vllm": ["arena/samplers/vllm_process.py"],
+    "httpx2": ["arena/samplers/openai_api.py"],
+    "ray": ["arena/cluster/ray_cluster.py", "learners/rllib/best_response.py"],
+    "tensorboard": ["league/monitors/metrics_log.py"],
+    "torch.utils.tensorboard": ["league/monitors/metrics_log.py"],
+    "filelock": ["league/storage/lock.py"],
+    "pettingzoo": ["games/pettingzoo.py"],
+    "gymnasium": ["games/pettingzoo.py"],
+    "textarena": ["games/textarena.py"],
+    "openskill": ["league/results/ratings.py"],
+    "rich": ["league/monitors/live_view.py", "league/cli.py", "league/commands"],
+    "argparse": ["league/cli.py", "league/commands"],
+    "torch": ["arena", "learners", "league"],
+    "peft": ["arena/lm/lora.py"],
+    "bitsandbytes": ["learners/update/optimizers.py"],
+    "transformers": [
+        "arena/lm/lora.py",
+        "arena/lm/checkpointing.py",
+        "arena/lm/language_model.py",
+        "arena/lm/pocket.py",
+        "arena/lm/prefix_attention.py",
+        "arena/lm/kv_cache.py",
+        "arena/lm/tokenization.py",
+        "arena/samplers/zero_lora.py",
+        "learners/parallel/fsdp.py",
+    ],
+}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_import_goes_backward(path):
+    own = PACKAGES.index(path.relative_to(ROOT).parts[0])
+    later = PACKAGES[own + 1 :]
+    assert [name for name in imported(path) if name.split(".")[0] in later] == []
+
+
+@pytest.mark.parametrize("library", DOORS)
+def test_a_library_is_imported_only_through_its_door(library):
+    doors = [ROOT / door for door in DOORS[library]]
+    strangers = [
+        str(path.relative_to(ROOT))
+        for path in FILES
+        if any(name == library or name.startswith(f"{library}.") for name in imported(path))
+        and not any(door == path or door in path.parents for door in doors)
+    ]
+    assert strangers == []
+
+
+def test_nothing_reads_pickles_or_runs_strings():
+    names = {"pickle", "cPickle", "dill", "marshal", "shelve"}
+    users = [str(path) for path in FILES if names & {name.split(".")[0] for name in imported(path)}]
+    assert users == []
