@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple, Self
 from games.common.errors import UsageError
 
 WAIT = 60.0  # seconds for another process to finish its transaction
+PAUSE = 0.01  # seconds between two attempts to open a file
 
 
 class SqliteLayout(NamedTuple):
@@ -45,13 +47,12 @@ class SqliteFile:
     def __init__(self, path: Path, layout: SqliteLayout, *, create: bool = False) -> None:
         self.path = path
         self._layout = layout
+        deadline = time.monotonic() + WAIT
         with self._sqlite_errors():
-            self._db = sqlite3.connect(path, timeout=WAIT, isolation_level=None)
-            try:
-                self._open(create)
-            except BaseException:
-                self._db.close()
-                raise
+            while not self._opened(create):
+                if time.monotonic() >= deadline:
+                    raise sqlite3.OperationalError("database is locked")
+                time.sleep(PAUSE)
 
     def __enter__(self) -> Self:
         return self
@@ -65,9 +66,28 @@ class SqliteFile:
         """Close the file. What was committed is on disk already."""
         self._db.close()
 
-    def _open(self, create: bool) -> None:
+    def _opened(self, create: bool) -> bool:
+        """Open the file; return whether that went through.
+
+        SQLite refuses at once, whatever its timeout, where it sees two connections that would wait for each other, as
+        two that change a new file to WAL mode do. The one that is refused lets go of its locks and tries again.
+        """
+        self._db = sqlite3.connect(self.path, timeout=WAIT, isolation_level=None)
+        try:
+            self._check_layout(create)
+        except sqlite3.OperationalError as error:
+            self._db.close()
+            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                return False
+            raise
+        except BaseException:
+            self._db.close()
+            raise
+        return True
+
+    def _check_layout(self, create: bool) -> None:
         """Check that the file has the layout, or give it to an empty one."""
-        with self._transaction():  # one state of the file: another process may be laying it out
+        with self._as_a_whole():  # one state of the file: another process may be laying it out
             application, version = self._number("PRAGMA application_id"), self._number("PRAGMA user_version")
             tables = self._number("SELECT count(*) FROM sqlite_master")
         if create and application == version == tables == 0:
@@ -108,12 +128,17 @@ class SqliteFile:
     @contextmanager
     def _transaction(self, kind: str = "DEFERRED") -> Iterator[None]:
         """Read one state of the file, or change it (IMMEDIATE) as a whole or not at all."""
-        with self._sqlite_errors():
-            try:
-                self._db.execute(f"BEGIN {kind}")
-                yield
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:  # SQLite has rolled back by itself where the disk is full
-                    self._db.execute("ROLLBACK")
-                raise
+        with self._sqlite_errors(), self._as_a_whole(kind):
+            yield
+
+    @contextmanager
+    def _as_a_whole(self, kind: str = "DEFERRED") -> Iterator[None]:
+        """Do the same, but leave errors as SQLite raises them."""
+        try:
+            self._db.execute(f"BEGIN {kind}")
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:  # SQLite has rolled back by itself where the disk is full
+                self._db.execute("ROLLBACK")
+            raise
