@@ -12,7 +12,7 @@ from games.common.errors import UsageError, unknown_name
 from games.registry import make_game
 from games.spec import GameSpec, Utility
 from league.commands.formatting import format_number
-from league.commands.standings_report import game_to_json, print_exact, print_game, skill_to_json
+from league.commands.measuring.standings_report import game_to_json, print_exact, print_game, skill_to_json
 from league.monitors.metrics_log import read_metrics
 from league.results.match_store import STORE_FILE, MatchStore
 from league.results.ratings import PlayerRating, Ratings

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from games.common.errors import UsageError
-from league.commands.train import new_run_dir, run_session
+from league.commands.training.train import new_run_dir, run_session
 from league.storage.run_dir import open_run
 
 

@@ -19,8 +19,8 @@ from arena.remote.usage import format_usage
 from games.common.errors import UsageError
 from games.registry import make_game
 from games.spec import GameSpec, Utility
-from league.commands import standings
 from league.commands.formatting import format_number
+from league.commands.measuring import standings
 from league.config.load import CONFIG_FILE, load
 from league.monitors.metrics_log import read_metrics
 from league.storage.run_dir import RUNS, Run
