@@ -121,4 +121,4 @@ def open_run(name: str) -> Run:
 
 def run_names() -> list[str]:
     """Return the paths of the runs under ``runs/``."""
-    return sorted(str(path.parent) for path in RUNS.glob(f"*/{CONFIG_FILE}"))
+    return sorted(str(path.parent) for path in RUNS.glob(f"[!.]*/{CONFIG_FILE}"))
