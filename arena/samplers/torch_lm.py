@@ -205,8 +205,8 @@ class TorchLM:
         if player not in self._live and not isfinite(total):
             raise UsageError(
                 f"{player} cannot play: its model computes numbers that are not finite (NaN or infinite), so its "
-                "replies have no probabilities. Its weights were broken when they were saved. Take another player, such "
-                "as an earlier snapshot, or restore the model from a copy."
+                "replies have no probabilities. Its weights were broken when they were saved. Take another player, as "
+                "an earlier snapshot, or restore the model from a copy."
             )
 
     def _prompt(self, lm: LanguageModel, key: _PromptKey) -> Tokens:

@@ -19,7 +19,7 @@ class DamagedFile(UsageError):
 
     def __init__(self, path: Path, what: str, remedy: str = "") -> None:
         super().__init__(f"{path} is damaged ({what}).{' ' + remedy if remedy else ''}")
-        self.path, self.remedy = path, remedy
+        self.path, self.what, self.remedy = path, what, remedy
 
 
 class NotEnumerable(UsageError):

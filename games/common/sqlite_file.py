@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
-from games.common.errors import UsageError
+from games.common.errors import DamagedFile, UsageError
 
 WAIT = 60.0  # seconds for another process to finish its transaction
 PAUSE = 0.01  # seconds between two attempts to open a file
@@ -28,7 +28,7 @@ class SqliteLayout(NamedTuple):
     tables: str  # the statements that make them
     name: str  # of such a file, after "is not"
     if_foreign: str
-    if_damaged: str
+    if_damaged: str  # empty: whoever knows what else there is says it
 
     def script(self) -> str:
         """Return the statements that lay a file out, all of it or nothing."""
@@ -145,7 +145,7 @@ class SqliteFile:
         except sqlite3.ProgrammingError:  # ours, such as asking a closed file
             raise
         except sqlite3.DatabaseError as error:
-            raise UsageError(f"{self.path} is damaged ({error}). {self._layout.if_damaged}") from error
+            raise DamagedFile(self.path, str(error), self._layout.if_damaged) from error
 
     def _advice(self) -> str:
         """Return what to do where the file cannot be used."""

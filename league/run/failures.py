@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import re
 import shlex
 import shutil
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +14,7 @@ from safetensors import SafetensorError
 from games.common.errors import UsageError
 from league.config.load import CONFIG_FILE
 from league.storage.checkpoint import checkpoints, finished_iterations
-
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # also where a user's share, or the size of one file, is at its limit
+from league.storage.full_disk import full_disk_errno
 
 
 class RunFailed(RuntimeError):
@@ -34,18 +30,6 @@ def telling_of_a_full_disk(run_dir: Path) -> Iterator[None]:
         if (number := full_disk_errno(error)) is None:
             raise
         raise RunFailed(_full_disk(run_dir, number)) from error
-
-
-def full_disk_errno(error: BaseException) -> int | None:
-    """Return the system's number of an error that says that there is no more room; None for any other error."""
-    number = None
-    if isinstance(error, OSError):
-        number = error.errno
-    elif isinstance(error, SafetensorError) and (match := re.search(r"os error (\d+)", str(error))):
-        number = int(match[1])
-    elif isinstance(cause := error.__cause__, sqlite3.OperationalError):
-        number = errno.ENOSPC if cause.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL else None
-    return number if number in _FULL else None
 
 
 def _full_disk(run_dir: Path, number: int) -> str:

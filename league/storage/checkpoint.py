@@ -151,9 +151,13 @@ def check_matches(run_dir: Path, record: Checkpoint) -> None:
     path = run_dir / STORE_FILE
     if not path.is_file():
         raise DamagedFile(path, "it is missing")
-    with MatchStore(path, reads=True) as store:
-        if store.digest(record.iteration) != record.matches_sha256:
-            raise DamagedFile(path, f"its matches of the iterations up to {record.iteration} are not those of the run")
+    try:
+        with MatchStore(path, reads=True) as store:
+            digest = store.digest(record.iteration)
+    except DamagedFile as error:
+        raise DamagedFile(path, error.what) from error  # there is more to be done about it than the store knows
+    if digest != record.matches_sha256:
+        raise DamagedFile(path, f"its matches of the iterations up to {record.iteration} are not those of the run")
 
 
 def clear_unfinished(folder: Path, policies: Iterable[str]) -> None:
