@@ -7,6 +7,7 @@ is kept in ``RUN/set_aside``.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -19,7 +20,8 @@ from pathlib import Path
 from games.common.errors import DamagedFile, UsageError
 from games.common.files import atomic_write, sync_folder
 from games.common.sealed_json import read_sealed
-from league.monitors.metrics_log import METRICS_FILE, readable_lines
+from league.evaluation.policy_tables import IF_DAMAGED
+from league.monitors.metrics_log import METRICS_FILE, read_metrics, readable_lines
 from league.results import journal
 from league.results.match_store import STORE_FILE, MatchStore
 from league.storage.checkpoint import (
@@ -30,6 +32,7 @@ from league.storage.checkpoint import (
     check_matches,
     checkpoints,
     clear_learners,
+    finished_iterations,
     number_of,
     ratings_file,
     verified_journal,
@@ -77,9 +80,18 @@ def go_back(run_dir: Path, iteration: int) -> list[str]:
     if (run_dir / RECORDS_FILE).exists() or (run_dir / LEARNERS_FOLDER).exists():
         clear_learners(run_dir)
     _check_tables(run_dir, aside)
-    _mend_metrics(run_dir, aside)
+    _mend_metrics(run_dir, iteration, aside)
     sync_folder(run_dir / STATE_FOLDER)
     return [f"Going on from iteration {iteration}.", *aside.notes]
+
+
+def check_state(run_dir: Path) -> None:
+    """Raise DamagedFile for what a run reads back besides its checkpoint: the log of metrics and policy tables."""
+    done = finished_iterations(run_dir)
+    if all(metrics["iteration"] != done for metrics in read_metrics(run_dir)):
+        raise DamagedFile(run_dir / METRICS_FILE, f"it lacks iteration {done}")
+    for path in _tables(run_dir):
+        read_sealed(path, IF_DAMAGED)
 
 
 def check_never_trained(run_dir: Path) -> None:
@@ -226,19 +238,27 @@ def _rewrite_record(folder: Path, record: Checkpoint, aside: _SetAside) -> None:
 
 def _check_tables(run_dir: Path, aside: _SetAside) -> None:
     """Set damaged policy tables aside: they are computed again."""
-    for path in sorted((run_dir / STATE_FOLDER / "tables").glob("*.json")):
+    for path in _tables(run_dir):
         try:
             read_sealed(path, "")
         except DamagedFile:
             aside.move(path, "a damaged policy table, which will be computed again")
 
 
-def _mend_metrics(run_dir: Path, aside: _SetAside) -> None:
-    """Leave lines out of the log of metrics that cannot be read."""
+def _tables(run_dir: Path) -> list[Path]:
+    return sorted((run_dir / STATE_FOLDER / "tables").glob("[!.]*.json"))
+
+
+def _mend_metrics(run_dir: Path, iteration: int, aside: _SetAside) -> None:
+    """Leave lines out of the log of metrics that cannot be read, and give it one of the iteration to go on from."""
     path = run_dir / METRICS_FILE
-    if not path.exists():
-        return
-    lines = list(readable_lines(run_dir))
-    if len(lines) < path.read_bytes().count(b"\n"):
-        aside.move(path, "damaged; lines that cannot be read are left out of the curves")
+    lines = list(readable_lines(run_dir)) if not path.is_dir() else []
+    whole = path.is_file() and len(lines) == path.read_bytes().count(b"\n")
+    if all(json.loads(line)["iteration"] != iteration for line in lines):
+        lines = [line for line in lines if json.loads(line)["iteration"] < iteration]
+        lines.append(json.dumps({"iteration": iteration}).encode() + b"\n")
+        whole = False
+    if not whole:
+        if path.exists():
+            aside.move(path, "damaged; the curves lack what could not be read")
         atomic_write(path, b"".join(lines))

@@ -30,7 +30,7 @@ from league.run.exploiter_cycle import check_initial_weights, save_initial_weigh
 from league.run.failures import RunFailed, telling_of_a_full_disk
 from league.run.interrupt import StopRequest
 from league.run.loop import League, run_loop
-from league.run.recovery import check_never_trained, go_back, telling_what_to_do
+from league.run.recovery import check_never_trained, check_state, go_back, telling_what_to_do
 from league.storage.checkpoint import clear_state, finished_iterations, has_checkpoint, load_checkpoint
 from league.storage.lock import LOCK_FILE, run_lock
 from league.storage.run_state import RunState, new_state
@@ -76,6 +76,7 @@ def resume(run_dir: Path, cluster: str = "", from_iteration: int | None = None) 
             check_never_trained(run_dir)
             session.start_view()
             return session.run(session.first_state())
+        check_state(run_dir)
         session.start_view(notes)
         check_initial_weights(config, run_dir)
         policies = policies_for_resume(session.config, session.roles, run_dir)
