@@ -20,6 +20,10 @@ WAIT = 60.0  # seconds for another process to finish its transaction
 PAUSE = 0.01  # seconds between two attempts to open a file
 
 
+class ForeignFile(UsageError):
+    """An SQLite file, but one of another store or an empty one."""
+
+
 class SqliteLayout(NamedTuple):
     """What a store's file holds, and what to do about a file that is not so."""
 
@@ -76,6 +80,13 @@ class SqliteFile:
         self._db.close()
         self._copies.close()
 
+    def check_integrity(self) -> None:
+        """Read the whole file; raise DamagedFile where SQLite finds that it contradicts itself."""
+        with self._sqlite_errors():
+            found = str(self._row("PRAGMA integrity_check(1)")[0])
+        if found != "ok":
+            raise DamagedFile(self.path, " ".join(found.split()), self._layout.if_damaged)
+
     def _readable_uri(self) -> str:
         """Return by which URI to read a file that cannot be written.
 
@@ -119,7 +130,7 @@ class SqliteFile:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.executescript(self._layout.script())
         elif application != self._layout.application:
-            raise UsageError(f"{self.path} is an SQLite file, but not {self._layout.name}. {self._layout.if_foreign}")
+            raise ForeignFile(f"{self.path} is an SQLite file, but not {self._layout.name}. {self._layout.if_foreign}")
         elif version > self._layout.version:
             raise UsageError(
                 f"{self.path} has the layout {version} of a newer league; this one reads layout "

@@ -122,6 +122,7 @@ class AsyncLearner:
                 save_learning(checkpoint_folder(self._run_dir, name, iteration), self._state, policies)
             SqliteRecordStore.create(path, self._processes, iteration)
         self._store = open_records(self._config, self._run_dir)
+        self._store.check_integrity()
         for name in self._processes:
             if not iteration <= self._store.progress(name).batch <= iteration + self.lead + 1:
                 raise DamagedFile(path, f"it does not belong to the checkpoint of iteration {iteration}")

@@ -25,6 +25,7 @@ from pydantic import TypeAdapter
 from arena.replays import load_episodes, save_episodes
 from games.common.errors import DamagedFile
 from games.common.files import atomic_write, sync_files, sync_folder
+from games.common.sqlite_file import ForeignFile
 from league.config import RunConfig
 from league.results import journal
 from league.results.match_store import STORE_FILE, MatchStore
@@ -153,9 +154,12 @@ def check_matches(run_dir: Path, record: Checkpoint) -> None:
         raise DamagedFile(path, "it is missing")
     try:
         with MatchStore(path, reads=True) as store:
+            store.check_integrity()  # of what the digest does not read: the indices of names
             digest = store.digest(record.iteration)
     except DamagedFile as error:
         raise DamagedFile(path, error.what) from error  # there is more to be done about it than the store knows
+    except ForeignFile as error:
+        raise DamagedFile(path, "it holds no matches") from error
     if digest != record.matches_sha256:
         raise DamagedFile(path, f"its matches of the iterations up to {record.iteration} are not those of the run")
 

@@ -5,10 +5,10 @@ A manifest is the last file that is written before its folder gets its name.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from games.common.errors import DamagedFile
+from games.common.sealed_json import read_sealed, write_sealed
 from league.storage.immutable_folder import changed_files, hashes_of
 
 MANIFEST_FILE = "manifest.json"
@@ -16,19 +16,12 @@ MANIFEST_FILE = "manifest.json"
 
 def write_manifest(folder: Path) -> None:
     """Write the manifest of a folder; one that is there is replaced."""
-    text = json.dumps({"sha256": hashes_of(folder, MANIFEST_FILE)}, indent=1)
-    (folder / MANIFEST_FILE).write_text(text + "\n", encoding="utf-8")
+    write_sealed(folder / MANIFEST_FILE, hashes_of(folder, MANIFEST_FILE))
 
 
 def check_manifest(folder: Path) -> None:
     """Raise DamagedFile, with the first such file, if one is missing, foreign or changed since it was written."""
-    path = folder / MANIFEST_FILE
-    try:
-        hashes = dict[str, str](json.loads(path.read_bytes())["sha256"])
-    except FileNotFoundError:
-        raise DamagedFile(path, "it is missing") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DamagedFile(path, f"it cannot be read: {error}") from error
+    hashes: dict[str, str] = read_sealed(folder / MANIFEST_FILE, "")
     for name in changed_files(folder, MANIFEST_FILE, hashes)[:1]:
         if name not in hashes:
             raise DamagedFile(folder / name, "it was put there by something else")
