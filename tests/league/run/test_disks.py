@@ -38,7 +38,7 @@ def test_a_full_disk_is_told_and_with_room_the_run_ends_with_the_same_bits(share
     with small_disk(disk, int(share * size(whole))):
         ended = league_train(config, run_dir=disk / "run")
         assert ended.status == 1, ended.output
-        assert "Traceback" not in ended.output
+        assert "Traceback" not in ended.output, ended.output
         assert f"There is no room left for {disk / 'run'} (No space left on device)." in ended.output
         assert f"Make room, then go on:\n  league train --resume --run-dir {disk / 'run'}" in ended.output
         assert not list((disk / "run/state").glob(".*"))  # what is not complete takes no room
@@ -61,7 +61,7 @@ def test_a_file_that_may_not_grow_so_large_is_told(learners, unbroken, tmp_path)
     largest = (run / "state/iteration-000001/main.safetensors").stat().st_size // 2
     ended = TrainingProcess("--resume", run_dir=run, largest_file=largest).end(within=120)
     assert ended.status == 1, ended.output
-    assert "Traceback" not in ended.output
+    assert "Traceback" not in ended.output, ended.output
     assert "(File too large)" in ended.output
     assert "Everything up to iteration 1 is saved." in ended.output
     assert league_train("--resume", run_dir=run).status == 0

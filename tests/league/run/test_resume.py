@@ -180,7 +180,7 @@ def test_ctrl_c_finishes_the_iteration_and_prints_how_to_resume(unbroken_runs, t
     os.kill(process.pid, signal.SIGINT)
     ended = process.end()
     assert ended.status == 130, ended.output
-    (state,) = (run / "state").glob("iteration-*")
+    state = max((run / "state").glob("iteration-*"))
     iteration = json.loads((state / "state.json").read_text())["iteration"]
     assert 1 <= iteration < 6
     assert [line["iteration"] for line in read_metrics(run)] == list(range(iteration + 1))
@@ -206,8 +206,10 @@ def test_a_run_has_the_documented_files_and_no_others(unbroken_runs):
     }
     assert names == documented | {"state", ".lock"}
     assert {path.name for path in (unbroken.run / "state").iterdir()} == {
+        "iteration-000005",
         "iteration-000006",
         "journal.jsonl",
+        "ratings-000004.json",
         "ratings-000006.json",
         "tables",
     }
