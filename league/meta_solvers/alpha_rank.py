@@ -77,9 +77,7 @@ def alpha_rank_mixture(payoffs: Matrix) -> Mixture:
     return alpha_rank_population(antisymmetric(payoffs))
 
 
-def _fixation(
-    gains: NDArray[np.float64], scale: float, alpha: float, m: int, epsilon: float
-) -> NDArray[np.float64]:
+def _fixation(gains: NDArray[np.float64], scale: float, alpha: float, m: int, epsilon: float) -> NDArray[np.float64]:
     """Return a mutant's fixation probability by its payoff less the resident's (any shape), both up to ``scale``."""
     tied = without_rounding(gains, scale) == 0.0
     if math.isinf(alpha):

@@ -24,6 +24,7 @@ from league.meta_solvers.empirical_game import Criterion, largest
 
 TOLERANCE = 1e-7  # of a constraint, as a share of the largest coefficient
 SMALLEST = 1e-6  # an entry that no allowed distribution raises above this is taken for 0
+ITERATIONS = 100  # of the simplex method, for each entry and constraint: it takes two, or with bad luck runs in circles
 WIDENED = (0.0, 1e-6, 1e-5)  # of bounds, in turn until there is an answer, as TOLERANCE
 
 
@@ -91,6 +92,7 @@ def _face(rows: NDArray[np.float64], bounds: NDArray[np.float64]) -> tuple[NDArr
         b_eq=[0.0],
         bounds=[(0.0, None)] * size + [(1.0, 1.0 / SMALLEST)] + [(0.0, 1.0)] * marks,
         method="highs-ds",
+        options={"maxiter": ITERATIONS * marks},
     )
     if not solution.success:
         raise ArithmeticError(

@@ -16,6 +16,9 @@ from league.meta_solvers.empirical_game import (
     largest,
 )
 
+METHODS = ("highs-ds", "highs-ipm")  # the simplex method gives a vertex; where it fails, an interior-point method
+ITERATIONS = 100  # for each strategy; it takes about one, or with bad luck runs in circles
+
 
 def nash(payoffs: Matrix) -> Mixture:
     """Return a maximin mixture of the symmetric zero-sum meta-game (Lanctot et al. 2017, arXiv 1711.00832).
@@ -59,17 +62,21 @@ def maximin(matrix: NDArray[np.float64]) -> tuple[Mixture, float]:
     rows, columns = matrix.shape
     centred = matrix - (matrix.max() / 2.0 + matrix.min() / 2.0)
     scaled = centred / largest(centred)
-    # Maximise v subject to x' scaled >= v in every column, sum x = 1, x >= 0.
-    solution = linprog(
-        c=np.append(np.zeros(rows), -1.0),
-        A_ub=np.hstack([-scaled.T, np.ones((columns, 1))]),
-        b_ub=np.zeros(columns),
-        A_eq=np.append(np.ones(rows), 0.0)[None],
-        b_eq=[1.0],
-        bounds=[(0.0, None)] * rows + [(None, None)],
-        method="highs-ds",
-    )
-    if not solution.success:
+    for method in METHODS:
+        # Maximise v subject to x' scaled >= v in every column, sum x = 1, x >= 0.
+        solution = linprog(
+            c=np.append(np.zeros(rows), -1.0),
+            A_ub=np.hstack([-scaled.T, np.ones((columns, 1))]),
+            b_ub=np.zeros(columns),
+            A_eq=np.append(np.ones(rows), 0.0)[None],
+            b_eq=[1.0],
+            bounds=[(0.0, None)] * rows + [(None, None)],
+            method=method,
+            options={"maxiter": ITERATIONS * (rows + columns)},
+        )
+        if solution.success:
+            break
+    else:
         raise ArithmeticError(
             f"the Nash mixture of a {rows} x {columns} payoff matrix was not found: {solution.message}"
         )
