@@ -59,9 +59,9 @@ def alpha_rank_population(
 ) -> Mixture:
     """Return the stationary distribution over the strategies [N] of one population that plays itself.
 
-    ``payoffs`` [N, N] are the row's, none missing or infinite, else ValueError is raised. With finite ``alpha`` fitness is the mean payoff
-    against the other m - 1 members, mutants among them, as the mutant spreads. Raises ArithmeticError as
-    ``alpha_rank`` does.
+    ``payoffs`` [N, N] are the row's. With finite ``alpha`` fitness is the mean payoff against the other m - 1
+    members, mutants among them, as the mutant spreads. Raises ValueError for payoffs that are missing or infinite,
+    ArithmeticError as ``alpha_rank`` does.
     """
     if not np.isfinite(payoffs).all():
         raise ValueError("expected a finite payoff of every strategy against every other")

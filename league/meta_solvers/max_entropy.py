@@ -62,8 +62,8 @@ def _within(rows: NDArray[np.float64], bounds: NDArray[np.float64], criterion: C
     excess = float((rows @ distribution - bounds).max(initial=0.0))
     if status not in ("Solved", "AlmostSolved") or not excess <= TOLERANCE:
         raise ArithmeticError(
-            f"no distribution of greatest {criterion} over {size} profiles under {len(rows)} constraints was found: the "
-            f"solver ended with {status}, and its answer breaks a constraint by {excess:g} of the largest coefficient"
+            f"no distribution of greatest {criterion} over {size} profiles under {len(rows)} constraints was found: "
+            f"the solver ended with {status}, and its answer breaks a constraint by {excess:g} (of a coefficient of 1)"
         )
     return distribution
 

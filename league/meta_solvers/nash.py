@@ -54,7 +54,7 @@ def zero_sum_nash(game: EmpiricalGame, missing: Missing = "refuse") -> tuple[Mix
 def maximin(matrix: NDArray[np.float64]) -> tuple[Mixture, float]:
     """Return the row mixture [N] whose worst column [M] is best, and that column's payoff: the game's value.
 
-    The solver's tolerances are absolute, so the program is that of payoffs between -1 and 1, which has the same mixture.
+    The solver's tolerances are absolute, so it is given payoffs between -1 and 1, which have the same mixture.
     Raises ArithmeticError when the solver fails.
     """
     from scipy.optimize import linprog  # takes a third of a second to import
