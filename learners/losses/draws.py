@@ -48,7 +48,10 @@ class DrawTensors(NamedTuple):
         )
 
     def weighted(self, importance: Tensor, shape: torch.Size) -> tuple[Tensor, Tensor]:
-        """Return gains and losses, each draw's times its importance weights, summed over draws.  # [E] -> [R, W] each"""
+        """Return gains and losses, each draw's times its importance weights, summed over draws.
+
+        ``importance`` is by entry [E]; both sums have the chunk's shape [R, W].
+        """
         gains, losses = (
             importance.new_zeros(shape.numel()).index_add(0, self.element, importance * sums).view(shape)
             for sums in (self.gains, self.losses)
