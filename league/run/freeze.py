@@ -72,7 +72,7 @@ class Snapshots:
         metrics |= _means(ratings) | self._measurements.rate_teams() | self._measure(iteration)
         for name in names:
             if name in self._config.league_roles and resets_after(self._config, name, iteration):
-                reset_exploiter(self._run_dir, state, name)
+                reset_exploiter(self._config, self._run_dir, state, name)
         save_ratings(self._run_dir, state)
         publish(self._run_dir, state)
         return metrics
