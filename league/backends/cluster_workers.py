@@ -37,7 +37,7 @@ from league.config.load import run_roles
 from league.players.engines import Engines
 from league.players.model_engine import ModelSource, engine_kind
 from league.players.outside import outside_engine
-from league.storage.base_model import base_source
+from league.models.base_model import base_source
 
 
 class EngineWorker:

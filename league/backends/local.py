@@ -20,7 +20,7 @@ from league.learning.learner_pool import LearnerPool
 from league.players.engines import Engines
 from league.players.model_engine import ModelSource, check_context, engine_kind
 from league.players.outside import anchors_and_guests
-from league.storage.base_model import verified_base
+from league.models.base_model import verified_base
 from league.storage.run_state import RunState
 from learners.update.policy import Policy
 from roles.role import Roles

@@ -74,7 +74,7 @@ class Engines:
     def of_run(self, run: Run, snapshot: Snapshot) -> ModelEngine:
         """Return the engine that a run's configuration names; runs share it unless it has processes of its own."""
         from league.players.model_engine import ModelSource, check_engine, engine_kind
-        from league.storage.base_model import verified_base
+        from league.models.base_model import verified_base
 
         config, kind = run.config, engine_kind(run.config)
         key = run.path if kind.separate_process else (config.engine.kind, config.model.device, config.model.dtype)
@@ -100,7 +100,7 @@ class Engines:
             return None
         if run.path not in self._adapters:
             from arena.lm.lora import Adapters
-            from league.storage.base_model import base_source, load_base
+            from league.models.base_model import base_source, load_base
 
             self._adapters[run.path] = Adapters(load_base(run.config, run.path), base_source(run.config))
         return self._adapters[run.path]

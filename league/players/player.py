@@ -23,6 +23,7 @@ from games.spec import Game, GameSpec
 from league.config import RolesConfig
 from league.config.load import seat_roles
 from league.exact.exploitability import POINT_LIMIT, PolicyTable, mixture, tabulate
+from league.models.source import model_folder
 from league.players.engines import Engines
 from league.players.remote import check_price, remote_roles
 from league.players.scripted import SCRIPTED
@@ -162,14 +163,15 @@ def _checkpoint(text: str, spec: GameSpec, engines: Engines) -> Player:
     """Return a model from a folder in Hugging Face layout or from the hub, in the built-in roles."""
     source = text.removeprefix("hf:")
     if not source:
-        raise UsageError("hf: is followed by a folder or a hub id, for example hf:Qwen/Qwen3-0.6B.")
-    path = Path(source).expanduser()
-    if not path.is_dir() and (path.is_absolute() or source.startswith((".", "~"))):
-        raise UsageError(f"{text}: there is no folder {path}.")
+        raise UsageError(
+            "hf: is followed by a name of `league models`, a folder, a .gguf file or a hub id, for example "
+            "hf:Qwen/Qwen3-0.6B."
+        )
+    folder = model_folder(source)
     import torch
 
     engine = engines.checkpoints(*(("cuda", "bfloat16") if torch.cuda.is_available() else ("cpu", "float32")))
-    engine.register(text, path if path.is_dir() else source)
+    engine.register(text, folder)
     return Player(text, spec, engine, seat_roles(RolesConfig(), spec), (((text, 1.0),),) * spec.seats)
 
 
