@@ -19,7 +19,7 @@ _CARD = "base.json"
 
 
 def base_source(config: RunConfig) -> str:
-    """Return where a run's base is, as its snapshots record it: a folder, a stored one's relative to theirs, or a hub id.
+    """Return where a run's base is, as its snapshots record it: a folder (a stored one's from theirs), or a hub id.
 
     Raises UsageError for a model that is not on this machine.
     """

@@ -93,7 +93,7 @@ def store_model(name: str, needed_bytes: int, write: Callable[[Path], Mapping[st
 
 @contextmanager
 def _room_in(folder: Path, needed_bytes: int) -> Iterator[None]:
-    """Tell a folder that cannot be written in a sentence. Raises UsageError, before anything if its disk is too full."""
+    """Tell in a sentence that a folder cannot be written, or, before anything is, that its disk is too full."""
     advice = f"Make room, or name a folder on another disk: {HOME_VARIABLE}=DIR."
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -73,8 +73,8 @@ class Engines:
 
     def of_run(self, run: Run, snapshot: Snapshot) -> ModelEngine:
         """Return the engine that a run's configuration names; runs share it unless it has processes of its own."""
-        from league.players.model_engine import ModelSource, check_engine, engine_kind
         from league.models.base_model import verified_base
+        from league.players.model_engine import ModelSource, check_engine, engine_kind
 
         config, kind = run.config, engine_kind(run.config)
         key = run.path if kind.separate_process else (config.engine.kind, config.model.device, config.model.dtype)

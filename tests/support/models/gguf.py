@@ -17,6 +17,7 @@ TEMPLATE = (
     "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
+METADATA = "Metadata-Version: 2.1\nRequires-Dist: no-such-package\n"
 HEADS, KV_HEADS, HIDDEN, LAYERS = 4, 2, 32, 2
 _NAMES = {
     "self_attn.q_proj": "attn_q",
@@ -138,7 +139,7 @@ def write_wheel(folder, gguf, *, name="tiny_model", version="1.0"):
     files = {
         f"{name}/{gguf.name}": gguf.read_bytes(),
         f"{name}/__init__.py": b"raise SystemExit('the code of a wheel was run')\n",
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nRequires-Dist: no-such-thing\n".encode(),
+        f"{info}/METADATA": f"{METADATA}Name: {name}\nVersion: {version}\n".encode(),
         f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     with zipfile.ZipFile(wheel, "w") as archive:
