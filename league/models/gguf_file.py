@@ -81,9 +81,10 @@ def convert_gguf(path: Path, folder: Path) -> None:
     with _quiet():
         try:
             tokenizer: Any = AutoTokenizer.from_pretrained(**place)
-            read, info = AutoModelForCausalLM.from_pretrained(**place, dtype=torch.float32, output_loading_info=True)
+            loaded: Any = AutoModelForCausalLM.from_pretrained(**place, dtype=torch.float32, output_loading_info=True)
         except _UNREADABLE as error:
             raise UsageError(f"transformers cannot read {path}: {_first_line(error)}") from error
+        read, info = loaded
         if lacking := sorted(info["missing_keys"]):
             raise UsageError(f"{path} lacks {', '.join(lacking[:3])} of its model. Download or copy it again.")
         model = _without_quantisation(read)

@@ -133,7 +133,8 @@ def _resolve_in_game(text: str, spec: GameSpec, engines: Engines) -> Player:
     if engine := engines.scripted(text) or exploiter(text, engines):
         return Player(text, spec, engine, seat_roles(RolesConfig(), spec), (((text, 1.0),),) * spec.seats)
     if server := engines.remote(text):
-        return Player(text, spec, server, remote_roles(server.settings, spec), (((text, 1.0),),) * spec.seats)
+        roles = remote_roles(server.settings, spec, engines.settings)
+        return Player(text, spec, server, roles, (((text, 1.0),),) * spec.seats)
     if text.startswith("hf:"):
         return _checkpoint(text, spec, engines)
     name, _, which = text.partition("@")
@@ -147,7 +148,7 @@ def _resolve_in_game(text: str, spec: GameSpec, engines: Engines) -> Player:
 
 def _from_run(text: str, run: Run, which: str, spec: GameSpec, engines: Engines) -> Player:
     """Return a run's newest snapshots (``which`` is ""), its mixture, or one snapshot, in every seat."""
-    roles = seat_roles(run.config.roles, spec)
+    roles = seat_roles(engines.run_config(run).roles, spec)
     by_seat: list[Mixture] = []
     for role in roles:
         weighted = run.members(which, role.policy, spec.name, role.seat)
@@ -168,11 +169,10 @@ def _checkpoint(text: str, spec: GameSpec, engines: Engines) -> Player:
             "hf:Qwen/Qwen3-0.6B."
         )
     folder = model_folder(source)
-    import torch
-
-    engine = engines.checkpoints(*(("cuda", "bfloat16") if torch.cuda.is_available() else ("cpu", "float32")))
+    engine = engines.checkpoint(text, folder, spec.name)
     engine.register(text, folder)
-    return Player(text, spec, engine, seat_roles(RolesConfig(), spec), (((text, 1.0),),) * spec.seats)
+    roles = seat_roles(engines.settings.roles(RolesConfig()), spec)
+    return Player(text, spec, engine, roles, (((text, 1.0),),) * spec.seats)
 
 
 def exploiter(text: str, engines: Engines) -> PolicyNetEngine | None:

@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> ModelsReport:
         if arguments.name is None:
             raise UsageError(f"Which model? league models get NAME, where NAME is {', '.join(CATALOGUE)}.")
         model = listed(arguments.name)
-        fetch_model(model, lambda what: sys.stderr.write(f"{model.name}: {what}\n"))
+        fetch_model(model, lambda what: print(f"{model.name}: {what}", file=sys.stderr, flush=True))
     return ModelsReport(cache_home(), tuple(CATALOGUE.values()), {model.name: model for model in stored_models()})
 
 
