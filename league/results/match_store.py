@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from arena.records import Episode
 from games.common.sqlite_file import SqliteFile, SqliteLayout
-from league.results import match_sums
+from league.results import match_results, match_sums
 from league.results.match_columns import Columns, read_columns, read_indices, read_origins, to_batch, usual_roles
 from league.results.match_digest import MatchDigest
 from league.results.match_sums import Cells, Pairs
@@ -126,7 +126,9 @@ class MatchStore(SqliteFile):
     def results(self) -> Iterator[Result]:
         """Yield each iteration's sums as ``payoffs.summarise`` gives them, the oldest iteration first."""
         with self._transaction():
-            parts = [match_sums.results(game, self._read(game), read_origins(self._db, game)) for game in self.games()]
+            parts = [
+                match_results.results(game, self._read(game), read_origins(self._db, game)) for game in self.games()
+            ]
         yield from heapq.merge(*parts, key=lambda result: (result.iteration, result[:4]))
 
     def matches(self, game: str) -> Iterator[StoredMatch]:

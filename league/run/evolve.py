@@ -36,6 +36,7 @@ from league.storage.checkpoint import (
 )
 from league.storage.lock import run_lock
 from league.storage.population import Population
+from learners.advantages import forget_policy
 from learners.update.policy import Policy
 
 ORIGIN_FILE = "origin.json"  # of an evolved run: its source
@@ -157,6 +158,8 @@ def _adapt_checkpoint(old: RunConfig, new: RunConfig, run_dir: Path) -> None:
     save_initial_weights(run_dir, new_exploiters)
     clear_unfinished(folder, policies)
     record.frozen_at |= {policy.name: record.iteration for policy in new_exploiters}
+    for name in policies.keys() - old_policies.keys():  # an earlier run may have had another policy of that name
+        record.credit = forget_policy(record.credit, name)
     if new.model_copy(update={"iterations": old.iterations}) != old:
         record.alarms = {}  # the alarms' thresholds were learned under the old settings
     write_record(folder, record)

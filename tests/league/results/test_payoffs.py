@@ -46,21 +46,21 @@ def test_summary_of_worked_matches() -> None:
         iteration=9,
     )
     assert results == [
-        Result("a", "b", "toy", "r0", 2, 1.0, 5.0, 1.0, 9),
-        Result("a", "b", "toy", "r1", 1, 0.0, 0.0, 0.5, 9),
-        Result("b", "a", "toy", "r0", 1, 0.0, 0.0, 0.5, 9),
-        Result("b", "a", "toy", "r1", 2, -1.0, 5.0, 1.0, 9),
+        Result("a", "b", "toy", "r0", 2, 1.0, 5.0, 1.0, 9, 2, 1.0, 1.0, 1.0),
+        Result("a", "b", "toy", "r1", 1, 0.0, 0.0, 0.5, 9, 1, 0.0, 0.25, 0.5),
+        Result("b", "a", "toy", "r0", 1, 0.0, 0.0, 0.5, 9, 1, 0.0, 0.25, 0.5),
+        Result("b", "a", "toy", "r1", 2, -1.0, 5.0, 1.0, 9, 2, -1.0, 1.0, 1.0),
     ]
 
 
 def test_with_three_seats_each_player_counts_once_a_match() -> None:
     results = summarise([episode(0, ("a", "b", "b"), (0.0, 1.0, -1.0))], 0)
     assert results == [
-        Result("a", "b", "toy", "r0", 1, 0.0, 0.0, 0.5, 0),  # lost to one b, beat the other
-        Result("b", "a", "toy", "r1", 1, 1.0, 1.0, 1.0, 0),
-        Result("b", "a", "toy", "r2", 1, -1.0, 1.0, 0.0, 0),
-        Result("b", "b", "toy", "r1", 1, 1.0, 1.0, 1.0, 0),
-        Result("b", "b", "toy", "r2", 1, -1.0, 1.0, 0.0, 0),
+        Result("a", "b", "toy", "r0", 1, 0.0, 0.0, 0.5, 0, 1, 0.0, 0.25, 0.5),  # lost to one b, beat the other
+        Result("b", "a", "toy", "r1", 1, 1.0, 1.0, 1.0, 0, 1, 1.0, 1.0, 1.0),
+        Result("b", "a", "toy", "r2", 1, -1.0, 1.0, 0.0, 0, 1, -1.0, 0.0, 0.0),
+        Result("b", "b", "toy", "r1", 1, 1.0, 1.0, 1.0, 0, 1, 1.0, 1.0, 1.0),
+        Result("b", "b", "toy", "r2", 1, -1.0, 1.0, 0.0, 0, 1, -1.0, 0.0, 0.0),
     ]
 
 
@@ -154,8 +154,8 @@ def test_intervals() -> None:
     assert wilson(0.0, 10) == pytest.approx((0.0, 0.0, 0.2775), abs=1e-4)
     table = PayoffTable()
     table.apply([Result("a", "b", "toy", "r0", 4, 4.0, 8.0, 2.0, 0)])
-    # Returns 0, 0, 2, 2: sample variance 4/3, standard error 1/sqrt(3).
-    low, high = 1 - 1.959964 / math.sqrt(3), 1 + 1.959964 / math.sqrt(3)
+    # Returns 0, 0, 2, 2: sample variance 4/3, standard error 1/sqrt(3), Student's quantile with 3 degrees of freedom.
+    low, high = 1 - 3.182446 / math.sqrt(3), 1 + 3.182446 / math.sqrt(3)
     assert table.role_records("a", "b", "toy")["r0"].returns == pytest.approx((1.0, low, high), abs=1e-6)
     table.apply([Result("a", "c", "toy", "r0", 1, 2.0, 4.0, 1.0, 0)])
     assert table.role_records("a", "c", "toy")["r0"].returns == Estimate(2.0, None, None)
