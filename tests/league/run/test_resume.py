@@ -97,9 +97,9 @@ WINDOWS = [  # moments at which a death is most likely to tear something, in the
     ("state/tables/.main-000002", 1),
     ("payoffs.json", 0),  # the snapshot is frozen and rated, and no checkpoint has it
     ("state/.iteration-000002", 2),
-    ("state/iteration-000001", 0),  # two checkpoints at once
+    ("state/iteration-000000", 0),  # one checkpoint more than are kept
     ("state/ratings-000002", 0),
-    ("state/iteration-000005", 0),  # the last iteration is saved, and its results are not yet published
+    ("state/iteration-000004", 0),  # the last iteration is saved, and its results are not yet published
     ("payoffs.json", 1),
 ]
 
