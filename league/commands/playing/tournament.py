@@ -15,8 +15,8 @@ from arena.errors import EngineError
 from arena.remote.usage import format_usage
 from games.common.errors import UsageError
 from league.commands.formatting import match_progress, print_usage
-from league.commands.standings import TOURNAMENT_ANCHOR
-from league.commands.standings_report import game_to_json, print_game
+from league.commands.measuring.standings import TOURNAMENT_ANCHOR
+from league.commands.measuring.standings_report import game_to_json, print_game
 from league.evaluation.tournament import Tournament, TournamentPlan, load_plan, open_tournament
 from league.players.engines import Engines
 from league.results.match_store import MatchStore

@@ -1,0 +1,50 @@
+"""What the parsers of all commands share."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, NoReturn
+
+from games.common.errors import UsageError
+
+PLAYERS = """\
+a player is written as one of:
+  random            draws every legal action with the same probability
+  always:ACTION     one action at every turn, for example always:defect (games in which it is always legal)
+  equilibrium       a solution of the game by CFR+ (small games in which one's gain is another's loss)
+  mcts:SIMS         tree search with SIMS simulations a move (games without hidden information)
+  RUN               the newest snapshot of a run: its folder, or its name under runs/
+  RUN@SNAPSHOT      one snapshot of a run, for example runs/pocket@main-000120
+  RUN@mixture       the run's whole population, one snapshot drawn for each match
+  best_response:DIR     a player that `league exploit` trained and kept in DIR
+  hf:PATH_OR_ID     a language model from a folder in Hugging Face layout, or from the hub
+  openai:MODEL      a model of OpenAI's; the key is in the environment variable OPENAI_API_KEY
+  openai:MODEL@URL  a model behind any server that speaks OpenAI's protocol, a vLLM server too
+  openai:FILE.toml  the same with settings: prices, rate limits, which variable has the key (docs/engines.md)
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that raises its errors as UsageErrors, which are printed like all others."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError with the message and a pointer to the help."""
+        raise UsageError(f"{message[:1].upper()}{message[1:]}. See: {self.prog} --help")
+
+
+def add_command(subparsers: Any, name: str, text: str, **settings: Any) -> Parser:
+    """Add a command with its line of help; return its parser."""
+    return subparsers.add_parser(name, help=text, description=f"{text[:1].upper()}{text[1:]}.", **settings)  # type: ignore[no-any-return]
+
+
+def add_json_option(parser: Parser) -> None:
+    """Add ``--json``: the command's module has ``to_json`` and ``print_report``."""
+    parser.add_argument("--json", action="store_true", help="print one JSON document instead of text")
+
+
+def add_game_option(parser: Parser) -> None:
+    """Add ``--game``, which has to be given."""
+    parser.add_argument("--game", required=True, help='a game\'s name, such as kuhn_poker or "kuhn_poker(players=3)"')
