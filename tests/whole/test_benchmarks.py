@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from benchmarks import __main__ as bench
 from benchmarks.__main__ import PARTS, STUDIES
 from benchmarks.report import comparison, page
 from benchmarks.studies import credit, presets
@@ -96,6 +97,38 @@ def test_the_page_is_what_its_stored_results_render_to():
 def test_a_part_without_marks_in_the_page_is_refused():
     with pytest.raises(ValueError, match="<!-- chess: written"):
         page.insert("# Results", "chess", "text")
+
+
+def test_parts_whose_system_is_not_installed_say_so_before_anything_is_measured(monkeypatch, capsys):
+    ran = []
+    monkeypatch.setattr(bench, "find_spec", lambda library: None)
+    monkeypatch.setattr(bench, "run", lambda part, _: ran.append((part, capsys.readouterr().err)) or True)
+    monkeypatch.setattr(bench, "render", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["benchmarks"])
+    assert bench.main() == 0
+    assert [part for part, _ in ran] == [part for part in PARTS if part not in ("arena", "learner", "vllm")]
+    told = ran[0][1].splitlines()
+    assert [line.split(" cannot be measured here: ")[0] for line in told] == ["arena", "learner", "vllm"]
+    assert "trl and datasets not installed. make bench installs into .venv-bench" in told[1]
+    assert "".join(err for _, err in ran[1:]) == ""
+
+
+def test_a_part_that_was_named_and_cannot_run_is_a_failure(monkeypatch, capsys):
+    monkeypatch.setattr(bench, "find_spec", lambda library: None)
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "arena", "learner"])
+    page_before = page.PAGE.read_bytes()
+    assert bench.main() == 1
+    assert "stored results are unchanged: arena, learner" in capsys.readouterr().err
+    assert page.PAGE.read_bytes() == page_before
+
+
+def test_make_installs_every_library_that_a_part_needs():
+    makefile = (page.ROOT / "Makefile").read_text()
+    constraints = (page.ROOT / "constraints-bench.txt").read_text()
+    for libraries, command in bench.NEEDS.values():
+        assert f"{bench.PLACES[command]}/.installed:" in makefile
+        if command == "make bench":
+            assert all(f"\n{library}==" in constraints for library in libraries)
 
 
 def test_every_command_runs_once(monkeypatch, tmp_path):
