@@ -20,6 +20,7 @@ setup(
         "peft>=0.19",
         "tokenizers>=0.21",
         "safetensors>=0.5",
+        "gguf>=0.10",
         "numpy>=2.0",
         "scipy>=1.13",
         "clarabel>=0.11",

@@ -42,6 +42,13 @@ def run_lock(run_dir: Path, timeout: float = 0.0) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def waiting_lock(folder: Path) -> Iterator[None]:
+    """Lock a folder that several processes fill, waiting for as long as another has it."""
+    with FileLock(folder / LOCK_FILE, fallback_to_soft=False, on_acquired=_write_holder):
+        yield
+
+
 def _write_holder(handle: int) -> None:
     os.ftruncate(handle, 0)
     os.write(handle, str(os.getpid()).encode())

@@ -91,10 +91,8 @@ def assign_credit(
 
 def forget_policy(state: State, policy: str) -> State:
     """Return the rules' state without what they remember of a policy, which begins anew with other weights."""
-    return {
-        name: RULES[name].forget(part, policy) if name in RULES and RULES[name].forget else part
-        for name, part in state.items()
-    }
+    forgetting = {name: rule.forget for name, rule in RULES.items() if rule.forget is not None}
+    return {name: forgetting[name](part, policy) if name in forgetting else part for name, part in state.items()}
 
 
 def _by_rule(trajectories: Sequence[Trajectory], rule_for: Callable[[str, str], str]) -> dict[str, list[int]]:

@@ -1,5 +1,7 @@
 """One iteration's learning: when updates are due, when the magnet follows, what pairs are made of, what is fitted."""
 
+import itertools
+
 import pytest
 import torch
 from support.learning.trees import tree
@@ -8,7 +10,7 @@ from support.matches.kuhn import CHOICE, SPEC, kuhn_pocket, self_play
 from arena.records import TokenTrace
 from league.config import RunConfig
 from league.config.load import seat_roles
-from league.learning import data_parallel, iteration
+from league.learning import data_parallel
 from league.learning.data_parallel import UpdateTask
 from league.learning.iteration import update_policies
 from league.learning.policies import new_policy
@@ -64,7 +66,7 @@ def test_the_magnet_follows_every_so_many_updates_and_not_in_between(matches, ta
         take(config, policy, matches, number)
         magnets.append(weights(policy.magnet))
         models.append(weights(policy.lm))
-    assert not any(torch.equal(before, after) for before, after in zip(models, models[1:], strict=False))
+    assert not any(torch.equal(before, after) for before, after in itertools.pairwise(models))
     for number, magnet in enumerate(magnets):
         assert torch.equal(magnet, models[number - number % 3]), f"the magnet after update {number}"
 
