@@ -14,7 +14,7 @@ from support.source import ROOT
 
 from arena.replays import load_episodes
 from games.spec import Game
-from league.cli import _parsers
+from league.cli.dispatch import _parsers
 from league.config import GameConfig, RunConfig
 from league.config import load as settings
 from league.config.matchmaking import SharesConfig

@@ -15,9 +15,10 @@ DOORS = {
     "gymnasium": ["games/pettingzoo.py"],
     "textarena": ["games/textarena.py"],
     "openskill": ["league/results/ratings.py"],
-    "rich": ["league/monitors/live_view.py", "league/cli.py", "league/commands"],
-    "argparse": ["league/cli.py", "league/commands"],
+    "rich": ["league/monitors/live_view.py", "league/cli", "league/commands"],
+    "argparse": ["league/cli", "league/commands"],
     "torch": ["arena", "learners", "league"],
+    "gguf": ["league/models/gguf_file.py"],
     "peft": ["arena/lm/lora.py"],
     "bitsandbytes": ["learners/update/optimizers.py"],
     "transformers": [
@@ -29,6 +30,7 @@ DOORS = {
         "arena/lm/kv_cache.py",
         "arena/lm/tokenization.py",
         "arena/samplers/zero_lora.py",
+        "league/models/gguf_file.py",
         "learners/parallel/fsdp.py",
     ],
 }

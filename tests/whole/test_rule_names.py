@@ -13,7 +13,7 @@ NAME = re.compile(rf"(?<![\w/])({'|'.join(sorted(RULES, key=len, reverse=True))}
 # Words that are also rules' names, where they mean something else: a surrogate, and a measure with its command.
 OTHERWISE = {
     "reinforce": ["learners/losses/surrogates.py", "league/config/learning.py"],
-    "regret": ["league/cli.py", "league/commands/regret.py"],
+    "regret": ["league/cli/measuring.py", "league/commands/measuring/regret.py"],
 }
 
 

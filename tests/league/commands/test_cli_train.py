@@ -12,7 +12,7 @@ from support.source import ROOT
 
 from games.registry import make_game
 from league.cli import main
-from league.commands.train import learning_summary
+from league.commands.training.train import learning_summary
 from league.monitors.metrics_log import MetricsLog
 
 SMALL = """

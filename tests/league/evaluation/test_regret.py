@@ -19,7 +19,7 @@ from games.common.errors import UsageError
 from games.openspiel.repeated import stage_game
 from games.registry import make_game
 from league.cli import main
-from league.commands.regret import sequences_of_rounds
+from league.commands.measuring.regret import sequences_of_rounds
 from league.evaluation.head_to_head import compare
 from league.evaluation.regret import external_regret, regret_growth, swap_regret, trend_p_value
 from league.exact.exploitability import head_to_head

@@ -54,7 +54,7 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
     [
         "league.run.session",
-        "league.commands.train",
+        "league.commands.training.train",
         "peft",
         "torch.utils.tensorboard",
         "transformers.models.qwen3.modeling_qwen3",

@@ -1,0 +1,8 @@
+"""``python -m league`` is the ``league`` command."""
+
+import sys
+
+from league.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""Which command is meant, and how its errors and reports are told."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import sys
+from collections.abc import Sequence
+
+from arena.errors import EngineError
+from arena.remote.errors import ServerError
+from games.common.errors import UsageError, unknown_name
+from league.cli.measuring import MEASURING
+from league.cli.parser import Parser
+from league.cli.playing import PLAYING
+from league.cli.showing import SHOWING
+from league.cli.training import TRAINING
+
+GROUPS = {"training": TRAINING, "playing": PLAYING, "measuring": MEASURING, "showing": SHOWING}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return the exit status: 0, 1 if a server failed, 2 for a user's mistake, 130 after Ctrl-C."""
+    try:
+        return _dispatch(list(sys.argv[1:] if argv is None else argv))
+    except UsageError as error:
+        print(f"league: {error}", file=sys.stderr)
+        return 2
+    except EngineError as error:
+        if not isinstance(error.__cause__, ServerError):  # a bug in this program: show its traceback
+            raise
+        print(f"league: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt as stop:
+        print(f"\n{stop or 'Stopped.'}", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of the output, such as `head`, has closed it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _dispatch(argv: list[str]) -> int:
+    """Parse and run a command; the report of one that has ``--json`` is printed as JSON or as text."""
+    parser, commands = _parsers()
+    if not argv:
+        parser.print_help()
+        return 0
+    if not argv[0].startswith("-") and argv[0] not in commands:
+        raise unknown_name("command", argv[0], commands)
+    is_command = argv[0] in commands
+    _check_options(argv[is_command:], commands[argv[0]] if is_command else parser)
+    arguments = parser.parse_args(argv)
+    module = importlib.import_module(arguments.module)
+    if "json" not in arguments:
+        return int(module.run(arguments))
+    with contextlib.redirect_stdout(sys.stderr) if arguments.json else contextlib.nullcontext():
+        report = module.run(arguments)
+    if arguments.json:
+        print(json.dumps(module.to_json(report), indent=2, allow_nan=False))
+    else:
+        from rich.console import Console
+
+        module.print_report(report, Console(highlight=False, soft_wrap=True))
+    return 0
+
+
+def _check_options(argv: Sequence[str], parser: Parser) -> None:
+    """Raise UsageError for an option that does not exist: argparse reports it last, and suggests no other."""
+    options = [option for action in parser._actions for option in action.option_strings]
+    for argument in argv:
+        option = argument.partition("=")[0]
+        if option.startswith("--") and option not in [*options, "--"]:
+            raise unknown_name(f"option of {parser.prog}", option, options)
+
+
+def _parsers() -> tuple[Parser, dict[str, Parser]]:
+    """Return the parser of the whole command and those of its commands by name."""
+    parser = Parser(
+        prog="league",
+        description="Train language-model players by self-play in text games, and see how good they are.",
+        epilog="start with:  league train pocket\nthen:        league match runs/pocket random --game kuhn_poker",
+    )
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
+    for group, commands in GROUPS.items():
+        for name, add in commands.items():
+            add(subparsers)
+            subparsers.choices[name].set_defaults(module=f"league.commands.{group}.{name}")
+    return parser, dict(subparsers.choices)

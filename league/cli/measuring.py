@@ -1,0 +1,77 @@
+"""The parsers of the commands that measure players."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from league.cli.parser import PLAYERS, add_command, add_game_option, add_json_option, add_player_options
+
+
+def _add_exploit(subparsers: Any) -> None:
+    parser = add_command(
+        subparsers, "exploit", "train an exploiter of a player: a lower bound on its exploitability", epilog=PLAYERS
+    )
+    parser.add_argument("player", metavar="PLAYER")
+    add_game_option(parser)
+    parser.add_argument(
+        "--steps", type=int, default=60_000, metavar="N", help="decisions to learn from (default: 60000)"
+    )
+    parser.add_argument("--matches", type=int, default=4_000, metavar="N", help="deals to measure by (default: 4000)")
+    parser.add_argument("--seat", type=int, metavar="K", help="attack from this seat alone (default: from every seat)")
+    parser.add_argument("--control", type=float, default=1.0, metavar="SHARE", help="of its turns that it controls")
+    parser.add_argument(
+        "--distance", type=float, default=1.0, metavar="D", help="most total variation from the reference"
+    )
+    parser.add_argument(
+        "--reference", metavar="PLAYER", help="the policy that --control and --distance refer to (default: the player)"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="fixes training and matches (default: 0)")
+    parser.add_argument("--out", metavar="DIR", help="where it is kept (default: a new folder under exploiters/)")
+    add_player_options(parser)
+    add_json_option(parser)
+
+
+def _add_exploitability(subparsers: Any) -> None:
+    parser = add_command(
+        subparsers, "exploitability", "measure how much a best response gains against a player", epilog=PLAYERS
+    )
+    parser.add_argument("player", metavar="PLAYER")
+    add_game_option(parser)
+    add_player_options(parser)
+    add_json_option(parser)
+
+
+def _add_regret(subparsers: Any) -> None:
+    parser = add_command(
+        subparsers, "regret", "measure how much more a player would have earned by playing otherwise", epilog=PLAYERS
+    )
+    parser.add_argument("player", metavar="PLAYER")
+    parser.add_argument("opponent", metavar="OPPONENT")
+    add_game_option(parser)
+    parser.add_argument("--matches", type=int, default=400, metavar="N", help="at least this many (default: 400)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="fixes all deals and draws (default: 0)")
+    parser.add_argument(
+        "--alternatives",
+        nargs="+",
+        default=[],
+        metavar="PLAYER",
+        help="players to compare with: regret over matches of a small game instead of over rounds of a repeated one",
+    )
+    add_player_options(parser)
+    add_json_option(parser)
+
+
+def _add_standings(subparsers: Any) -> None:
+    parser = add_command(subparsers, "standings", "show the ranking of a run or a tournament, and how certain it is")
+    parser.add_argument("run", metavar="RUN|DIR", help="a run, or the folder of a tournament")
+    parser.add_argument("--game", metavar="GAME", help="only this game")
+    parser.add_argument("--matrix", action="store_true", help="print the payoffs of the first players as a matrix")
+    add_json_option(parser)
+
+
+MEASURING = {
+    "standings": _add_standings,
+    "exploitability": _add_exploitability,
+    "exploit": _add_exploit,
+    "regret": _add_regret,
+}

@@ -1,0 +1,64 @@
+"""What the parsers of all commands share."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, NoReturn
+
+from games.common.errors import UsageError
+
+PLAYERS = """\
+a player is written as one of:
+  random            draws every legal action with the same probability
+  always:ACTION     one action at every turn, for example always:defect (games in which it is always legal)
+  equilibrium       a solution of the game by CFR+ (small games in which one's gain is another's loss)
+  mcts:SIMS         tree search with SIMS simulations a move (games without hidden information)
+  RUN               the newest snapshot of a run: its folder, or its name under runs/
+  RUN@SNAPSHOT      one snapshot of a run, for example runs/pocket@main-000120
+  RUN@mixture       the run's whole population, one snapshot drawn for each match
+  best_response:DIR     a player that `league exploit` trained and kept in DIR
+  hf:NAME           a pretrained language model of `league models`, a folder in Hugging Face layout, a .gguf file,
+                    or a model of the hub
+  openai:MODEL      a model of OpenAI's; the key is in the environment variable OPENAI_API_KEY
+  openai:MODEL@URL  a model behind any server that speaks OpenAI's protocol, a vLLM server too
+  openai:FILE.toml  the same with settings: prices, rate limits, which variable has the key (docs/engines.md)
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that raises its errors as UsageErrors, which are printed like all others."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError with the message and a pointer to the help."""
+        raise UsageError(f"{message[:1].upper()}{message[1:]}. See: {self.prog} --help")
+
+
+def add_command(subparsers: Any, name: str, text: str, **settings: Any) -> Parser:
+    """Add a command with its line of help; return its parser."""
+    return subparsers.add_parser(name, help=text, description=f"{text[:1].upper()}{text[1:]}.", **settings)  # type: ignore[no-any-return]
+
+
+def add_json_option(parser: Parser) -> None:
+    """Add ``--json``: the command's module has ``to_json`` and ``print_report``."""
+    parser.add_argument("--json", action="store_true", help="print one JSON document instead of text")
+
+
+def add_player_options(parser: Parser) -> None:
+    """Add the settings of language models (``league.players.settings``)."""
+    group = parser.add_argument_group(
+        "settings of the language models that play (default: as their runs and cards say)"
+    )
+    group.add_argument("--reply", choices=["choice", "free"], help="one of the legal replies, or free text")
+    group.add_argument("--max-reply-tokens", type=int, metavar="N", help="longest free reply")
+    group.add_argument("--temperature", type=float, metavar="T", help="sampling temperature")
+    group.add_argument("--dtype", choices=["float32", "bfloat16"], help="type of the weights")
+    group.add_argument("--engine", metavar="KIND", help="torch or vllm, whatever a run was trained with")
+    group.add_argument("--threads", type=int, metavar="N", help="threads of the engine (default: torch's)")
+
+
+def add_game_option(parser: Parser) -> None:
+    """Add ``--game``, which has to be given."""
+    parser.add_argument("--game", required=True, help='a game\'s name, such as kuhn_poker or "kuhn_poker(players=3)"')

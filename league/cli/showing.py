@@ -1,0 +1,20 @@
+"""The parsers of the commands that show what is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from league.cli.parser import add_command, add_json_option
+
+
+def _add_board(subparsers: Any) -> None:
+    parser = add_command(subparsers, "board", "show a run's curves in TensorBoard")
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("--port", type=int, default=6006, metavar="N", help="0 takes any free port (default: 6006)")
+
+
+def _add_games(subparsers: Any) -> None:
+    add_json_option(add_command(subparsers, "games", "list the games"))
+
+
+SHOWING = {"games": _add_games, "board": _add_board}

@@ -1,0 +1,58 @@
+"""The parsers of the commands that train populations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from league.cli.parser import add_command, add_json_option
+
+
+def _add_train(subparsers: Any) -> None:
+    parser = add_command(subparsers, "train", "train a league by self-play, or resume a run")
+    parser.add_argument("config", nargs="?", metavar="PRESET|FILE.toml", help="what to train (default: pocket)")
+    parser.add_argument("--run-dir", metavar="DIR", help="where the run is kept (default: a new folder under runs/)")
+    parser.add_argument("--seed", type=int, metavar="N", help="every stream of randomness derives from it")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="change one setting; may be given several times"
+    )
+    parser.add_argument("--resume", action="store_true", help="continue where an interrupted run stopped")
+    parser.add_argument(
+        "--from",
+        dest="from_iteration",
+        type=int,
+        metavar="N",
+        help="with --resume: go back to the state that was saved after iteration N, as where a newer one is damaged",
+    )
+    parser.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help="play on a Ray cluster: HOST:PORT, auto (the one of this machine), or local (start one here)",
+    )
+
+
+def _add_evolve(subparsers: Any) -> None:
+    parser = add_command(subparsers, "evolve", "continue a run's population under new settings, in a new run")
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("--iterations", type=int, metavar="N", help="how many more (default: as many as RUN has done)")
+    parser.add_argument(
+        "--run-dir", metavar="DIR", help="where the new run is kept (default: a new folder under runs/)"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="change one setting; may be given several times"
+    )
+
+
+def _add_models(subparsers: Any) -> None:
+    parser = add_command(
+        subparsers,
+        "models",
+        "list the pretrained models that can be had without a key, or fetch one",
+        epilog="a model is fetched once, by:  league models get smollm2-135m\n"
+        "It is kept in the folder that LEAGUE_HOME names, else where this platform keeps caches.",
+    )
+    parser.add_argument("action", nargs="?", choices=["get"], metavar="get", help="fetch the model NAME")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a model of the list")
+    add_json_option(parser)
+
+
+TRAINING = {"train": _add_train, "evolve": _add_evolve, "models": _add_models}

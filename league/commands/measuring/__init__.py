@@ -1,0 +1,1 @@
+"""Commands that measure players, against each other and against what could be played. May import every room."""
