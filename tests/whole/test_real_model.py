@@ -25,6 +25,7 @@ SMALL = [
     "threads=1",
     "cold_start.matches=20",
     "evaluation.matches=2",
+    "optimizer.inner_steps=2",
 ]
 
 
