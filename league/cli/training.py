@@ -17,6 +17,13 @@ def _add_train(subparsers: Any) -> None:
     )
     parser.add_argument("--resume", action="store_true", help="continue where an interrupted run stopped")
     parser.add_argument(
+        "--from",
+        dest="from_iteration",
+        type=int,
+        metavar="N",
+        help="with --resume: go back to the state that was saved after iteration N, as where a newer one is damaged",
+    )
+    parser.add_argument(
         "--cluster",
         metavar="ADDRESS",
         help="play on a Ray cluster: HOST:PORT, auto (the one of this machine), or local (start one here)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -26,6 +27,7 @@ PREFIX = "openai:"
 def open_remote(text: str, max_reply_tokens: int | None = None) -> OpenAIApi:
     """Return the engine of a player, after a first request that its server answered.
 
+    A key that would go to another machine in plain words is told on standard error first.
     ``max_reply_tokens`` goes before its own setting.
 
     Raises UsageError, with what to do, for bad settings, a missing key, a server that cannot be reached or does not
@@ -42,6 +44,11 @@ def open_remote(text: str, max_reply_tokens: int | None = None) -> OpenAIApi:
         raise UsageError(
             f"{text} is asked over the network, which needs httpx2. Install it: pip install 'llm-league[openai]'."
         ) from error
+    if settings.shows_key:
+        sys.stderr.write(
+            f"league: {settings.url} gets the key in {settings.variable} over plain http, which every machine on its "
+            "way can read. Use https, or an SSH tunnel to localhost.\n"
+        )
     with ExitStack() as stack:
         engine = stack.enter_context(closing(OpenAIApi(settings)))
         engine.probe()
