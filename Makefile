@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV = .venv
 BIN = $(VENV)/bin
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
-# Training arguments: make train ARGS="--seed 1 --set iterations=50"
+# Further arguments: make train ARGS="--seed 1 --set iterations=50", make bench ARGS=arena
 ARGS ?=
 VLLM = .venv-vllm/bin
 
@@ -18,7 +18,7 @@ help:
 	@echo "make test-llm     run two iterations on the pretrained model, where the package index serves it"
 	@echo "make test-vllm    run the tests of the vLLM engine, in an environment of its own (.venv-vllm)"
 	@echo "make test-newest  run them on the newest Python that is installed, in an environment of its own (as .venv-3.13)"
-	@echo "make bench        run the benchmarks"
+	@echo "make bench        run the benchmarks, other systems beside them in an environment of its own (.venv-bench)"
 	@echo "make format       format the code; make lint and make type check it"
 	@echo "make install      only make .venv"
 	@echo "make clean        remove .venv, .venv-* and caches; runs/ stays"
@@ -73,8 +73,20 @@ test-newest: $(VENV)/.installed
 	  $(MAKE) --no-print-directory test PYTHON="$$2" VENV=".venv-$$1"; \
 	else echo "No Python newer than that of $(VENV) is installed: nothing more to test."; fi
 
-bench: $(VENV)/.installed
-	@$(BIN)/python -m benchmarks
+# Systems to measure beside this one: no dependencies of it, so they have a place of their own. It sees all of .venv,
+# so only they are installed there.
+.venv-bench/.installed: $(VENV)/.installed constraints-bench.txt
+	@echo "Installing TextArena and TRL into .venv-bench, once. This takes one to three minutes."
+	@rm -rf .venv-bench
+	@$(BIN)/python -m venv .venv-bench
+	@site='import sysconfig; print(sysconfig.get_path("purelib"))'; \
+	echo "import site; site.addsitedir('$$($(BIN)/python -c "$$site")')" > "$$(.venv-bench/bin/python -c "$$site")/project.pth"
+	@.venv-bench/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -c constraints-bench.txt \
+	  textarena trl datasets
+	@touch $@
+
+bench: .venv-bench/.installed
+	@.venv-bench/bin/python -m benchmarks $(ARGS)
 
 format: $(VENV)/.installed
 	@$(BIN)/ruff format .
