@@ -21,6 +21,7 @@ from transformers.utils import logging as transformers_logging
 from arena.lm import prefix_attention
 from arena.lm.chunks import Chunk, Tokens, plan_chunks
 from arena.lm.logprobs import ChoiceLogprobs, choice_logprobs
+from arena.lm.output_head import use_contiguous_states
 from arena.lm.tensors import own_memory
 from arena.lm.tokenization import ChatTokenizer, context_of, read_tokenizer, unreadable
 from games.common.errors import UsageError
@@ -43,6 +44,7 @@ class LanguageModel(ChatTokenizer):
     def __init__(self, model: Any, tokenizer: Any) -> None:
         super().__init__(tokenizer, context_of(model.config), type(model).__name__)
         self.model = model
+        use_contiguous_states(model)
         self.shares_prefix = prefix_attention.enable(model)
         self.adapters: SwitchesAdapters | None = None  # on this model's weights; this view runs without them
 
