@@ -21,7 +21,7 @@ def use_contiguous_states(model: Any) -> None:
         head.register_forward_pre_hook(_contiguous)
 
 
-def _contiguous(head: Any, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+def _contiguous(_head: Any, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     states, *others = inputs
     # Not contiguous(), which leaves a single row as it is, with the strides of the slice: those decide too.
     return (states.clone(memory_format=torch.contiguous_format), *others)

@@ -33,6 +33,7 @@ from arena.process import available_cores, tuned_process
 from games.common.errors import UsageError
 from league.config import RunConfig
 from league.config.load import load_run_config, run_roles
+from league.learning.heartbeat import Heartbeat, Watch
 from league.learning.learner import LearnResult, learn
 from league.learning.learner_pool import learner_failed
 from league.learning.learner_process import end_with_parent
@@ -101,6 +102,7 @@ class FollowerProcesses:
             )
         self._processes: list[BaseProcess] = []
         self._learner: DataParallelLearner | None = None
+        self._watch = Watch()
 
     def __enter__(self) -> Self:
         size = self._config.optimizer.processes
@@ -109,8 +111,10 @@ class FollowerProcesses:
             self._rendezvous = Rendezvous(0, size, 0, init_method)
             for rank in range(1, size):
                 rendezvous = Rendezvous(rank, size, rank, init_method)
-                self._processes.append(_SPAWN.Process(target=_follower_main, args=(rendezvous,), daemon=True))
+                heartbeat = Heartbeat(_SPAWN)
+                self._processes.append(_SPAWN.Process(target=_follower_main, args=(rendezvous, heartbeat), daemon=True))
                 self._processes[-1].start()
+                self._watch.add(self._processes[-1], heartbeat)
         return self
 
     def __exit__(
@@ -134,7 +138,8 @@ class FollowerProcesses:
         """Return the learner of a run with followers, else None."""
         if self._rendezvous is None or self._rendezvous.size == 1:
             return None
-        self._learner = DataParallelLearner(self._config, self._run_dir, state, self._rendezvous)
+        self._watch.start()
+        self._learner = DataParallelLearner(self._config, self._run_dir, state, self._rendezvous, self._watch)
         return self._learner
 
 
@@ -143,7 +148,8 @@ class DataParallelLearner:
 
     lead = 0
 
-    def __init__(self, config: RunConfig, run_dir: Path, state: RunState, rendezvous: Rendezvous) -> None:
+    def __init__(self, config: RunConfig, run_dir: Path, state: RunState, rendezvous: Rendezvous, watch: Watch) -> None:
+        self._watch = watch
         self._config, self._run_dir, self._state, self._rendezvous = config, run_dir, state, rendezvous
         self._submitted: dict[int, tuple[Sequence[Trajectory], Sequence[Evidence]]] = {}
         self._sharded: dict[str, Policy] = {}  # the shards that take the updates, where there are shards
@@ -181,7 +187,9 @@ class DataParallelLearner:
         except LearningError:
             raise
         except RuntimeError as error:
-            what = f"The processes that take updates together lost one another: {error}"
+            what = " ".join(
+                [*self._watch.killed, f"The processes that take updates together lost one another: {error}"]
+            )
             raise learner_failed(what, self._state.iteration, self._run_dir) from error
 
     def _update(self, policy: Policy, batch: TrainBatch, objective: Objective, steps: StepSettings) -> dict[str, float]:
@@ -215,8 +223,9 @@ def run_follower(rendezvous: Rendezvous) -> None:
     dist.destroy_process_group()
 
 
-def _follower_main(rendezvous: Rendezvous) -> None:
+def _follower_main(rendezvous: Rendezvous, heartbeat: Heartbeat) -> None:
     """Run a follower that this module started; it ignores Ctrl-C, and ends with the leader."""
+    heartbeat.start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=end_with_parent, daemon=True).start()
     with suppress(LearningError):  # the leader raises the same one

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from multiprocessing.context import BaseContext
+from multiprocessing.process import BaseProcess
 
 INTERVAL = 0.5  # seconds between two beats
 SILENCE = 30.0  # seconds without a beat after which a process is given up
@@ -45,12 +46,40 @@ class Listener:
         self._count, self._heard, self._looked = -1, 0.0, 0.0
 
     def silence(self) -> float:
-        """Return the seconds since the last beat, as far as this process was looking."""
+        """Return the seconds since the last beat, as far as this process was looking; 0 before the first beat."""
         now, count = self._clock(), self._heartbeat.count()
-        if count != self._count or now - self._looked > PAUSE:
+        if not count or count != self._count or now - self._looked > PAUSE:
             self._count, self._heard = count, now
         self._looked = now
         return now - self._heard
+
+
+class Watch:
+    """Kills child processes that hang, so that a collective operation that waits for them fails instead of waiting.
+
+    A thread of its own looks, since the one that waits is in a library meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._watched: list[tuple[BaseProcess, Listener]] = []
+        self.killed: list[str] = []  # a sentence for each
+
+    def add(self, process: BaseProcess, heartbeat: Heartbeat) -> None:
+        """Watch a process too."""
+        self._watched.append((process, Listener(heartbeat)))
+
+    def start(self) -> None:
+        """Begin to look, until this process ends."""
+        threading.Thread(target=self._look, daemon=True).start()
+
+    def _look(self) -> None:
+        while self._watched:
+            for process, listener in list(self._watched):
+                if listener.silence() > SILENCE:
+                    self.killed.append(gone_silent("A process that takes updates with this one", process.pid))
+                    process.kill()
+                    self._watched.remove((process, listener))
+            time.sleep(INTERVAL)
 
 
 def gone_silent(who: str, process_id: int | None) -> str:

@@ -84,3 +84,22 @@ def test_a_learner_that_is_stopped_ends_the_run_with_what_to_do(told_to_stop, tm
     assert f"league train --resume --run-dir {run}" in ended.output
     with pytest.raises(ProcessLookupError):
         os.kill(learner, 0)
+
+
+@pytest.mark.slow
+def test_a_process_that_takes_updates_with_others_and_is_stopped_ends_the_run_too(tmp_path):
+    (tmp_path / "tiny.toml").write_text(TWO)
+    run = tmp_path / "run"
+    process = TrainingProcess(
+        *(tmp_path / "tiny.toml", "--set", "optimizer.processes=2"),
+        run_dir=run,
+        constants={"league.learning.heartbeat.SILENCE": 3.0},
+    )
+    while process.alive() and not (run / "state/iteration-000002").exists():
+        time.sleep(0.01)
+    follower = process.children()[-1]  # the first is multiprocessing's tracker of resources
+    os.kill(follower, signal.SIGSTOP)
+    ended = process.end(within=240)
+    assert ended.status == 1, ended.output
+    assert f"(process {follower}) has given no sign of life for 3 s" in ended.output
+    assert f"league train --resume --run-dir {run}" in ended.output
