@@ -190,7 +190,8 @@ def test_metrics_at_the_sampling_weights(trajectories):
     assert metrics["grad_norm"] > 0.0
 
 
-def test_an_engine_that_played_other_weights_stops_the_run(trajectories):
+@pytest.mark.parametrize("inner_steps", [1, 2])
+def test_an_engine_that_played_other_weights_stops_the_run(trajectories, inner_steps):
     learner = policy()
     with torch.no_grad():
         for parameter in learner.parameters.values():
@@ -199,7 +200,7 @@ def test_an_engine_that_played_other_weights_stops_the_run(trajectories):
     with pytest.raises(
         LearningError, match=r"recorded for main differ from the learner's by .*max_gap allows 0.05"
     ) as stop:
-        update(learner, batch, PLAIN, STEPS)
+        update(learner, batch, PLAIN, STEPS._replace(inner_steps=inner_steps))
     assert stop.value.batch is batch
     assert torch.equal(weights(learner), before)
     assert learner.updates == 0

@@ -15,6 +15,7 @@ from support.models.pocket import pocket
 
 from arena.lm.lora import Adapters, AdapterShape
 from games.common.errors import UsageError
+from learners.update.optimizers import make_optimizer
 from learners.update.policy import Policy
 
 SHAPE = AdapterShape(rank=2, alpha=4.0, targets=("q_proj",))
@@ -171,3 +172,28 @@ def test_a_process_with_two_adapters_peaks_less_than_a_fifth_above_one():
 
     assert peak("lora", 2) < 1.2 * peak("lora", 1)
     assert peak("full", 2) > 1.6 * peak("full", 1)
+
+
+def test_a_reset_policys_optimiser_begins_anew_and_an_evolved_ones_goes_on():
+    policy, evolved = full_policy(), full_policy(1)
+    step(policy)
+    policy.entropy_means = {"kuhn_poker": 0.5}
+    evolved.copy_from(policy)
+    assert (evolved.updates, evolved.entropy_means) == (1, {"kuhn_poker": 0.5})
+    assert len(evolved.optimizer.state) == len(policy.optimizer.state) > 0
+    fresh = full_policy(2)
+    evolved.reset(fresh.parameters)
+    assert not evolved.optimizer.state
+    step(evolved)
+    step(fresh)
+    assert torch.equal(logits(evolved.lm), logits(fresh.lm))
+
+
+def test_weight_decay_shrinks_a_weight_without_gradient():
+    """AdamW: w (1 - rate * decay) = 2 (1 - 0.1 * 0.5)."""
+    weight = torch.nn.Parameter(torch.tensor([2.0]))
+    optimizer = make_optimizer("adamw", [weight], 0.5)
+    optimizer.param_groups[0]["lr"] = 0.1
+    weight.grad = torch.zeros(1)
+    optimizer.step()
+    assert weight.item() == pytest.approx(1.9)

@@ -13,6 +13,7 @@ from league.config.load import seat_roles
 from league.learning import data_parallel
 from league.learning.data_parallel import UpdateTask
 from league.learning.iteration import gather_evidence, learning_now, update_policies
+from league.learning.learner import LearnerReport, merge_reports
 from league.learning.policies import new_policy
 from league.learning.schedules import objective_at, steps_at
 from league.storage.learner_checkpoint import LearningState
@@ -155,3 +156,9 @@ def test_a_policys_critic_values_its_own_turns_alone(matches):
             assert facts.values is None
         else:
             assert all(value > 0 if t.policy == "main" else value < 0 for value in facts.values)
+
+
+def test_the_gap_of_several_learners_is_the_largest():
+    reports = [LearnerReport(0, {i: [0.5]}, {"gap": gap}) for i, gap in enumerate((0.1, 0.3, 0.2))]
+    merged = merge_reports(reports, ["a", "b", "c"], 0)
+    assert (merged.metrics, merged.advantages) == ({"gap": 0.3}, [[0.5]] * 3)
