@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from games.common.sealed_json import write_sealed
 from games.registry import make_game
 from league.cli import main
 from league.exact.exploitability import PolicyTable, head_to_head, uniform_table
@@ -25,7 +26,7 @@ def tabulated(run_dir, folder, tables):
     tables_folder.mkdir(parents=True)
     for player, table in tables.items():
         rows = [[*key, *row] for key, row in table.probabilities.items()]
-        (tables_folder / f"{player}.{table.game}.json").write_text(json.dumps(rows))
+        write_sealed(tables_folder / f"{player}.{table.game}.json", rows)
     return folder
 
 
