@@ -135,7 +135,8 @@ def test_the_estimators_means_are_zero_by_role():
     rule = module("learners/advantages/batch_mean.py").RULE
     part = [("first", (0.0, 1.0)), ("second", (-1.0,)), ("first", (-1.0,)), ("first", (1.0,))]
     trajectories = [
-        SimpleNamespace(game="g", role=role, match_return=sum(rewards), turns=rewards) for role, rewards in part
+        SimpleNamespace(game="g", role=role, policy="main", match_return=sum(rewards), turns=rewards)
+        for role, rewards in part
     ]
     advantages, weights, state = rule.credit(trajectories, [Evidence()] * 4, {}, rule.settings())
     assert (weights, state) == ([1.0] * 4, {})
@@ -147,7 +148,9 @@ def test_the_estimator_counts_a_seat_that_had_no_turn_by_its_return():
     """Its match ended before its first turn: it is paid -1, not the 0 that no rewards add up to."""
     rule = module("learners/advantages/batch_mean.py").RULE
     part = [((1.0,), 1.0), ((), -1.0)]
-    trajectories = [SimpleNamespace(game="g", role="r", match_return=gain, turns=turns) for turns, gain in part]
+    trajectories = [
+        SimpleNamespace(game="g", role="r", policy="main", match_return=gain, turns=turns) for turns, gain in part
+    ]
     advantages, _, _ = rule.credit(trajectories, [Evidence()] * 2, {}, rule.settings())
     assert advantages == [[1.0], []]
 
