@@ -21,7 +21,7 @@ class Tool(Section, strict=True):
     per_turn: Positive | None = Field(None, description="most calls in a turn; None: no limit of its own")
     per_match: Positive | None = Field(8, description="most calls in a match; None: no limit of its own")
     timeout: float | None = Field(
-        None, gt=0.0, allow_inf_nan=False, description="seconds that a call may take; None: it is waited for"
+        None, gt=0.0, description="seconds that a call may take; None: it is waited for"
     )
     max_output: Positive = Field(1000, description="characters after which output is cut")
 

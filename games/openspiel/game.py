@@ -10,6 +10,7 @@ import pyspiel
 from games.common.errors import NotEnumerable, UsageError, unknown_name
 from games.openspiel.positions import Position, PositionTree
 from games.openspiel.renderers import renderer_for
+from games.openspiel.size import refuse_large, too_large
 from games.spec import GameSpec, Utility
 
 _DYNAMICS = pyspiel.GameType.Dynamics
@@ -257,6 +258,7 @@ def decision_points(name: str, limit: int) -> dict[tuple[int, str], OpenSpielGam
         raise NotEnumerable(f"{name} hides its chance moves, so its positions cannot be enumerated.")
     renderer = rules.tree.renderer
     points: dict[tuple[int, str], OpenSpielGame] = {}
+    refuse_large(name, rules.game, renderer, limit, limit * HISTORIES_PER_POINT)
     stack = [rules.game.new_initial_state()]
     histories = 1
     while stack:
@@ -272,15 +274,9 @@ def decision_points(name: str, limit: int) -> dict[tuple[int, str], OpenSpielGam
                 continue
         children = [state.child(action) for action in reversed(state.legal_actions())]
         histories += len(children)
-        _check_size(name, "information states", len(points), limit)
-        _check_size(name, "histories", histories, limit * HISTORIES_PER_POINT)
+        if len(points) > limit:
+            raise too_large(name, "information states", limit)
+        if histories > limit * HISTORIES_PER_POINT:
+            raise too_large(name, "histories", limit * HISTORIES_PER_POINT)
         stack += children
     return points
-
-
-def _check_size(name: str, what: str, visited: int, limit: int) -> None:
-    if visited > limit:
-        raise NotEnumerable(
-            f"{name} is too large to be enumerated: {visited:,} {what} or more, while the limit is {limit:,}. "
-            "Choose a smaller game, or measure by matches instead."
-        )

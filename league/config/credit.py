@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, create_model
 
-from games.common.section import NonNegative, Positive, Section
+from games.common.section import LearningRate, Positive, Section
 from learners.advantages import DEFAULT_RULE, RULES, rule_named
 from learners.advantages.rule import Need
 
@@ -47,5 +47,5 @@ class CriticConfig(Section):
     """The value heads of rules that need values: one per role, on the policy's last hidden state."""
 
     hidden_size: Positive = Field(64, description="width of a head's hidden layer")
-    learning_rate: NonNegative = Field(1e-3, description="its own AdamW's rate")
+    learning_rate: LearningRate = Field(1e-3, description="its own AdamW's rate")
     steps: Positive = Field(8, description="optimiser steps on one batch")

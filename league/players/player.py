@@ -24,6 +24,7 @@ from league.config import RolesConfig
 from league.config.load import seat_roles
 from league.exact.exploitability import POINT_LIMIT, PolicyTable, mixture, tabulate
 from league.players.engines import Engines
+from league.players.hub import check_model
 from league.players.remote import check_price, remote_roles
 from league.players.scripted import SCRIPTED
 from league.storage.run_dir import Run, find_run, run_names
@@ -135,8 +136,10 @@ def _resolve_in_game(text: str, spec: GameSpec, engines: Engines) -> Player:
         return Player(text, spec, server, remote_roles(server.settings, spec), (((text, 1.0),),) * spec.seats)
     if text.startswith("hf:"):
         return _checkpoint(text, spec, engines)
-    name, _, which = text.partition("@")
+    name, at, which = text.partition("@")
     path = find_run(name)
+    if path is not None and at and not which:
+        raise UsageError(f"{text}: no snapshot is named after the @. Write {name}@mixture, {name}@SNAPSHOT, or {name}.")
     if path is None:
         forms = "RUN, RUN@SNAPSHOT, RUN@mixture, best_response:DIR, hf:PATH_OR_ID or openai:MODEL"
         hint = f"A player is {', '.join(SCRIPTED)}, {forms}."
@@ -164,8 +167,7 @@ def _checkpoint(text: str, spec: GameSpec, engines: Engines) -> Player:
     if not source:
         raise UsageError("hf: is followed by a folder or a hub id, for example hf:Qwen/Qwen3-0.6B.")
     path = Path(source).expanduser()
-    if not path.is_dir() and (path.is_absolute() or source.startswith((".", "~"))):
-        raise UsageError(f"{text}: there is no folder {path}.")
+    check_model(source, text)
     import torch
 
     engine = engines.checkpoints(*(("cuda", "bfloat16") if torch.cuda.is_available() else ("cpu", "float32")))

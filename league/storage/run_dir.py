@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from games.common.errors import UsageError, unknown_name
+from games.common.files import is_leftover
 from league.config import RunConfig
 from league.config.load import CONFIG_FILE, load_run_config
 from league.meta_solvers import BY_AGE, META_SOLVERS
 from league.results.payoffs import PayoffTable
 from league.results.ratings import Ratings
+from league.storage.lock import LOCK_FILE
 from league.storage.population import Population, Snapshot
 
 STATE_FOLDER = "state"  # of a run: its checkpoint
@@ -94,6 +97,18 @@ class Run:
             return json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
             raise UsageError(f"{path} is damaged ({error}). Restore it from a copy.") from error
+
+
+def check_unused(run_dir: Path) -> None:
+    """Raise UsageError if a new run cannot begin in a folder, because there is something in it."""
+    if not run_dir.is_dir():
+        return
+    present = [path.name for path in run_dir.iterdir() if path.name != LOCK_FILE and not is_leftover(path)]
+    if present:
+        raise UsageError(
+            f"{run_dir} is not empty (it holds {', '.join(sorted(present)[:3])}). Choose another --run-dir, or go on "
+            f"with that run: league train --resume --run-dir {shlex.quote(str(run_dir))}"
+        )
 
 
 def find_run(name: str) -> Path | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import random
 import secrets
+import sys
 
 from rich.console import Console
 
@@ -29,6 +30,10 @@ def run(arguments: argparse.Namespace) -> int:
     spec, seat = make_game(arguments.game).spec, arguments.seat
     if not 0 <= seat < spec.seats:
         raise UsageError(f"--seat {seat}: {spec.name} has seats 0 to {spec.seats - 1}.")
+    if sys.stdin is None:
+        raise UsageError(
+            "Standard input is closed, so nobody can play. Run it at a terminal, or give it moves to read."
+        )
     console = Console(highlight=False, markup=False)
     with Engines() as engines:
         opponent = resolve(arguments.against, spec, engines)

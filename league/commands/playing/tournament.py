@@ -13,6 +13,7 @@ from rich.console import Console
 
 from arena.errors import EngineError
 from arena.remote.usage import format_usage
+from games.common.destinations import folder_to_fill
 from games.common.errors import UsageError
 from league.commands.formatting import match_progress, print_usage
 from league.commands.measuring.standings import TOURNAMENT_ANCHOR
@@ -40,7 +41,7 @@ def run(arguments: argparse.Namespace) -> TournamentReport:
     plan = _plan(arguments)
     with Engines() as engines:
         tournament = Tournament(plan, engines)
-        folder = Path(arguments.run_dir) if arguments.run_dir else _new_folder(tournament.spec.name)
+        folder = _folder(arguments.run_dir, tournament.spec.name)
         with open_tournament(folder, tournament) as store:
             try:
                 _play_missing(tournament, store)
@@ -80,10 +81,13 @@ def _plan(arguments: argparse.Namespace) -> TournamentPlan:
     return load_plan(Path(arguments.run_dir))
 
 
-def _new_folder(game: str) -> Path:
-    """Return the first of ``tournaments/GAME-1``, ``-2``, … that does not exist."""
+def _folder(named: str | None, game: str) -> Path:
+    """Return the folder of a tournament: the ``named`` one, else the first new one of ``tournaments/GAME-1``, …."""
+    if named is not None:
+        return folder_to_fill(named, "--run-dir")
     stem = re.sub(r"\W+", "-", game).strip("-")
-    return next(path for number in count(1) if not (path := TOURNAMENTS / f"{stem}-{number}").exists())
+    free = next(path for number in count(1) if not (path := TOURNAMENTS / f"{stem}-{number}").exists())
+    return folder_to_fill(str(free), "--run-dir")
 
 
 def _play_missing(tournament: Tournament, store: MatchStore) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from rich.console import Console
 
@@ -19,10 +18,8 @@ def run(arguments: argparse.Namespace) -> int:
             "--set iterations: this setting counts from the beginning of the first run. "
             "Say how many more with --iterations N."
         )
-    if arguments.iterations is not None and arguments.iterations < 1:
-        raise UsageError(f"--iterations {arguments.iterations}: at least one more iteration must be trained.")
     source = open_run(arguments.run).path
-    run_dir = Path(arguments.run_dir) if arguments.run_dir else new_run_dir(f"{source.name}-evolved")
+    run_dir = new_run_dir(f"{source.name}-evolved", arguments.run_dir)
     from league.run.evolve import evolve  # torch is slow to import
 
     config = evolve(source, run_dir, arguments.iterations, arguments.set)

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from arena.errors import EngineError
 from arena.remote.usage import format_usage
+from games.common.destinations import folder_to_fill
 from games.common.errors import UsageError
 from games.registry import make_game
 from games.spec import GameSpec, Utility
@@ -23,7 +24,8 @@ from league.commands.formatting import format_number
 from league.commands.measuring import standings
 from league.config.load import CONFIG_FILE, load
 from league.monitors.metrics_log import read_metrics
-from league.storage.run_dir import RUNS, Run
+from league.players.readiness import check_start
+from league.storage.run_dir import RUNS, Run, check_unused
 
 if TYPE_CHECKING:
     from league.run.session import Outcome
@@ -43,9 +45,10 @@ def run(arguments: argparse.Namespace) -> int:
         run_dir = _run_to_resume(arguments)
     else:
         seed = [] if arguments.seed is None else [f"seed={arguments.seed}"]
-        source = arguments.config or DEFAULT_PRESET
+        source = DEFAULT_PRESET if arguments.config is None else arguments.config
         config = load(source, [*seed, *arguments.set])
-        run_dir = Path(arguments.run_dir) if arguments.run_dir else new_run_dir(Path(source).stem)
+        run_dir = new_run_dir(Path(source).stem, arguments.run_dir)
+        check_start(config, arguments.cluster or "")
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"The run is kept in {run_dir}. Ctrl-C stops it so that it can be resumed.", markup=False)
     from league.run.session import resume, train  # torch is slow to import
@@ -99,8 +102,8 @@ def _run_to_resume(arguments: argparse.Namespace) -> Path:
             "--resume goes on with the configuration that the run began with, so that it ends as if it had never "
             "stopped. Leave --set and --seed out, or begin a new run."
         )
-    if arguments.run_dir:
-        return Path(arguments.run_dir)
+    if arguments.run_dir is not None:
+        return folder_to_fill(arguments.run_dir, "--run-dir")
     stem = Path(arguments.config).stem if arguments.config else ""
     run_dirs = [path.parent for path in RUNS.glob(f"{stem}*/{CONFIG_FILE}")]
     if not run_dirs:
@@ -108,10 +111,17 @@ def _run_to_resume(arguments: argparse.Namespace) -> Path:
     return max(run_dirs, key=lambda path: path.stat().st_mtime)
 
 
-def new_run_dir(stem: str) -> Path:
-    """Return the first of ``runs/STEM``, ``runs/STEM-2``, … that does not exist."""
-    names = (RUNS / (stem if number == 1 else f"{stem}-{number}") for number in count(1))
-    return next(path for path in names if not path.exists())
+def new_run_dir(stem: str, named: str | None = None) -> Path:
+    """Return the folder of a new run: the ``named`` one, else the first new one of ``runs/STEM``, ``-2``, ….
+
+    Raises UsageError if it cannot be written, or there is something in it.
+    """
+    if named is None:
+        names = (str(RUNS / (stem if number == 1 else f"{stem}-{number}")) for number in count(1))
+        return folder_to_fill(next(name for name in names if not Path(name).exists()), "--run-dir")
+    run_dir = folder_to_fill(named, "--run-dir")
+    check_unused(run_dir)
+    return run_dir
 
 
 def _print_results(run: Run, console: Console) -> None:
