@@ -8,13 +8,15 @@ _UNSAFE = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")  # Unicode categories: controls, 
 
 
 def plain(text: str) -> str:
-    """Return a text whose control characters are shown as escapes (``\\x1b``), so that they cannot act on a terminal.
+    r"""Return a text whose control characters are shown as escapes (``\x1b``), so that they cannot act on a terminal.
 
     New lines and tabs stay.
     """
     if text.isprintable():
         return text
     return "".join(
-        letter.encode("unicode_escape").decode() if letter not in "\n\t" and unicodedata.category(letter) in _UNSAFE else letter
+        letter.encode("unicode_escape").decode()
+        if letter not in "\n\t" and unicodedata.category(letter) in _UNSAFE
+        else letter
         for letter in text
     )

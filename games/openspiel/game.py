@@ -9,6 +9,7 @@ import pyspiel
 
 from games.common.errors import NotEnumerable, UsageError, unknown_name
 from games.openspiel.positions import Position, PositionTree
+from games.openspiel.probe import check_parameters
 from games.openspiel.renderers import renderer_for
 from games.openspiel.size import refuse_large, too_large
 from games.spec import GameSpec, Utility
@@ -124,6 +125,7 @@ def _check_parameters(name: str, game_type: Any) -> None:
     players = parameters.get("players", fewest)
     if isinstance(players, int) and not fewest <= players <= most:
         raise UsageError(f"{game_type.short_name} is for {fewest} to {most} players, not {players}.")
+    check_parameters(name, parameters, game_type.parameter_specification)
 
 
 class OpenSpielGame:

@@ -42,7 +42,7 @@ def refuse_large(name: str, game: Any, renderer: Any, points: int, histories: in
                 raise too_large(name, "histories", histories)
             states, paths = _moved(states, paths, rng)
             if not states:
-                return
+                break
 
 
 def _moved(states: list[Any], paths: list[float], rng: random.Random) -> tuple[list[Any], list[float]]:
@@ -74,6 +74,6 @@ def _show_more(states: list[Any], renderer: Any, points: int) -> bool:
 def too_large(name: str, what: str, limit: int) -> NotEnumerable:
     """Return the error of a game with more than ``limit`` information states or histories."""
     return NotEnumerable(
-        f"{name} is too large to be enumerated: it has more than {limit:,} {what}. Choose a smaller game, or measure by "
-        "matches instead."
+        f"{name} is too large to be enumerated: it has more than {limit:,} {what}. Choose a smaller game, or measure "
+        "by matches instead."
     )

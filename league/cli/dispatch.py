@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         return _fail(str(error), 1)
     except KeyboardInterrupt as stop:
-        print(f"\n{stop or 'Stopped.'}", file=sys.stderr)
+        print(f"\n{plain(str(stop)) or 'Stopped.'}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of the output, such as `head`, has closed it
         _discard_output()
@@ -65,7 +65,7 @@ def _open_streams() -> None:
     """Let what is printed go nowhere where whoever started this process has closed standard output or error."""
     for stream in ("stdout", "stderr"):
         if getattr(sys, stream) is None:
-            setattr(sys, stream, Path(os.devnull).open("w", encoding="utf-8"))
+            setattr(sys, stream, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  # until the process ends
 
 
 def _flushed(command: Callable[[list[str]], int], argv: list[str]) -> int:
@@ -110,9 +110,9 @@ def _dispatch(argv: list[str]) -> int:
     if arguments.json:
         print(json.dumps(module.to_json(report), indent=2, allow_nan=False))
     else:
-        from rich.console import Console
+        from league.monitors.terminal import Terminal  # rich takes a moment to import
 
-        module.print_report(report, Console(highlight=False, soft_wrap=True))
+        module.print_report(report, Terminal(soft_wrap=True))
     if hasattr(module, "keep"):
         sys.stdout.flush()
         module.keep(report)

@@ -25,6 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from games.common.child_processes import child_process
 from games.common.errors import UsageError
 from league.config import RunConfig
 from league.learning.learner import InProcessLearner, Learner, LearnerReport, LearnResult, merge_reports, staleness
@@ -33,7 +34,6 @@ from league.learning.learner_process import (
     checkpoint_folder,
     learners_of,
     open_records,
-    run_learner,
 )
 from league.storage.checkpoint import RECORDS_FILE
 from league.storage.learner_checkpoint import load_learning, save_learning
@@ -77,7 +77,8 @@ class LearnerPool:
     def __enter__(self) -> Self:
         for name in learners_of(self._config):
             connection, child_connection = _CONTEXT.Pipe()
-            process = _CONTEXT.Process(target=run_learner, args=(self._run_dir, name, child_connection), daemon=True)
+            arguments = ("run_learner", self._run_dir, name, child_connection)
+            process = child_process(_CONTEXT, "league.learning.learner_process", *arguments)
             process.start()
             child_connection.close()
             self._processes[name] = _Process(process, connection)

@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from league.monitors.alarms import Alarm
+from league.monitors.terminal import Terminal
 
 SECONDS_BETWEEN_LINES = 15.0  # without a terminal
 
@@ -51,7 +52,7 @@ class LiveView:
         self._iterations = iterations
         self._done = done
         self._pace: tuple[int, float] | None = None  # iterations done and the time at the first update
-        self._console = console or Console(stderr=True)
+        self._console = console or Terminal(stderr=True)
         self._clock = clock
         self._started = clock()
         self._last_line = float("-inf")

@@ -18,6 +18,7 @@ from games.registry import make_game
 from league.commands.formatting import format_transcript, print_usage
 from league.config import RolesConfig
 from league.config.load import seat_roles
+from league.monitors.terminal import Terminal
 from league.players.engines import Engines
 from league.players.player import Player, resolve
 from roles.prompts import system_text
@@ -34,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(
             "Standard input is closed, so nobody can play. Run it at a terminal, or give it moves to read."
         )
-    console = Console(highlight=False, markup=False)
+    console = Terminal()
     with Engines() as engines:
         opponent = resolve(arguments.against, spec, engines)
         episode = _play(opponent, seat, arguments.seed, console)

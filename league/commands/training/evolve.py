@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from rich.console import Console
-
 from games.common.errors import UsageError
 from league.commands.training.train import new_run_dir, run_session
+from league.monitors.terminal import Terminal
 from league.storage.run_dir import open_run
 
 
@@ -23,7 +22,7 @@ def run(arguments: argparse.Namespace) -> int:
     from league.run.evolve import evolve  # torch is slow to import
 
     config = evolve(source, run_dir, arguments.iterations, arguments.set)
-    console = Console(highlight=False, soft_wrap=True)
+    console = Terminal(soft_wrap=True)
     console.print(
         f"{run_dir} goes on with the population of {source}, to iteration {config.iterations}. "
         "Ctrl-C stops it so that it can be resumed.",

@@ -18,12 +18,14 @@ from arena.errors import EngineError
 from arena.remote.usage import format_usage
 from games.common.destinations import folder_to_fill
 from games.common.errors import UsageError
+from games.common.text import plain
 from games.registry import make_game
 from games.spec import GameSpec, Utility
 from league.commands.formatting import format_number
 from league.commands.measuring import standings
 from league.config.load import CONFIG_FILE, load
 from league.monitors.metrics_log import read_metrics
+from league.monitors.terminal import Terminal
 from league.players.readiness import check_start
 from league.storage.run_dir import RUNS, Run, check_unused
 
@@ -49,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         config = load(source, [*seed, *arguments.set])
         run_dir = new_run_dir(Path(source).stem, arguments.run_dir)
         check_start(config, arguments.cluster or "")
-    console = Console(highlight=False, soft_wrap=True)
+    console = Terminal(soft_wrap=True)
     console.print(f"The run is kept in {run_dir}. Ctrl-C stops it so that it can be resumed.", markup=False)
     from league.run.session import resume, train  # torch is slow to import
 
@@ -67,7 +69,7 @@ def run_session(session: Callable[[], Outcome], run_dir: Path, console: Console)
         outcome = session()
     except RunFailed as failure:
         console.file.flush()
-        sys.stderr.write(f"league: {failure}\n")
+        sys.stderr.write(f"league: {plain(str(failure))}\n")
         return 1
     except EngineError:
         if (run_dir / CONFIG_FILE).is_file():
