@@ -1,6 +1,7 @@
 """The live view of a training run: a table that refreshes on a terminal, a line now and then elsewhere.
 
 It shows these metrics of the loop, without those that have not been computed: ``GAME/score/ROLE``,
+``GAME/return/ROLE``, ``GAME/share/ACTION``,
 ``GAME/matches``, those of ``CHANGES`` below ``GAME/``, ``illegal_rate``, ``rating``, ``gap``,
 ``tokens_per_second``. Each alarm has a line while it rings; without a terminal, one when it begins and one
 when it ends.
@@ -133,15 +134,16 @@ class LiveView:
         return (self._clock() - since) / (self._done - done) * (self._iterations - self._done)
 
     def _scores(self, game: str) -> str:
-        """Return the scores by role; in cooperative games, which have none, the returns."""
-        for kind in ("score", "return"):
+        """Return the scores by role; where winning is not the point the returns, and the shares of actions."""
+        shown = []
+        for kind in ("score", "return", "share"):
             prefix = f"{game}/{kind}/"
-            by_role = {
+            by_name = {
                 name.removeprefix(prefix): value for name, value in self._latest.items() if name.startswith(prefix)
             }
-            if by_role:
-                return f"{kind} " + "  ".join(f"{role} {value:.2f}" for role, value in by_role.items())
-        return "–"
+            if by_name:
+                shown.append(f"{kind} " + "  ".join(f"{name} {value:.2f}" for name, value in by_name.items()))
+        return ", ".join(shown) or "–"
 
     def _measured(self, game: str) -> list[tuple[str, str]]:
         """Return the metrics of ``CHANGES`` that this game has, with their labels."""

@@ -17,7 +17,7 @@ class Terminal(Console):
     def __init__(self, *, stderr: bool = False, soft_wrap: bool = False, **settings: Any) -> None:
         super().__init__(stderr=stderr, soft_wrap=soft_wrap, highlight=False, **settings)
 
-    def render_str(self, text: str, **settings: Any) -> Text:  # type: ignore[override]
+    def render_str(self, text: str, **settings: Any) -> Text:
         """Return a string as it is, in the style that is asked for."""
         return super().render_str(plain(text), **{**settings, "markup": False, "emoji": False, "highlight": False})
 

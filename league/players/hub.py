@@ -29,7 +29,8 @@ def check_model(source: str, where: str) -> None:
     if path.is_absolute() or source.startswith((".", "~")) or source.count("/") > 1:
         raise UsageError(f"{where}: there is no folder {path}.")
     from huggingface_hub import constants, try_to_load_from_cache
-    from huggingface_hub.utils import HFValidationError, validate_repo_id
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils._validators import validate_repo_id
 
     try:
         validate_repo_id(source)

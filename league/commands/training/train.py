@@ -6,7 +6,7 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from itertools import count
 from pathlib import Path
@@ -137,37 +137,60 @@ def _print_results(run: Run, console: Console) -> None:
     first = next(iter(run.config.games))
     name, game = shlex.quote(str(run.path)), shlex.quote(first)
     has_tables = bool(report.games[first].measured["mixture_exploitability"])  # else the command would refuse the game
+    opens_matches = bool(make_game(first).spec.submatch_games)  # a person cannot answer for a whole team
     console.print("\nTry next", style="bold")
     for command in (
         f"league match {name} random --game {game}",
         *([f"league exploitability {name}@mixture --game {game}"] if has_tables else []),
-        f"league play --game {game} --against {name}",
+        *([] if opens_matches else [f"league play --game {game} --against {name}"]),
         f"league board {name}",
     ):
         console.print(f"  {command}", markup=False)
 
 
 def learning_summary(run_dir: Path, spec: GameSpec) -> Iterator[str]:
-    """Yield sentences on how a game's measurements changed from the first snapshot to the last."""
-    lines = list(read_metrics(run_dir))
-
-    def change(name: str) -> tuple[float, float] | None:
-        values = [line[f"{spec.name}/{name}"] for line in lines if f"{spec.name}/{name}" in line]
-        return (values[0], values[-1]) if values else None
-
-    if exploitability := change("exploitability"):
-        mixture, value = change("mixture_exploitability"), change("first_seat_value")
-        text = f"exploitability {format_number(exploitability[0])} → {format_number(exploitability[1])}"
+    """Yield sentences on how a game's measurements changed from the first snapshot, or iteration, to the last."""
+    changes: dict[str, tuple[float, float]] = {}  # by name below GAME/
+    for line in read_metrics(run_dir):
+        for name, value in line.items():
+            if name.startswith(f"{spec.name}/"):
+                key = name.removeprefix(f"{spec.name}/")
+                changes[key] = (changes.get(key, (value,))[0], value)
+    best = f" of at most {spec.optimum:g}" if spec.optimum is not None else ""
+    if exploitability := changes.get("exploitability"):
+        mixture, value = changes.get("mixture_exploitability"), changes.get("first_seat_value")
+        text = f"exploitability {_change(exploitability)}"
         text += f", of the whole population's mixture {format_number(mixture[1])}" if mixture else ""
         yield f"{text} (0 is a Nash equilibrium)"
         if value:
             yield f"value to the first seat {format_number(value[1])}{_game_value_note(spec)}"
-    if spec.utility is Utility.IDENTICAL and (joint := change("return")):
-        best = f" of at most {spec.optimum:g}" if spec.optimum is not None else ""
-        yield f"mean return together {format_number(joint[0])} → {format_number(joint[1])}{best}"
+    if spec.utility is Utility.IDENTICAL and (joint := changes.get("return")):
+        yield f"mean return together {_change(joint)}{best}"
+    elif held_out := changes.get("held_out_return"):
+        yield f"mean return on deals that it was not trained on {_change(held_out)}{best}"
     # Where amounts count, as in poker, winning often is not winning much: only games of win or loss show a score.
-    elif (spec.min_return, spec.max_return) == (-1.0, 1.0) and (score := change("score_against_random")):
-        yield f"score against random {format_number(score[0])} → {format_number(score[1])} (win 1, draw ½, loss 0)"
+    elif (spec.min_return, spec.max_return) == (-1.0, 1.0) and (score := changes.get("score_against_random")):
+        yield f"score against random {_change(score)} (win 1, draw ½, loss 0)"
+    elif not exploitability:
+        yield from _changes_in_training(changes, best)
+
+
+def _changes_in_training(changes: Mapping[str, tuple[float, float]], best: str) -> Iterator[str]:
+    """Yield sentences on what training matches showed, where nothing was measured at snapshots."""
+    told = False
+    for kind, text in (("return", "mean return in training as"), ("share", "share of the actions:")):
+        for key, change in changes.items():
+            if key.startswith(f"{kind}/"):
+                told = True
+                yield f"{text} {key.partition('/')[2]} {_change(change)}{best if kind == 'return' else ''}"
+    if not told and (score := changes.get("score_against_random")):
+        yield f"score against random {_change(score)} (win 1, draw ½, loss 0)"
+    elif not told:
+        yield "nothing was measured; matches show how strong it is: league match"
+
+
+def _change(change: tuple[float, float]) -> str:
+    return f"{format_number(change[0])} → {format_number(change[1])}"
 
 
 def _game_value_note(spec: GameSpec) -> str:
