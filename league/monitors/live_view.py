@@ -20,6 +20,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from games.aliases import short_name
 from league.monitors.alarms import Alarm
 from league.monitors.terminal import Terminal
 
@@ -170,7 +171,7 @@ class LiveView:
     def _line(self) -> str:
         parts = [f"iteration {self._done}/{self._iterations} ({self._times()})"]
         for game in self._games:
-            parts.append(f"{game}: {self._scores(game)}")
+            parts.append(f"{short_name(game)}: {self._scores(game)}")
             parts[-1] += "".join(f", {text} {self._change(name)}" for name, text in self._measured(game))
         return "; ".join(parts + self._facts())
 
@@ -186,7 +187,7 @@ class LiveView:
             matches = self._latest.get(f"{game}/matches")
             changes = [f"{text} {self._change(name)}" for name, text in self._measured(game)]
             table.add_row(
-                game,
+                short_name(game),
                 "–" if matches is None else f"{matches:,.0f}",
                 self._scores(game),
                 "\n".join(changes) or "–",

@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> MatchReport:
         first, second = (resolve(text, spec, engines) for text in arguments.players)
         total = len(schedule((first, second), arguments.matches, arguments.seed))
         with match_progress() as progress:
-            task = progress.add_task(f"playing {spec.name}", total=total)
+            task = progress.add_task(f"playing {spec.alias}", total=total)
             result = compare((first, second), arguments.matches, arguments.seed, lambda _: progress.advance(task))
         return MatchReport(result, engines.usage(), file)
 
@@ -94,7 +94,7 @@ def print_report(report: MatchReport, console: Console) -> None:
     a, b = result.players
     seatings = len({match.seating for match in result.matches})
     deals = result.matches[-1].deal + 1
-    console.print(f"{result.spec.name}: {a} against {b}", style="bold")
+    console.print(f"{result.spec.alias}: {a} against {b}", style="bold")
     console.print(
         f"{len(result.episodes)} matches: {deals} deals, each played in all {seatings} seatings (seed {result.seed})."
     )

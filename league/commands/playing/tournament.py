@@ -13,6 +13,7 @@ from rich.console import Console
 
 from arena.errors import EngineError
 from arena.remote.usage import format_usage
+from games.aliases import full_name, short_name
 from games.common.destinations import folder_to_fill
 from games.common.errors import UsageError
 from league.commands.formatting import match_progress, print_usage
@@ -41,7 +42,7 @@ def run(arguments: argparse.Namespace) -> TournamentReport:
     plan = _plan(arguments)
     with Engines() as engines:
         tournament = Tournament(plan, engines)
-        folder = _folder(arguments.run_dir, tournament.spec.name)
+        folder = _folder(arguments.run_dir, tournament.spec.alias)
         with open_tournament(folder, tournament) as store:
             try:
                 _play_missing(tournament, store)
@@ -71,7 +72,7 @@ def _plan(arguments: argparse.Namespace) -> TournamentPlan:
             raise UsageError("A tournament is in a game: name it, for example --game kuhn_poker.")
         matches = MATCHES if arguments.matches is None else arguments.matches
         seed = SEED if arguments.seed is None else arguments.seed
-        return TournamentPlan(arguments.game, tuple(arguments.players), matches, seed)
+        return TournamentPlan(full_name(arguments.game), tuple(arguments.players), matches, seed)
     if arguments.run_dir is None:
         raise UsageError("--resume needs the folder of the tournament: --run-dir DIR.")
     if arguments.players or any(value is not None for value in (arguments.game, arguments.matches, arguments.seed)):
@@ -94,7 +95,7 @@ def _play_missing(tournament: Tournament, store: MatchStore) -> None:
     """Play the matches that are not stored yet, with progress on stderr."""
     done = len(store.indices())
     with match_progress() as progress:
-        task = progress.add_task(f"playing {tournament.spec.name}", total=len(tournament), completed=done)
+        task = progress.add_task(f"playing {tournament.spec.alias}", total=len(tournament), completed=done)
         tournament.play(store, lambda _: progress.advance(task))
 
 
@@ -111,7 +112,7 @@ def to_json(report: TournamentReport) -> dict[str, Any]:
 def print_report(report: TournamentReport, console: Console) -> None:
     """Print the plan and the standings."""
     plan = report.tournament.plan
-    title = f"{plan.game}: a tournament of {len(plan.players)} players (seed {plan.seed})"
+    title = f"{short_name(plan.game)}: a tournament of {len(plan.players)} players (seed {plan.seed})"
     console.print(title, style="bold", markup=False)
     console.print(
         f"Every pair played every deal in every seating. The matches are kept in {report.folder}.", markup=False

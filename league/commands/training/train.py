@@ -16,6 +16,7 @@ from rich.console import Console
 
 from arena.errors import EngineError
 from arena.remote.usage import format_usage
+from games.aliases import short_name
 from games.common.destinations import folder_to_fill
 from games.common.errors import UsageError
 from games.common.text import plain
@@ -133,9 +134,9 @@ def _print_results(run: Run, console: Console) -> None:
     console.print("\nWhat was learned", style="bold")
     for game in run.config.games:
         for line in learning_summary(run.path, make_game(game).spec):
-            console.print(f"  {game}: {line}", markup=False)
+            console.print(f"  {short_name(game)}: {line}", markup=False)
     first = next(iter(run.config.games))
-    name, game = shlex.quote(str(run.path)), shlex.quote(first)
+    name, game = shlex.quote(str(run.path)), shlex.quote(short_name(first))
     has_tables = bool(report.games[first].measured["mixture_exploitability"])  # else the command would refuse the game
     opens_matches = bool(make_game(first).spec.submatch_games)  # a person cannot answer for a whole team
     console.print("\nTry next", style="bold")
