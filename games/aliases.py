@@ -4,7 +4,8 @@ from __future__ import annotations
 
 _NAMES = {  # the games' own, by alias
     "ipd": "repeated_game(stage_game=matrix_pd(),num_repetitions=8)",
-    "small_sheriff": "sheriff(item_penalty=1.0,item_value=5.0,max_bribe=2,max_items=10,num_rounds=2,sheriff_penalty=1.0)",
+    "small_sheriff": "sheriff(item_penalty=1.0,item_value=5.0,max_bribe=2,max_items=10,num_rounds=2"
+    ",sheriff_penalty=1.0)",
     "small_hanabi": "hanabi(players=2,colors=1,ranks=3,hand_size=2,max_information_tokens=2,max_life_tokens=1)",
 }
 ALIASES = {name: alias for alias, name in _NAMES.items()}  # by the game's own name

@@ -46,9 +46,7 @@ class Conduct(Section, strict=True):
 
     on_illegal: OnIllegal = Field(OnIllegal.MASK, strict=False, description="what follows an illegal reply")
     retries: Count = Field(2, description="times that a seat is asked again before it forfeits")
-    price: float | None = Field(
-        None, ge=0.0, description="what a forfeit costs, in the game's units; None: all it can"
-    )
+    price: float | None = Field(None, ge=0.0, description="what a forfeit costs, in the game's units; None: all it can")
 
 
 class RoleCard(Section, strict=True):

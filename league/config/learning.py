@@ -123,3 +123,6 @@ class AlarmsConfig(Section):
     drift: NonNegative = Field(0.3, description="a role's mean advantage, in its own standard deviations, beyond this")
     entropy_low: NonNegative = Field(0.02, description="entropy below this, in nats a turn")
     entropy_high: float | None = Field(None, gt=0.0, description="entropy above this, in nats a turn; None: no limit")
+    language: NonNegative = Field(
+        0.5, description="a pretrained model's KL to the untrained one on ordinary prompts above this, in nats a token"
+    )

@@ -29,9 +29,11 @@ class GameConfig(Section):
 
     matches: Positive = Field(512, description="training matches in one iteration")
     every: Positive = Field(1, description="iterations between two batches of this game")
-    loss_weight: NonNegative = Field(1.0, description="weight of this game's loss in an update")
-    entropy: NonNegative | None = Field(None, description="entropy weight for this game instead of objective.entropy")
-    entropy_end: NonNegative | None = Field(None, description="final entropy weight for this game")
+    loss_weight: NonNegative = Field(1.0, description="weight of its loss, submatches' too, in an update")
+    entropy: NonNegative | None = Field(
+        None, description="its entropy weight, submatches' too; None: objective.entropy"
+    )
+    entropy_end: NonNegative | None = Field(None, description="its final entropy weight, submatches' too")
 
 
 class RolesConfig(Section):
@@ -59,7 +61,10 @@ class RolesConfig(Section):
 class ModelConfig(Section):
     """The base model. ``source = "pocket"`` builds a small Qwen3-shaped decoder from scratch."""
 
-    source: str = Field("pocket", description='"pocket", a folder in Hugging Face layout, or a hub id')
+    source: str = Field(
+        "pocket",
+        description='"pocket", a name of `league models`, a folder in Hugging Face layout, a .gguf file, or a hub id',
+    )
     hidden_size: Size = Field(128, description="width of the pocket model")
     layers: Size = Field(2, description="layers of the pocket model")
     heads: Size = Field(4, description="attention heads of the pocket model")
@@ -108,6 +113,9 @@ class RunConfig(Section):
         0, ge=0, le=MOST_THREADS, description="torch threads; 0: the physical cores this process may use"
     )
     loaded_snapshots: Positive = Field(8, description="opponents' weights held in memory at once")
+    checkpoints: Positive = Field(
+        2, description="newest saved states that are kept, each as large as a policy in training"
+    )
     episodes_kept: Count = Field(8, description="sampled episodes written each time a snapshot is frozen")
     games: dict[str, GameConfig] = Field(min_length=1, description="games of the curriculum by name")
     roles: RolesConfig = RolesConfig()

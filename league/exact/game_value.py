@@ -1,4 +1,4 @@
-"""The value of a two-seat zero-sum game, by the sequence-form linear program.
+"""The value of a two-seat zero-sum game: by backward induction over a board game's positions, else a linear program.
 
 Koller, Megiddo and von Stengel 1996, "Efficient computation of equilibria for extensive two-person
 games": with realisation plans x and y, payoff matrix A (first seat's return, chance included) and flow
@@ -14,7 +14,9 @@ from scipy.sparse import coo_array, hstack
 
 from games.common.errors import UsageError
 from games.spec import GameSpec, Utility
-from league.exact.sequence_form import SequenceForm, sequence_form
+from league.exact.exploitability import exact_form
+from league.exact.position_graph import PositionGraph
+from league.exact.sequence_form import SequenceForm
 
 SEQUENCE_LIMIT = 5_000  # of both seats; leduc_poker has about 2,500 and takes a second
 
@@ -27,9 +29,11 @@ def game_value(spec: GameSpec) -> float | None:
     if spec.seats != 2 or spec.utility is not Utility.ZERO_SUM:
         return None
     try:
-        form = sequence_form(spec.name)
+        form = exact_form(spec.name)
     except UsageError:  # too large, or not enumerable
         return None
+    if isinstance(form, PositionGraph):
+        return form.value()
     return _solve(form) if form.sequences <= SEQUENCE_LIMIT else None
 
 

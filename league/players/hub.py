@@ -8,6 +8,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from games.common.errors import UsageError
+from league.models.catalogue import CATALOGUE
 
 CONFIG = "config.json"  # of a model in Hugging Face layout
 PATIENCE = 10.0  # seconds in which a hub has to answer at all
@@ -20,6 +21,8 @@ def check_model(source: str, where: str) -> None:
     request, unless a copy of the model is kept on this machine.
     """
     path = Path(source).expanduser()
+    if source in CATALOGUE or path.suffix.lower() == ".gguf":
+        return  # ``model_folder`` tells
     if path.is_dir():
         if not (path / CONFIG).is_file():
             raise UsageError(f"{where}: the folder {path} is no model in Hugging Face layout: it has no {CONFIG}.")

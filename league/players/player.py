@@ -1,7 +1,7 @@
 """Players by the names that users write.
 
 These are ``random``, ``always:ACTION``, ``equilibrium``, ``mcts:SIMS``, ``scripted:NAME``, ``RUN``, ``RUN@SNAPSHOT``,
-``RUN@mixture``, ``best_response:DIR``, ``hf:PATH_OR_ID`` and ``openai:MODEL``.
+``RUN@mixture``, ``best_response:DIR``, ``hf:NAME`` and ``openai:MODEL``.
 
 A player is resolved for one game. A run's snapshots play with the role cards and overrides of that run, and a mixture
 draws one snapshot for each of its seats when a match begins.
@@ -23,6 +23,7 @@ from games.spec import Game, GameSpec
 from league.config import RolesConfig
 from league.config.load import seat_roles
 from league.exact.exploitability import POINT_LIMIT, PolicyTable, mixture, tabulate
+from league.models.source import model_folder
 from league.players.engines import Engines
 from league.players.hub import check_model
 from league.players.remote import check_price, remote_roles
@@ -133,7 +134,8 @@ def _resolve_in_game(text: str, spec: GameSpec, engines: Engines) -> Player:
     if engine := engines.scripted(text) or exploiter(text, engines):
         return Player(text, spec, engine, seat_roles(RolesConfig(), spec), (((text, 1.0),),) * spec.seats)
     if server := engines.remote(text):
-        return Player(text, spec, server, remote_roles(server.settings, spec), (((text, 1.0),),) * spec.seats)
+        roles = remote_roles(server.settings, spec, engines.settings)
+        return Player(text, spec, server, roles, (((text, 1.0),),) * spec.seats)
     if text.startswith("hf:"):
         return _checkpoint(text, spec, engines)
     name, at, which = text.partition("@")
@@ -141,7 +143,7 @@ def _resolve_in_game(text: str, spec: GameSpec, engines: Engines) -> Player:
     if path is not None and at and not which:
         raise UsageError(f"{text}: no snapshot is named after the @. Write {name}@mixture, {name}@SNAPSHOT, or {name}.")
     if path is None:
-        forms = "RUN, RUN@SNAPSHOT, RUN@mixture, best_response:DIR, hf:PATH_OR_ID or openai:MODEL"
+        forms = "RUN, RUN@SNAPSHOT, RUN@mixture, best_response:DIR, hf:NAME or openai:MODEL"
         hint = f"A player is {', '.join(SCRIPTED)}, {forms}."
         raise unknown_name("player", name, [*SCRIPTED, *run_names()], hint)
     return _from_run(text, Run(path), which, spec, engines)
@@ -149,7 +151,7 @@ def _resolve_in_game(text: str, spec: GameSpec, engines: Engines) -> Player:
 
 def _from_run(text: str, run: Run, which: str, spec: GameSpec, engines: Engines) -> Player:
     """Return a run's newest snapshots (``which`` is ""), its mixture, or one snapshot, in every seat."""
-    roles = seat_roles(run.config.roles, spec)
+    roles = seat_roles(engines.run_config(run).roles, spec)
     by_seat: list[Mixture] = []
     for role in roles:
         weighted = run.members(which, role.policy, spec.name, role.seat)
@@ -165,14 +167,16 @@ def _checkpoint(text: str, spec: GameSpec, engines: Engines) -> Player:
     """Return a model from a folder in Hugging Face layout or from the hub, in the built-in roles."""
     source = text.removeprefix("hf:")
     if not source:
-        raise UsageError("hf: is followed by a folder or a hub id, for example hf:Qwen/Qwen3-0.6B.")
-    path = Path(source).expanduser()
+        raise UsageError(
+            "hf: is followed by a name of `league models`, a folder, a .gguf file or a hub id, for example "
+            "hf:Qwen/Qwen3-0.6B."
+        )
     check_model(source, text)
-    import torch
-
-    engine = engines.checkpoints(*(("cuda", "bfloat16") if torch.cuda.is_available() else ("cpu", "float32")))
-    engine.register(text, path if path.is_dir() else source)
-    return Player(text, spec, engine, seat_roles(RolesConfig(), spec), (((text, 1.0),),) * spec.seats)
+    folder = model_folder(source)
+    engine = engines.checkpoint(text, folder, spec.name)
+    engine.register(text, folder)
+    roles = seat_roles(engines.settings.roles(RolesConfig()), spec)
+    return Player(text, spec, engine, roles, (((text, 1.0),),) * spec.seats)
 
 
 def exploiter(text: str, engines: Engines) -> PolicyNetEngine | None:

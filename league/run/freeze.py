@@ -13,9 +13,10 @@ from league.config import RunConfig
 from league.evaluation.gate import estimate_gain, gate_matches, significantly_positive
 from league.evaluation.measure import Measurements, Metrics, Play
 from league.evaluation.meta_game import MetaGame, best_response_among
+from league.evaluation.ordinary_language import language_metrics
 from league.meta_solvers import BY_AGE
 from league.players.model_engine import ModelEngine
-from league.run.exploiter_cycle import reset_exploiter, resets_after
+from league.run.exploiter_cycle import begin_anew, reset_exploiter, resets_after
 from league.storage.checkpoint import publish, save_ratings
 from league.storage.members import Member, MetaStrategy
 from league.storage.population import Snapshot
@@ -70,9 +71,10 @@ class Snapshots:
             state.frozen_at[name] = iteration
             ratings.append(self._measurements.rate_snapshot(snapshot, earlier))
         metrics |= _means(ratings) | self._measurements.rate_teams() | self._measure(iteration)
+        metrics |= language_metrics(self._config, {name: state.policies[name].lm for name in names})
         for name in names:
             if name in self._config.league_roles and resets_after(self._config, name, iteration):
-                reset_exploiter(self._run_dir, state, name)
+                reset_exploiter(self._config, self._run_dir, state, name)
         save_ratings(self._run_dir, state)
         publish(self._run_dir, state)
         return metrics
@@ -109,11 +111,9 @@ class Snapshots:
             ids = [snapshot.id for snapshot in self._state.population.all(name)]
             chosen = ids[0] if start == "first" else best_response_among(meta_game, meta, seat, set(ids))
             if chosen != ids[-1]:
-                policy = self._state.policies[name]
-                weights = policy.lm.with_weights(self._state.population.get(chosen).path)
-                policy.reset(weights.parameters())
+                weights = self._state.policies[name].lm.with_weights(self._state.population.get(chosen).path)
+                begin_anew(self._state, name, weights.parameters())
                 weights.release()
-                self._state.pending.pop(name, None)
 
     def _retire(self) -> None:
         """Retire each policy's oldest snapshots beyond ``matchmaking.keep``, except those that carry weight."""

@@ -19,6 +19,7 @@ from league.commands.formatting import format_transcript, print_usage
 from league.monitors.terminal import Terminal
 from league.players.engines import Engines
 from league.players.player import Player, resolve
+from league.players.settings import PlayerSettings
 from roles.cards import with_overrides
 from roles.prompts import system_text
 from roles.role import OnIllegal, ReplyForm
@@ -36,8 +37,9 @@ def run(arguments: argparse.Namespace) -> int:
             "Standard input is closed, so nobody can play. Run it at a terminal, or give it moves to read."
         )
     console = Terminal()
-    with Engines() as engines:
+    with Engines(PlayerSettings.of(arguments)) as engines:
         opponent = resolve(arguments.against, spec, engines)
+        engines.check_settings([arguments.against])
         episode = _play(opponent, seat, arguments.seed, console)
     labels = [PERSON if other == seat else opponent.label for other in range(spec.seats)]
     console.print(f"\n{_outcome(episode.returns, seat)}", style="bold")

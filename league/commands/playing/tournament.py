@@ -21,6 +21,7 @@ from league.commands.measuring.standings import TOURNAMENT_ANCHOR
 from league.commands.measuring.standings_report import game_to_json, print_game
 from league.evaluation.tournament import Tournament, TournamentPlan, load_plan, open_tournament
 from league.players.engines import Engines
+from league.players.settings import PlayerSettings
 from league.results.match_store import MatchStore
 from league.results.ratings import Ratings
 from league.standings.standings import GameStandings, game_standings
@@ -40,7 +41,7 @@ class TournamentReport(NamedTuple):
 def run(arguments: argparse.Namespace) -> TournamentReport:
     """Play the matches that are not played yet."""
     plan = _plan(arguments)
-    with Engines() as engines:
+    with Engines(plan.settings._replace(threads=arguments.threads)) as engines:
         tournament = Tournament(plan, engines)
         folder = _folder(arguments.run_dir, tournament.spec.alias)
         with open_tournament(folder, tournament) as store:
@@ -67,17 +68,24 @@ def _how_to_resume(folder: Path, tournament: Tournament, store: MatchStore) -> s
 
 def _plan(arguments: argparse.Namespace) -> TournamentPlan:
     """Return the plan that the options give, or the one in the folder to resume."""
+    settings = PlayerSettings.of(arguments)
     if not arguments.resume:
         if arguments.game is None:
             raise UsageError("A tournament is in a game: name it, for example --game kuhn_poker.")
         matches = MATCHES if arguments.matches is None else arguments.matches
         seed = SEED if arguments.seed is None else arguments.seed
-        return TournamentPlan(full_name(arguments.game), tuple(arguments.players), matches, seed)
+        game, players = full_name(arguments.game), tuple(arguments.players)
+        return TournamentPlan(game, players, matches, seed, settings._replace(threads=None))
     if arguments.run_dir is None:
         raise UsageError("--resume needs the folder of the tournament: --run-dir DIR.")
-    if arguments.players or any(value is not None for value in (arguments.game, arguments.matches, arguments.seed)):
+    if (
+        arguments.players
+        or settings.given()
+        or any(value is not None for value in (arguments.game, arguments.matches, arguments.seed))
+    ):
         raise UsageError(
-            "--resume goes on with what the tournament began with. Leave players, --game, --matches and --seed out."
+            "--resume goes on with what the tournament began with. Leave players, --game, --matches, --seed and all "
+            "settings of players but --threads out."
         )
     return load_plan(Path(arguments.run_dir))
 
@@ -103,7 +111,7 @@ def to_json(report: TournamentReport) -> dict[str, Any]:
     """Return the report as JSON data."""
     return {
         "tournament": str(report.folder),
-        "question": report.tournament.plan._asdict(),
+        "question": report.tournament.plan.to_json(),
         "standings": game_to_json(report.standings),
         "usage": {player: usage._asdict() for player, usage in report.tournament.engines.usage().items()},
     }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from games.common.errors import UsageError
+from games.common.text import plain
 from league.commands.training.train import new_run_dir, run_session
 from league.monitors.terminal import Terminal
 from league.storage.run_dir import open_run
@@ -20,8 +22,13 @@ def run(arguments: argparse.Namespace) -> int:
     source = open_run(arguments.run).path
     run_dir = new_run_dir(f"{source.name}-evolved", arguments.run_dir)
     from league.run.evolve import evolve  # torch is slow to import
+    from league.run.failures import RunFailed
 
-    config = evolve(source, run_dir, arguments.iterations, arguments.set)
+    try:
+        config = evolve(source, run_dir, arguments.iterations, arguments.set)
+    except RunFailed as failure:
+        sys.stderr.write(f"league: {plain(str(failure))}\n")
+        return 1
     console = Terminal(soft_wrap=True)
     console.print(
         f"{run_dir} goes on with the population of {source}, to iteration {config.iterations}. "

@@ -117,7 +117,7 @@ def test_an_evolved_run_has_a_place_before_it_is_made(folder, capsys, run_dir, a
         (["match", "random", "r" * 5000, "--game", "kuhn_poker"], "too long"),
         (["match", "random", "hf:file", "--game", "kuhn_poker"], "file is a file"),
         (["match", "random", "hf:empty", "--game", "kuhn_poker"], "no config.json"),
-        (["match", "random", "hf:", "--game", "kuhn_poker"], "a folder or a hub id"),
+        (["match", "random", "hf:", "--game", "kuhn_poker"], "a .gguf file or a hub id"),
         (["match", "random", "hf:no such thing", "--game", "kuhn_poker"], "no folder no such thing"),
         (["match", "random", "best_response:full", "--game", "kuhn_poker"], "no exploiter"),
         (["exploitability", "random", "--game", "chess"], "chess is too large"),
