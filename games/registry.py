@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 
+from games.aliases import full_name
 from games.common.errors import UsageError
 from games.native.judged_arithmetic import JudgedArithmetic
 from games.native.lookup import Lookup
@@ -45,7 +46,11 @@ RENDERED = (
 
 
 def make_game(name: str) -> Game:
-    """Return a new match of the game, reset with seed 0. Raises UsageError for a wrong name or parameter."""
+    """Return a new match of the game, by name or alias, reset with seed 0.
+
+    Its spec has the game's own name. Raises UsageError for a wrong name or parameter.
+    """
+    name = full_name(name)
     base = name.split("(")[0]
     if base in NATIVE:
         game = NATIVE[base](**_parameters(name, base))

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol, Self, runtime_checkable
 
+from games.aliases import short_name
+
 
 class Utility(StrEnum):
     """How the seats' returns relate (OpenSpiel's ``GameType.Utility``)."""
@@ -37,6 +39,11 @@ class GameSpec:
     has_chance: bool
     optimum: float | None = None  # best joint return per seat of a cooperative game, where known
     submatch_games: tuple[str, ...] = ()  # the games of its submatches; where there are any, its class OpensSubmatches
+
+    @property
+    def alias(self) -> str:
+        """The short name by which people know the game; ``name`` where that is short itself."""
+        return short_name(self.name)
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
-from games.common.section import Positive, Section
+from games.common.section import Count, Positive, Section
 from roles.tools import Tool
 
 DEFAULT_POLICY = "main"
@@ -45,10 +45,8 @@ class Conduct(Section, strict=True):
     """
 
     on_illegal: OnIllegal = Field(OnIllegal.MASK, strict=False, description="what follows an illegal reply")
-    retries: int = Field(2, ge=0, description="times that a seat is asked again before it forfeits")
-    price: float | None = Field(
-        None, ge=0.0, allow_inf_nan=False, description="what a forfeit costs, in the game's units; None: all it can"
-    )
+    retries: Count = Field(2, description="times that a seat is asked again before it forfeits")
+    price: float | None = Field(None, ge=0.0, description="what a forfeit costs, in the game's units; None: all it can")
 
 
 class RoleCard(Section, strict=True):
@@ -71,7 +69,7 @@ class RoleCard(Section, strict=True):
     answer_open: str = Field("[", min_length=1, description="the mark before the action in a free reply")
     answer_close: str = Field("]", min_length=1, description="the mark after the action in a free reply")
     max_reply_tokens: Positive = Field(16, description="longest free reply, in tokens")
-    temperature: float = Field(1.0, gt=0.0, allow_inf_nan=False, description="sampling temperature")
+    temperature: float = Field(1.0, gt=0.0, description="sampling temperature")
     tools: tuple[Tool, ...] = Field((), strict=False, description="what it may call")
 
     @model_validator(mode="before")

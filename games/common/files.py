@@ -7,6 +7,8 @@ import re
 import secrets
 from pathlib import Path
 
+from games.common.errors import UsageError
+
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")
 
 
@@ -14,9 +16,10 @@ def atomic_write(path: Path, content: bytes | str) -> None:
     """Write a file atomically: at every moment it holds all of its old content or all of the new.
 
     The content goes to a temporary file in the same folder (made if it is missing), is forced to
-    disk and renamed. Text is written as UTF-8. Raises OSError as the system does; the temporary
-    file is then removed.
+    disk and renamed. Text is written as UTF-8. Raises UsageError for a device or another special file, and OSError
+    as the system does; the temporary file is then removed.
     """
+    refuse_special(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
@@ -30,6 +33,12 @@ def atomic_write(path: Path, content: bytes | str) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def refuse_special(path: Path) -> None:
+    """Raise UsageError for a device, a pipe or a socket: a file that is renamed would take its place."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise UsageError(f"{path} is a device or another special file, which is not replaced. Name a file.")
 
 
 def is_leftover(path: Path) -> bool:

@@ -6,12 +6,17 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Positive = Annotated[int, Field(ge=1)]
+LARGEST_COUNT = 10**9  # of anything that is counted: more would not be finished in a lifetime, or fit into memory
+LARGEST_SEED = 2**63 - 1  # what TOML and JSON readers in every language take as a whole number
+
+Positive = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
+Count = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
+LearningRate = Annotated[float, Field(ge=0.0, le=10.0)]  # of AdamW, which moves every weight by about so much
 NonNegative = Annotated[float, Field(ge=0.0)]
 
 
 class Section(BaseModel):
-    """A frozen table; unknown keys are refused."""
+    """A frozen table; unknown keys, and numbers that are not finite, are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

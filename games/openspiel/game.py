@@ -9,7 +9,9 @@ import pyspiel
 
 from games.common.errors import NotEnumerable, UsageError, unknown_name
 from games.openspiel.positions import Position, PositionTree
+from games.openspiel.probe import check_parameters
 from games.openspiel.renderers import renderer_for
+from games.openspiel.size import refuse_large, too_large
 from games.spec import GameSpec, Utility
 
 _DYNAMICS = pyspiel.GameType.Dynamics
@@ -123,6 +125,7 @@ def _check_parameters(name: str, game_type: Any) -> None:
     players = parameters.get("players", fewest)
     if isinstance(players, int) and not fewest <= players <= most:
         raise UsageError(f"{game_type.short_name} is for {fewest} to {most} players, not {players}.")
+    check_parameters(name, parameters, game_type.parameter_specification)
 
 
 class OpenSpielGame:
@@ -257,6 +260,7 @@ def decision_points(name: str, limit: int) -> dict[tuple[int, str], OpenSpielGam
         raise NotEnumerable(f"{name} hides its chance moves, so its positions cannot be enumerated.")
     renderer = rules.tree.renderer
     points: dict[tuple[int, str], OpenSpielGame] = {}
+    refuse_large(name, rules.game, renderer, limit, limit * HISTORIES_PER_POINT)
     stack = [rules.game.new_initial_state()]
     histories = 1
     while stack:
@@ -272,15 +276,9 @@ def decision_points(name: str, limit: int) -> dict[tuple[int, str], OpenSpielGam
                 continue
         children = [state.child(action) for action in reversed(state.legal_actions())]
         histories += len(children)
-        _check_size(name, "information states", len(points), limit)
-        _check_size(name, "histories", histories, limit * HISTORIES_PER_POINT)
+        if len(points) > limit:
+            raise too_large(name, "information states", limit)
+        if histories > limit * HISTORIES_PER_POINT:
+            raise too_large(name, "histories", limit * HISTORIES_PER_POINT)
         stack += children
     return points
-
-
-def _check_size(name: str, what: str, visited: int, limit: int) -> None:
-    if visited > limit:
-        raise NotEnumerable(
-            f"{name} is too large to be enumerated: {visited:,} {what} or more, while the limit is {limit:,}. "
-            "Choose a smaller game, or measure by matches instead."
-        )

@@ -14,11 +14,13 @@ from arena.scheduler import play
 from games.registry import make_game
 from league.backends.interface import Metrics, RolloutBackend
 from league.config import RunConfig
+from league.config.load import run_roles
 from league.learning.data_parallel import FollowerProcesses
 from league.learning.learner import Learner
 from league.learning.learner_pool import LearnerPool
 from league.models.base_model import verified_base
 from league.players.engines import Engines
+from league.players.machine import check_processes
 from league.players.model_engine import ModelSource, check_context, engine_kind
 from league.players.outside import anchors_and_guests
 from league.storage.run_state import RunState
@@ -69,6 +71,7 @@ class LocalDeployment:
     """A ``Deployment`` on this machine."""
 
     def __init__(self, config: RunConfig, run_dir: Path) -> None:
+        check_processes(config, run_roles(config))
         self.device = config.model.device
         self._learners, self._followers = LearnerPool(config, run_dir), FollowerProcesses(config, run_dir)
 

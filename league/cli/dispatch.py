@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from arena.errors import EngineError
 from arena.remote.errors import ServerError
 from games.common.errors import UsageError, unknown_name
+from games.common.text import plain
 from league.cli.measuring import MEASURING
 from league.cli.parser import Parser
 from league.cli.playing import PLAYING
@@ -21,28 +24,75 @@ from league.cli.training import TRAINING
 GROUPS = {"training": TRAINING, "playing": PLAYING, "measuring": MEASURING, "showing": SHOWING}
 
 
+# What a place or a device refuses, which is no fault of this program: told in a sentence.
+_REFUSED = {
+    getattr(errno, name)
+    for name in (
+        *("EACCES", "EPERM", "EROFS", "ENOSPC", "EDQUOT", "EFBIG", "EIO", "EMFILE", "ENFILE"),
+        *("ENOENT", "ENOTDIR", "EISDIR", "EEXIST", "ENAMETOOLONG", "ELOOP", "ENXIO", "ENODEV"),
+    )
+}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status: 0, 1 if a server failed, 2 for a user's mistake, 130 after Ctrl-C."""
+    _open_streams()
     try:
-        return _dispatch(list(sys.argv[1:] if argv is None else argv))
+        return _flushed(_dispatch, list(sys.argv[1:] if argv is None else argv))
     except UsageError as error:
-        print(f"league: {error}", file=sys.stderr)
-        return 2
+        return _fail(str(error), 2)
     except EngineError as error:
         if not isinstance(error.__cause__, ServerError):  # a bug in this program: show its traceback
             raise
-        print(f"league: {error}", file=sys.stderr)
-        return 1
+        return _fail(str(error), 1)
     except KeyboardInterrupt as stop:
-        print(f"\n{stop or 'Stopped.'}", file=sys.stderr)
+        print(f"\n{plain(str(stop)) or 'Stopped.'}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of the output, such as `head`, has closed it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 0
+    except OSError as error:
+        if error.errno not in _REFUSED:
+            raise
+        try:
+            sys.stdout.flush()
+        except OSError:  # it is standard output that takes no more
+            _discard_output()
+        return _fail(f"{error.filename or 'Nothing more can be written'}: {error.strerror}.", 2)
+
+
+def _open_streams() -> None:
+    """Let what is printed go nowhere where whoever started this process has closed standard output or error."""
+    for stream in ("stdout", "stderr"):
+        if getattr(sys, stream) is None:
+            setattr(sys, stream, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  # until the process ends
+
+
+def _flushed(command: Callable[[list[str]], int], argv: list[str]) -> int:
+    """Run a command and write out what it has printed: at the end of the process it would be too late to say a word."""
+    try:
+        return command(argv)
+    finally:
+        sys.stdout.flush()
+
+
+def _discard_output() -> None:
+    """Let whatever is still to be written to standard output go nowhere, so that it cannot fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _fail(message: str, status: int) -> int:
+    """Tell what went wrong; return the exit status."""
+    print(f"league: {plain(message)}", file=sys.stderr)
+    return status
 
 
 def _dispatch(argv: list[str]) -> int:
-    """Parse and run a command; the report of one that has ``--json`` is printed as JSON or as text."""
+    """Parse and run a command; the report of one that has ``--json`` is printed as JSON or as text.
+
+    What such a command keeps is written after that, by its module's ``keep``: a disk that fills up while it works
+    does not take the report with it.
+    """
     parser, commands = _parsers()
     if not argv:
         parser.print_help()
@@ -60,9 +110,12 @@ def _dispatch(argv: list[str]) -> int:
     if arguments.json:
         print(json.dumps(module.to_json(report), indent=2, allow_nan=False))
     else:
-        from rich.console import Console
+        from league.monitors.terminal import Terminal  # rich takes a moment to import
 
-        module.print_report(report, Console(highlight=False, soft_wrap=True))
+        module.print_report(report, Terminal(soft_wrap=True))
+    if hasattr(module, "keep"):
+        sys.stdout.flush()
+        module.keep(report)
     return 0
 
 

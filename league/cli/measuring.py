@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from league.cli.parser import PLAYERS, add_command, add_game_option, add_json_option, add_player_options
+from league.cli.parser import COUNT, PLAYERS, SEED, add_command, add_game_option, add_json_option, add_player_options
 
 
 def _add_exploit(subparsers: Any) -> None:
@@ -14,9 +14,9 @@ def _add_exploit(subparsers: Any) -> None:
     parser.add_argument("player", metavar="PLAYER")
     add_game_option(parser)
     parser.add_argument(
-        "--steps", type=int, default=60_000, metavar="N", help="decisions to learn from (default: 60000)"
+        "--steps", type=COUNT, default=60_000, metavar="N", help="decisions to learn from (default: 60000)"
     )
-    parser.add_argument("--matches", type=int, default=4_000, metavar="N", help="deals to measure by (default: 4000)")
+    parser.add_argument("--matches", type=COUNT, default=4_000, metavar="N", help="deals to measure by (default: 4000)")
     parser.add_argument("--seat", type=int, metavar="K", help="attack from this seat alone (default: from every seat)")
     parser.add_argument("--control", type=float, default=1.0, metavar="SHARE", help="of its turns that it controls")
     parser.add_argument(
@@ -25,7 +25,7 @@ def _add_exploit(subparsers: Any) -> None:
     parser.add_argument(
         "--reference", metavar="PLAYER", help="the policy that --control and --distance refer to (default: the player)"
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="fixes training and matches (default: 0)")
+    parser.add_argument("--seed", type=SEED, default=0, metavar="N", help="fixes training and matches (default: 0)")
     parser.add_argument("--out", metavar="DIR", help="where it is kept (default: a new folder under exploiters/)")
     add_player_options(parser)
     add_json_option(parser)
@@ -48,8 +48,8 @@ def _add_regret(subparsers: Any) -> None:
     parser.add_argument("player", metavar="PLAYER")
     parser.add_argument("opponent", metavar="OPPONENT")
     add_game_option(parser)
-    parser.add_argument("--matches", type=int, default=400, metavar="N", help="at least this many (default: 400)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="fixes all deals and draws (default: 0)")
+    parser.add_argument("--matches", type=COUNT, default=400, metavar="N", help="at least this many (default: 400)")
+    parser.add_argument("--seed", type=SEED, default=0, metavar="N", help="fixes all deals and draws (default: 0)")
     parser.add_argument(
         "--alternatives",
         nargs="+",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from games.common.errors import UsageError
+from games.common.section import LARGEST_COUNT, LARGEST_SEED
 
 PLAYERS = """\
 a player is written as one of:
@@ -13,6 +16,7 @@ a player is written as one of:
   always:ACTION     one action at every turn, for example always:defect (games in which it is always legal)
   equilibrium       a solution of the game by CFR+ (small games in which one's gain is another's loss)
   mcts:SIMS         tree search with SIMS simulations a move (games without hidden information)
+  scripted:NAME     a scripted player that a game brings, for example scripted:optimal in lookup
   RUN               the newest snapshot of a run: its folder, or its name under runs/
   RUN@SNAPSHOT      one snapshot of a run, for example runs/pocket@main-000120
   RUN@mixture       the run's whole population, one snapshot drawn for each match
@@ -33,7 +37,29 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError with the message and a pointer to the help."""
+        number = re.fullmatch(r"argument (\S+): (.*: it should be .*)", message, re.DOTALL)  # of ``whole_number``
+        message = f"{number[1]} {number[2]}" if number else message
         raise UsageError(f"{message[:1].upper()}{message[1:]}. See: {self.prog} --help")
+
+
+def whole_number(least: int, most: int) -> Callable[[str], int]:
+    """Return the type of an option that takes whole numbers of this range, both ends included."""
+
+    def parse(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if not least <= number <= most:
+            given = text if re.fullmatch(r"-?\d+", text) else repr(text)
+            raise argparse.ArgumentTypeError(f"{given[:40]}: it should be a whole number from {least} to {most:,}")
+        return number
+
+    return parse
+
+
+COUNT = whole_number(1, LARGEST_COUNT)
+SEED = whole_number(0, LARGEST_SEED)
 
 
 def add_command(subparsers: Any, name: str, text: str, **settings: Any) -> Parser:

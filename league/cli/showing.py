@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from league.cli.parser import add_command, add_json_option
+from league.cli.parser import add_command, add_json_option, whole_number
 
 
 def _add_board(subparsers: Any) -> None:
     parser = add_command(subparsers, "board", "show a run's curves in TensorBoard")
     parser.add_argument("run", metavar="RUN")
-    parser.add_argument("--port", type=int, default=6006, metavar="N", help="0 takes any free port (default: 6006)")
+    parser.add_argument(
+        "--port", type=whole_number(0, 65_535), default=6006, metavar="N", help="0 takes any free port (default: 6006)"
+    )
 
 
 def _add_games(subparsers: Any) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from league.cli.parser import add_command, add_json_option
+from league.cli.parser import COUNT, SEED, add_command, add_json_option
 
 
 def _add_train(subparsers: Any) -> None:
     parser = add_command(subparsers, "train", "train a league by self-play, or resume a run")
     parser.add_argument("config", nargs="?", metavar="PRESET|FILE.toml", help="what to train (default: pocket)")
     parser.add_argument("--run-dir", metavar="DIR", help="where the run is kept (default: a new folder under runs/)")
-    parser.add_argument("--seed", type=int, metavar="N", help="every stream of randomness derives from it")
+    parser.add_argument("--seed", type=SEED, metavar="N", help="every stream of randomness derives from it")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="change one setting; may be given several times"
     )
@@ -33,7 +33,9 @@ def _add_train(subparsers: Any) -> None:
 def _add_evolve(subparsers: Any) -> None:
     parser = add_command(subparsers, "evolve", "continue a run's population under new settings, in a new run")
     parser.add_argument("run", metavar="RUN")
-    parser.add_argument("--iterations", type=int, metavar="N", help="how many more (default: as many as RUN has done)")
+    parser.add_argument(
+        "--iterations", type=COUNT, metavar="N", help="how many more (default: as many as RUN has done)"
+    )
     parser.add_argument(
         "--run-dir", metavar="DIR", help="where the new run is kept (default: a new folder under runs/)"
     )

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from arena.records import EndReason, Episode
 from arena.remote.usage import Usage, format_usage
+from league.monitors.terminal import Terminal
 from league.results.statistics import Estimate
 
 
@@ -72,8 +73,8 @@ def print_usage(usage: Mapping[str, Usage], console: Console) -> None:
 
 def match_progress() -> Progress:
     """Return a progress bar that counts matches, on stderr; it disappears when it is done."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Terminal(stderr=True), transient=True)
 
 
 def plain_table(*columns: str) -> Table:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from games.common.section import Positive, Section
+from games.common.section import Count, Positive, Section
 
 
 class AsyncLearnersConfig(Section):
@@ -17,9 +17,8 @@ class AsyncLearnersConfig(Section):
         description="none: the process that plays also learns; each: every policy has a learner process; or the "
         "policies of each learner process, by its name",
     )
-    max_staleness: int = Field(
+    max_staleness: Count = Field(
         0,
-        ge=0,
         description="updates by which play may run ahead of learning; 0: they take turns, and the run is the same as "
         "with processes = 'none'",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from games.common.errors import UsageError, unknown_name
+from games.common.section import LARGEST_COUNT
 from games.registry import make_game
 from games.spec import Utility
 from league.config.checks_credit import check_credit
@@ -95,6 +96,11 @@ def _check_meta_solvers(config: RunConfig, roles: Roles) -> None:
 def _check_groups(config: RunConfig, game: str) -> None:
     matches, turns = config.games[game].matches, make_game(game).spec.max_turns
     size = config.matchmaking.matches_of_start(turns)
+    if size > LARGEST_COUNT:
+        raise UsageError(
+            f"matchmaking.tree = {config.matchmaking.tree} in {game}, of up to {turns} turns, would take more than "
+            f"{LARGEST_COUNT:,} matches of every start. Choose a credit rule without trees, or a shorter game."
+        )
     if matches % size:
         trees = f"trees of {config.matchmaking.tree} replies to the power of {turns} turns: {size} matches"
         groups = trees if config.matchmaking.tree else f"groups of matchmaking.group_size = {size}"

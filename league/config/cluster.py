@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from games.common.section import NonNegative, Positive, Section
+from games.common.section import Count, NonNegative, Positive, Section
 
 Cpus = Annotated[float, Field(gt=0.0)]
 
@@ -15,9 +15,8 @@ class ClusterConfig(Section):
     """The Ray actors that `--cluster` starts. Without that option the table is not read."""
 
     workers: Positive = Field(2, description="processes that play matches")
-    engines: int = Field(
+    engines: Count = Field(
         0,
-        ge=0,
         description="processes with an engine of language models for all workers; 0: every worker has one",
     )
     matches: Positive | None = Field(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, create_model
 
-from games.common.section import NonNegative, Positive, Section
+from games.common.section import LearningRate, Positive, Section
 from learners.advantages import DEFAULT_RULE, RULES, rule_named
 from learners.advantages.rule import Need
 
@@ -25,7 +25,7 @@ else:
 class CreditConfig(RuleTables):
     """How returns become advantages: each role's rule, and a table for each rule that has settings."""
 
-    rule: str = Field(DEFAULT_RULE, description="advantage rule of every role; see docs/credit.md for the list")
+    rule: str = Field(DEFAULT_RULE, description="credit rule of every role; see docs/credit.md for the list")
     rules: dict[str, str] = Field({}, description='another rule for a role, as "game/role" = "rule"')
     scale_returns: bool = Field(True, description="divide returns by half the game's range of returns first")
 
@@ -47,5 +47,5 @@ class CriticConfig(Section):
     """The value heads of rules that need values: one per role, on the policy's last hidden state."""
 
     hidden_size: Positive = Field(64, description="width of a head's hidden layer")
-    learning_rate: NonNegative = Field(1e-3, description="its own AdamW's rate")
+    learning_rate: LearningRate = Field(1e-3, description="its own AdamW's rate")
     steps: Positive = Field(8, description="optimiser steps on one batch")

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from games.common.section import Positive, Section
+from games.common.section import Count, Positive, Section
 
 MetaSolver = Literal["uniform", "linear", "nash", "prd", "alpha_rank", "nash_averaging", "least_exploitable"]
 
@@ -14,7 +14,7 @@ MetaSolver = Literal["uniform", "linear", "nash", "prd", "alpha_rank", "nash_ave
 class EvaluationConfig(Section):
     """What is measured whenever a snapshot is frozen."""
 
-    matches: int = Field(64, ge=0, description="rating matches of a pair of players in each game")
+    matches: Count = Field(64, description="rating matches of a pair of players in each game")
     opponents: Positive = Field(2, description="earlier snapshots a new snapshot is rated against")
     pairing: Literal["uniform", "round_robin", "informative"] = Field(
         "uniform",

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from games.common.section import NonNegative, Positive, Section, Share
+from games.common.section import LearningRate, NonNegative, Positive, Section, Share
 
 LeagueRole = Literal["main", "main_exploiter", "league_exploiter"]
 SurrogateName = Literal["reinforce", "ppo", "gspo", "dpo"]
@@ -30,8 +30,8 @@ class PolicyConfig(Section):
     matches: Positive | None = Field(
         None, description="most matches of each game in one update of it, in whole groups; None: all it has gathered"
     )
-    learning_rate: NonNegative | None = Field(None, description="its own rate at the start; None: the optimizer's")
-    learning_rate_end: NonNegative | None = Field(None, description="its own rate at the end; None: as the start")
+    learning_rate: LearningRate | None = Field(None, description="its own rate at the start; None: the optimizer's")
+    learning_rate_end: LearningRate | None = Field(None, description="its own rate at the end; None: as the start")
     inner_steps: Positive | None = Field(
         None, description="its own optimiser steps on one batch; None: the optimizer's"
     )
@@ -88,8 +88,8 @@ class ObjectiveConfig(Section):
 class OptimizerConfig(Section):
     """The optimiser (AdamW)."""
 
-    learning_rate: NonNegative = Field(5e-4, description="learning rate at the start")
-    learning_rate_end: NonNegative | None = Field(None, description="learning rate at the end; None: constant")
+    learning_rate: LearningRate = Field(5e-4, description="learning rate at the start")
+    learning_rate_end: LearningRate | None = Field(None, description="learning rate at the end; None: constant")
     inner_steps: Positive = Field(4, description="optimiser steps on one batch")
     minibatch_prompts: Positive = Field(
         256,

@@ -12,6 +12,7 @@ from typing import Any
 
 import tomli_w
 
+from games.aliases import full_name
 from games.common.errors import UsageError, unknown_name
 from games.common.files import atomic_write
 from games.common.validation import validated
@@ -43,9 +44,23 @@ def load(source: str, overrides: Sequence[str] = ()) -> RunConfig:
     for override in overrides:
         keys, value = parse_override(override)
         _set_key(data, keys, value)
+    _resolve_aliases(data)
     config = validate(data)
     check_config(config, run_roles(config))
     return config
+
+
+def _resolve_aliases(data: dict[str, Any]) -> None:
+    """Replace aliases of games by their names: in the table of games, and in keys of the form game/role."""
+    if isinstance(games := data.get("games"), dict):
+        data["games"] = {full_name(name): settings for name, settings in games.items()}
+    for table, key in (("roles", "policy"), ("credit", "rules")):
+        section = data.get(table)
+        if isinstance(section, dict) and isinstance(by_role := section.get(key), dict):
+            parts = {name: name.rpartition("/") for name in by_role}
+            section[key] = {
+                full_name(game) + slash + role: by_role[name] for name, (game, slash, role) in parts.items()
+            }
 
 
 def load_run_config(run_dir: Path, overrides: Sequence[str] = ()) -> RunConfig:

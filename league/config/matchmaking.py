@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from games.common.section import NonNegative, Positive, Section, Share
+from games.common.section import LARGEST_COUNT, NonNegative, Positive, Section, Share
 from league.config.evaluation import MetaSolver
 
 
@@ -52,6 +52,7 @@ class MatchmakingConfig(SharesConfig):
     tree: int | None = Field(
         None,
         ge=2,
+        le=LARGEST_COUNT,
         description="replies to the same at every turn: a start is played tree ** (the game's turns) times",
     )
     swap_every: Positive | None = Field(

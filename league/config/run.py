@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from games.common.section import NonNegative, Positive, Section
+from games.common.section import LARGEST_SEED, Count, LearningRate, NonNegative, Positive, Section
 from league.config.async_learners import AsyncLearnersConfig
 from league.config.cluster import ClusterConfig
 from league.config.credit import CreditConfig, CriticConfig
@@ -17,6 +18,10 @@ from league.config.engine import EngineConfig
 from league.config.evaluation import EvaluationConfig
 from league.config.learning import AlarmsConfig, LeagueRole, ObjectiveConfig, OptimizerConfig, PolicyConfig
 from league.config.matchmaking import ExploitersConfig, MatchmakingConfig
+
+MOST_THREADS = 1024  # torch dies of a thread that the system refuses: machines have fewer cores, and allow more
+
+Size = Annotated[int, Field(ge=1, le=65_536)]  # of a pocket model: no layer of any model is wider
 
 
 class GameConfig(Section):
@@ -36,7 +41,7 @@ class RolesConfig(Section):
 
     reply: Literal["choice", "free"] | None = Field(None, description="reply form of every role")
     on_illegal: Literal["mask", "retry", "forfeit"] | None = Field(None, description="conduct of every role")
-    retries: int | None = Field(None, ge=0, description="retries before a forfeit")
+    retries: Count | None = Field(None, description="retries before a forfeit")
     price: float | None = Field(None, description="price of a forfeit in the game's units")
     max_reply_tokens: Positive | None = Field(None, description="longest free reply, in tokens")
     temperature: float | None = Field(None, gt=0.0, description="sampling temperature of every role")
@@ -60,14 +65,21 @@ class ModelConfig(Section):
         "pocket",
         description='"pocket", a name of `league models`, a folder in Hugging Face layout, a .gguf file, or a hub id',
     )
-    hidden_size: Positive = Field(128, description="width of the pocket model")
-    layers: Positive = Field(2, description="layers of the pocket model")
-    heads: Positive = Field(4, description="attention heads of the pocket model")
-    kv_heads: Positive = Field(2, description="key/value heads of the pocket model")
-    intermediate_size: Positive = Field(256, description="width of the pocket model's feed-forward part")
+    hidden_size: Size = Field(128, description="width of the pocket model")
+    layers: Size = Field(2, description="layers of the pocket model")
+    heads: Size = Field(4, description="attention heads of the pocket model")
+    kv_heads: Size = Field(2, description="key/value heads of the pocket model")
+    intermediate_size: Size = Field(256, description="width of the pocket model's feed-forward part")
     vocabulary: Positive = Field(2048, description="largest vocabulary of the pocket tokenizer")
     dtype: Literal["float32", "bfloat16"] = Field("float32", description="type of the weights")
     device: str = Field("cpu", description="torch device that holds the model")
+
+    @field_validator("device")
+    @classmethod
+    def _known_device(cls, device: str) -> str:
+        if not re.fullmatch(r"cpu|mps|(cuda|xpu)(:\d{1,3})?", device):
+            raise ValueError(f"model.device = {device!r} is no torch device: it is cpu, cuda, cuda:1, xpu or mps.")
+        return device
 
     @model_validator(mode="after")
     def _heads_divide(self) -> ModelConfig:
@@ -81,36 +93,38 @@ class ModelConfig(Section):
 class ColdStartConfig(Section):
     """Imitation before the first match (only for models that start from scratch)."""
 
-    steps: int = Field(60, ge=0, description="optimiser steps; 0 skips the cold start")
+    steps: Count = Field(60, description="optimiser steps; 0 skips the cold start")
     matches: Positive = Field(200, description="matches of each game to imitate")
     players: tuple[str, ...] = Field(
         ("random",), min_length=1, description="players to imitate, such as scripted:optimal; each seat draws one"
     )
     batch_size: Positive = Field(256, description="turns in a step")
-    learning_rate: NonNegative = Field(3e-3, description="peak learning rate")
+    learning_rate: LearningRate = Field(3e-3, description="peak learning rate")
 
 
 class RunConfig(Section):
     """The configuration of a run."""
 
-    seed: int = Field(0, ge=0, description="every stream of randomness derives from it")
+    seed: int = Field(0, ge=0, le=LARGEST_SEED, description="every stream of randomness derives from it")
     iterations: Positive = Field(200, description="updates of each policy")
     snapshot_every: Positive = Field(10, description="iterations between two snapshots")
     in_flight: Positive = Field(4096, description="matches played side by side")
-    threads: int = Field(0, ge=0, description="torch threads; 0: the physical cores this process may use")
+    threads: int = Field(
+        0, ge=0, le=MOST_THREADS, description="torch threads; 0: the physical cores this process may use"
+    )
     loaded_snapshots: Positive = Field(8, description="opponents' weights held in memory at once")
     checkpoints: Positive = Field(
         2, description="newest saved states that are kept, each as large as a policy in training"
     )
-    episodes_kept: int = Field(8, ge=0, description="sampled episodes written each time a snapshot is frozen")
+    episodes_kept: Count = Field(8, description="sampled episodes written each time a snapshot is frozen")
     games: dict[str, GameConfig] = Field(min_length=1, description="games of the curriculum by name")
     roles: RolesConfig = RolesConfig()
     model: ModelConfig = ModelConfig()
     engine: EngineConfig = EngineConfig()
     cold_start: ColdStartConfig = ColdStartConfig()
     policies: dict[str, PolicyConfig] = Field({}, description="how single policies are trained, by name")
-    alternate: int = Field(
-        0, ge=0, description="policies take turns, each training so many iterations while the others rest; 0: all train"
+    alternate: Count = Field(
+        0, description="policies take turns, each training so many iterations while the others rest; 0: all train"
     )
     credit: CreditConfig = CreditConfig()
     async_learners: AsyncLearnersConfig = AsyncLearnersConfig()

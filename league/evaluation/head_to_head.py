@@ -24,6 +24,7 @@ from league.players.player import Player
 from league.results.statistics import Estimate, clustered_mean
 
 A, B = 0, 1
+MOST_MATCHES = 1_000_000  # of a pair; they and their records take some gigabytes
 
 
 class ScheduledMatch(NamedTuple):
@@ -107,6 +108,8 @@ def schedule(players: tuple[Player, Player], matches: int, seed: int) -> list[Sc
     """Return at least ``matches`` matches: whole deals, each in every seating."""
     if matches < 1:
         raise UsageError(f"--matches {matches}: at least one match must be played.")
+    if matches > MOST_MATCHES:
+        raise UsageError(f"--matches {matches:,}: at most {MOST_MATCHES:,} matches of two players are held in memory.")
     spec = players[A].spec
     cycle = seatings(spec.seats)
     scheduled = []

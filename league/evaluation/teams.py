@@ -5,11 +5,13 @@ A team has no opponent, so it has no rating; two teams are compared by their ret
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean
 
 from arena.records import Cast, Episode, MatchRequest, flatten_episodes
 from games.common.seeds import derive_seed
+from games.openspiel.repeated import is_repeated, stage_game
 from games.registry import with_submatches
 from games.spec import GameSpec, Utility
 from roles.role import Roles
@@ -35,19 +37,39 @@ def single_player_cast(player: str, spec: GameSpec, roles: Roles) -> tuple[Cast,
 
 
 def training_metrics(episodes: Sequence[Episode], specs: Mapping[str, GameSpec], roles: Roles) -> Metrics:
-    """Return the mean return of each trained role of cooperative games, and how many submatches a match opened."""
+    """Return what training matches show where winning is not the point, and how many submatches a match opened.
+
+    In cooperative and general-sum games that is each trained role's mean return; in repeated games also how large a
+    share of the trained seats' actions each action has, such as cooperate.
+    """
     metrics: Metrics = {}
     members = flatten_episodes(episodes)
     for game, spec in specs.items():
         group = [episode for episode in members if episode.request.game == game]
-        for role in roles[game] if spec.utility is Utility.IDENTICAL else ():
+        for role in roles[game] if spec.utility in (Utility.IDENTICAL, Utility.GENERAL_SUM) else ():
             returns = [episode.returns[role.seat] for episode in group if episode.request.trained[role.seat]]
             if returns:
                 metrics[f"{game}/return/{role.name}"] = fmean(returns)
+        if is_repeated(game):
+            metrics |= {f"{game}/share/{action}": share for action, share in action_shares(group).items()}
         if spec.submatch_games and group:
             opened = [len(episode.children) for episode in episodes if episode.request.game == game]
             metrics[f"{game}/submatches"] = fmean(opened)
     return metrics
+
+
+def action_shares(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Return the share of each action among those of the trained seats of repeated games, by its name."""
+    played = Counter(
+        turn.action
+        for episode in episodes
+        for turn in episode.turns
+        if turn.action is not None and episode.request.trained[turn.seat]
+    )
+    names = sorted(
+        {action for episode in episodes[:1] for seat in stage_game(episode.request.game).actions for action in seat}
+    )
+    return {name: played[name] / played.total() for name in names} if played else {}
 
 
 def team_matches(

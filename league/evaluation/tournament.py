@@ -172,8 +172,10 @@ def open_tournament(folder: Path, tournament: Tournament) -> Iterator[MatchStore
     Raises UsageError if another process has locked it, if it holds another tournament or something else,
     or if a name refers to another player than when the tournament began.
     """
+    record = {**HEADER, **tournament.plan.to_json(), "stands_for": tournament.members_by_name()}
+    if folder.is_dir():
+        _check_folder(folder, json.loads(json.dumps(record)))  # before a lock is left in a folder of something else
     with run_lock(folder):
-        record = {**HEADER, **tournament.plan.to_json(), "stands_for": tournament.members_by_name()}
         _check_folder(folder, json.loads(json.dumps(record)))
         remove_leftovers(folder)
         if not (folder / PLAN_FILE).exists():

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -30,13 +28,13 @@ from pydantic import ConfigDict, TypeAdapter
 from torch.distributed.device_mesh import init_device_mesh
 
 from arena.process import available_cores, tuned_process
+from games.common.child_processes import child_process
 from games.common.errors import UsageError
 from league.config import RunConfig
 from league.config.load import load_run_config, run_roles
 from league.learning.heartbeat import Heartbeat, Watch
 from league.learning.learner import LearnResult, learn
 from league.learning.learner_pool import learner_failed
-from league.learning.learner_process import end_with_parent
 from league.learning.policies import policies_for_resume
 from league.storage.run_state import RunState
 from learners.batching import TrainBatch
@@ -112,7 +110,7 @@ class FollowerProcesses:
             for rank in range(1, size):
                 rendezvous = Rendezvous(rank, size, rank, init_method)
                 heartbeat = Heartbeat(_SPAWN)
-                self._processes.append(_SPAWN.Process(target=_follower_main, args=(rendezvous, heartbeat), daemon=True))
+                self._processes.append(child_process(_SPAWN, __name__, "follower_main", heartbeat, *rendezvous))
                 self._processes[-1].start()
                 self._watch.add(self._processes[-1], heartbeat)
         return self
@@ -223,13 +221,11 @@ def run_follower(rendezvous: Rendezvous) -> None:
     dist.destroy_process_group()
 
 
-def _follower_main(rendezvous: Rendezvous, heartbeat: Heartbeat) -> None:
-    """Run a follower that this module started; it ignores Ctrl-C, and ends with the leader."""
+def follower_main(heartbeat: Heartbeat, rank: int, size: int, local_rank: int, init_method: str) -> None:
+    """Run a follower that this module started, as a ``child_process``, which ends with the leader."""
     heartbeat.start()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=end_with_parent, daemon=True).start()
     with suppress(LearningError):  # the leader raises the same one
-        run_follower(rendezvous)
+        run_follower(Rendezvous(rank, size, local_rank, init_method))
 
 
 def _run_task(

@@ -26,6 +26,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from games.common.child_processes import child_process
 from games.common.errors import DamagedFile, UsageError
 from league.config import RunConfig
 from league.learning import heartbeat
@@ -36,7 +37,6 @@ from league.learning.learner_process import (
     checkpoint_folder,
     learners_of,
     open_records,
-    run_learner,
 )
 from league.storage.checkpoint import RECORDS_FILE
 from league.storage.learner_checkpoint import load_learning, save_learning
@@ -82,8 +82,8 @@ class LearnerPool:
         for name in learners_of(self._config):
             connection, child_connection = _CONTEXT.Pipe()
             beat = Heartbeat(_CONTEXT)
-            arguments = (self._run_dir, name, child_connection, beat)
-            process = _CONTEXT.Process(target=run_learner, args=arguments, daemon=True)
+            arguments = ("run_learner", self._run_dir, name, child_connection, beat)
+            process = child_process(_CONTEXT, "league.learning.learner_process", *arguments)
             process.start()
             child_connection.close()
             self._processes[name] = _Process(process, connection, Listener(beat))

@@ -7,11 +7,8 @@ says which of them counts, so a checkpoint that was written but never acknowledg
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
 import shutil
 import signal
-import threading
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -66,12 +63,10 @@ def open_records(config: RunConfig, run_dir: Path) -> SqliteRecordStore:
 def run_learner(run_dir: Path, name: str, connection: Connection, heartbeat: Heartbeat) -> None:
     """Run a learner process once the process that plays sends the start; report errors to it as sentences.
 
-    It ignores Ctrl-C, which is for the process that plays, and ends with that process however that ends.
+    It runs as a ``child_process``, which ends with the process that plays.
     """
     heartbeat.start()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    threading.Thread(target=end_with_parent, daemon=True).start()
     connection.recv_bytes()
     try:
         _learn_all(run_dir, name)
@@ -93,14 +88,6 @@ def run_learner(run_dir: Path, name: str, connection: Connection, heartbeat: Hea
 
 def _send_error(connection: Connection, kind: str, message: str) -> None:
     connection.send_bytes(json.dumps([kind, message]).encode())
-
-
-def end_with_parent() -> None:
-    """Exit as soon as the parent process has ended: unfinished work will be done again."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-    os._exit(1)
 
 
 def _learn_all(run_dir: Path, name: str) -> None:

@@ -1,6 +1,7 @@
 """The live view of a training run: a table that refreshes on a terminal, a line now and then elsewhere.
 
 It shows these metrics of the loop, without those that have not been computed: ``GAME/score/ROLE``,
+``GAME/return/ROLE``, ``GAME/share/ACTION``,
 ``GAME/matches``, those of ``CHANGES`` below ``GAME/``, ``illegal_rate``, ``rating``, ``gap``,
 ``tokens_per_second``. Each alarm has a line while it rings; without a terminal, one when it begins and one
 when it ends.
@@ -19,7 +20,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from games.aliases import short_name
 from league.monitors.alarms import Alarm
+from league.monitors.terminal import Terminal
 
 SECONDS_BETWEEN_LINES = 15.0  # without a terminal
 
@@ -53,7 +56,7 @@ class LiveView:
         self._iterations = iterations
         self._done = done
         self._pace: tuple[int, float] | None = None  # iterations done and the time at the first update
-        self._console = console or Console(stderr=True)
+        self._console = console or Terminal(stderr=True)
         self._clock = clock
         self._started = clock()
         self._last_line = float("-inf")
@@ -139,15 +142,16 @@ class LiveView:
         return (self._clock() - since) / (self._done - done) * (self._iterations - self._done)
 
     def _scores(self, game: str) -> str:
-        """Return the scores by role; in cooperative games, which have none, the returns."""
-        for kind in ("score", "return"):
+        """Return the scores by role; where winning is not the point the returns, and the shares of actions."""
+        shown = []
+        for kind in ("score", "return", "share"):
             prefix = f"{game}/{kind}/"
-            by_role = {
+            by_name = {
                 name.removeprefix(prefix): value for name, value in self._latest.items() if name.startswith(prefix)
             }
-            if by_role:
-                return f"{kind} " + "  ".join(f"{role} {value:.2f}" for role, value in by_role.items())
-        return "–"
+            if by_name:
+                shown.append(f"{kind} " + "  ".join(f"{name} {value:.2f}" for name, value in by_name.items()))
+        return ", ".join(shown) or "–"
 
     def _measured(self, game: str) -> list[tuple[str, str]]:
         """Return the metrics of ``CHANGES`` that this game has, with their labels."""
@@ -174,7 +178,7 @@ class LiveView:
     def _line(self) -> str:
         parts = [f"iteration {self._done}/{self._iterations} ({self._times()})"]
         for game in self._games:
-            parts.append(f"{game}: {self._scores(game)}")
+            parts.append(f"{short_name(game)}: {self._scores(game)}")
             parts[-1] += "".join(f", {text} {self._change(name)}" for name, text in self._measured(game))
         return "; ".join(parts + self._facts())
 
@@ -190,7 +194,7 @@ class LiveView:
             matches = self._latest.get(f"{game}/matches")
             changes = [f"{text} {self._change(name)}" for name, text in self._measured(game)]
             table.add_row(
-                game,
+                short_name(game),
                 "–" if matches is None else f"{matches:,.0f}",
                 self._scores(game),
                 "\n".join(changes) or "–",

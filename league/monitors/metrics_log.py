@@ -18,7 +18,9 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
+from games.aliases import short_metric
 from games.common.errors import DamagedFile
+from games.registry import make_game
 from league.monitors.alarms import Alarm
 
 METRICS_FILE = "metrics.jsonl"
@@ -71,7 +73,7 @@ class MetricsLog:
         self._lines.flush()
         os.fsync(self._lines.fileno())
         for name, value in metrics.items():
-            self._writer.add_scalar(name, value, iteration)
+            self._writer.add_scalar(short_metric(name), value, iteration)
         for alarm in alarms:
             if alarm.since == iteration:
                 self._writer.add_text(f"alarms/{alarm.name}/{alarm.subject}", str(alarm), iteration)
@@ -152,14 +154,21 @@ def serve_tensorboard(run_dir: Path, port: int) -> str:
 def pinned_metrics(metrics: Iterable[Mapping[str, float]]) -> list[str]:
     """Return the names of metrics that match ``PINNED``, in its order.
 
-    A score that never changes, as in a cooperative game, is left out, and so is an alarm that never rang.
+    A score that never changes, as in a cooperative game, is left out, and so is an alarm that never rang, and a score
+    where amounts count, as in poker: it may fall in a good run.
     """
     values: dict[str, set[float]] = {}
     for line in metrics:
         for name, value in line.items():
             values.setdefault(name, set()).add(value)
     names = [name for name, distinct in values.items() if len(distinct) > 1 or not re.search("/score|^alarms/", name)]
+    names = [name for name in names if "/score_against_" not in name or _is_won_or_lost(name.rpartition("/")[0])]
     return [name for pattern in PINNED for name in names if re.fullmatch(pattern, name)]
+
+
+def _is_won_or_lost(game: str) -> bool:
+    spec = make_game(game).spec
+    return (spec.min_return, spec.max_return) == (-1.0, 1.0)
 
 
 def _with_pinned_cards(app: Callable[..., Any], run_dir: Path) -> Callable[..., Any]:
@@ -168,7 +177,7 @@ def _with_pinned_cards(app: Callable[..., Any], run_dir: Path) -> Callable[..., 
     def redirect(environ: Mapping[str, Any], start_response: Callable[..., Any]) -> Any:
         if environ["PATH_INFO"] != "/" or environ.get("QUERY_STRING"):
             return app(environ, start_response)
-        cards = [{"plugin": "scalars", "tag": name} for name in pinned_metrics(read_metrics(run_dir))]
+        cards = [{"plugin": "scalars", "tag": short_metric(name)} for name in pinned_metrics(read_metrics(run_dir))]
         location = f"/?pinnedCards={quote(json.dumps(cards))}&smoothing=0"
         start_response("302 Found", [("Location", location), ("Content-Length", "0")])
         return []

@@ -6,7 +6,6 @@ All that the league knows of a kind of engine is its entry in ``ENGINES``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -22,6 +21,7 @@ from league.config import RunConfig
 from league.config.engine import VLLM_RANKS
 from league.config.load import validate
 from league.players.demonstrations import demonstrations
+from league.players.machine import no_gpu, require_vllm
 from roles.role import ReplyForm, Roles
 
 if TYPE_CHECKING:
@@ -127,13 +127,19 @@ def engine_kind(config: RunConfig) -> EngineKind:
 def check_engine(config: RunConfig, policies: Iterable[str]) -> None:
     """Raise UsageError, with what would work, if the engine cannot play these policies on this machine."""
     kind = engine_kind(config)
-    if config.model.device.startswith("cuda") and not torch.cuda.is_available():
-        raise UsageError(
-            f"model.device = {config.model.device!r}, but PyTorch finds no GPU here. Set model.device = 'cpu' and "
-            "model.dtype = 'float32' for a small model, or train on a machine with an NVIDIA GPU."
-        )
+    if not _has_device(config.model.device):
+        raise no_gpu(config)
     if kind.check is not None:
         kind.check(config, policies)
+
+
+def _has_device(name: str) -> bool:
+    """Return whether torch finds a device, such as cuda:1, here."""
+    kind, _, index = name.partition(":")
+    if kind == "mps":
+        return torch.backends.mps.is_available()
+    count = {"cuda": torch.cuda.device_count, "xpu": torch.xpu.device_count}.get(kind, lambda: 1)
+    return int(index or 0) < count()
 
 
 def check_context(config: RunConfig, roles: Roles, tokenizer: ChatTokenizer) -> None:
@@ -187,12 +193,7 @@ def _check_vllm(config: RunConfig, policies: Iterable[str]) -> None:
     _check_vllm_policies(config, list(policies))
     if config.engine.vllm.sleep:
         _check_vllm_sleep(config)
-    vllm = find_spec("vllm")
-    if vllm is None or vllm.origin is None:
-        raise UsageError(
-            "engine.kind = 'vllm', but vLLM is not installed. Install it (pip install 'llm-league[vllm]'; without a "
-            "GPU, see docs/engines.md), or set engine.kind = 'torch'."
-        )
+    require_vllm()
 
 
 def _check_vllm_policies(config: RunConfig, policies: Sequence[str]) -> None:

@@ -6,12 +6,12 @@ import random
 from collections.abc import Mapping, Sequence
 
 from arena.records import ReplyRequest, Sampler
-from games.common.errors import unknown_name
+from games.common.errors import UsageError, unknown_name
 from games.registry import make_game
 from league.config import RunConfig
 from league.players.engines import Engines
 from league.players.player import exploiter
-from league.players.scripted import SCRIPTED
+from league.players.scripted import SCRIPTED, scripted_player
 from roles.role import Roles
 
 
@@ -24,10 +24,28 @@ def outside_engines(names: Sequence[str], setting: str, engines: Engines) -> dic
     for name in names:
         engine = outside_engine(name, engines)
         if engine is None:
-            valid = [*SCRIPTED, "best_response:DIR", "openai:MODEL"]
-            raise unknown_name("scripted player", name, valid, f"Set {setting}.")
+            raise _unknown(name, setting)
         by_name[name] = engine
     return by_name
+
+
+def scripted_only(names: Sequence[str]) -> dict[str, Sampler]:
+    """Return the engines of the scripted players among names, which cost nothing to make.
+
+    Raises UsageError for a name that is no player's from outside.
+    """
+    by_name: dict[str, Sampler] = {}
+    for name in names:
+        if engine := scripted_player(name):
+            by_name[name] = engine
+        elif not name.startswith(("best_response:", "openai:")):
+            raise _unknown(name, "evaluation.anchors or matchmaking.guests")
+    return by_name
+
+
+def _unknown(name: str, setting: str) -> UsageError:
+    valid = [*SCRIPTED, "best_response:DIR", "openai:MODEL"]
+    return unknown_name("scripted player", name, valid, f"Set {setting}.")
 
 
 def outside_engine(text: str, engines: Engines) -> Sampler | None:

@@ -25,6 +25,7 @@ from league.config.load import seat_roles
 from league.exact.exploitability import POINT_LIMIT, PolicyTable, mixture, tabulate
 from league.models.source import model_folder
 from league.players.engines import Engines
+from league.players.hub import check_model
 from league.players.remote import check_price, remote_roles
 from league.players.scripted import SCRIPTED
 from league.storage.run_dir import Run, find_run, run_names
@@ -137,8 +138,10 @@ def _resolve_in_game(text: str, spec: GameSpec, engines: Engines) -> Player:
         return Player(text, spec, server, roles, (((text, 1.0),),) * spec.seats)
     if text.startswith("hf:"):
         return _checkpoint(text, spec, engines)
-    name, _, which = text.partition("@")
+    name, at, which = text.partition("@")
     path = find_run(name)
+    if path is not None and at and not which:
+        raise UsageError(f"{text}: no snapshot is named after the @. Write {name}@mixture, {name}@SNAPSHOT, or {name}.")
     if path is None:
         forms = "RUN, RUN@SNAPSHOT, RUN@mixture, best_response:DIR, hf:NAME or openai:MODEL"
         hint = f"A player is {', '.join(SCRIPTED)}, {forms}."
@@ -168,6 +171,7 @@ def _checkpoint(text: str, spec: GameSpec, engines: Engines) -> Player:
             "hf: is followed by a name of `league models`, a folder, a .gguf file or a hub id, for example "
             "hf:Qwen/Qwen3-0.6B."
         )
+    check_model(source, text)
     folder = model_folder(source)
     engine = engines.checkpoint(text, folder, spec.name)
     engine.register(text, folder)

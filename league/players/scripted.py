@@ -7,11 +7,12 @@ from collections.abc import Callable
 from arena.records import Sampler
 from arena.samplers.scripted import Always, Equilibrium, Mcts, Random, Script
 from games.common.errors import UsageError
+from games.common.section import LARGEST_COUNT
 
 
 def _mcts(sims: str) -> Sampler:
-    if not sims.isdecimal():
-        raise UsageError(f"mcts takes a number of simulations, for example mcts:100, not {sims!r}.")
+    if not sims.isdecimal() or len(sims) > len(str(LARGEST_COUNT)) or int(sims) > LARGEST_COUNT:
+        raise UsageError(f"mcts:{sims[:40]}: mcts takes a number of simulations, for example mcts:100.")
     return Mcts(int(sims))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from importlib.util import find_spec
@@ -13,7 +14,7 @@ from typing import NamedTuple, Self
 from arena.process import tuned_process
 from arena.remote.usage import Usage
 from games.common.errors import UsageError
-from games.common.files import atomic_write, is_leftover, remove_leftovers
+from games.common.files import atomic_write, remove_leftovers
 from league.backends.interface import Deployment
 from league.backends.local import LocalDeployment
 from league.config import RunConfig
@@ -33,7 +34,8 @@ from league.run.interrupt import StopRequest
 from league.run.loop import League, run_loop
 from league.run.recovery import check_never_trained, check_state, go_back, telling_what_to_do
 from league.storage.checkpoint import clear_state, finished_iterations, has_checkpoint, load_checkpoint
-from league.storage.lock import LOCK_FILE, run_lock
+from league.storage.lock import run_lock
+from league.storage.run_dir import check_unused
 from league.storage.run_state import RunState, new_state
 from learners.advantages import rule_named
 from learners.update.learner import LearningError
@@ -60,7 +62,12 @@ def train(config: RunConfig, run_dir: Path, cluster: str = "") -> Outcome:
         check_players(anchors_and_guests(config, engines), run_roles(config))
     with telling_of_a_full_disk(run_dir), telling_what_to_do(run_dir), _Session(config, run_dir, cluster) as session:
         session.write_config(config)
-        return session.run(session.first_state())
+        try:
+            state = session.first_state()
+        except UsageError:  # found out only now, such as a model that is none: nothing is left of it
+            session.discard()
+            raise
+        return session.run(state)
 
 
 def resume(run_dir: Path, cluster: str = "", from_iteration: int | None = None) -> Outcome:
@@ -99,9 +106,9 @@ class _Session:
     def __enter__(self) -> Self:
         with ExitStack() as stack:  # the deployment first: its processes must inherit no lock, thread or view
             self._deployment = stack.enter_context(_deployment(self.config, self._run_dir, self._cluster))
+            self.config = _driver_config(self.config, self._deployment)
             stack.enter_context(run_lock(self._run_dir))
             self._engines = stack.enter_context(Engines())
-            self.config = _driver_config(self.config, self._deployment)
             self._stack = stack.pop_all()
         return self
 
@@ -112,14 +119,13 @@ class _Session:
 
     def write_config(self, config: RunConfig) -> None:
         """Write the configuration of a new run into the folder. Raises UsageError if the folder is not empty."""
-        present = [path.name for path in self._run_dir.iterdir() if path.name != LOCK_FILE and not is_leftover(path)]
-        if present:
-            raise UsageError(
-                f"{self._run_dir} is not empty (it holds {', '.join(sorted(present)[:3])}). Choose another --run-dir, "
-                f"or go on with that run: league train --resume --run-dir {self._run_dir}"
-            )
+        check_unused(self._run_dir)
         write_run_config(self._run_dir, config)
         self.start_view()
+
+    def discard(self) -> None:
+        """Remove a run that could not begin: the folder, which was empty before ``write_config``, and its lock."""
+        shutil.rmtree(self._run_dir, ignore_errors=True)
 
     def start_view(self, notes: Sequence[str] = ()) -> None:
         """Remove leftovers of killed processes, tune this one, start the live view with notes, and catch Ctrl-C."""

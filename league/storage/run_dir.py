@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from games.common.errors import DamagedFile, UsageError, unknown_name
+from games.common.files import is_leftover
 from league.config import RunConfig
 from league.config.load import CONFIG_FILE, load_run_config
 from league.meta_solvers import BY_AGE, META_SOLVERS
 from league.results.payoffs import PayoffTable
 from league.results.ratings import Ratings
+from league.storage.lock import LOCK_FILE
 from league.storage.population import Population, Snapshot
 
 STATE_FOLDER = "state"  # of a run: its checkpoint
@@ -105,6 +107,18 @@ class Run:
             raise DamagedFile(path, f"it cannot be read: {error.strerror}", remedy) from error
         except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
             raise DamagedFile(path, f"{type(error).__name__}: {error}", remedy) from error
+
+
+def check_unused(run_dir: Path) -> None:
+    """Raise UsageError if a new run cannot begin in a folder, because there is something in it."""
+    if not run_dir.is_dir():
+        return
+    present = [path.name for path in run_dir.iterdir() if path.name != LOCK_FILE and not is_leftover(path)]
+    if present:
+        raise UsageError(
+            f"{run_dir} is not empty (it holds {', '.join(sorted(present)[:3])}). Choose another --run-dir, or go on "
+            f"with that run: league train --resume --run-dir {shlex.quote(str(run_dir))}"
+        )
 
 
 def find_run(name: str) -> Path | None:

@@ -61,7 +61,7 @@ RULES: dict[str, CreditRule[Any]] = {
 def rule_named(name: str) -> CreditRule[Any]:
     """Return a credit rule by name. Raises UsageError with the nearest names."""
     if name not in RULES:
-        raise unknown_name("advantage rule", name, RULES, "Set credit.rule.")
+        raise unknown_name("credit rule", name, RULES, "Set credit.rule.")
     return RULES[name]
 
 

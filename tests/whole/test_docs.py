@@ -157,7 +157,7 @@ def test_the_estimator_counts_a_seat_that_had_no_turn_by_its_return():
 
 def test_a_credit_rule_with_settings_of_its_own_is_four_files(extended):
     """Its file, its line in the table, its test and its paragraph: no other is changed, and the tests of rules pass."""
-    start = EXTENDING.read_text(encoding="utf-8").index("## An estimator")
+    start = EXTENDING.read_text(encoding="utf-8").index("## A credit rule")
     end = EXTENDING.read_text(encoding="utf-8").index("## A matchmaker")
     section = extended / "an_estimator.md"
     section.write_text(EXTENDING.read_text(encoding="utf-8")[start:end], encoding="utf-8")

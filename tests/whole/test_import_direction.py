@@ -15,7 +15,7 @@ DOORS = {
     "gymnasium": ["games/pettingzoo.py"],
     "textarena": ["games/textarena.py"],
     "openskill": ["league/results/ratings.py"],
-    "rich": ["league/monitors/live_view.py", "league/cli", "league/commands"],
+    "rich": ["league/monitors/live_view.py", "league/monitors/terminal.py", "league/cli", "league/commands"],
     "argparse": ["league/cli", "league/commands"],
     "torch": ["arena", "learners", "league"],
     "gguf": ["league/models/gguf_file.py"],

@@ -10,6 +10,7 @@ import numpy as np
 from rich.console import Console
 
 from arena.remote.usage import Usage
+from games.aliases import short_name
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.openspiel.repeated import Floats, is_repeated, stage_game
@@ -243,7 +244,7 @@ def print_report(report: RegretReport, console: Console) -> None:
     """Print the regrets of each role and how they grow."""
     player, opponent = report.players
     unit = "match" if report.by_match else "round"
-    console.print(f"{player}'s regret against {opponent} in {report.game}", style="bold")
+    console.print(f"{player}'s regret against {opponent} in {short_name(report.game)}", style="bold")
     console.print(f"{report.sequences} sequences of {report.rounds} {_PLURAL[unit]} in each role (seed {report.seed}).")
     console.print(
         f"Regret is what it would have earned more, per {unit}: external by the one alternative that was best in "

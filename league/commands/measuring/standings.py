@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
+from games.aliases import full_name, short_name
 from games.common.errors import UsageError, unknown_name
 from games.registry import make_game
 from games.spec import GameSpec, Utility
@@ -101,6 +102,7 @@ def _selected(game: str | None, games: list[str], path: Path) -> list[str]:
     """Return the named game alone, or all games if none is named. Raises UsageError for an unknown game."""
     if game is None:
         return games
+    game = full_name(game)
     if game not in games:
         raise unknown_name(f"game of {path}", game, games)
     return [game]
@@ -146,7 +148,7 @@ def print_report(report: StandingsReport, console: Console) -> None:
     else:
         console.print(f"{report.path}: a tournament", style="bold")
     for name, game in report.games.items():
-        console.print(f"\n{name}", style="bold")
+        console.print(f"\n{short_name(name)}", style="bold")
         for metric, points in game.measured.items():
             if points and not (game.spec.utility is Utility.IDENTICAL and metric.startswith("score")):
                 console.print(_format_curve(MEASURED[metric], points))

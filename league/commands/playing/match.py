@@ -11,6 +11,7 @@ from rich.table import Table
 
 from arena.remote.usage import Usage
 from arena.replays import save_episodes
+from games.common.destinations import file_to_write
 from games.registry import make_game
 from games.spec import Utility
 from league.commands.formatting import (
@@ -34,21 +35,27 @@ class MatchReport(NamedTuple):
 
     result: HeadToHead
     usage: dict[str, Usage]  # by player
+    file: Path | None = None  # to keep the matches in
 
 
 def run(arguments: argparse.Namespace) -> MatchReport:
-    """Play the matches; with ``--save``, write them."""
+    """Play the matches."""
     spec = make_game(arguments.game).spec
+    file = None if arguments.save is None else file_to_write(arguments.save, "--save")
     with Engines(PlayerSettings.of(arguments)) as engines:
         first, second = (resolve(text, spec, engines) for text in arguments.players)
         engines.check_settings(arguments.players)
         total = len(schedule((first, second), arguments.matches, arguments.seed))
         with match_progress() as progress:
-            task = progress.add_task(f"playing {spec.name}", total=total)
+            task = progress.add_task(f"playing {spec.alias}", total=total)
             result = compare((first, second), arguments.matches, arguments.seed, lambda _: progress.advance(task))
-        if arguments.save:
-            save_episodes(Path(arguments.save), result.episodes)
-        return MatchReport(result, engines.usage())
+        return MatchReport(result, engines.usage(), file)
+
+
+def keep(report: MatchReport) -> None:
+    """Write the matches to the file of ``--save``."""
+    if report.file is not None:
+        save_episodes(report.file, report.result.episodes)
 
 
 def to_json(report: MatchReport) -> dict[str, Any]:
@@ -90,7 +97,7 @@ def print_report(report: MatchReport, console: Console) -> None:
     seatings = len({match.seating for match in result.matches})
     deals = result.matches[-1].deal + 1
     together = result.spec.utility is Utility.IDENTICAL and result.spec.seats > 1
-    console.print(f"{result.spec.name}: {a} {'with' if together else 'against'} {b}", style="bold")
+    console.print(f"{result.spec.alias}: {a} {'with' if together else 'against'} {b}", style="bold")
     console.print(
         f"{len(result.episodes)} matches: {deals} deals, each played in all {seatings} seatings (seed {result.seed})."
     )

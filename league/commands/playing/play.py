@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import random
 import secrets
+import sys
 
 from rich.console import Console
 
@@ -15,12 +16,13 @@ from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.registry import make_game
 from league.commands.formatting import format_transcript, print_usage
-from league.config import RolesConfig
-from league.config.load import seat_roles
+from league.monitors.terminal import Terminal
 from league.players.engines import Engines
 from league.players.player import Player, resolve
 from league.players.settings import PlayerSettings
+from roles.cards import with_overrides
 from roles.prompts import system_text
+from roles.role import OnIllegal, ReplyForm
 
 PERSON = "you"
 
@@ -30,7 +32,11 @@ def run(arguments: argparse.Namespace) -> int:
     spec, seat = make_game(arguments.game).spec, arguments.seat
     if not 0 <= seat < spec.seats:
         raise UsageError(f"--seat {seat}: {spec.name} has seats 0 to {spec.seats - 1}.")
-    console = Console(highlight=False, markup=False)
+    if sys.stdin is None:
+        raise UsageError(
+            "Standard input is closed, so nobody can play. Run it at a terminal, or give it moves to read."
+        )
+    console = Terminal()
     with Engines(PlayerSettings.of(arguments)) as engines:
         opponent = resolve(arguments.against, spec, engines)
         engines.check_settings([arguments.against])
@@ -49,9 +55,11 @@ def _play(opponent: Player, person_seat: int, seed: int | None, console: Console
     seed = secrets.randbits(32) if seed is None else seed
     rng = random.Random(derive_seed(seed, "members"))
     players = tuple(PERSON if seat == person_seat else opponent.draw(seat, rng) for seat in range(spec.seats))
-    # The person answers with legal actions, whatever form the opponent's replies have.
-    choice_roles = seat_roles(RolesConfig(reply="choice"), spec)
-    roles = tuple(choice_roles[seat] if seat == person_seat else opponent.roles[seat] for seat in range(spec.seats))
+    # The person is told what the opponent is told, and answers with legal actions whatever form its replies have.
+    roles = tuple(
+        with_overrides(role, reply=ReplyForm.CHOICE, on_illegal=OnIllegal.MASK) if role.seat == person_seat else role
+        for role in opponent.roles
+    )
     engines: dict[str, Sampler] = dict.fromkeys(players, opponent.engine)
     engines[PERSON] = Human(console.print, input)
     role = roles[person_seat]

@@ -13,6 +13,8 @@ from rich.console import Console
 
 from arena.errors import EngineError
 from arena.remote.usage import format_usage
+from games.aliases import full_name, short_name
+from games.common.destinations import folder_to_fill
 from games.common.errors import UsageError
 from league.commands.formatting import match_progress, print_usage
 from league.commands.measuring.standings import TOURNAMENT_ANCHOR
@@ -41,7 +43,7 @@ def run(arguments: argparse.Namespace) -> TournamentReport:
     plan = _plan(arguments)
     with Engines(plan.settings._replace(threads=arguments.threads)) as engines:
         tournament = Tournament(plan, engines)
-        folder = Path(arguments.run_dir) if arguments.run_dir else _new_folder(tournament.spec.name)
+        folder = _folder(arguments.run_dir, tournament.spec.alias)
         with open_tournament(folder, tournament) as store:
             try:
                 _play_missing(tournament, store)
@@ -72,7 +74,8 @@ def _plan(arguments: argparse.Namespace) -> TournamentPlan:
             raise UsageError("A tournament is in a game: name it, for example --game kuhn_poker.")
         matches = MATCHES if arguments.matches is None else arguments.matches
         seed = SEED if arguments.seed is None else arguments.seed
-        return TournamentPlan(arguments.game, tuple(arguments.players), matches, seed, settings._replace(threads=None))
+        game, players = full_name(arguments.game), tuple(arguments.players)
+        return TournamentPlan(game, players, matches, seed, settings._replace(threads=None))
     if arguments.run_dir is None:
         raise UsageError("--resume needs the folder of the tournament: --run-dir DIR.")
     if (
@@ -87,17 +90,20 @@ def _plan(arguments: argparse.Namespace) -> TournamentPlan:
     return load_plan(Path(arguments.run_dir))
 
 
-def _new_folder(game: str) -> Path:
-    """Return the first of ``tournaments/GAME-1``, ``-2``, … that does not exist."""
+def _folder(named: str | None, game: str) -> Path:
+    """Return the folder of a tournament: the ``named`` one, else the first new one of ``tournaments/GAME-1``, …."""
+    if named is not None:
+        return folder_to_fill(named, "--run-dir")
     stem = re.sub(r"\W+", "-", game).strip("-")
-    return next(path for number in count(1) if not (path := TOURNAMENTS / f"{stem}-{number}").exists())
+    free = next(path for number in count(1) if not (path := TOURNAMENTS / f"{stem}-{number}").exists())
+    return folder_to_fill(str(free), "--run-dir")
 
 
 def _play_missing(tournament: Tournament, store: MatchStore) -> None:
     """Play the matches that are not stored yet, with progress on stderr."""
     done = len(store.indices())
     with match_progress() as progress:
-        task = progress.add_task(f"playing {tournament.spec.name}", total=len(tournament), completed=done)
+        task = progress.add_task(f"playing {tournament.spec.alias}", total=len(tournament), completed=done)
         tournament.play(store, lambda _: progress.advance(task))
 
 
@@ -114,7 +120,7 @@ def to_json(report: TournamentReport) -> dict[str, Any]:
 def print_report(report: TournamentReport, console: Console) -> None:
     """Print the plan and the standings."""
     plan = report.tournament.plan
-    title = f"{plan.game}: a tournament of {len(plan.players)} players (seed {plan.seed})"
+    title = f"{short_name(plan.game)}: a tournament of {len(plan.players)} players (seed {plan.seed})"
     console.print(title, style="bold", markup=False)
     console.print(
         f"Every pair played every deal in every seating. The matches are kept in {report.folder}.", markup=False

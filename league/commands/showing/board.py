@@ -6,6 +6,7 @@ import argparse
 import threading
 
 from games.common.errors import UsageError
+from games.common.text import plain
 from league.monitors.metrics_log import TENSORBOARD_FOLDER, serve_tensorboard
 from league.storage.run_dir import open_run
 
@@ -20,7 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise UsageError(f"--port {arguments.port}: {error.strerror}. Choose another, or 0 for any free one.") from None
     try:
-        print(f"TensorBoard shows {path} at {address}\nCtrl-C stops it.", flush=True)
+        print(f"TensorBoard shows {plain(str(path))} at {address}\nCtrl-C stops it.", flush=True)
         threading.Event().wait()
     except KeyboardInterrupt:
         print("\nTensorBoard has stopped.")

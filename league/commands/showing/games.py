@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from games.aliases import ALIASES
 from games.registry import game_facts, game_names
 from games.spec import GameSpec
 from roles.cards import load_roles
@@ -32,7 +33,10 @@ def run(_: argparse.Namespace) -> GamesReport:
 
 def to_json(report: GamesReport) -> dict[str, Any]:
     """Return the games as JSON data."""
-    return {"games": [{**asdict(spec), "roles": roles} for spec, roles in report.games], "others": report.other_names}
+    return {
+        "games": [{**asdict(spec), "alias": spec.alias, "roles": roles} for spec, roles in report.games],
+        "others": report.other_names,
+    }
 
 
 def print_report(report: GamesReport, console: Console) -> None:
@@ -43,7 +47,7 @@ def print_report(report: GamesReport, console: Console) -> None:
         table.add_column(column, no_wrap=column != "roles")
     for spec, roles in report.games:
         table.add_row(
-            spec.name,
+            spec.alias,
             ", ".join(roles),
             spec.utility.value.replace("_", "-").replace("identical", "cooperative"),
             "no" if spec.perfect_information else "yes",
@@ -51,6 +55,9 @@ def print_report(report: GamesReport, console: Console) -> None:
             f"≤ {spec.max_turns}",
         )
     console.print(table)
+    console.print("\nShort names, which are taken wherever a game is named:")
+    for name, alias in ALIASES.items():
+        console.print(f"  {alias}: {name}", soft_wrap=True)
     console.print(
         f"\n{len(report.other_names)} more of OpenSpiel's games can be named too, with parameters as in "
         '"goofspiel(num_cards=4)":'

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
-
-from rich.console import Console
 
 from games.common.errors import UsageError
+from games.common.text import plain
 from league.commands.training.train import new_run_dir, run_session
+from league.monitors.terminal import Terminal
 from league.storage.run_dir import open_run
 
 
@@ -20,19 +19,17 @@ def run(arguments: argparse.Namespace) -> int:
             "--set iterations: this setting counts from the beginning of the first run. "
             "Say how many more with --iterations N."
         )
-    if arguments.iterations is not None and arguments.iterations < 1:
-        raise UsageError(f"--iterations {arguments.iterations}: at least one more iteration must be trained.")
     source = open_run(arguments.run).path
-    run_dir = Path(arguments.run_dir) if arguments.run_dir else new_run_dir(f"{source.name}-evolved")
+    run_dir = new_run_dir(f"{source.name}-evolved", arguments.run_dir)
     from league.run.evolve import evolve  # torch is slow to import
     from league.run.failures import RunFailed
 
     try:
         config = evolve(source, run_dir, arguments.iterations, arguments.set)
     except RunFailed as failure:
-        sys.stderr.write(f"league: {failure}\n")
+        sys.stderr.write(f"league: {plain(str(failure))}\n")
         return 1
-    console = Console(highlight=False, soft_wrap=True)
+    console = Terminal(soft_wrap=True)
     console.print(
         f"{run_dir} goes on with the population of {source}, to iteration {config.iterations}. "
         "Ctrl-C stops it so that it can be resumed.",

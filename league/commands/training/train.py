@@ -6,7 +6,7 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from itertools import count
 from pathlib import Path
@@ -16,14 +16,19 @@ from rich.console import Console
 
 from arena.errors import EngineError
 from arena.remote.usage import format_usage
+from games.aliases import short_name
+from games.common.destinations import folder_to_fill
 from games.common.errors import UsageError
+from games.common.text import plain
 from games.registry import make_game
 from games.spec import GameSpec, Utility
 from league.commands.formatting import format_number
 from league.commands.measuring import standings
 from league.config.load import CONFIG_FILE, load
 from league.monitors.metrics_log import read_metrics
-from league.storage.run_dir import RUNS, Run
+from league.monitors.terminal import Terminal
+from league.players.readiness import check_start
+from league.storage.run_dir import RUNS, Run, check_unused
 
 if TYPE_CHECKING:
     from league.run.session import Outcome
@@ -45,10 +50,11 @@ def run(arguments: argparse.Namespace) -> int:
         run_dir = _run_to_resume(arguments)
     else:
         seed = [] if arguments.seed is None else [f"seed={arguments.seed}"]
-        source = arguments.config or DEFAULT_PRESET
+        source = DEFAULT_PRESET if arguments.config is None else arguments.config
         config = load(source, [*seed, *arguments.set])
-        run_dir = Path(arguments.run_dir) if arguments.run_dir else new_run_dir(Path(source).stem)
-    console = Console(highlight=False, soft_wrap=True)
+        run_dir = new_run_dir(Path(source).stem, arguments.run_dir)
+        check_start(config, arguments.cluster or "")
+    console = Terminal(soft_wrap=True)
     console.print(f"The run is kept in {run_dir}. Ctrl-C stops it so that it can be resumed.", markup=False)
     from league.run.session import resume, train  # torch is slow to import
 
@@ -70,7 +76,7 @@ def run_session(session: Callable[[], Outcome], run_dir: Path, console: Console)
         outcome = session()
     except RunFailed as failure:
         console.file.flush()
-        sys.stderr.write(f"league: {failure}\n")
+        sys.stderr.write(f"league: {plain(str(failure))}\n")
         return 1
     except EngineError:
         if (run_dir / CONFIG_FILE).is_file():
@@ -105,8 +111,8 @@ def _run_to_resume(arguments: argparse.Namespace) -> Path:
             "--resume goes on with the configuration that the run began with, so that it ends as if it had never "
             "stopped. Leave --set and --seed out, or begin a new run."
         )
-    if arguments.run_dir:
-        return Path(arguments.run_dir)
+    if arguments.run_dir is not None:
+        return folder_to_fill(arguments.run_dir, "--run-dir")
     stem = Path(arguments.config).stem if arguments.config else ""
     run_dirs = [path.parent for path in RUNS.glob(f"{stem or '[!.]'}*/{CONFIG_FILE}")]
     if not run_dirs:
@@ -114,10 +120,17 @@ def _run_to_resume(arguments: argparse.Namespace) -> Path:
     return max(run_dirs, key=lambda path: path.stat().st_mtime)
 
 
-def new_run_dir(stem: str) -> Path:
-    """Return the first of ``runs/STEM``, ``runs/STEM-2``, … that does not exist."""
-    names = (RUNS / (stem if number == 1 else f"{stem}-{number}") for number in count(1))
-    return next(path for path in names if not path.exists())
+def new_run_dir(stem: str, named: str | None = None) -> Path:
+    """Return the folder of a new run: the ``named`` one, else the first new one of ``runs/STEM``, ``-2``, ….
+
+    Raises UsageError if it cannot be written, or there is something in it.
+    """
+    if named is None:
+        names = (str(RUNS / (stem if number == 1 else f"{stem}-{number}")) for number in count(1))
+        return folder_to_fill(next(name for name in names if not Path(name).exists()), "--run-dir")
+    run_dir = folder_to_fill(named, "--run-dir")
+    check_unused(run_dir)
+    return run_dir
 
 
 def _print_results(run: Run, console: Console) -> None:
@@ -127,41 +140,64 @@ def _print_results(run: Run, console: Console) -> None:
     console.print("\nWhat was learned", style="bold")
     for game in run.config.games:
         for line in learning_summary(run.path, make_game(game).spec):
-            console.print(f"  {game}: {line}", markup=False)
+            console.print(f"  {short_name(game)}: {line}", markup=False)
     first = next(iter(run.config.games))
-    name, game = shlex.quote(str(run.path)), shlex.quote(first)
+    name, game = shlex.quote(str(run.path)), shlex.quote(short_name(first))
     has_tables = bool(report.games[first].measured["mixture_exploitability"])  # else the command would refuse the game
+    opens_matches = bool(make_game(first).spec.submatch_games)  # a person cannot answer for a whole team
     console.print("\nTry next", style="bold")
     for command in (
         f"league match {name} random --game {game}",
         *([f"league exploitability {name}@mixture --game {game}"] if has_tables else []),
-        f"league play --game {game} --against {name}",
+        *([] if opens_matches else [f"league play --game {game} --against {name}"]),
         f"league board {name}",
     ):
         console.print(f"  {command}", markup=False)
 
 
 def learning_summary(run_dir: Path, spec: GameSpec) -> Iterator[str]:
-    """Yield sentences on how a game's measurements changed from the first snapshot to the last."""
-    lines = list(read_metrics(run_dir))
-
-    def change(name: str) -> tuple[float, float] | None:
-        values = [line[f"{spec.name}/{name}"] for line in lines if f"{spec.name}/{name}" in line]
-        return (values[0], values[-1]) if values else None
-
-    if exploitability := change("exploitability"):
-        mixture, value = change("mixture_exploitability"), change("first_seat_value")
-        text = f"exploitability {format_number(exploitability[0])} → {format_number(exploitability[1])}"
+    """Yield sentences on how a game's measurements changed from the first snapshot, or iteration, to the last."""
+    changes: dict[str, tuple[float, float]] = {}  # by name below GAME/
+    for line in read_metrics(run_dir):
+        for name, value in line.items():
+            if name.startswith(f"{spec.name}/"):
+                key = name.removeprefix(f"{spec.name}/")
+                changes[key] = (changes.get(key, (value,))[0], value)
+    best = f" of at most {spec.optimum:g}" if spec.optimum is not None else ""
+    if exploitability := changes.get("exploitability"):
+        mixture, value = changes.get("mixture_exploitability"), changes.get("first_seat_value")
+        text = f"exploitability {_change(exploitability)}"
         text += f", of the whole population's mixture {format_number(mixture[1])}" if mixture else ""
         yield f"{text} (0 is a Nash equilibrium)"
         if value:
             yield f"value to the first seat {format_number(value[1])}{_game_value_note(spec)}"
-    if spec.utility is Utility.IDENTICAL and (joint := change("return")):
-        best = f" of at most {spec.optimum:g}" if spec.optimum is not None else ""
-        yield f"mean return together {format_number(joint[0])} → {format_number(joint[1])}{best}"
+    if spec.utility is Utility.IDENTICAL and (joint := changes.get("return")):
+        yield f"mean return together {_change(joint)}{best}"
+    elif held_out := changes.get("held_out_return"):
+        yield f"mean return on deals that it was not trained on {_change(held_out)}{best}"
     # Where amounts count, as in poker, winning often is not winning much: only games of win or loss show a score.
-    elif (spec.min_return, spec.max_return) == (-1.0, 1.0) and (score := change("score_against_random")):
-        yield f"score against random {format_number(score[0])} → {format_number(score[1])} (win 1, draw ½, loss 0)"
+    elif (spec.min_return, spec.max_return) == (-1.0, 1.0) and (score := changes.get("score_against_random")):
+        yield f"score against random {_change(score)} (win 1, draw ½, loss 0)"
+    elif not exploitability:
+        yield from _changes_in_training(changes, best)
+
+
+def _changes_in_training(changes: Mapping[str, tuple[float, float]], best: str) -> Iterator[str]:
+    """Yield sentences on what training matches showed, where nothing was measured at snapshots."""
+    told = False
+    for kind, text in (("return", "mean return in training as"), ("share", "share of the actions:")):
+        for key, change in changes.items():
+            if key.startswith(f"{kind}/"):
+                told = True
+                yield f"{text} {key.partition('/')[2]} {_change(change)}{best if kind == 'return' else ''}"
+    if not told and (score := changes.get("score_against_random")):
+        yield f"score against random {_change(score)} (win 1, draw ½, loss 0)"
+    elif not told:
+        yield "nothing was measured; matches show how strong it is: league match"
+
+
+def _change(change: tuple[float, float]) -> str:
+    return f"{format_number(change[0])} → {format_number(change[1])}"
 
 
 def _game_value_note(spec: GameSpec) -> str:

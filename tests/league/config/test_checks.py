@@ -19,8 +19,8 @@ def config(tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["credit.rule=grpoo"], "no advantage rule named 'grpoo'. Did you mean grpo"),
-        (["credit.rules.kuhn_poker/first=marss"], "no advantage rule named 'marss'. Did you mean mars"),
+        (["credit.rule=grpoo"], "no credit rule named 'grpoo'. Did you mean grpo"),
+        (["credit.rules.kuhn_poker/first=marss"], "no credit rule named 'marss'. Did you mean mars"),
         (["credit.rules.kuhn_poker/frist=mars"], "no role named 'kuhn_poker/frist'. Did you mean kuhn_poker/first"),
         (["credit.rule=grpo"], "'grpo' of kuhn_poker compares matches from one start, but matchmaking.group_size = 1"),
         (["credit.rules.kuhn_poker/second=rloo"], "'rloo' of kuhn_poker compares matches from one start"),

@@ -128,7 +128,7 @@ def test_wrong_words_are_sentences(source, tmp_path, capsys):
     assert main(["evolve", "nowhere"]) == 2
     assert "no run named 'nowhere'" in capsys.readouterr().err
     assert main(["evolve", str(source), "--iterations", "0"]) == 2
-    assert "at least one more iteration" in capsys.readouterr().err
+    assert "--iterations 0: it should be a whole number from 1" in capsys.readouterr().err
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "file").touch()
     assert evolved(source, tmp_path / "taken") == 2

@@ -117,7 +117,7 @@ def test_a_directory_that_is_not_empty_is_refused_and_left_alone(unbroken, tmp_p
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("credit.rule=rea", "no advantage rule named 'rea'. Did you mean rae?"),
+        ("credit.rule=rea", "no credit rule named 'rea'. Did you mean rae?"),
         ('evaluation.anchors=["randon"]', "no scripted player named 'randon'. Did you mean random?"),
     ],
 )

@@ -1,0 +1,45 @@
+"""Processes that end with the one that started them, however that ends, kill -9 included."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from multiprocessing.context import BaseContext
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+_PR_SET_PDEATHSIG = 1  # of Linux's prctl(2): the signal that a process gets when the thread that made it ends
+
+
+def child_process(context: BaseContext, module: str, function: str, *arguments: Any) -> BaseProcess:
+    """Return a process, not yet started, that calls ``module.function(*arguments)`` and ends with this one.
+
+    The module is imported only there, when what ends the process is in force already: it may import torch for many
+    seconds. ``arguments`` must not need it either. Start the process from the main thread.
+    """
+    main_thread = threading.current_thread() is threading.main_thread()
+    arguments = (main_thread, module, function, *arguments)
+    return context.Process(target=_run, args=arguments, daemon=True)  # type: ignore[attr-defined,no-any-return]
+
+
+def _run(main_thread: bool, module: str, function: str, *arguments: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its children in its own way
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        if main_thread and sys.platform == "linux":  # the system does it, even to a process that is stopped
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != parent.pid:  # it ended before that
+                os._exit(1)
+        threading.Thread(target=_exit_after, args=(parent,), daemon=True).start()
+    getattr(importlib.import_module(module), function)(*arguments)
+
+
+def _exit_after(parent: BaseProcess) -> None:
+    """Exit as soon as the parent has ended: unfinished work will be done again."""
+    parent.join()
+    os._exit(1)

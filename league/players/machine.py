@@ -1,0 +1,71 @@
+"""What this machine has for a run: cores, a GPU, vLLM; known without torch, which takes seconds to import."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from games.common.errors import UsageError
+from league.config import RunConfig
+from roles.role import Roles
+
+PROCESSES_PER_CORE = 4  # that learn beside each other; more would only wait for one another
+
+
+def check_processes(config: RunConfig, roles: Roles) -> None:
+    """Raise UsageError for more learning processes than this machine can feed."""
+    most = PROCESSES_PER_CORE * cores()
+    learners = config.async_learners.processes
+    policies = {role.policy for game_roles in roles.values() for role in game_roles}
+    of_each = len(learners) if isinstance(learners, dict) else len(policies) if learners == "each" else 0
+    for setting, count in (("optimizer.processes", config.optimizer.processes), ("async_learners.processes", of_each)):
+        if count > most:
+            raise UsageError(
+                f"{setting} asks for {count:,} processes, but this machine has {cores()} cores, which feed "
+                f"{most}. Set {most} or less, or train on a cluster (--cluster)."
+            )
+
+
+def require_vllm() -> None:
+    """Raise UsageError, which says how to install it, where vLLM is not installed."""
+    vllm = find_spec("vllm")
+    if vllm is None or vllm.origin is None:
+        raise UsageError(
+            "engine.kind = 'vllm', but vLLM is not installed. Install it (pip install 'llm-league[vllm]'; without a "
+            "GPU, see docs/engines.md), or set engine.kind = 'torch'."
+        )
+
+
+def no_gpu(config: RunConfig) -> UsageError:
+    """Return the error of a run that needs a GPU."""
+    return UsageError(
+        f"model.device = {config.model.device!r}, but PyTorch finds no GPU here. Set model.device = 'cpu' and "
+        "model.dtype = 'float32' for a small model, or train on a machine with an NVIDIA GPU."
+    )
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return count or 1
+
+
+def may_have_gpu() -> bool:
+    """Return False where torch can find none: it is built for the CPU, or built for CUDA where there is no driver."""
+    torch = find_spec("torch")
+    if torch is None or torch.origin is None:
+        return False
+    built_for = Path(torch.origin).with_name("version.py").read_text(encoding="utf-8")
+    if re.search(r"^hip\b.*= '", built_for, re.MULTILINE):
+        return True
+    if not re.search(r"^cuda\b.*= '", built_for, re.MULTILINE):
+        return False
+    try:
+        ctypes.CDLL("libcuda.so.1")  # finds the driver without waking it, which a fork would not survive
+    except OSError:
+        return sys.platform != "linux"
+    return True

@@ -1,0 +1,25 @@
+"""Whether a new run can begin, as far as that is known without torch, which takes seconds to import."""
+
+from __future__ import annotations
+
+from league.config import RunConfig
+from league.config.load import run_roles
+from league.players.hub import check_model
+from league.players.machine import check_processes, may_have_gpu, no_gpu, require_vllm
+from league.players.outside import check_players, scripted_only
+
+
+def check_start(config: RunConfig, cluster: str) -> None:
+    """Raise UsageError, with what would work, for a new run that could not begin here, or on the Ray ``cluster``."""
+    names = [*config.evaluation.anchors, *config.matchmaking.guests]
+    roles = run_roles(config)
+    check_players(scripted_only(names), roles)
+    if cluster:
+        return
+    check_processes(config, roles)
+    if config.engine.kind == "vllm":
+        require_vllm()
+    if config.model.device.startswith("cuda") and not may_have_gpu():
+        raise no_gpu(config)
+    if config.model.source != "pocket":
+        check_model(config.model.source, f"model.source = {config.model.source!r}")
