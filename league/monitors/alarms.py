@@ -2,7 +2,7 @@
 
 Each role's first ``warmup`` iterations in which it has turns define what is normal for it; its last ``WINDOW``
 iterations are compared with that. Everything is kept as sums, which add up over iterations, so that small batches
-are judged together. There are four alarms:
+are judged together. There are four alarms here; those about strategy are in ``strategy_alarms``:
 
 reasoning   the tokens before the answer of a free reply fall to a share of their number in the warmup;
 echo_trap   free replies repeat each other's phrases while the variance of returns falls: the policy has
@@ -20,6 +20,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from league.config.learning import AlarmsConfig
+from league.monitors.strategy_alarms import Verdict, judge_roles
 from learners.trajectories import Trajectory
 from roles.role import ReplyForm, Role
 
@@ -37,8 +38,8 @@ Verdicts = Iterator[tuple[str, str]]  # the name of an alarm that could be judge
 class Alarm(NamedTuple):
     """An alarm that rings."""
 
-    name: str  # reasoning, echo_trap, drift or entropy
-    subject: str  # "game/role", or the policy
+    name: str  # reasoning, echo_trap, drift, entropy, collapse, signal or cycle
+    subject: str  # "game/role", the policy, or the game
     message: str  # what was measured, and what is normal
     since: int  # the iteration since which it rings without a pause
 
@@ -71,11 +72,13 @@ def check_alarms(
     roles: Mapping[str, Sequence[Role]],
     state: State,
     settings: AlarmsConfig,
+    of_population: Sequence[Verdict] = (),
 ) -> tuple[list[Alarm], dict[str, float], State]:
     """Return the alarms that ring, a metric ``alarms/NAME`` (0 or 1) for each that could be judged, and the new state.
 
     ``advantages`` hold one number a turn, ``metrics`` the updates' ``POLICY/entropy``, ``roles`` the cards by
-    game and seat. ``state`` is plain JSON data, empty at first.
+    game and seat; ``of_population`` are the verdicts on the snapshots, where they were compared. ``state`` is plain
+    JSON data, empty at first.
     """
     histories, entropies = dict(state.get("roles", {})), dict(state.get("entropies", {}))
     verdicts: list[tuple[str, str, str]] = []  # subject, name, message
@@ -86,9 +89,16 @@ def check_alarms(
         if f"{policy}/entropy" in metrics:
             entropies[policy] = [*entropies.get(policy, []), metrics[f"{policy}/entropy"]][-WINDOW:]
             verdicts += [(policy, *verdict) for verdict in _judge_entropy(entropies[policy], settings)]
+    of_roles, windows = judge_roles(trajectories, advantages, state.get("windows", {}), settings)
+    verdicts += [*of_roles, *of_population]
     ringing = _ringing([Alarm(*alarm) for alarm in state.get("ringing", [])], verdicts, iteration)
     measured = {f"alarms/{name}": 0.0 for _, name, _ in verdicts} | {f"alarms/{alarm.name}": 1.0 for alarm in ringing}
-    new_state = {"roles": histories, "entropies": entropies, "ringing": [list(alarm) for alarm in ringing]}
+    new_state = {
+        "roles": histories,
+        "entropies": entropies,
+        "windows": windows,
+        "ringing": [list(alarm) for alarm in ringing],
+    }
     return ringing, measured, new_state
 
 

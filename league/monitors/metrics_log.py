@@ -1,4 +1,4 @@
-"""A run's metrics, iteration by iteration: ``metrics.jsonl`` and TensorBoard's ``tb/``.
+"""What a run logs, iteration by iteration: ``metrics.jsonl``, ``mixtures.jsonl`` and TensorBoard's ``tb/``.
 
 The only module that imports TensorBoard.
 """
@@ -8,31 +8,25 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
+import numpy as np
+from numpy.typing import NDArray
+
+from games.common.files import atomic_write
 from league.monitors.alarms import Alarm
+from league.monitors.questions import pinned_figures, pinned_metrics
 
 METRICS_FILE = "metrics.jsonl"
+MIXTURES_FILE = "mixtures.jsonl"  # the weights of RUN@mixture after each snapshot
 TENSORBOARD_FOLDER = "tb"
-
-# The most informative curves, in this order: TensorBoard shows them above all others.
-PINNED = (
-    r".+/(mixture_)?exploitability",
-    r".+/return",
-    r".+/score_against_.+",
-    r"rating",
-    r".+/score/.+",
-    r"alarms/.+",
-    r"illegal_rate",
-    r"gap",
-)
+FIGURES_FILE = "figures.json"  # in that folder: the names of the figures
 
 
 class MetricsLog:
@@ -48,6 +42,8 @@ class MetricsLog:
         run_dir.mkdir(parents=True, exist_ok=True)
         path = run_dir / METRICS_FILE
         _truncate(path, resume_at)
+        _truncate(run_dir / MIXTURES_FILE, resume_at)
+        self._run_dir = run_dir
         self._lines = path.open("a", encoding="utf-8")
         _wait_for_next_name(run_dir / TENSORBOARD_FOLDER)
         self._writer = SummaryWriter(str(run_dir / TENSORBOARD_FOLDER), purge_step=resume_at)
@@ -71,6 +67,42 @@ class MetricsLog:
                 self._writer.add_text(f"alarms/{alarm.name}/{alarm.subject}", str(alarm), iteration)
         self._writer.flush()
 
+    def mixtures(self, iteration: int, weights: Mapping[str, Sequence[Mapping[str, float]]]) -> None:
+        """Append the weights of a mixture, by game, seat and player."""
+        with (self._run_dir / MIXTURES_FILE).open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"iteration": iteration, **weights}) + "\n")
+
+    def figure(self, name: str, pixels: NDArray[np.uint8], iteration: int) -> None:
+        """Write a figure, [height, width, 3]. Its name is remembered beside the event files, which take long to read."""
+        names = figures_of(self._run_dir)
+        if name not in names:
+            atomic_write(self._run_dir / TENSORBOARD_FOLDER / FIGURES_FILE, json.dumps([*names, name]))
+        self._writer.add_image(name, pixels, iteration, dataformats="HWC")
+
+    def text(self, name: str, text: str, iteration: int) -> None:
+        """Write a text, which TensorBoard shows letter by letter as it is, whatever a model wrote in it."""
+        self._writer.add_text(name, verbatim(text), iteration)
+
+    def histogram(self, name: str, values: Sequence[float], iteration: int) -> None:
+        """Write the distribution of values."""
+        self._writer.add_histogram(name, np.asarray(values, dtype=float), iteration)
+
+    def layout(self, categories: Mapping[str, Mapping[str, Sequence[Any]]]) -> None:
+        """Write the tab of custom scalars (``league.monitors.questions.layout``)."""
+        self._writer.add_custom_scalars(categories)
+
+    def settings(self, settings: Mapping[str, bool | float | str], metrics: Sequence[str]) -> None:
+        """Write the run's settings by name, and the metrics by which TensorBoard compares runs."""
+        from torch.utils.tensorboard.summary import hparams
+
+        experiment, start, _ = hparams(dict(settings), dict.fromkeys(metrics, 0.0))
+        for summary in (experiment, start):
+            self._writer._get_file_writer().add_summary(summary)
+
+    def flush(self) -> None:
+        """Hand everything to the disk."""
+        self._writer.flush()
+
     def close(self) -> None:
         """Close both files."""
         self._lines.close()
@@ -85,9 +117,27 @@ class MetricsLog:
         self.close()
 
 
+def verbatim(text: str) -> str:
+    """Return Markdown that shows a text letter by letter: an indented block of code, which no line can leave.
+
+    Characters that are not printed, such as those that turn the direction of writing, are shown by their number.
+    """
+    lines = text.splitlines() or [""]
+    shown = ("".join(c if c.isprintable() else f"<U+{ord(c):04X}>" for c in line) for line in lines)
+    return "\n".join(f"    {line}" for line in shown)
+
+
+def read_mixtures(run_dir: Path) -> Iterator[dict[str, Any]]:
+    """Yield what ``MetricsLog.mixtures`` wrote, with the key ``iteration``."""
+    return _read_lines(run_dir / MIXTURES_FILE)
+
+
 def read_metrics(run_dir: Path) -> Iterator[dict[str, Any]]:
     """Yield each iteration that ``MetricsLog`` wrote as one mapping, with the key ``iteration``; no torn last line."""
-    path = run_dir / METRICS_FILE
+    return _read_lines(run_dir / METRICS_FILE)
+
+
+def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
     if path.exists():
         for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
             if line.endswith("\n"):
@@ -112,31 +162,28 @@ def serve_tensorboard(run_dir: Path, port: int) -> str:
     return str(server.launch())
 
 
-def pinned_metrics(metrics: Iterable[Mapping[str, float]]) -> list[str]:
-    """Return the names of metrics that match ``PINNED``, in its order.
-
-    A score that never changes, as in a cooperative game, is left out, and so is an alarm that never rang.
-    """
-    values: dict[str, set[float]] = {}
-    for line in metrics:
-        for name, value in line.items():
-            values.setdefault(name, set()).add(value)
-    names = [name for name, distinct in values.items() if len(distinct) > 1 or not re.search("/score|^alarms/", name)]
-    return [name for pattern in PINNED for name in names if re.fullmatch(pattern, name)]
-
-
 def _with_pinned_cards(app: Callable[..., Any], run_dir: Path) -> Callable[..., Any]:
-    """Return TensorBoard's WSGI application with its bare address redirected to the pinned curves, unsmoothed."""
+    """Return TensorBoard's WSGI application with its bare address redirected to what is pinned, unsmoothed."""
 
     def redirect(environ: Mapping[str, Any], start_response: Callable[..., Any]) -> Any:
         if environ["PATH_INFO"] != "/" or environ.get("QUERY_STRING"):
             return app(environ, start_response)
-        cards = [{"plugin": "scalars", "tag": name} for name in pinned_metrics(read_metrics(run_dir))]
+        figures = pinned_figures(figures_of(run_dir))
+        cards: list[dict[str, Any]] = [
+            {"plugin": "images", "tag": name, "runId": "defaultExperimentId/.", "sample": 0} for name in figures
+        ]
+        cards += [{"plugin": "scalars", "tag": name} for name in pinned_metrics(read_metrics(run_dir))]
         location = f"/?pinnedCards={quote(json.dumps(cards))}&smoothing=0"
         start_response("302 Found", [("Location", location), ("Content-Length", "0")])
         return []
 
     return redirect
+
+
+def figures_of(run_dir: Path) -> list[str]:
+    """Return the names of a run's figures, in the order in which they were first drawn."""
+    path = run_dir / TENSORBOARD_FOLDER / FIGURES_FILE
+    return list(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else []
 
 
 def _wait_for_next_name(folder: Path) -> None:
