@@ -1,4 +1,4 @@
-"""How roles behave in an iteration: replies, entropy, credit and actions by role and turn, from what they were trained on.
+"""How roles behave in an iteration: replies, entropy, credit and actions by role and turn, in their trajectories.
 
 Everything is measured of at most ``MOST_TURNS`` turns a role, evenly spread, so that it costs the same in large runs.
 """
@@ -62,8 +62,8 @@ def conduct_metrics(conducts: Sequence[RoleConduct]) -> dict[str, float]:
     """Return what roles do as metrics, ``GAME/WHAT/ROLE/…``; what a role cannot do is absent.
 
     ``advantage/ROLE/turn_K/mean`` and ``/spread`` in the units of the updates, ``entropy/ROLE/turn_K`` in nats a
-    reply, ``opening/ROLE/ACTION`` as a share, ``replies/ROLE/KIND`` as a share of all replies, ``reply_length/ROLE`` and
-    ``reasoning_length/ROLE`` in tokens. ``turn_5`` counts all turns from the fifth on.
+    reply, ``opening/ROLE/ACTION`` as a share, ``replies/ROLE/KIND`` as a share of all replies,
+    ``reply_length/ROLE`` and ``reasoning_length/ROLE`` in tokens. ``turn_5`` counts all turns from the fifth on.
     """
     metrics: dict[str, float] = {}
     for c in conducts:
@@ -114,7 +114,7 @@ def _add(conduct: RoleConduct, trajectory: Trajectory, advantages: Sequence[floa
 
 
 def _kind(turn: Turn, before: Turn | None, role: Role) -> str:
-    """Return what a reply was: legal at once, legal after an illegal one, illegal, illegal at its longest, or a call."""
+    """Return what a reply was: legal at once or after an illegal one, illegal, illegal at its longest, a call."""
     if turn.tool:
         return "tool"
     if turn.action is None:

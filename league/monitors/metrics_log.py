@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -73,7 +74,7 @@ class MetricsLog:
             file.write(json.dumps({"iteration": iteration, **weights}) + "\n")
 
     def figure(self, name: str, pixels: NDArray[np.uint8], iteration: int) -> None:
-        """Write a figure, [height, width, 3]. Its name is remembered beside the event files, which take long to read."""
+        """Write a figure, [height, width, 3], and remember its name beside the event files, which take long to read."""
         names = figures_of(self._run_dir)
         if name not in names:
             atomic_write(self._run_dir / TENSORBOARD_FOLDER / FIGURES_FILE, json.dumps([*names, name]))
@@ -144,35 +145,48 @@ def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
                 yield json.loads(line)
 
 
-def serve_tensorboard(run_dir: Path, port: int) -> str:
-    """Start TensorBoard on a run, in a thread that ends with this process, and return its address.
+def serve_tensorboard(runs: Sequence[Path], port: int) -> str:
+    """Start TensorBoard on runs, in a thread that ends with this process, and return its address.
 
-    Port 0 takes any free one. Raises OSError if the port is taken.
+    It opens on what is pinned of the first one. Port 0 takes any free one. Raises OSError if the port is taken.
     """
     from tensorboard import program
+
+    names = run_names(runs)
+    places = ",".join(f"{name}:{path.resolve() / TENSORBOARD_FOLDER}" for name, path in zip(names, runs, strict=True))
 
     if port:
         with socket.socket() as probe:  # TensorBoard would end the process if it is taken
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("localhost", port))
     server = program.TensorBoard(
-        server_class=lambda app, flags: program.WerkzeugServer(_with_pinned_cards(app, run_dir), flags)
+        server_class=lambda app, flags: program.WerkzeugServer(_with_pinned_cards(app, names, runs), flags)
     )
-    server.configure(logdir=str(run_dir / TENSORBOARD_FOLDER), port=port, bind_all=False, load_fast="false")
+    server.configure(logdir_spec=places, port=port, bind_all=False, load_fast="false")
     return str(server.launch())
 
 
-def _with_pinned_cards(app: Callable[..., Any], run_dir: Path) -> Callable[..., Any]:
+def run_names(runs: Sequence[Path]) -> list[str]:
+    """Return what TensorBoard calls each run: its folder's name, with a number where several have the same."""
+    names: list[str] = []
+    for path in runs:
+        name = re.sub(r"[^-\w.]+", "_", path.resolve().name) or "run"
+        names.append(name if name not in names else f"{name}_{len(names) + 1}")
+    return names
+
+
+def _with_pinned_cards(app: Callable[..., Any], names: Sequence[str], runs: Sequence[Path]) -> Callable[..., Any]:
     """Return TensorBoard's WSGI application with its bare address redirected to what is pinned, unsmoothed."""
 
     def redirect(environ: Mapping[str, Any], start_response: Callable[..., Any]) -> Any:
         if environ["PATH_INFO"] != "/" or environ.get("QUERY_STRING"):
             return app(environ, start_response)
-        figures = pinned_figures(figures_of(run_dir))
         cards: list[dict[str, Any]] = [
-            {"plugin": "images", "tag": name, "runId": "defaultExperimentId/.", "sample": 0} for name in figures
+            {"plugin": "images", "tag": figure, "runId": f"defaultExperimentId/{name}", "sample": 0}
+            for figure in pinned_figures(figures_of(runs[0]))
+            for name in names
         ]
-        cards += [{"plugin": "scalars", "tag": name} for name in pinned_metrics(read_metrics(run_dir))]
+        cards += [{"plugin": "scalars", "tag": metric} for metric in pinned_metrics(read_metrics(runs[0]))]
         location = f"/?pinnedCards={quote(json.dumps(cards))}&smoothing=0"
         start_response("302 Found", [("Location", location), ("Content-Length", "0")])
         return []

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 PAGES = Path("/proc/self/statm")  # where there is one: memory in pages, the second number is what is resident
 PHASES = ("play", "learn", "wait", "evaluate", "log", "save", "rest")
 MIB = 2**20
+_FIRST = 1.0  # seconds of the first figure: it imports matplotlib
 
 
 class PhaseClock:
@@ -109,7 +110,7 @@ class DrawingBudget:
         """Return whether a task may be done at ``progress`` of the run in (0, 1]; ``tasks`` are all that there are.
 
         ``spent_now`` are the seconds of the logging under way. A task that was never done is taken to cost as much as
-        the mean of the others, and a first one nothing but what is measured of it afterwards.
+        the mean of the others.
         """
         if self._share >= 1.0:
             return True
@@ -127,6 +128,3 @@ class DrawingBudget:
         begun = self._phases.clock()
         yield
         self._costs[task] = self._phases.clock() - begun
-
-
-_FIRST = 1.0  # seconds: the first figure imports matplotlib

@@ -87,15 +87,12 @@ def _observe(trajectories: Sequence[Trajectory], advantages: Sequence[Sequence[f
 
 def _judge(window: Window, settings: AlarmsConfig) -> Iterator[tuple[str, str]]:
     """Yield a role's verdicts, of what can be judged."""
-    turns, with_signal, choices, _, most, observations = (
-        column if isinstance(column[0], str) else sum(column) for column in zip(*window, strict=True)
-    )
+    turns, with_signal, choices, most, observations = (sum(row[column] for row in window) for column in (0, 1, 2, 4, 5))
     if turns:
         share = with_signal / turns
         message = f"only {share:.1%} of its turns have an advantage: nothing tells its better replies from its worse."
         yield "signal", message if share < settings.signal else ""
-    commonest = {numbers[3] for numbers in window}
     if choices and observations >= OBSERVATIONS * len(window):
-        same = len(commonest) == 1 and most / choices > settings.collapse
+        same = len({row[3] for row in window}) == 1 and most / choices > settings.collapse
         message = f"it plays {window[-1][3]!r} in {most / choices:.1%} of the turns where it could choose."
         yield "collapse", message if same else ""

@@ -21,7 +21,7 @@ from league.standings.cycles import Cycle, find_cycles, significant_wins
 from league.storage.run_state import RunState
 
 MOST_COMPARED = 40  # players of a game, for cycles
-MOST_SHOWN = 9  # players of a game, in figures
+MOST_SHOWN = 7  # players of a game, in figures
 
 
 class Comparison(NamedTuple):

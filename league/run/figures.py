@@ -52,6 +52,10 @@ class Subject(NamedTuple):
     ratings: Ratings
     anchors: Sequence[str]
 
+    def of_game(self, game: str) -> list[RoleConduct]:
+        """Return the conduct of a game's roles."""
+        return [conduct for conduct in self.conducts if conduct.game == game]
+
 
 Task = Callable[[], Pixels]
 
@@ -65,26 +69,31 @@ def figures(subject: Subject) -> dict[str, Task]:
     for game, played in subject.strategies.items():
         tasks[f"{DOING}/strategy/{game}"] = partial(_strategy, game, played)
     for game in subject.specs:
-        mine = [conduct for conduct in subject.conducts if conduct.game == game]
-        if mine and game not in subject.strategies:
+        if game not in subject.strategies and (mine := subject.of_game(game)):
             tasks[f"{DOING}/actions/{game}"] = partial(_actions, game, mine)
     for game, comparison in subject.comparisons.items():
         if len(comparison.players) > 1:
             tasks[f"{BEATS}/payoffs/{game}"] = partial(_payoffs, comparison)
             tasks[f"{BEATS}/wins/{game}"] = partial(_wins, comparison)
     tasks[f"{BEATS}/population"] = partial(_population, subject)
-    if len(subject.history) > 1:
+    if any("time/rest" in line for line in subject.history):
         tasks[f"{CHANGE}/time"] = partial(_time, subject)
     for game in subject.specs:
-        mine = [conduct for conduct in subject.conducts if conduct.game == game]
-        if mine:
-            tasks[f"{CHANGE}/credit/{game}"] = partial(_credit, game, mine)
+        tasks |= _details(subject, game)
+    return tasks
+
+
+def _details(subject: Subject, game: str) -> dict[str, Task]:
+    """Return the figures of one game that are looked at after the others."""
+    tasks: dict[str, Task] = {}
+    if mine := subject.of_game(game):
+        tasks[f"{CHANGE}/credit/{game}"] = partial(_credit, game, mine)
         if any(conduct.replies for conduct in mine):
             tasks[f"{BREAKING}/replies/{game}"] = partial(_replies, subject, game)
-        if subject.ratings.ranking(game):
-            tasks[f"{LEARNING}/ratings/{game}"] = partial(_ratings, subject, game)
-        if any(game in line for line in subject.mixtures):
-            tasks[f"{BEATS}/mixture/{game}"] = partial(_mixture, subject, game)
+    if subject.ratings.ranking(game):
+        tasks[f"{LEARNING}/ratings/{game}"] = partial(_ratings, subject, game)
+    if any(line.get(game) for line in subject.mixtures):
+        tasks[f"{BEATS}/mixture/{game}"] = partial(_mixture, subject, game)
     return tasks
 
 
@@ -228,8 +237,9 @@ def _ratings(subject: Subject, game: str) -> Pixels:
 
 def _mixture(subject: Subject, game: str) -> Pixels:
     lines = [line for line in subject.mixtures if line.get(game)]
-    weights = [{player: seat[player] / len(line[game]) for seat in line[game] for player in seat} for line in lines]
-    for line, merged in zip(lines, weights, strict=True):
-        for player in merged:
-            merged[player] = sum(seat.get(player, 0.0) for seat in line[game]) / len(line[game])
+    weights = []
+    for line in lines:
+        seats = line[game]
+        players = dict.fromkeys(player for seat in seats for player in seat)
+        weights.append({p: sum(seat.get(p, 0.0) for seat in seats) / len(seats) for p in players})
     return population.draw_mixture(f"{game}: meta-strategy", [line["iteration"] for line in lines], weights)

@@ -66,9 +66,11 @@ class Snapshots:
                 metrics |= self._gate(name, last, self._config.evaluation.gate)
                 if not metrics[f"{name}/promoted"]:
                     continue
-            origin, parent = state.begun.pop(name, None) or self._beginning(name, last)
+            origin, parent = state.begun.get(name) or self._beginning(name, last)
             snapshot = state.population.add(name, iteration, parent, state.policies[name].lm.save, origin)
             self._register(snapshot)
+            if name in state.begun:
+                del state.begun[name]
             state.frozen_at[name] = iteration
             ratings.append(self._measurements.rate_snapshot(snapshot, earlier))
         metrics |= _means(ratings) | self._measurements.rate_teams() | self._measure(iteration)

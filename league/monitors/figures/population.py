@@ -43,9 +43,9 @@ class Descendant(NamedTuple):
 def draw_tree(title: str, snapshots: Sequence[Descendant]) -> Pixels:
     """Return the population as a tree over iterations: a row a policy, an edge from each parent by its origin."""
     policies = list(dict.fromkeys(snapshot.policy for snapshot in snapshots))
-    figure = new_figure(title, 1.5 + 0.6 * len(policies))
+    figure = new_figure(title)
     height = figure.get_figheight()
-    axes = figure.add_axes((0.14, 0.62 / height, 0.83, 1 - 1.2 / height))
+    axes = figure.add_axes((0.11, 0.56 / height, 0.86, 1 - 0.9 / height))
     place = {s.name: (s.step, policies.index(s.policy)) for s in snapshots}
     for snapshot in snapshots:
         colour = ORIGIN_COLOURS[snapshot.origin]
@@ -60,9 +60,9 @@ def draw_tree(title: str, snapshots: Sequence[Descendant]) -> Pixels:
                 arrowprops={
                     "arrowstyle": "-|>",
                     "color": colour,
-                    "lw": 1.2,
-                    "shrinkA": 3,
-                    "shrinkB": 3,
+                    "lw": 0.9,
+                    "shrinkA": 2,
+                    "shrinkB": 2,
                     "connectionstyle": f"arc3,rad={bend}",
                 },
             )
@@ -71,12 +71,12 @@ def draw_tree(title: str, snapshots: Sequence[Descendant]) -> Pixels:
         if mine:
             faces = ["white" if snapshot.retired else colour for snapshot in mine]
             x, y = zip(*(place[snapshot.name] for snapshot in mine), strict=True)
-            axes.scatter(x, y, s=26, c=faces, edgecolors=colour, zorder=3, label=f"{origin} ({len(mine)})")
+            axes.scatter(x, y, s=14, c=faces, edgecolors=colour, zorder=3, label=f"{origin} ({len(mine)})")
     axes.set_yticks(range(len(policies)), [plain(policy) for policy in policies])
     axes.set_ylim(len(policies) - 0.4, -0.6)
     axes.margins(x=0.04)
     tidy(axes, x_label="iteration")
-    figure.legend(fontsize=SMALL, frameon=False, loc="lower center", ncols=6, handletextpad=0.1, columnspacing=0.8)
+    figure.legend(fontsize=SMALL, frameon=False, loc="lower center", ncols=6, handletextpad=0.0, columnspacing=0.5)
     return pixels(figure)
 
 
@@ -92,8 +92,8 @@ def draw_mixture(title: str, steps: Sequence[int], weights: Sequence[Mapping[str
     if len(totals) > len(chosen):
         rows.append([max(1.0 - sum(column), 0.0) for column in zip(*rows, strict=True)])
         labels.append(f"{len(totals) - len(chosen)} others")
-    figure = new_figure(title, 3.6)
-    axes = figure.add_axes((0.08, 0.14, 0.66, 0.72))
+    figure = new_figure(title)
+    axes = figure.add_axes((0.075, 0.15, 0.68, 0.72))
     colours = [*COLOURS[: len(chosen)], "#d0d0d0"]
     if len(steps) == 1:
         steps, rows = [steps[0], steps[0] + 1], [[row[0], row[0]] for row in rows]
@@ -118,15 +118,15 @@ class Rated(NamedTuple):
 
 def draw_ratings(title: str, players: Sequence[Rated]) -> Pixels:
     """Return the ratings of snapshots by iteration with bands of 95 %, and anchors as lines."""
-    figure = new_figure(title, 3.6)
-    axes = figure.add_axes((0.09, 0.14, 0.88, 0.72))
+    figure = new_figure(title)
+    axes = figure.add_axes((0.1, 0.15, 0.87, 0.72))
     policies = dict.fromkeys(player.policy for player in players if player.step is not None)
     for colour, policy in zip(COLOURS, policies, strict=False):
         mine = [player for player in players if player.policy == policy and player.step is not None]
         steps = [player.step or 0 for player in mine]
         low, high = ([p.mean + sign * 1.96 * p.error for p in mine] for sign in (-1, 1))
         axes.fill_between(steps, low, high, color=colour, alpha=0.2, lw=0)
-        axes.plot(steps, [player.mean for player in mine], color=colour, lw=1.8, marker="o", ms=3, label=plain(policy))
+        axes.plot(steps, [player.mean for player in mine], color=colour, lw=1.5, marker="o", ms=2, label=plain(policy))
     for player in players:
         if player.step is None:
             axes.axhline(player.mean, color=PALE, lw=1, ls="--")

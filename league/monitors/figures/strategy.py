@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from league.monitors.figures.canvas import (
     ALARM,
@@ -42,40 +42,47 @@ class StatePanel(NamedTuple):
 
 def draw_strategy(title: str, panels: Sequence[StatePanel], banded: bool) -> Pixels:
     """Return small multiples, one an information state. ``banded``: low and high are all equilibria's, not of one."""
-    columns = 2
-    figure = new_figure(title, 0.7 + 1.25 * -(-len(panels) // columns))
-    for axes, panel in zip(grid(figure, len(panels), columns), panels, strict=True):
+    figure = new_figure(title)
+    for axes, panel in zip(grid(figure, len(panels), 3 if len(panels) > 4 else 2), panels, strict=True):
         for colour, line in zip(COLOURS, panel.lines, strict=False):
-            if line.low is not None and line.high is not None:
-                if banded:
-                    axes.axhspan(max(line.low - THIN, -0.03), min(line.high + THIN, 1.03), color=BAND, alpha=0.55, lw=0)
-                else:
-                    axes.axhline(line.low, color=colour, lw=1.2, ls=":")
-            axes.plot(line.steps, line.values, color=colour, lw=1.8, marker="o", ms=2, label=plain(line.label))
+            _draw_band(axes, line, banded, colour)
+            axes.plot(line.steps, line.values, color=colour, lw=1.5, marker="o", ms=1.5, label=plain(line.label))
             axes.annotate(
                 f"{line.values[-1]:.2f}",
-                (line.steps[-1], line.values[-1]),
-                xytext=(2, 1),
+                (1.0, line.values[-1]),
+                xycoords=("axes fraction", "data"),
+                xytext=(-1, 2),
                 textcoords="offset points",
                 fontsize=SMALL,
                 color=colour,
+                ha="right",
             )
         axes.set_ylim(-0.05, 1.08)
         axes.set_yticks([0, 0.5, 1])
-        axes.margins(x=0.1)
         if len(panel.lines) > 1:
-            axes.legend(fontsize=SMALL - 1.5, frameon=False, loc="upper left", ncols=3, handlelength=1)
-        tidy(axes, panel.title[:46])
+            axes.legend(fontsize=SMALL - 1.5, frameon=False, loc="upper left", ncols=3, columnspacing=0.6)
+        tidy(axes, panel.title[:26])
     note = "blue: all equilibria" if banded else "dotted: one equilibrium"
     if any(line.low is not None for panel in panels for line in panel.lines):
-        figure.text(0.98, 1 - 0.1 / figure.get_figheight(), note, fontsize=SMALL, color=INK, ha="right", va="top")
+        figure.text(0.98, 1 - 0.07 / figure.get_figheight(), note, fontsize=SMALL, color=INK, ha="right", va="top")
     return pixels(figure)
+
+
+def _draw_band(axes: Any, line: ActionLine, banded: bool, colour: str) -> None:
+    """Draw where equilibria have an action: a band that is never thinner than a line, or the line of one of them."""
+    if line.low is None or line.high is None:
+        return
+    if banded:
+        low, high = max(line.low - THIN, -0.03), min(line.high + THIN, 1.03)
+        axes.axhspan(low, high, facecolor=BAND, alpha=0.6, edgecolor="#3182bd", lw=0.8)
+    else:
+        axes.axhline(line.low, color=colour, lw=1.0, ls=":")
 
 
 def draw_actions(title: str, shares: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Pixels:
     """Return shares of actions as bars, by role and phase of the match ("turn 1"): role, phase, action."""
     rows = [(role, phases) for role, phases in shares.items() if phases]
-    figure = new_figure(title, 0.75 + 1.7 * max(len(rows), 1))
+    figure = new_figure(title)
     for axes, (role, phases) in zip(grid(figure, len(rows), 1), rows, strict=True):
         totals: dict[str, float] = {}
         for of_phase in phases.values():

@@ -12,7 +12,6 @@ from league.monitors.figures.canvas import (
     GOOD,
     INK,
     LARGE,
-    MEDIUM,
     PALE,
     SMALL,
     Pixels,
@@ -35,13 +34,13 @@ class Curve(NamedTuple):
 def draw_curves(title: str, panels: Mapping[str, Sequence[Curve]]) -> Pixels:
     """Return small multiples of curves by panel, each with its first and latest value."""
     columns = 1 if len(panels) == 1 else 2
-    figure = new_figure(title, 0.75 + 1.6 * -(-len(panels) // columns))
+    figure = new_figure(title)
     for axes, (name, curves) in zip(grid(figure, len(panels), columns), panels.items(), strict=True):
         for colour, curve in zip(COLOURS, curves, strict=False):
             label = f"{curve.label}  {curve.values[0]:.3g} → {curve.values[-1]:.3g}"
-            axes.plot(curve.steps, curve.values, color=colour, lw=1.8, label=plain(label))
+            axes.plot(curve.steps, curve.values, color=colour, lw=1.5, label=plain(label))
         axes.legend(fontsize=SMALL - 1, frameon=False, loc="best", handlelength=1)
-        axes.margins(y=0.25)
+        axes.margins(y=0.45)
         tidy(axes, name)
     return pixels(figure)
 
@@ -57,12 +56,12 @@ class Ringing(NamedTuple):
 def draw_alarms(title: str, alarms: Sequence[Ringing], iteration: int) -> Pixels:
     """Return which alarm rang when, and in red what rings now, in words."""
     now = [text for alarm in alarms for text in alarm.messages]
-    lines = [line for text in now for line in textwrap.wrap(text, 82)[:3]][:9]
-    figure = new_figure(title, 1.6 + 0.26 * len(alarms) + 0.17 * len(lines))
+    lines = [line for text in now for line in textwrap.wrap(text, 78)[:3]][:8]
+    figure = new_figure(title)
     height = figure.get_figheight()
     verdict, colour = (f"{len(now)} alarm{'s' * (len(now) > 1)} now", ALARM) if now else ("nothing rings now", GOOD)
-    figure.text(0.98, 1 - 0.08 / height, verdict, fontsize=LARGE, color=colour, weight="bold", ha="right", va="top")
-    axes = figure.add_axes((0.15, (0.5 + 0.17 * len(lines)) / height, 0.82, 1 - (1.0 + 0.17 * len(lines)) / height))
+    figure.text(0.98, 1 - 0.06 / height, verdict, fontsize=LARGE, color=colour, weight="bold", ha="right", va="top")
+    axes = figure.add_axes((0.15, (0.38 + 0.125 * len(lines)) / height, 0.82, 1 - (0.68 + 0.125 * len(lines)) / height))
     for row, alarm in enumerate(alarms):
         ranges = [(step - 0.5, 1.0) for step in alarm.iterations]
         axes.axhline(row, color="#e4e4e4", lw=1, zorder=0)
@@ -73,7 +72,7 @@ def draw_alarms(title: str, alarms: Sequence[Ringing], iteration: int) -> Pixels
     axes.set_xlim(0, max(iteration, 1) + 0.5)
     tidy(axes, x_label="iteration")
     for index, line in enumerate(lines):
-        y = (0.08 + 0.17 * (len(lines) - 1 - index)) / height
+        y = (0.05 + 0.125 * (len(lines) - 1 - index)) / height
         figure.text(0.02, y, plain(line), fontsize=SMALL, color=ALARM, va="bottom")
     return pixels(figure)
 
@@ -88,7 +87,7 @@ class ByTurn(NamedTuple):
 
 def draw_by_turn(title: str, rows: Mapping[str, Sequence[ByTurn]]) -> Pixels:
     """Return bars of means with their spread by role and turn index, a panel for each of ``rows``."""
-    figure = new_figure(title, 0.75 + 1.7 * len(rows))
+    figure = new_figure(title)
     for axes, (name, roles) in zip(grid(figure, len(rows), 1), rows.items(), strict=True):
         width = 0.8 / max(len(roles), 1)
         longest = max((len(role.means) for role in roles), default=1)
@@ -114,8 +113,8 @@ def draw_by_turn(title: str, rows: Mapping[str, Sequence[ByTurn]]) -> Pixels:
 
 def draw_shares(title: str, steps: Sequence[int], parts: Mapping[str, Sequence[float]], note: str = "") -> Pixels:
     """Return parts of a whole over iterations as areas, with the latest shares in the legend."""
-    figure = new_figure(title, 3.4)
-    axes = figure.add_axes((0.08, 0.15, 0.62, 0.68))
+    figure = new_figure(title)
+    axes = figure.add_axes((0.075, 0.2, 0.66, 0.66))
     labels = [f"{name} {values[-1]:.0%}" for name, values in parts.items()]
     rows = [list(values) for values in parts.values()]
     if len(steps) == 1:
@@ -124,8 +123,8 @@ def draw_shares(title: str, steps: Sequence[int], parts: Mapping[str, Sequence[f
     axes.set_ylim(0, 1)
     axes.set_xlim(steps[0], steps[-1])
     handles, names = axes.get_legend_handles_labels()
-    figure.legend(handles[::-1], names[::-1], fontsize=MEDIUM, frameon=False, loc="center right", handlelength=1)
+    figure.legend(handles[::-1], names[::-1], fontsize=SMALL, frameon=False, loc="center right", handlelength=1)
     if note:
-        figure.text(0.98, 0.03, plain(note), fontsize=SMALL, color=INK, ha="right")
+        figure.text(0.98, 0.02, plain(note), fontsize=SMALL, color=INK, ha="right")
     tidy(axes, x_label="iteration")
     return pixels(figure)

@@ -81,7 +81,7 @@ def test_exploitability_is_pinned_first_and_a_score_that_cannot_move_not_at_all(
 def test_the_board_opens_on_the_pinned_curves(tmp_path):
     with MetricsLog(tmp_path) as board:
         board.write(0, {"kuhn_poker(players=3)/exploitability": 1.0})
-    with urlopen(serve_tensorboard(tmp_path, 0)) as page:
+    with urlopen(serve_tensorboard([tmp_path], 0)) as page:
         query = parse_qs(urlparse(page.url).query)
         assert b"TensorBoard" in page.read()
     assert json.loads(query["pinnedCards"][0]) == [{"plugin": "scalars", "tag": "kuhn_poker(players=3)/exploitability"}]
