@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 PAGES = Path("/proc/self/statm")  # where there is one: memory in pages, the second number is what is resident
-PHASES = ("play", "learn", "wait", "evaluate", "log", "save", "rest")
+PHASES = ("play", "learn", "wait", "evaluate", "watch", "log", "save", "rest")
 MIB = 2**20
 _FIRST = 1.0  # seconds of the first figure: it imports matplotlib
 

@@ -204,39 +204,47 @@ class League:
             due += exploiters_due(self.config, self.state, self._snapshots.members(), self._live, iteration)
         return self._snapshots.freeze(due, iteration) if due else {}
 
-    @counts_as("log")
     def report(self, iteration: int, learned: LearnResult | None, results: Results | None, snapshot: Metrics) -> None:
         """Log and show an iteration and its alarms; after a snapshot, save some of its episodes.
 
         Iteration 0 has only a snapshot.
         """
-        metrics, alarms = snapshot, list[Alarm]()
         frozen = self._frozen(learned, results) if snapshot else None
+        metrics, alarms = snapshot, list[Alarm]()
         if learned is not None and results is not None:
-            metrics = results.metrics | snapshot | self.phases.metrics()
-            metrics |= {"seconds": time.perf_counter() - self._started}
-            if snapshot:
+            metrics, alarms = self._watch(iteration, learned, results.metrics | snapshot, frozen)
+        with self.phases.phase("log"):
+            if results is not None and snapshot:
                 self._save_episodes(results.episodes, iteration)
-            alarms, alarm_metrics, self.state.alarms = check_alarms(
-                iteration,
-                learned.trajectories,
-                learned.advantages,
-                metrics,
-                self.roles,
-                self.state.alarms,
-                self.config.alarms,
-                self._cycles(frozen),
-            )
-            metrics |= alarm_metrics
-        self._board.write(iteration, metrics | (conduct_metrics(frozen.conducts) if frozen else {}), alarms, frozen)
+            self._board.write(iteration, metrics, alarms, frozen)
         if self.view is not None:
             self.view.update(iteration - 1, metrics, alarms)
+
+    @counts_as("watch")
+    def _watch(
+        self, iteration: int, learned: LearnResult, metrics: Metrics, frozen: Frozen | None
+    ) -> tuple[Metrics, list[Alarm]]:
+        """Return an iteration's metrics, with those of time, conduct and alarms, and the alarms that ring."""
+        alarms, alarm_metrics, self.state.alarms = check_alarms(
+            iteration,
+            learned.trajectories,
+            learned.advantages,
+            metrics,
+            self.roles,
+            self.state.alarms,
+            self.config.alarms,
+            self._cycles(frozen),
+        )
+        conduct = conduct_metrics(frozen.conducts) if frozen else {}
+        seconds = {"seconds": time.perf_counter() - self._started}
+        return metrics | conduct | self.phases.metrics() | seconds | alarm_metrics, alarms
 
     @counts_as("save")
     def checkpoint(self) -> None:
         """Save the run's state; when this returns, a kill loses nothing before it."""
         save_checkpoint(self.run_dir, self.state)
 
+    @counts_as("watch")
     def _frozen(self, learned: LearnResult | None, results: Results | None) -> Frozen | None:
         """Return what the board shows of a snapshot beside its metrics."""
         measured = self._snapshots.measured

@@ -50,7 +50,7 @@ def test_a_deterministic_policy_that_alternates_between_iterations_has_not():
     rng, state = random.Random(0), {}
     for number in range(WINDOW):
         verdicts, state = judge_roles(*iteration(rng, lambda _, n=number: float(n % 2)), state, SETTINGS)
-    assert dict((name, message) for _, name, message in verdicts)["collapse"] == ""
+    assert {name: message for _, name, message in verdicts}["collapse"] == ""
 
 
 def test_a_role_that_observes_too_little_to_differ_is_not_judged():
