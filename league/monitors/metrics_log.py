@@ -12,6 +12,7 @@ import re
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -20,6 +21,7 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
+from games.common.errors import DamagedFile
 from games.common.files import atomic_write
 from league.monitors.alarms import Alarm
 from league.monitors.questions import pinned_figures, pinned_metrics
@@ -28,6 +30,10 @@ METRICS_FILE = "metrics.jsonl"
 MIXTURES_FILE = "mixtures.jsonl"  # the weights of RUN@mixture after each snapshot
 TENSORBOARD_FOLDER = "tb"
 FIGURES_FILE = "figures.json"  # in that folder: the names of the figures
+IF_DAMAGED = (
+    "Restore it from a copy, or delete that line: only the curves lose by it. A run that is resumed with --from leaves "
+    "such lines out by itself."
+)
 
 
 class MetricsLog:
@@ -42,8 +48,8 @@ class MetricsLog:
 
         run_dir.mkdir(parents=True, exist_ok=True)
         path = run_dir / METRICS_FILE
-        _truncate(path, resume_at)
-        _truncate(run_dir / MIXTURES_FILE, resume_at)
+        _truncate(path, resume_at, _parse)
+        _truncate(run_dir / MIXTURES_FILE, resume_at, _parse_mixtures)
         self._run_dir = run_dir
         self._lines = path.open("a", encoding="utf-8")
         _wait_for_next_name(run_dir / TENSORBOARD_FOLDER)
@@ -129,20 +135,50 @@ def verbatim(text: str) -> str:
 
 
 def read_mixtures(run_dir: Path) -> Iterator[dict[str, Any]]:
-    """Yield what ``MetricsLog.mixtures`` wrote, with the key ``iteration``."""
-    return _read_lines(run_dir / MIXTURES_FILE)
+    """Yield what ``MetricsLog.mixtures`` wrote, with the key ``iteration``. Raises UsageError for a damaged line."""
+    for number, line in enumerate(_lines(run_dir / MIXTURES_FILE), 1):
+        if line.endswith(b"\n"):
+            yield _parse_mixtures(run_dir / MIXTURES_FILE, number, line)
 
 
 def read_metrics(run_dir: Path) -> Iterator[dict[str, Any]]:
-    """Yield each iteration that ``MetricsLog`` wrote as one mapping, with the key ``iteration``; no torn last line."""
-    return _read_lines(run_dir / METRICS_FILE)
+    """Yield each iteration that ``MetricsLog`` wrote as one mapping, with the key ``iteration``; no torn last line.
+
+    Raises UsageError for a line that is damaged.
+    """
+    for number, line in enumerate(_lines(run_dir / METRICS_FILE), 1):
+        if line.endswith(b"\n"):
+            yield _parse(run_dir / METRICS_FILE, number, line)
 
 
-def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    if path.exists():
-        for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
-            if line.endswith("\n"):
-                yield json.loads(line)
+def readable_lines(run_dir: Path) -> Iterator[bytes]:
+    """Yield the lines that ``read_metrics`` would not refuse."""
+    for line in _lines(run_dir / METRICS_FILE):
+        with suppress(DamagedFile):
+            if line.endswith(b"\n") and _parse(run_dir / METRICS_FILE, 0, line):
+                yield line
+
+
+def _lines(path: Path) -> list[bytes]:
+    """Return a log's lines with their ends, which a torn last one lacks; none of a log that does not exist."""
+    try:
+        *lines, torn = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise DamagedFile(path, f"it cannot be read: {error.strerror}") from error
+    return [*(line + b"\n" for line in lines), *([torn] if torn else [])]
+
+
+def _parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    """Return the metrics of one line. Raises DamagedFile."""
+    try:
+        metrics = json.loads(line)
+        if isinstance(metrics["iteration"], int) and all(math.isfinite(value) for value in metrics.values()):
+            return dict(metrics)
+    except (ValueError, TypeError, KeyError):
+        pass
+    raise DamagedFile(path, f"line {number} is not the metrics of an iteration", IF_DAMAGED)
 
 
 def serve_tensorboard(runs: Sequence[Path], port: int) -> str:
@@ -211,14 +247,24 @@ def _wait_for_next_name(folder: Path) -> None:
         time.sleep(1.0 - now % 1.0)
 
 
-def _truncate(path: Path, resume_at: int) -> None:
+def _parse_mixtures(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    """Return the mixtures of one line. Raises DamagedFile."""
+    try:
+        mixtures = json.loads(line)
+        if isinstance(mixtures["iteration"], int):
+            return dict(mixtures)
+    except (ValueError, TypeError, KeyError):
+        pass
+    raise DamagedFile(path, f"line {number} is not the mixtures of an iteration", IF_DAMAGED)
+
+
+def _truncate(path: Path, resume_at: int, parse: Callable[[Path, int, bytes], dict[str, Any]]) -> None:
     """Truncate the file before the first line of iteration ``resume_at`` or later, or before a torn line."""
     if not path.exists():
         return
     size = 0  # bytes
-    with path.open("rb+") as file:
-        for line in file:
-            if not line.endswith(b"\n") or json.loads(line)["iteration"] >= resume_at:
-                break
-            size += len(line)
-        file.truncate(size)
+    for number, line in enumerate(_lines(path), 1):
+        if not line.endswith(b"\n") or parse(path, number, line)["iteration"] >= resume_at:
+            break
+        size += len(line)
+    os.truncate(path, size)

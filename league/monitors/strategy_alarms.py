@@ -10,10 +10,11 @@ The first two judge ``WINDOW`` iterations together. Their states are plain JSON 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from league.config.learning import AlarmsConfig
+from learners.keys import join_names
 from learners.trajectories import Trajectory
 
 WINDOW = 5  # iterations that are judged together
@@ -38,19 +39,24 @@ def judge_roles(
     advantages: Sequence[Sequence[float]],
     state: Mapping[str, Window],
     settings: AlarmsConfig,
+    subject_of: Callable[[str, str, str], str],
 ) -> tuple[list[Verdict], dict[str, Window]]:
-    """Return the verdicts on the roles that can be judged, and the new state, by game/role."""
-    by_role: dict[str, list[int]] = {}
+    """Return the verdicts on each policy in each role that can be judged, and the new state.
+
+    ``subject_of`` names a game, role and policy as alarms do.
+    """
+    by_role: dict[tuple[str, str, str], list[int]] = {}
     for index, trajectory in enumerate(trajectories):
         if trajectory.turns:
-            by_role.setdefault(f"{trajectory.game}/{trajectory.role}", []).append(index)
+            by_role.setdefault((trajectory.game, trajectory.role, trajectory.policy), []).append(index)
     windows, verdicts = dict(state), list[Verdict]()
-    for subject, indices in by_role.items():
+    for names, indices in by_role.items():
+        key, subject = join_names(*names), subject_of(*names)
         chosen = indices[:: -(-len(indices) // MOST_TRAJECTORIES)]
         numbers = _observe([trajectories[i] for i in chosen], [advantages[i] for i in chosen])
-        windows[subject] = [*windows.get(subject, []), numbers][-WINDOW:]
-        if len(windows[subject]) == WINDOW:
-            verdicts += [(subject, *verdict) for verdict in _judge(windows[subject], settings)]
+        windows[key] = [*windows.get(key, []), numbers][-WINDOW:]
+        if len(windows[key]) == WINDOW:
+            verdicts += [(subject, *verdict) for verdict in _judge(windows[key], settings)]
     return verdicts, windows
 
 

@@ -242,7 +242,7 @@ class League:
     @counts_as("save")
     def checkpoint(self) -> None:
         """Save the run's state; when this returns, a kill loses nothing before it."""
-        save_checkpoint(self.run_dir, self.state)
+        save_checkpoint(self.run_dir, self.state, self.config.checkpoints)
 
     @counts_as("watch")
     def _frozen(self, learned: LearnResult | None, results: Results | None) -> Frozen | None:

@@ -18,6 +18,7 @@ DOORS = {
     "rich": ["league/monitors/live_view.py", "league/cli", "league/commands"],
     "argparse": ["league/cli", "league/commands"],
     "torch": ["arena", "learners", "league"],
+    "gguf": ["league/models/gguf_file.py"],
     "peft": ["arena/lm/lora.py"],
     "bitsandbytes": ["learners/update/optimizers.py"],
     "transformers": [
@@ -29,6 +30,7 @@ DOORS = {
         "arena/lm/kv_cache.py",
         "arena/lm/tokenization.py",
         "arena/samplers/zero_lora.py",
+        "league/models/gguf_file.py",
         "learners/parallel/fsdp.py",
     ],
 }

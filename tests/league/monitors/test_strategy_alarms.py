@@ -17,7 +17,7 @@ def turn(action, card, legal=("pass", "bet"), tool=""):
 
 
 def trajectory(turns, role="first", match_return=1.0):
-    return SimpleNamespace(game="kuhn_poker", role=role, turns=turns, match_return=match_return)
+    return SimpleNamespace(game="kuhn_poker", role=role, policy="main", turns=turns, match_return=match_return)
 
 
 def iteration(rng, bets, advantage=lambda rng: rng.gauss(0.0, 0.3), role="first"):
@@ -29,10 +29,14 @@ def iteration(rng, bets, advantage=lambda rng: rng.gauss(0.0, 0.3), role="first"
     return played, [[advantage(rng)] for _ in played]
 
 
+def subject(game, role, policy):
+    return f"{game}/{role}"
+
+
 def rings(rng, iterations, **planted):
     state = {}
     for _ in range(iterations):
-        verdicts, state = judge_roles(*iteration(rng, **planted), state, SETTINGS)
+        verdicts, state = judge_roles(*iteration(rng, **planted), state, SETTINGS, subject)
     return {name: message for _, name, message in verdicts}
 
 
@@ -49,7 +53,7 @@ def test_a_policy_that_looks_at_its_card_has_not():
 def test_a_deterministic_policy_that_alternates_between_iterations_has_not():
     rng, state = random.Random(0), {}
     for number in range(WINDOW):
-        verdicts, state = judge_roles(*iteration(rng, lambda _, n=number: float(n % 2)), state, SETTINGS)
+        verdicts, state = judge_roles(*iteration(rng, lambda _, n=number: float(n % 2)), state, SETTINGS, subject)
     assert {name: message for _, name, message in verdicts}["collapse"] == ""
 
 
@@ -57,7 +61,7 @@ def test_a_role_that_observes_too_little_to_differ_is_not_judged():
     state = {}
     for _ in range(WINDOW):
         played = [trajectory([turn("bet", "J")]) for _ in range(20)]
-        verdicts, state = judge_roles(played, [[0.5]] * 20, state, SETTINGS)
+        verdicts, state = judge_roles(played, [[0.5]] * 20, state, SETTINGS, subject)
     assert {name for _, name, _ in verdicts} == {"signal"}
 
 
