@@ -30,6 +30,7 @@ METRICS_FILE = "metrics.jsonl"
 MIXTURES_FILE = "mixtures.jsonl"  # the weights of RUN@mixture after each snapshot
 TENSORBOARD_FOLDER = "tb"
 FIGURES_FILE = "figures.json"  # in that folder: the names of the figures
+PATIENCE = 60.0  # seconds in which TensorBoard must have read the events before a page opens without pins
 IF_DAMAGED = (
     "Restore it from a copy, or delete that line: only the curves lose by it. A run that is resumed with --from leaves "
     "such lines out by itself."
@@ -218,16 +219,30 @@ def _with_pinned_cards(app: Callable[..., Any], names: Sequence[str], runs: Sequ
         if environ["PATH_INFO"] != "/" or environ.get("QUERY_STRING"):
             return app(environ, start_response)
         cards: list[dict[str, Any]] = [
-            {"plugin": "images", "tag": figure, "runId": f"defaultExperimentId/{name}", "sample": 0}
+            {"plugin": "images", "tag": figure, "runId": f"defaultExperimentId/{name}/.", "sample": 0}
             for figure in pinned_figures(figures_of(runs[0]))
             for name in names
         ]
         cards += [{"plugin": "scalars", "tag": metric} for metric in pinned_metrics(read_metrics(runs[0]))]
+        _wait_until_loaded(app, {card["tag"] for card in cards})
         location = f"/?pinnedCards={quote(json.dumps(cards))}&smoothing=0"
         start_response("302 Found", [("Location", location), ("Content-Length", "0")])
         return []
 
     return redirect
+
+
+def _wait_until_loaded(app: Callable[..., Any], tags: set[str]) -> None:
+    """Wait until TensorBoard has read what will be pinned, or at most ``PATIENCE``: it does not look for it again."""
+    from werkzeug.test import Client
+
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        known = json.loads(Client(app).get("/data/plugin/timeseries/tags").get_data())
+        found = set(known["images"]["tagRunSampledInfo"]).union(*known["scalars"]["runTagInfo"].values())
+        if tags <= found:
+            return
+        time.sleep(0.2)
 
 
 def figures_of(run_dir: Path) -> list[str]:

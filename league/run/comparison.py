@@ -28,7 +28,7 @@ class Comparison(NamedTuple):
     """The players of one game against each other."""
 
     game: str
-    players: tuple[str, ...]  # anchors, then snapshots in the order of their steps  # [N]
+    players: tuple[str, ...]  # anchors, main policies' snapshots by their steps, each exploiter's  # [N]
     means: NDArray[np.float64]  # row's mean return against column; nan: never met  # [N, N]
     errors: NDArray[np.float64] | None  # standard errors; None: exact  # [N, N]
     cycles: list[Cycle]  # whose every win matters, the shortest first
@@ -68,20 +68,28 @@ def compare_population(
             tables = measured.tables.get(game)
             if tables and spec.seats == 2:
                 named = {"+".join(dict.fromkeys(profile)): table for profile, table in tables.items()}
-                players, means = _exact(config, game, _by_step(named, state))
+                players, means = _exact(config, game, _by_policy(config, named, state))
                 comparisons[game] = _compared(config, spec, players, means, None)
             else:
-                ids = [s.id for s in state.population.all() if s.id not in state.retired]
+                snapshots = [s for s in state.population.all() if s.id not in state.retired]
+                ids = [s.id for s in sorted(snapshots, key=lambda s: (s.policy in config.league_roles, s.policy))]
                 players = [*config.evaluation.anchors, *[ids[i] for i in spread(len(ids), MOST_COMPARED)]]
                 means, errors = matched(state.payoffs, players, game)
                 comparisons[game] = _compared(config, spec, players, means, errors)
     return comparisons
 
 
-def _by_step(named: dict[str, PolicyTable], state: RunState) -> dict[str, PolicyTable]:
-    """Return the tables in the order of the newest snapshot of each line-up, evenly spread if there are too many."""
-    step_of = {snapshot.id: snapshot.step for snapshot in state.population.all()}
-    names = sorted(named, key=lambda name: (max(step_of[player] for player in name.split("+")), name))
+def _by_policy(config: RunConfig, named: dict[str, PolicyTable], state: RunState) -> dict[str, PolicyTable]:
+    """Return the tables, of main policies first, by policy and by the newest snapshot; evenly spread if too many."""
+    found = {snapshot.id: snapshot for snapshot in state.population.all()}
+
+    def order(name: str) -> tuple[bool, str, int]:
+        members = [found[player] for player in name.split("+")]
+        first = members[0].policy
+        exploits = first in config.league_roles
+        return exploits, first if exploits else "", max(snapshot.step for snapshot in members)
+
+    names = sorted(named, key=order)
     return {names[i]: named[names[i]] for i in spread(len(names), MOST_COMPARED)}
 
 
