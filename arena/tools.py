@@ -8,13 +8,13 @@ call is left is an illegal reply.
 from __future__ import annotations
 
 import ast
-import queue
-import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from arena.records import ReplyRequest
+from arena.time_limit import TimeLimitError, call_within
 from games.spec import HasTools
 from roles.replies import marked_answers
 from roles.role import ReplyForm, Role
@@ -154,52 +154,13 @@ def _arguments(tool: Tool, text: str) -> dict[str, Any]:
 def _run(tool: Tool, function: Callable[..., str], arguments: Mapping[str, Any]) -> str:
     """Return the tool's output, or a sentence that says what went wrong."""
     try:
-        if tool.timeout is None:
-            return function(**arguments)
-        return _RUNNER.call(function, arguments, tool.timeout)
-    except TimeoutError:
-        return f"{tool.name} gave no answer within {tool.timeout:g} seconds."
-    except Exception as error:  # noqa: BLE001  # a tool may raise anything, and the match goes on
+        output: object = call_within(tool.timeout, partial(function, **arguments))
+    except TimeLimitError as error:
+        return f"{tool.name} gave {error}."
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # a tool may raise anything
         return f"{tool.name} failed: {type(error).__name__}: {_truncate(str(error), 200)}"
+    return output if isinstance(output, str) else f"{tool.name} failed: it returned {type(output).__name__}, not text."
 
 
 def _truncate(text: str, length: int) -> str:
     return text if len(text) <= length else text[: max(length - 1, 0)] + "…"
-
-
-class _ThreadRunner:
-    """Runs calls on one daemon thread for each caller's thread; a call that times out is abandoned with its thread."""
-
-    def __init__(self) -> None:
-        self._thread_local = threading.local()
-
-    def call(self, function: Callable[..., str], arguments: Mapping[str, Any], timeout: float) -> str:
-        """Return what the function returns, or raise what it raises; TimeoutError if that takes too long."""
-        calls: queue.SimpleQueue[Any] | None = getattr(self._thread_local, "calls", None)
-        if calls is None:
-            calls = self._thread_local.calls = queue.SimpleQueue()
-            threading.Thread(target=_serve, args=(calls,), daemon=True).start()
-        done: queue.SimpleQueue[tuple[str, Exception | None]] = queue.SimpleQueue()
-        calls.put((function, arguments, done))
-        try:
-            result, error = done.get(timeout=timeout)
-        except queue.Empty:
-            calls.put(None)  # the thread ends after its present call
-            self._thread_local.calls = None
-            raise TimeoutError from None
-        if error is not None:
-            raise error
-        return result
-
-
-_RUNNER = _ThreadRunner()
-
-
-def _serve(calls: queue.SimpleQueue[Any]) -> None:
-    """Run calls from the queue until None."""
-    while (call := calls.get()) is not None:
-        function, arguments, done = call
-        try:
-            done.put((function(**arguments), None))
-        except Exception as error:  # noqa: BLE001  # raised again in the caller's thread
-            done.put(("", error))

@@ -40,16 +40,22 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     | dict.fromkeys(("relay", "pair", "judged"), "benchmarks.studies.relay")
 )
 PARTS = (*PRESETS, *MODULES, *STUDIES)
+NEEDS = {  # libraries of other systems that parts measure, and what installs them
+    "arena": (("textarena",), "make bench"),
+    "learner": (("trl", "datasets"), "make bench"),
+    "vllm": (("vllm",), "make test-vllm"),
+}
+PLACES = {"make bench": ".venv-bench", "make test-vllm": ".venv-vllm"}  # where these install them
 
 
 def main() -> int:
-    """Measure the named parts, or all; return 1 if one of them failed."""
+    """Measure the named parts, or all; return 1 if one of them failed. What cannot run says so first."""
     arguments = _parse_arguments()
     parts = [] if arguments.render else arguments.parts or PARTS
     possible = [part for part in parts if _is_possible(part)]
     failed = [part for part in parts if part in arguments.parts and part not in possible]
     failed += [part for part in possible if not run(part, arguments)]
-    if not arguments.set:
+    if not arguments.set and (possible or arguments.render):
         render()
     if failed:
         print(f"These parts failed, so their stored results are unchanged: {', '.join(failed)}.", file=sys.stderr)
@@ -103,11 +109,16 @@ def run(part: str, arguments: argparse.Namespace) -> bool:
 
 def _is_possible(part: str) -> bool:
     """Return whether the system that a part measures is installed; print how to install it if it is not."""
-    if part != "vllm" or find_spec("vllm") is not None:
-        return True
-    how = "make test-vllm installs it, then .venv-vllm/bin/python -m benchmarks vllm measures."
-    print(f"vllm: vLLM is not installed here. {how}", file=sys.stderr)
-    return False
+    libraries, command = NEEDS.get(part, ((), ""))
+    missing = [library for library in libraries if find_spec(library) is None]
+    if missing:
+        place = PLACES[command]
+        print(
+            f"{part} cannot be measured here: {' and '.join(missing)} not installed. {command} installs into {place}, "
+            f"a place of its own; then {place}/bin/python -m benchmarks {part} measures.",
+            file=sys.stderr,
+        )
+    return not missing
 
 
 if __name__ == "__main__":

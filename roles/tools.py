@@ -20,8 +20,8 @@ class Tool(Section, strict=True):
     parameters: tuple[tuple[str, str], ...] = Field((), description="(name, type) in order; a table on the card")
     per_turn: Positive | None = Field(None, description="most calls in a turn; None: no limit of its own")
     per_match: Positive | None = Field(8, description="most calls in a match; None: no limit of its own")
-    timeout: float | None = Field(
-        None, gt=0.0, allow_inf_nan=False, description="seconds that a call may take; None: it is waited for"
+    timeout: float = Field(
+        10.0, gt=0.0, le=86_400.0, allow_inf_nan=False, description="seconds that a call may take, a day at most"
     )
     max_output: Positive = Field(1000, description="characters after which output is cut")
 

@@ -153,7 +153,7 @@ def bare(batch: TrainBatch) -> Callable[[], None]:
 
 
 def trl(batch: TrainBatch) -> Callable[[], None]:
-    """Return TRL's loss on the same rows, backward, and the step. Raises ImportError without TRL: `pip install trl`."""
+    """Return TRL's loss on the same rows, backward, and the step. Raises ImportError without TRL."""
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
 

@@ -57,7 +57,7 @@ class KnowledgeBase:
 
     @cached_property
     def _index(self) -> sqlite3.Connection:
-        index = sqlite3.connect(":memory:", check_same_thread=False)  # a tool with a timeout runs on another thread
+        index = sqlite3.connect(":memory:", check_same_thread=False)  # cached, so matches on other threads use it too
         index.execute("CREATE VIRTUAL TABLE facts USING fts5(text)")
         index.executemany("INSERT INTO facts VALUES (?)", [(sentence,) for sentence in self.sentences])
         return index

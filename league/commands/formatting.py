@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 from arena.records import EndReason, Episode
 from arena.remote.usage import Usage, format_usage
@@ -73,3 +74,11 @@ def match_progress() -> Progress:
     """Return a progress bar that counts matches, on stderr; it disappears when it is done."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     return Progress(*columns, console=Console(stderr=True), transient=True)
+
+
+def plain_table(*columns: str) -> Table:
+    """Return an empty table without lines."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for column in columns:
+        table.add_column(column, no_wrap=True)
+    return table

@@ -35,6 +35,10 @@ class EvaluationConfig(Section):
     exact: bool = Field(True, description="compute exact exploitability where the game is small enough")
     exact_limit: Positive = Field(1_000, description="information states of the largest game that is tabulated")
     mixture: MetaSolver = Field("linear", description="meta-strategy of RUN@mixture")
+    language: bool = Field(
+        True,
+        description="of a pretrained model, KL to the untrained one on ordinary prompts, and a text's likelihood",
+    )
     gate: float | None = Field(
         None,
         ge=0.5,

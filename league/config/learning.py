@@ -128,3 +128,6 @@ class AlarmsConfig(Section):
         0.05, description="snapshots beat each other in a circle, each by at least this share of half the game's range"
     )
     entropy_high: float | None = Field(None, gt=0.0, description="entropy above this, in nats a turn; None: no limit")
+    language: NonNegative = Field(
+        0.5, description="a pretrained model's KL to the untrained one on ordinary prompts above this, in nats a token"
+    )

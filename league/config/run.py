@@ -24,9 +24,9 @@ class GameConfig(Section):
 
     matches: Positive = Field(512, description="training matches in one iteration")
     every: Positive = Field(1, description="iterations between two batches of this game")
-    loss_weight: NonNegative = Field(1.0, description="weight of this game's loss in an update")
-    entropy: NonNegative | None = Field(None, description="entropy weight for this game instead of objective.entropy")
-    entropy_end: NonNegative | None = Field(None, description="final entropy weight for this game")
+    loss_weight: NonNegative = Field(1.0, description="weight of its loss, submatches' too, in an update")
+    entropy: NonNegative | None = Field(None, description="its entropy weight, submatches' too (None: objective's)")
+    entropy_end: NonNegative | None = Field(None, description="its final entropy weight, submatches' too")
 
 
 class RolesConfig(Section):

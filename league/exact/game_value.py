@@ -1,4 +1,6 @@
-"""The value and an equilibrium of a two-seat zero-sum game, by the sequence-form linear program.
+"""The value of a two-seat zero-sum game: by backward induction over a board game's positions, else a linear program.
+
+The program also gives an equilibrium.
 
 Koller, Megiddo and von Stengel 1996, "Efficient computation of equilibria for extensive two-person
 games": with realisation plans x and y, payoff matrix A (first seat's return, chance included) and flow
@@ -17,7 +19,8 @@ from scipy.sparse import coo_array, hstack
 
 from games.common.errors import UsageError
 from games.spec import GameSpec, Utility
-from league.exact.exploitability import PolicyTable
+from league.exact.exploitability import PolicyTable, exact_form
+from league.exact.position_graph import PositionGraph
 from league.exact.sequence_form import SequenceForm, sequence_form
 
 SEQUENCE_LIMIT = 5_000  # of both seats; leduc_poker has about 2,500 and takes a second
@@ -30,15 +33,17 @@ def game_value(spec: GameSpec) -> float | None:
     None for a game that is not two-seat zero-sum, or too large for the program.
     """
     form = _solvable(spec)
-    return None if form is None else float(-_solution(spec.name).fun)
+    if form is None:
+        return None
+    return form.value() if isinstance(form, PositionGraph) else float(-_solution(spec.name).fun)
 
 
 def nash_equilibrium(spec: GameSpec) -> PolicyTable | None:
     """Return one of a game's equilibria, of which there may be many; where a seat never gets by its own moves it is
-    uniform. None as ``game_value``.
+    uniform. None as ``game_value``, and for board games.
     """
     form = _solvable(spec)
-    if form is None:
+    if form is None or isinstance(form, PositionGraph):
         return None
     solution = _solution(spec.name)
     plan = np.maximum(solution.x[: form.sequences], 0.0) + np.maximum(-solution.ineqlin.marginals, 0.0)
@@ -50,15 +55,15 @@ def nash_equilibrium(spec: GameSpec) -> PolicyTable | None:
     return PolicyTable(spec.name, rows)
 
 
-def _solvable(spec: GameSpec) -> SequenceForm | None:
-    """Return the sequence form of a game that the program can solve, else None."""
+def _solvable(spec: GameSpec) -> SequenceForm | PositionGraph | None:
+    """Return the enumerated game where its value can be computed, else None."""
     if spec.seats != 2 or spec.utility is not Utility.ZERO_SUM:
         return None
     try:
-        form = sequence_form(spec.name)
+        form = exact_form(spec.name)
     except UsageError:  # too large, or not enumerable
         return None
-    return form if form.sequences <= SEQUENCE_LIMIT else None
+    return form if isinstance(form, PositionGraph) or form.sequences <= SEQUENCE_LIMIT else None
 
 
 @lru_cache(maxsize=8)

@@ -39,6 +39,14 @@ class PositionGraph:
         """Return, by seat [seats], the most it can expect while every other seat follows ``behaviour``."""
         return tuple(self._walk(behaviour, seat, responder=seat) for seat in range(self.seats))
 
+    def value(self) -> float:
+        """Return what the first of two seats expects when each plays best, in a zero-sum game."""
+        values: list[float] = []
+        for (owner, _), children in zip(self.keys, self.children, strict=True):
+            of_children = [values[child] if child >= 0 else self.returns[-1 - child][0] for child in children]
+            values.append(max(of_children) if owner == 0 else min(of_children))
+        return values[-1]
+
     def _walk(self, behaviour: Behaviour, seat: int, responder: int | None) -> float:
         """Return what ``seat`` expects while ``responder``, if any, picks the best action for it."""
         terminal_values = [row[seat] for row in self.returns]

@@ -16,8 +16,6 @@ import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from safetensors import SafetensorError
-
 from arena.process import available_cores, tuned_process
 from games.common.errors import DamagedFile, UsageError
 from games.common.files import atomic_write
@@ -87,7 +85,7 @@ def run_learner(run_dir: Path, name: str, connection: Connection, heartbeat: Hea
         _send_error(connection, "damaged", json.dumps([str(error.path), error.what, error.remedy]))
     except UsageError as error:
         _send_error(connection, "refused", str(error))
-    except (OSError, SafetensorError) as error:
+    except Exception as error:
         if (number := full_disk_errno(error)) is None:
             raise
         _send_error(connection, "full", str(number))

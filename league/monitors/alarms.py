@@ -3,14 +3,15 @@
 What a policy does in a role is judged by itself: another that plays the role, such as an exploiter, has other returns
 and other words. The first ``warmup`` iterations in which it has turns there define what is normal for it; its last
 ``WINDOW`` iterations are compared with that. Everything is kept as sums, which add up over iterations, so that small
-batches are judged together. There are four alarms here; those about strategy are in ``strategy_alarms``:
+batches are judged together. There are five alarms here; those about strategy are in ``strategy_alarms``:
 
 reasoning   the tokens before the answer of a free reply fall to a share of their number in the warmup;
 echo_trap   free replies repeat each other's phrases while the variance of returns falls: the policy has
             collapsed to one template (RAGEN, https://arxiv.org/abs/2504.20073);
 drift       a role's mean advantage leaves zero, and not because its returns move: its baseline is missing,
             shared or stuck, so that the probabilities of all of its turns are pushed up, or down, together;
-entropy     a policy's entropy leaves its band.
+entropy     a policy's entropy leaves its band;
+language    a pretrained model has moved far from the untrained one on prompts that have nothing to do with the games.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ Verdicts = Iterator[tuple[str, str]]  # the name of an alarm that could be judge
 class Alarm(NamedTuple):
     """An alarm that rings."""
 
-    name: str  # reasoning, echo_trap, drift, entropy, collapse, signal or cycle
+    name: str  # reasoning, echo_trap, drift, entropy, language, collapse, signal or cycle
     subject: str  # "game/role", with the policy in brackets if it is not the role's own; the policy, or the game
     message: str  # what was measured, and what is normal
     since: int  # the iteration since which it rings without a pause
@@ -79,9 +80,9 @@ def check_alarms(
 ) -> tuple[list[Alarm], dict[str, float], State]:
     """Return the alarms that ring, a metric ``alarms/NAME`` (0 or 1) for each that could be judged, and the new state.
 
-    ``advantages`` hold one number a turn, ``metrics`` the updates' ``POLICY/entropy``, ``roles`` the cards by
-    game and seat; ``of_population`` are the verdicts on the snapshots, where they were compared. ``state`` is plain
-    JSON data, empty at first.
+    ``advantages`` hold one number a turn, ``metrics`` the updates' ``POLICY/entropy`` and, where a snapshot was
+    measured, ``POLICY/language_kl``, ``roles`` the cards by game and seat; ``of_population`` are the verdicts on the
+    snapshots, where they were compared. ``state`` is plain JSON data, empty at first.
     """
     histories, entropies = dict(state.get("roles", {})), dict(state.get("entropies", {}))
     verdicts: list[tuple[str, str, str]] = []  # subject, name, message
@@ -94,6 +95,8 @@ def check_alarms(
         if f"{policy}/entropy" in metrics:
             entropies[policy] = [*entropies.get(policy, []), metrics[f"{policy}/entropy"]][-WINDOW:]
             verdicts += [(policy, *verdict) for verdict in _judge_entropy(entropies[policy], settings)]
+        if f"{policy}/language_kl" in metrics:
+            verdicts.append((policy, "language", _judge_language(metrics[f"{policy}/language_kl"], settings)))
     of_roles, windows = judge_roles(
         trajectories, advantages, state.get("windows", {}), settings, partial(_subject, roles=roles)
     )
@@ -286,6 +289,16 @@ def _judge_entropy(entropies: Sequence[float], settings: AlarmsConfig) -> Verdic
         yield "entropy", f"it rose to {mean:.3f} nats a turn, above alarms.entropy_high = {settings.entropy_high:g}."
     else:
         yield "entropy", ""
+
+
+def _judge_language(divergence: float, settings: AlarmsConfig) -> str:
+    """Judge how far a policy has moved on ordinary prompts, as it was measured when it was frozen."""
+    if divergence <= settings.language:
+        return ""
+    return (
+        f"on ordinary prompts it is {divergence:.2f} nats a token from the untrained model, above alarms.language = "
+        f"{settings.language:g}: it may play, but it speaks differently."
+    )
 
 
 def _variance(total: float, squares: float, count: int) -> float:

@@ -137,19 +137,20 @@ def check_engine(config: RunConfig, policies: Iterable[str]) -> None:
 
 
 def check_context(config: RunConfig, roles: Roles, tokenizer: ChatTokenizer) -> None:
-    """Raise UsageError, with the number that would work, if a game's prompts and replies exceed the engine's context.
-
-    The prompts are those of the matches that a cold start imitates.
-    """
+    """Raise UsageError, with the number that would work, if a game's prompts and replies exceed its context."""
     check = engine_kind(config).check_context
-    if check is None:
-        return
+    if check is not None:
+        check(config, longest_prompts(config, roles, tokenizer))
+
+
+def longest_prompts(config: RunConfig, roles: Roles, tokenizer: ChatTokenizer) -> dict[str, int]:
+    """Return by game the tokens of the longest prompt and its reply, in the matches that a cold start imitates."""
     longest: dict[str, int] = {}
     for chat, _, role, legal in demonstrations(config, roles):
         choice = role.reply is ReplyForm.CHOICE
         reply = max(map(len, tokenizer.trie(legal).tokens)) if choice else role.max_reply_tokens
         longest[role.game] = max(longest.get(role.game, 0), len(tokenizer.encode_prompt(chat)) + reply)
-    check(config, longest)
+    return longest
 
 
 def _make_torch(config: RunConfig, _: Callable[[], ModelSource]) -> TorchLM:

@@ -1,7 +1,7 @@
 """Players by the names that users write.
 
 These are ``random``, ``always:ACTION``, ``equilibrium``, ``mcts:SIMS``, ``scripted:NAME``, ``RUN``, ``RUN@SNAPSHOT``,
-``RUN@mixture``, ``best_response:DIR``, ``hf:PATH_OR_ID`` and ``openai:MODEL``.
+``RUN@mixture``, ``best_response:DIR``, ``hf:NAME`` and ``openai:MODEL``.
 
 A player is resolved for one game. A run's snapshots play with the role cards and overrides of that run, and a mixture
 draws one snapshot for each of its seats when a match begins.
@@ -140,7 +140,7 @@ def _resolve_in_game(text: str, spec: GameSpec, engines: Engines) -> Player:
     name, _, which = text.partition("@")
     path = find_run(name)
     if path is None:
-        forms = "RUN, RUN@SNAPSHOT, RUN@mixture, best_response:DIR, hf:PATH_OR_ID or openai:MODEL"
+        forms = "RUN, RUN@SNAPSHOT, RUN@mixture, best_response:DIR, hf:NAME or openai:MODEL"
         hint = f"A player is {', '.join(SCRIPTED)}, {forms}."
         raise unknown_name("player", name, [*SCRIPTED, *run_names()], hint)
     return _from_run(text, Run(path), which, spec, engines)

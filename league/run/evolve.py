@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from games.common.errors import UsageError
@@ -98,9 +98,28 @@ def _copy_run(source: Path, partial: Path) -> None:
     """Copy what a run goes on from: of its checkpoints the newest, and nothing of its learner processes."""
     older = [folder.name for folder in checkpoints(source)[:-1]]
     unfinished = (".*", "episodes", SET_ASIDE, f"{RECORDS_FILE}*", LEARNERS_FOLDER)  # the first: the lock too
-    shutil.copytree(
-        source, partial, copy_function=_copy, ignore=shutil.ignore_patterns(*unfinished, *older), dirs_exist_ok=True
-    )
+    _copy_below(source, partial, (*unfinished, *older), may_share=False)
+
+
+def _copy_below(source: Path, target: Path, left_out: Sequence[str], may_share: bool) -> None:
+    """Copy what is in a folder but for some names; files that ``may_share`` are hard-linked where that can be."""
+    for path in source.iterdir():
+        if any(path.match(pattern) for pattern in left_out):
+            continue
+        copy = target / path.name
+        if path.is_dir():
+            copy.mkdir()
+            _copy_below(path, copy, left_out, may_share or path.name in _SHARED)
+        elif not (may_share and _linked(path, copy)):
+            shutil.copy2(path, copy)
+
+
+def _linked(path: Path, target: Path) -> bool:
+    """Hard-link a file; return whether the file system could."""
+    with suppress(OSError):
+        os.link(path, target)
+        return True
+    return False
 
 
 def _check_weights_fit(old: RunConfig, new: RunConfig) -> None:
@@ -169,14 +188,3 @@ def _evolved_policy(
     snapshots = population.all(first.name)
     initial = snapshots[0 if name in config.league_roles else -1]
     return new_policy(config, name, first.lm.with_weights(population.verify(initial).path), run_roles(config))
-
-
-def _copy(source: str, target: str) -> str:
-    """Copy a file; hard-link an immutable one where the file system can."""
-    if any(f"{os.sep}{folder}{os.sep}" in source for folder in _SHARED):
-        try:
-            os.link(source, target)
-        except OSError:
-            return str(shutil.copy2(source, target))
-        return target
-    return str(shutil.copy2(source, target))

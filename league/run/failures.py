@@ -9,9 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from safetensors import SafetensorError
-
-from games.common.errors import UsageError
 from league.config.load import CONFIG_FILE
 from league.storage.checkpoint import checkpoints, finished_iterations
 from league.storage.full_disk import full_disk_errno
@@ -26,7 +23,7 @@ def telling_of_a_full_disk(run_dir: Path) -> Iterator[None]:
     """Raise RunFailed where the disk, or the user's share of it, has no more room."""
     try:
         yield
-    except (OSError, SafetensorError, UsageError) as error:
+    except Exception as error:
         if (number := full_disk_errno(error)) is None:
             raise
         raise RunFailed(_full_disk(run_dir, number)) from error

@@ -13,6 +13,7 @@ from league.config import RunConfig
 from league.evaluation.gate import estimate_gain, gate_matches, significantly_positive
 from league.evaluation.measure import Measurements, Metrics, Play, PopulationMeasurement
 from league.evaluation.meta_game import MetaGame, best_response_among
+from league.evaluation.ordinary_language import language_metrics
 from league.meta_solvers import BY_AGE
 from league.players.model_engine import ModelEngine
 from league.run.exploiter_cycle import begin_anew, initial_snapshot, reset_exploiter, resets_after
@@ -74,6 +75,7 @@ class Snapshots:
             state.frozen_at[name] = iteration
             ratings.append(self._measurements.rate_snapshot(snapshot, earlier))
         metrics |= _means(ratings) | self._measurements.rate_teams() | self._measure(iteration)
+        metrics |= language_metrics(self._config, {name: state.policies[name].lm for name in names})
         for name in names:
             if name in self._config.league_roles and resets_after(self._config, name, iteration):
                 reset_exploiter(self._config, self._run_dir, state, name)

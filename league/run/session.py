@@ -24,6 +24,7 @@ from league.learning.policies import policies_for_resume, policy_names, start_po
 from league.monitors.live_view import LiveView
 from league.monitors.metrics_log import read_metrics
 from league.players.engines import Engines
+from league.players.model_check import check_model
 from league.players.model_engine import check_engine
 from league.players.outside import anchors_and_guests, check_players
 from league.run.exploiter_cycle import check_initial_weights, save_initial_weights
@@ -54,6 +55,7 @@ def train(config: RunConfig, run_dir: Path, cluster: str = "") -> Outcome:
     disagree with the engine's, a learner dies, or the disk is full.
     """
     rule_named(config.credit.rule)
+    check_model(config, run_roles(config))
     with Engines() as engines:
         check_players(anchors_and_guests(config, engines), run_roles(config))
     with telling_of_a_full_disk(run_dir), telling_what_to_do(run_dir), _Session(config, run_dir, cluster) as session:

@@ -126,7 +126,7 @@ def game_standings(
         matrix,
         solver,
         effective_size(mixture) if order else 0.0,
-        find_cycles(matrix.players, matrix.margin, matrix.pooled_error()),
+        find_cycles(matrix.players, margin, matrix.pooled_error(), deals=matrix.deals),
         _next_pairs(matrix, spec),
         () if cells is None else store.roles(spec.name),
         cells,

@@ -51,7 +51,7 @@ _AHEAD = "ahead-"
 def save_checkpoint(run_dir: Path, state: RunState, keep: int) -> None:
     """Write the state after an iteration; when this returns, a kill loses nothing before it.
 
-    The newest ``keep`` checkpoints stay. Raises OSError, and leaves no half a checkpoint, where the disk is full.
+    The newest ``keep`` checkpoints stay. After an error, as of a full disk, there is no half of one.
     """
     state.journal_sha256 = journal.append(
         run_dir / STATE_FOLDER / JOURNAL_FILE, state.iteration, state.unsaved, state.journal_sha256
@@ -68,7 +68,7 @@ def save_checkpoint(run_dir: Path, state: RunState, keep: int) -> None:
             save_episodes(partial / f"{_AHEAD}{iteration:06d}.jsonl", episodes)
         write_record(partial, state)
         partial.rename(folder)
-    except OSError:
+    except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
     sync_folder(folder.parent)

@@ -8,6 +8,7 @@ import pyspiel
 import pytest
 
 from arena.records import MatchRequest, ReplyRequest, Tabular
+from arena.samplers import scripted
 from arena.samplers.human import Human, PersonLeft
 from arena.samplers.scripted import Equilibrium, Mcts, Random, solve_cfr
 from arena.scheduler import play
@@ -186,3 +187,21 @@ def test_a_person_may_leave(error):
             make_game=make_game,
             in_flight=1,
         )
+
+
+def test_an_equilibrium_that_misses_its_target_says_by_how_much(capsys, monkeypatch):
+    """OpenSpiel's own exploitability of the table is the one that is told; Kuhn poker reaches the target in silence."""
+    solve_cfr.cache_clear()
+    solve_cfr("kuhn_poker")
+    assert capsys.readouterr().err == ""
+    solve_cfr.cache_clear()
+    monkeypatch.setattr(scripted, "MAX_VISITS", 58 * 20)  # 20 iterations
+    table = solve_cfr("kuhn_poker")
+    solve_cfr.cache_clear()
+    policy = pyspiel.TabularPolicy({key: list(shares.items()) for key, shares in table.items()})
+    gain = pyspiel.nash_conv(load_pyspiel("kuhn_poker"), policy) / 2
+    assert gain > 4e-4
+    said = capsys.readouterr().err
+    assert "after 20 iterations" in said
+    assert f"gains {gain:.2g} a match" in said
+    assert "0.0004 was the aim" in said

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from games.openspiel import hanabi
 from games.openspiel.game import OpenSpielGame, decision_points, load_pyspiel
 from games.openspiel.renderers import renderer_for
 from games.registry import RENDERED, make_game
@@ -162,17 +163,52 @@ def test_hex_is_won_as_its_card_says(moves, winner):
 
 
 def test_hanabi_reads_and_hides_a_seats_own_cards():
-    """OpenSpiel's observation of the same position, read by a person, says what ours says in five lines."""
+    """OpenSpiel's observation of the same position, read by a person, says what ours says in six lines."""
     game = make_game("hanabi(players=2,colors=2,ranks=2,hand_size=2,max_information_tokens=3,max_life_tokens=1)")
     game.reset(0)
     while "+1: R1:RY12 Y1:RY12" not in game.observe(0):  # until the deal is the expected one
         game.reset(random.Random(game.observe(0)).getrandbits(32))
-    expected = "Fireworks: R0 Y0\nTells: 3  Lives: 1  Deck: 4\nYou: RY12 RY12\n+1: R1:RY12 Y1:RY12\nDiscards: none"
-    assert game.observe(0) == expected
+    hands = "You: RY12 RY12\n+1: R1:RY12 Y1:RY12"
+    assert game.observe(0) == f"Fireworks: R0 Y0\nTells: 3  Lives: 1  Deck: 4\n{hands}\nDiscards: none\nMoves: none"
     assert game.legal_actions() == ("play 1", "play 2", "tell R", "tell Y", "tell 1")
     game.apply("tell Y")
     assert "\nTells: 2  Lives: 1  Deck: 4\nYou: R12 Y12\n" in game.observe(1)
     assert game.legal_actions()[:3] == ("discard 1", "discard 2", "play 1")
+
+
+def test_hanabi_lists_the_moves_and_the_cards_that_they_cost():
+    """The second seat of three: W1 is the first seat's third card, which it plays."""
+    state = load_pyspiel("hanabi(players=3)").new_initial_state()
+    for action in [12, 24, 15, 1, 8, 16, 15, 12, 9, 17, 13, 21, 6, 19, 4]:  # G3 B5 W1 R2 Y4, W2 W1 G3 Y5 W3, G4 …
+        state.apply_action(action)
+    for move in ("tell +2 Y", "discard 4", "(Deal R4)", "tell +2 R", "play 3", "(Deal B3)", "discard 4", "(Deal R3)"):
+        label = (
+            hanabi.move_label if state.current_player() >= 0 else lambda state, card: state.action_to_string(-1, card)
+        )
+        [action] = [action for action in state.legal_actions() if label(state, action) == move]
+        state.apply_action(action)
+    expected = ["+2 tell +1 Y", "you discard 4 Y5", "+1 tell you R", "+2 play 3 W1", "you discard 4 W3"]
+    assert hanabi.moves(state, 1) == expected
+    assert hanabi.observation(state, 1).endswith(f"\nDiscards: W3 Y5\nMoves: {', '.join(expected)}")
+
+
+@pytest.mark.parametrize("seats", [2, 3])
+def test_hanabis_text_holds_all_that_a_seat_saw_and_did(seats):
+    """Equal texts come only after equal histories of what the seat was shown by OpenSpiel, and how it moved."""
+    game = make_game(f"hanabi(players={seats},colors=2,ranks=2,hand_size=2)")
+    histories, rng, visits = {}, random.Random(3), 0
+    for seed in range(400):
+        game.reset(seed)
+        saw = [()] * seats
+        while (seat := game.to_act()) is not None:
+            state = game.pyspiel_state()
+            saw = [(*seen, state.observation_string(viewer)) for viewer, seen in enumerate(saw)]
+            visits += 1
+            assert histories.setdefault((seat, game.observe(seat)), saw[seat]) == saw[seat]
+            action = rng.choice(game.legal_actions())
+            saw[seat] = (*saw[seat], action)
+            game.apply(action)
+    assert visits > len(histories) + 300, "hundreds of positions were met again"
 
 
 def test_what_hanabi_shows_decides_what_is_legal():

@@ -1,6 +1,8 @@
 """Tools: what a call may look like, what goes wrong is told in words, limits and timeouts hold."""
 
 import copy
+import sys
+import threading
 import time
 
 import pytest
@@ -28,6 +30,9 @@ tools = [
     {name = "echo", description = "says it again.", parameters = {text = "str"}, per_match = 9, max_output = 10},
     {name = "crash", description = "fails.", per_match = 9},
     {name = "sleep", description = "waits.", parameters = {seconds = "float"}, per_match = 9, timeout = 0.05},
+    {name = "quit", description = "leaves."},
+    {name = "number", description = "returns no text."},
+    {name = "late", description = "has a time limit of its own."},
     {name = "absent", description = "is no tool of the game."},
 ]
 """
@@ -63,7 +68,7 @@ class ReplyQueue:
         return copy.deepcopy(self)
 
     def tools(self):
-        return {"add": self.add, "echo": lambda text: text, "crash": self.crash, "sleep": self.sleep}
+        return {"add": self.add, "echo": lambda text: text, "crash": self.crash, "sleep": self.sleep, **OTHERS}
 
     def add(self, a, b):
         return str(a + b)
@@ -80,6 +85,13 @@ class ReplyQueue:
 
     def record_call(self, call, output):
         self.lines.append(f"{call} -> {output}")
+
+
+def late():
+    raise TimeoutError("timed out")
+
+
+OTHERS = {"quit": sys.exit, "number": lambda: 3, "late": late}
 
 
 class Script:
@@ -137,9 +149,12 @@ def told(roles, call):
         ("add(1, len('ab'))", "This call cannot be read: it takes plain values only. Call it as add(a: int, b: int)."),
         ("add(1,", "This call cannot be read: it takes plain values only. Call it as add(a: int, b: int)."),
         ("add(**{'a': 1})", "This call cannot be read: it takes plain values only. Call it as add(a: int, b: int)."),
-        ("subtract(1, 2)", "There is no tool named subtract. Yours: add, echo, crash, sleep."),
-        ("absent()", "There is no tool named absent. Yours: add, echo, crash, sleep."),
+        ("subtract(1, 2)", "There is no tool named subtract. Yours: add, echo, crash, sleep, quit, number, late."),
+        ("absent()", "There is no tool named absent. Yours: add, echo, crash, sleep, quit, number, late."),
         ("crash()", "crash failed: KeyError: 'nothing here'"),
+        ("quit()", "quit failed: SystemExit: "),
+        ("number()", "number failed: it returned int, not text."),
+        ("late()", "late failed: TimeoutError: timed out"),
         ("sleep(0.0)", "slept"),
     ],
 )
@@ -152,6 +167,19 @@ def test_a_call_that_takes_too_long_is_given_up(clerk):
     assert told(clerk, "sleep(2.0)") == "sleep gave no answer within 0.05 seconds."
     assert time.perf_counter() - started < 1.0
     assert told(clerk, "sleep(0.0)") == "slept"  # the next call does not wait for it
+
+
+def test_a_call_that_is_given_up_leaves_no_thread(clerk):
+    before = threading.enumerate()
+    told(clerk, "sleep(60.0)")
+    assert threading.enumerate() == before
+
+
+def test_every_tool_has_a_time_limit(clerk):
+    assert {tool.name: tool.timeout for tool in clerk[0].tools} == {
+        "add": 10.0, "echo": 10.0, "crash": 10.0, "sleep": 0.05, "quit": 10.0, "number": 10.0, "late": 10.0,
+        "absent": 10.0,
+    }  # fmt: skip
 
 
 def test_one_call_too_many_is_told_and_the_next_is_an_illegal_reply(clerk):
@@ -219,6 +247,7 @@ def test_tools_are_told_to_roles_that_write_freely(clerk):
         (('name = "echo"', 'name = "say it"'), "a tool's name is one word, such as \"search\", and not 'say it'"),
         (('name = "echo", ', ""), "The key 'tools.1.name' is missing"),
         (("per_turn = 3", "per_turn = true"), "tools.add.per_turn = True: it should be a valid integer"),
+        (("timeout = 0.05", "timeout = 1e9"), "tools.sleep.timeout = 1000000000.0: it should be less than or equal to"),
         (("timeout = 0.05", "timeout = inf"), "tools.sleep.timeout = inf: it should be a finite number"),
         (('{text = "str"}', "{text = 3}"), "tool 'echo': parameter text = 3 is not one of str, int, float, bool"),
         (('{text = "str"}', '{"a b" = "str"}'), "tool 'echo': parameter a b = 'str' is not one of"),

@@ -3,9 +3,12 @@
 import json
 import subprocess
 import sys
+from statistics import fmean
 
+import pyspiel
 import pytest
 
+from benchmarks import __main__ as bench
 from benchmarks.__main__ import PARTS, STUDIES
 from benchmarks.report import comparison, page
 from benchmarks.studies import credit, presets
@@ -93,9 +96,80 @@ def test_the_page_is_what_its_stored_results_render_to():
             assert page.insert(text, part, "Not measured yet.") == text
 
 
+def test_a_target_that_was_lowered_says_what_was_wanted_and_why():
+    (row,) = [row for row in page.ROWS["long"] if row.key == "tic_tac_toe_score"]
+    text = page.table("long", ORIGIN | {"result": {"preset": "pocket-long", "seeds": [seed(0)]}})
+    assert "| ≥ 0.900 (0.950 was wanted, but perfect play that draws among its best moves has 0.936) | 0.900 |" in text
+    assert row.target < 0.936
+
+
+def test_the_score_of_perfect_play_that_draws_among_its_best_moves():
+    """What docs/results.md holds tic-tac-toe's target against, from OpenSpiel's game by enumeration."""
+    values, scores = {}, {}
+
+    def children(position):
+        return [position.child(action) for action in position.legal_actions()]
+
+    def value(position):
+        """Return crosses' result in perfect play, -1 to 1."""
+        key = str(position)
+        if key not in values:
+            best = max if position.current_player() == 0 else min
+            values[key] = position.returns()[0] if position.is_terminal() else best(map(value, children(position)))
+        return values[key]
+
+    def score(position, seat):
+        """Return the seat's score, 0 to 1, against random play."""
+        key = str(position), seat
+        if key not in scores and position.is_terminal():
+            scores[key] = (1 + position.returns()[seat]) / 2
+        elif key not in scores:
+            moves = children(position)
+            if position.current_player() == seat:
+                moves = [move for move in moves if value(move) == value(position)]
+            scores[key] = fmean(score(move, seat) for move in moves)
+        return scores[key]
+
+    start = pyspiel.load_game("tic_tac_toe").new_initial_state()
+    assert [score(start, seat) for seat in (0, 1)] == pytest.approx([0.984, 0.889], abs=5e-4)
+    assert fmean(score(start, seat) for seat in (0, 1)) == pytest.approx(0.936, abs=5e-4)
+
+
 def test_a_part_without_marks_in_the_page_is_refused():
     with pytest.raises(ValueError, match="<!-- chess: written"):
         page.insert("# Results", "chess", "text")
+
+
+def test_parts_whose_system_is_not_installed_say_so_before_anything_is_measured(monkeypatch, capsys):
+    ran = []
+    monkeypatch.setattr(bench, "find_spec", lambda library: None)
+    monkeypatch.setattr(bench, "run", lambda part, _: ran.append((part, capsys.readouterr().err)) or True)
+    monkeypatch.setattr(bench, "render", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["benchmarks"])
+    assert bench.main() == 0
+    assert [part for part, _ in ran] == [part for part in PARTS if part not in ("arena", "learner", "vllm")]
+    told = ran[0][1].splitlines()
+    assert [line.split(" cannot be measured here: ")[0] for line in told] == ["arena", "learner", "vllm"]
+    assert "trl and datasets not installed. make bench installs into .venv-bench" in told[1]
+    assert "".join(err for _, err in ran[1:]) == ""
+
+
+def test_a_part_that_was_named_and_cannot_run_is_a_failure(monkeypatch, capsys):
+    monkeypatch.setattr(bench, "find_spec", lambda library: None)
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "arena", "learner"])
+    page_before = page.PAGE.read_bytes()
+    assert bench.main() == 1
+    assert "stored results are unchanged: arena, learner" in capsys.readouterr().err
+    assert page.PAGE.read_bytes() == page_before
+
+
+def test_make_installs_every_library_that_a_part_needs():
+    makefile = (page.ROOT / "Makefile").read_text()
+    constraints = (page.ROOT / "constraints-bench.txt").read_text()
+    for libraries, command in bench.NEEDS.values():
+        assert f"{bench.PLACES[command]}/.installed:" in makefile
+        if command == "make bench":
+            assert all(f"\n{library}==" in constraints for library in libraries)
 
 
 def test_every_command_runs_once(monkeypatch, tmp_path):

@@ -143,6 +143,15 @@ def test_the_estimators_means_are_zero_by_role():
     assert [len(a) for a in advantages] == [2, 1, 1, 1]
 
 
+def test_the_estimator_counts_a_seat_that_had_no_turn_by_its_return():
+    """Its match ended before its first turn: it is paid -1, not the 0 that no rewards add up to."""
+    rule = module("learners/advantages/batch_mean.py").RULE
+    part = [((1.0,), 1.0), ((), -1.0)]
+    trajectories = [SimpleNamespace(game="g", role="r", match_return=gain, turns=turns) for turns, gain in part]
+    advantages, _, _ = rule.credit(trajectories, [Evidence()] * 2, {}, rule.settings())
+    assert advantages == [[1.0], []]
+
+
 def test_a_credit_rule_with_settings_of_its_own_is_four_files(extended):
     """Its file, its line in the table, its test and its paragraph: no other is changed, and the tests of rules pass."""
     start = EXTENDING.read_text(encoding="utf-8").index("## An estimator")

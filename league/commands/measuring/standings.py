@@ -159,7 +159,7 @@ def print_report(report: StandingsReport, console: Console) -> None:
                 markup=False,
             )
         else:
-            print_game(game.standings, console, newest, report.matrix)
+            print_game(game.standings, console, newest, report.matrix, game.exact)
     console.print("\nElo counts deals won; ± is 95%. How it is measured: docs/league.md.", style="dim")
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from league.commands.formatting import format_number, format_percent
+from league.commands.formatting import format_number, format_percent, plain_table
+from league.commands.measuring.standings_matrix import matrix_table
 from league.results.ratings import Skill
 from league.standings.cycles import Cycle
 from league.standings.exact_standings import ExactStandings
@@ -19,12 +20,20 @@ from league.standings.payoff_matrix import PairRoleResult
 from league.standings.standings import GameStandings, Standing
 
 SHOWN = 12  # rows of a table; --json has all of them
-MATRIX_SIZE = 8  # rows and columns of the printed matrix
-CERTAIN = 0.95  # probability from which an order is called certain
+CERTAIN = 0.975  # probability from which an order is called certain: then the 95 % interval is above 0
 
 
-def print_game(standings: GameStandings, console: Console, newest: str | None = None, matrix: bool = False) -> None:
-    """Print conclusions, then tables of at most twelve rows; the ``newest`` snapshot is marked and always shown."""
+def print_game(
+    standings: GameStandings,
+    console: Console,
+    newest: str | None = None,
+    matrix: bool = False,
+    exact: ExactStandings | None = None,
+) -> None:
+    """Print conclusions, then tables of at most twelve rows; the ``newest`` snapshot is marked and always shown.
+
+    The ``matrix`` has ``exact`` payoffs where they are known.
+    """
     if not standings.ranking:
         console.print("No two players have met yet.")
         return
@@ -36,7 +45,7 @@ def print_game(standings: GameStandings, console: Console, newest: str | None = 
     if newest is not None and (results := standings.by_role(newest)):
         console.print(role_table(results, standings.cooperative))
     if matrix:
-        console.print(_matrix_table(standings))
+        console.print(matrix_table(standings, exact))
     if not standings.cooperative and standings.next_pairs:
         console.print(_next_table(standings))
 
@@ -95,21 +104,16 @@ def role_table(results: list[PairRoleResult], together: bool) -> Table:
     return table
 
 
-def plain_table(*columns: str) -> Table:
-    """Return an empty table without lines."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for column in columns:
-        table.add_column(column, no_wrap=True)
-    return table
-
-
 def _conclusions(standings: GameStandings) -> list[str]:
     """Return sentences on who leads and how certain that is, on cycles, and on the meta-strategy."""
     players = f"{standings.matches:,} matches, {len(standings.ranking):,} players."
     if standings.cooperative:
         best = max(standings.ranking, key=_return_with_others(standings))
-        return [f"{players} All earn the same. Best with others: {best.player}."]
-    sentences = [f"{players} {_leader(standings)}", _describe_cycle(standings.cycles, "No cycle is certain.")]
+        return [f"{players} In a match all earn the same. Best with others: {best.player}."]
+    sentences = [
+        f"{players} {_leader(standings)}",
+        _describe_cycle(standings.cycles, "No cycle is certain from matches alone."),
+    ]
     first = standings.ranking[0]
     weights = sorted(standings.ranking, key=lambda line: -line.weight)[:3]
     mixed = ", ".join(f"{line.player} {format_percent(line.weight)}" for line in weights if line.weight > 0.0005)
@@ -150,6 +154,8 @@ def _describe_cycle(cycles: list[Cycle], none: str) -> str:
         return none
     cycle, more = cycles[0], len(cycles) - 1
     rest = f" {more} more cycle{'s' * (more > 1)}." if more else ""
+    if cycle.margin < 0.0005:
+        return f"A cycle, by less than 0.001 a match: {cycle}. Whatever ranks these players misleads little.{rest}"
     margin = f"by {format_number(cycle.margin)} a match or more"
     return f"A cycle: {cycle} ({margin}), so Elo misleads here; Nash averaging does not.{rest}"
 
@@ -186,20 +192,6 @@ def _skill(skill: Skill | None) -> str:
     return "–" if skill is None else f"{skill[0]:.1f} ± {1.96 * skill[1]:.1f}"
 
 
-def _matrix_table(standings: GameStandings) -> Table:
-    """Return a table of the leading players' results against one another."""
-    matrix, size = standings.matrix, min(MATRIX_SIZE, len(standings.ranking))
-    values, errors = (
-        (matrix.returns, matrix.returns_error) if standings.cooperative else (matrix.margin, matrix.pooled_error())
-    )
-    title = "mean return" if standings.cooperative else "margin"
-    table = plain_table(f"{title} (? may be 0)", *[str(column + 1) for column in range(size)])
-    for row in range(size):
-        cells = [_matrix_cell(float(values[row, column]), float(errors[row, column])) for column in range(size)]
-        table.add_row(f"{row + 1} {standings.ranking[row].player}", *cells)
-    return table
-
-
 def _next_table(standings: GameStandings) -> Table:
     table = plain_table("should play next", "", "deals so far", "margin so far")
     for meeting in standings.next_pairs[:SHOWN]:
@@ -233,13 +225,6 @@ def _with_interval(mean: float, error: float) -> str:
         return f"{format_number(mean, True)} (no interval)"
     low, high = mean - 1.96 * error, mean + 1.96 * error
     return f"{format_number(mean, True)} ({format_number(low, True)} to {format_number(high, True)})"
-
-
-def _matrix_cell(mean: float, error: float) -> str:
-    """Return a mean, with a question mark where its 95 % interval contains 0 or is not known."""
-    if math.isnan(mean):
-        return "–"
-    return f"{mean:+.2f}".replace("-", "−") + "?" * (not abs(mean) > 1.96 * error)
 
 
 def _line_to_json(rank: int, line: Standing) -> dict[str, Any]:

@@ -89,7 +89,8 @@ def print_report(report: MatchReport, console: Console) -> None:
     a, b = result.players
     seatings = len({match.seating for match in result.matches})
     deals = result.matches[-1].deal + 1
-    console.print(f"{result.spec.name}: {a} against {b}", style="bold")
+    together = result.spec.utility is Utility.IDENTICAL and result.spec.seats > 1
+    console.print(f"{result.spec.name}: {a} {'with' if together else 'against'} {b}", style="bold")
     console.print(
         f"{len(result.episodes)} matches: {deals} deals, each played in all {seatings} seatings (seed {result.seed})."
     )
@@ -125,9 +126,14 @@ def _print_verdict(result: HeadToHead, console: Console) -> None:
 
 
 def _print_cooperative(result: HeadToHead, console: Console) -> None:
-    """Print the joint return of a cooperative game, in which nobody wins."""
+    """Print the joint return of a cooperative game, in which nobody wins; of one seat, which team does better."""
+    a, b = result.players
+    if result.spec.seats == 1:
+        _print_teams(result, console)
+        return
     console.print(
-        f"In this game all players get the same. Their mean return together is {format_interval(result.returns[A])}"
+        f"In this game all players get the same. The mean return of {a} and {b} together is "
+        f"{format_interval(result.returns[A])}"
     )
     if result.share_of_optimum is None:
         console.print("a match; the best possible is not known.")
@@ -135,6 +141,24 @@ def _print_cooperative(result: HeadToHead, console: Console) -> None:
         console.print(
             f"a match, {format_percent(result.share_of_optimum)} of the best possible, {result.spec.optimum:g}."
         )
+
+
+def _print_teams(result: HeadToHead, console: Console) -> None:
+    """Print which of two teams, each playing alone on the same deals, does better, as far as the matches show it."""
+    low, high, (a, b) = result.lead.low, result.lead.high, result.players
+    if low is None or high is None:
+        verdict = f"One deal shows nothing about who does better, {a} or {b}: play more matches."
+    elif low > 0 or high < 0:
+        better, other = (a, b) if low > 0 else (b, a)
+        verdict = f"{better} does better than {other}."
+    else:
+        verdict = f"These matches do not show who does better, {a} or {b}."
+    console.print(f"{verdict} Each played alone, both on the same deals.")
+    for side in (A, B):
+        console.print(f"{result.players[side]}'s mean return is {format_interval(result.returns[side])} a match.")
+    console.print(f"{a} has {format_interval(result.lead, signed=True)} a match more than {b}.")
+    if result.spec.optimum is not None:
+        console.print(f"The best possible is {result.spec.optimum:g}.")
 
 
 def _role_table(result: HeadToHead) -> Table:

@@ -62,3 +62,19 @@ def test_a_policy_has_the_optimizers_settings_or_its_own():
     assert rates["fixed"] == pytest.approx([1e-2] * 3), "its own rate does not fall with the learner's"
     assert rates["falling"] == pytest.approx([1e-2, 1e-3, 1e-4])
     assert [steps_at(run, 1, name).inner_steps for name in ("main", "fixed", "falling")] == [3, 5, 3]
+
+
+def test_a_games_own_entropy_weight_goes_to_its_own_end_and_the_magnets_to_its():
+    """Iterations 1, 3 and 5 of 5; a game with a start of its own and no end stays there."""
+    games = {
+        "kuhn_poker": {"entropy": 0.4, "entropy_end": 0.1},
+        "tiny_hanabi": {"entropy": 0.3},
+        "leduc_poker": {"entropy_end": 0.05},
+    }
+    objective = {"entropy": 0.2, "entropy_end": 0.002, "magnet": 0.9, "magnet_end": 0.1}
+    run = RunConfig(iterations=5, games=games, objective=objective)
+    objectives = [objective_at(run, i, "main") for i in (1, 3, 5)]
+    assert [o.entropy["kuhn_poker"] for o in objectives] == pytest.approx([0.4, 0.2, 0.1])
+    assert [o.entropy["tiny_hanabi"] for o in objectives] == pytest.approx([0.3, 0.3, 0.3])
+    assert [o.entropy["leduc_poker"] for o in objectives] == pytest.approx([0.2, 0.1, 0.05])
+    assert [o.magnet for o in objectives] == pytest.approx([0.9, 0.3, 0.1])

@@ -13,6 +13,9 @@ from league.exact.game_value import game_value
         ("leduc_poker", -0.0856064),  # OpenSpiel's documentation of leduc_poker
         ("matrix_rps", 0.0),
         ("matrix_mp", 0.0),
+        ("tic_tac_toe", 0.0),  # a draw
+        ("hex(board_size=2)", 1.0),  # the first player wins on every board (Nash; Gardner 1957)
+        ("hex(board_size=3)", 1.0),
     ],
 )
 def test_the_value_is_the_published_one(game, value):

@@ -113,5 +113,13 @@ def test_time_left_counts_from_where_a_run_was_resumed():
     assert progress.seconds_left() == 16.0
 
 
+def test_a_resumed_run_shows_the_change_since_its_first_iteration():
+    out = io.StringIO()
+    before = [{"iteration": 0, "kuhn_poker/exploitability": 0.466}, {"iteration": 1, "kuhn_poker/exploitability": 0.3}]
+    progress = LiveView(["kuhn_poker"], 3, done=1, before=before, console=Console(file=out))
+    progress.update(2, {"kuhn_poker/exploitability": 0.203, "rating": 25.0})
+    assert "exploitability 0.466 → 0.203" in out.getvalue()
+
+
 def test_seconds_as_a_person_reads_them():
     assert [format_duration(seconds) for seconds in (0, 59.6, 61, 3661)] == ["0:00", "1:00", "1:01", "1:01:01"]

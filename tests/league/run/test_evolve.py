@@ -1,13 +1,18 @@
 """A population goes on under new settings, in a run of its own."""
 
 import json
+import os
+import shutil
+from pathlib import Path
 
 import pytest
+from support.processes.damage import damage
 from support.processes.runs import TINY, contents
 
 from league.cli import main
 from league.monitors.metrics_log import read_metrics
-from league.storage.run_dir import Run
+from league.run.evolve import evolve
+from league.storage.run_dir import Run, run_names
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +68,60 @@ def test_what_the_weights_cannot_follow_is_refused(source, tmp_path, capsys, set
     assert evolved(source, tmp_path / "more", *settings) == 2
     assert sentence in capsys.readouterr().err
     assert not (tmp_path / "more").exists()
+
+
+def test_a_refusal_after_the_copy_leaves_nothing_that_could_be_taken_for_a_run(source, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    settings = ["policies.probe.league_role=main_exploiter", "policies.probe.weights=lora"]
+    assert evolved(source, "runs/more", *settings) == 2
+    assert "an evolved run can only add policies that train all weights" in capsys.readouterr().err
+    assert list((tmp_path / "runs").iterdir()) == []
+    shutil.copytree(source, tmp_path / "runs/.killed.partial")  # as a killed one leaves it
+    assert run_names() == []
+    assert main(["match", "killed", "random", "--game", "kuhn_poker"]) == 2
+    assert "partial" not in capsys.readouterr().err
+    assert main(["train", "--resume"]) == 2
+    assert "There is no run" in capsys.readouterr().err
+
+
+def test_a_damaged_source_is_refused_with_how_to_go_back(source, tmp_path, capsys):
+    run = shutil.copytree(source, tmp_path / "run")
+    damage(run / "state/iteration-000004/main.safetensors", "last bit flipped")
+    assert evolved(run, tmp_path / "more") == 2
+    error = capsys.readouterr().err
+    assert "main.safetensors is damaged (it has changed since it was saved)" in error
+    assert f"league train --resume --from 3 --run-dir {run}" in error
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_what_is_copied_is_on_the_disk_before_it_has_its_name_and_then_its_name_is(source, tmp_path, monkeypatch):
+    synced, renamed, names = set[int](), [], {}
+    fsync, replace = os.fsync, Path.replace
+
+    def spied_fsync(handle):
+        synced.add(os.fstat(handle).st_ino)
+        if renamed:
+            names[os.fstat(handle).st_ino] = True
+        fsync(handle)
+
+    def spied_replace(path, target):
+        if path.name == ".more.partial":
+            renamed.append({each.stat().st_ino for each in [path, *path.rglob("*")]} - synced)
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", spied_fsync)
+    monkeypatch.setattr(Path, "replace", spied_replace)
+    evolve(source, tmp_path / "more", 1, [])
+    assert renamed == [set()]
+    assert tmp_path.stat().st_ino in names
+
+
+def test_the_view_begins_with_the_first_value_of_the_first_run(source, tmp_path, capsys):
+    first, *_ = [line for line in read_metrics(source) if "kuhn_poker/exploitability" in line]
+    assert evolved(source, tmp_path / "more") == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("iteration 6/6")]
+    last = list(read_metrics(tmp_path / "more"))[-1]["kuhn_poker/exploitability"]
+    assert f"exploitability {first['kuhn_poker/exploitability']:.3f} → {last:.3f}" in lines[0]
 
 
 def test_wrong_words_are_sentences(source, tmp_path, capsys):

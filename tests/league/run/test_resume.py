@@ -97,9 +97,9 @@ WINDOWS = [  # moments at which a death is most likely to tear something, in the
     ("state/tables/.main-000002", 1),
     ("payoffs.json", 0),  # the snapshot is frozen and rated, and no checkpoint has it
     ("state/.iteration-000002", 2),
-    ("state/iteration-000001", 0),  # two checkpoints at once
+    ("state/iteration-000000", 0),  # one checkpoint more than are kept
     ("state/ratings-000002", 0),
-    ("state/iteration-000005", 0),  # the last iteration is saved, and its results are not yet published
+    ("state/iteration-000004", 0),  # the last iteration is saved, and its results are not yet published
     ("payoffs.json", 1),
 ]
 
@@ -180,7 +180,7 @@ def test_ctrl_c_finishes_the_iteration_and_prints_how_to_resume(unbroken_runs, t
     os.kill(process.pid, signal.SIGINT)
     ended = process.end()
     assert ended.status == 130, ended.output
-    (state,) = (run / "state").glob("iteration-*")
+    state = max((run / "state").glob("iteration-*"))
     iteration = json.loads((state / "state.json").read_text())["iteration"]
     assert 1 <= iteration < 6
     assert [line["iteration"] for line in read_metrics(run)] == list(range(iteration + 1))
@@ -206,8 +206,10 @@ def test_a_run_has_the_documented_files_and_no_others(unbroken_runs):
     }
     assert names == documented | {"state", ".lock"}
     assert {path.name for path in (unbroken.run / "state").iterdir()} == {
+        "iteration-000005",
         "iteration-000006",
         "journal.jsonl",
+        "ratings-000004.json",
         "ratings-000006.json",
         "tables",
     }

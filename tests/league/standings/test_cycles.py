@@ -44,6 +44,14 @@ def test_only_wins_beyond_their_errors_count() -> None:
     assert find_cycles(NAMES, payoffs, np.full((3, 3), 0.1 / 2.39)) == []
 
 
+def test_errors_measured_on_few_deals_are_errors_themselves() -> None:
+    """Bonferroni over three pairs with ten deals: Student's quantile of 1 - 0.05 / 6 with 9 degrees is 2.9333."""
+    payoffs, deals = 0.1 * ROCK_PAPER_SCISSORS, np.full((3, 3), 10)
+    assert find_cycles(NAMES, payoffs, np.full((3, 3), 0.1 / 2.94), deals=deals) != []
+    assert find_cycles(NAMES, payoffs, np.full((3, 3), 0.1 / 2.93), deals=deals) == []
+    assert find_cycles(NAMES, payoffs, np.full((3, 3), 1e-9), deals=np.full((3, 3), 1)) == [], "one deal shows nothing"
+
+
 def test_one_unsure_link_breaks_the_cycle() -> None:
     errors = np.full((3, 3), 0.01)
     errors[0, 1] = errors[1, 0] = 2.0
@@ -132,5 +140,7 @@ def test_components_and_bad_input() -> None:
         find_cycles(["a"], np.zeros((1, 2)))
     with pytest.raises(ValueError, match="standard errors"):
         find_cycles(NAMES, ROCK_PAPER_SCISSORS, np.zeros((2, 2)))
+    with pytest.raises(ValueError, match="expected deals"):
+        find_cycles(NAMES, ROCK_PAPER_SCISSORS, np.zeros((3, 3)), deals=np.ones((2, 2), np.int64))
     with pytest.raises(ValueError, match="confidence"):
         find_cycles(NAMES, ROCK_PAPER_SCISSORS, None, 1.0)

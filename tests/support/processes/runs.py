@@ -4,12 +4,15 @@ They are forked from a server that has imported everything already, so one start
 can kill many.
 """
 
+import importlib
 import json
 import multiprocessing
 import os
+import resource
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,14 +78,24 @@ class TrainingProcess:
     """``league train`` in a process of its own.
 
     ``die_at = (part, n)``: it sends itself SIGKILL just before its n-th access, counted from 0, to a
-    path below ``run_dir`` that has ``part`` in it.
+    path below ``run_dir`` that has ``part`` in it. ``constants`` of modules are set before it starts, and no file that
+    it writes can be larger than ``largest_file`` bytes.
     """
 
-    def __init__(self, *arguments: str | Path, run_dir: Path, die_at: tuple[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        *arguments: str | Path,
+        run_dir: Path,
+        die_at: tuple[str, int] | None = None,
+        constants: Mapping[str, float] | None = None,
+        largest_file: int | None = None,
+    ) -> None:
         self._log = run_dir.with_name(f"{run_dir.name}.log")
         self._log.unlink(missing_ok=True)
         words = ["train", *map(str, arguments), "--run-dir", str(run_dir)]
-        self._process = _CONTEXT.Process(target=live, args=(words, self._log, str(run_dir), die_at))
+        self._process = _CONTEXT.Process(
+            target=live, args=(words, self._log, str(run_dir), die_at, constants or {}, largest_file)
+        )
         self._started = time.monotonic()
         self._process.start()
         self.pid = self._process.pid
@@ -113,8 +126,20 @@ def league_train(*arguments: str | Path, run_dir: Path) -> Ended:
     return TrainingProcess(*arguments, run_dir=run_dir).end()
 
 
-def live(words: list[str], log: Path, run_dir: str, die_at: tuple[str, int] | None) -> None:
+def live(
+    words: list[str],
+    log: Path,
+    run_dir: str,
+    die_at: tuple[str, int] | None,
+    constants: Mapping[str, float],
+    largest_file: int | None,
+) -> None:
     """Run ``league`` with these arguments in this process, its output in ``log``, to its end or to ``die_at``."""
+    for constant, value in constants.items():
+        module, _, name = constant.rpartition(".")
+        setattr(importlib.import_module(module), name, value)
+    if largest_file is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
     with log.open("wb") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
