@@ -97,26 +97,17 @@ def check_alarms(
             verdicts += [(policy, *verdict) for verdict in _judge_entropy(entropies[policy], settings)]
         if f"{policy}/language_kl" in metrics:
             verdicts.append((policy, "language", _judge_language(metrics[f"{policy}/language_kl"], settings)))
-    of_roles, windows = judge_roles(
-        trajectories, advantages, state.get("windows", {}), settings, partial(_subject, roles=roles)
-    )
+    seen, name_of = state.get("windows", {}), partial(_subject, roles=roles)
+    of_roles, windows = judge_roles(trajectories, advantages, seen, settings, name_of)
     verdicts += [*of_roles, *of_population]
     ringing = _ringing([Alarm(*alarm) for alarm in state.get("ringing", [])], verdicts, iteration)
     measured = {f"alarms/{name}": 0.0 for _, name, _ in verdicts} | {f"alarms/{alarm.name}": 1.0 for alarm in ringing}
-    new_state = {
-        "roles": histories,
-        "entropies": entropies,
-        "windows": windows,
-        "ringing": [list(alarm) for alarm in ringing],
-    }
-    return ringing, measured, new_state
+    new_state = {"roles": histories, "entropies": entropies, "windows": windows}
+    return ringing, measured, new_state | {"ringing": [list(alarm) for alarm in ringing]}
 
 
 def forget_alarms(state: State, policy: str) -> State:
-    """Return the state without what it holds of a policy, which begins anew: what is normal for it is yet to be seen.
-
-    Its alarms ring no more.
-    """
+    """Return the state without what it holds of a policy, which begins anew; its alarms ring no more."""
     histories, entropies = state.get("roles", {}), state.get("entropies", {})
     forgotten = {key for key in histories if split_names(key)[-1] == policy}
     subjects = {histories[key].get("subject") for key in forgotten} | {policy}
