@@ -28,6 +28,7 @@ setup(
         "pettingzoo>=1.25",
         "gymnasium>=1.0",
         "tensorboard>=2.18",
+        "matplotlib>=3.9",
         "openskill>=6.0",
         "rich>=13.9",
         "pydantic>=2.9",

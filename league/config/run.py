@@ -15,7 +15,7 @@ from league.config.async_learners import AsyncLearnersConfig
 from league.config.cluster import ClusterConfig
 from league.config.credit import CreditConfig, CriticConfig
 from league.config.engine import EngineConfig
-from league.config.evaluation import EvaluationConfig
+from league.config.evaluation import BoardConfig, EvaluationConfig
 from league.config.learning import AlarmsConfig, LeagueRole, ObjectiveConfig, OptimizerConfig, PolicyConfig
 from league.config.matchmaking import ExploitersConfig, MatchmakingConfig
 
@@ -30,9 +30,7 @@ class GameConfig(Section):
     matches: Positive = Field(512, description="training matches in one iteration")
     every: Positive = Field(1, description="iterations between two batches of this game")
     loss_weight: NonNegative = Field(1.0, description="weight of its loss, submatches' too, in an update")
-    entropy: NonNegative | None = Field(
-        None, description="its entropy weight, submatches' too; None: objective.entropy"
-    )
+    entropy: NonNegative | None = Field(None, description="its entropy weight, submatches' too (None: objective's)")
     entropy_end: NonNegative | None = Field(None, description="its final entropy weight, submatches' too")
 
 
@@ -136,6 +134,7 @@ class RunConfig(Section):
     exploiters: ExploitersConfig = ExploitersConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     alarms: AlarmsConfig = AlarmsConfig()
+    board: BoardConfig = BoardConfig()
 
     @property
     def league_roles(self) -> dict[str, LeagueRole]:

@@ -3,7 +3,7 @@
 What a policy does in a role is judged by itself: another that plays the role, such as an exploiter, has other returns
 and other words. The first ``warmup`` iterations in which it has turns there define what is normal for it; its last
 ``WINDOW`` iterations are compared with that. Everything is kept as sums, which add up over iterations, so that small
-batches are judged together. There are five alarms:
+batches are judged together. There are five alarms here; those about strategy are in ``strategy_alarms``:
 
 reasoning   the tokens before the answer of a free reply fall to a share of their number in the warmup;
 echo_trap   free replies repeat each other's phrases while the variance of returns falls: the policy has
@@ -18,10 +18,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
 from league.config.learning import AlarmsConfig
+from league.monitors.strategy_alarms import Verdict, judge_roles
 from learners.keys import join_names, split_names
 from learners.trajectories import Trajectory
 from roles.role import ReplyForm, Role
@@ -40,8 +42,8 @@ Verdicts = Iterator[tuple[str, str]]  # the name of an alarm that could be judge
 class Alarm(NamedTuple):
     """An alarm that rings."""
 
-    name: str  # reasoning, echo_trap, drift, entropy or language
-    subject: str  # "game/role", with the policy in brackets if it is not the role's own; or the policy
+    name: str  # reasoning, echo_trap, drift, entropy, language, collapse, signal or cycle
+    subject: str  # "game/role", with the policy in brackets if it is not the role's own; the policy, or the game
     message: str  # what was measured, and what is normal
     since: int  # the iteration since which it rings without a pause
 
@@ -74,12 +76,13 @@ def check_alarms(
     roles: Mapping[str, Sequence[Role]],
     state: State,
     settings: AlarmsConfig,
+    of_population: Sequence[Verdict] = (),
 ) -> tuple[list[Alarm], dict[str, float], State]:
     """Return the alarms that ring, a metric ``alarms/NAME`` (0 or 1) for each that could be judged, and the new state.
 
     ``advantages`` hold one number a turn, ``metrics`` the updates' ``POLICY/entropy`` and, where a snapshot was
-    measured, ``POLICY/language_kl``, ``roles`` the cards by
-    game and seat. ``state`` is plain JSON data, empty at first.
+    measured, ``POLICY/language_kl``, ``roles`` the cards by game and seat; ``of_population`` are the verdicts on the
+    snapshots, where they were compared. ``state`` is plain JSON data, empty at first.
     """
     histories, entropies = dict(state.get("roles", {})), dict(state.get("entropies", {}))
     verdicts: list[tuple[str, str, str]] = []  # subject, name, message
@@ -94,23 +97,24 @@ def check_alarms(
             verdicts += [(policy, *verdict) for verdict in _judge_entropy(entropies[policy], settings)]
         if f"{policy}/language_kl" in metrics:
             verdicts.append((policy, "language", _judge_language(metrics[f"{policy}/language_kl"], settings)))
+    seen, name_of = state.get("windows", {}), partial(_subject, roles=roles)
+    of_roles, windows = judge_roles(trajectories, advantages, seen, settings, name_of)
+    verdicts += [*of_roles, *of_population]
     ringing = _ringing([Alarm(*alarm) for alarm in state.get("ringing", [])], verdicts, iteration)
     measured = {f"alarms/{name}": 0.0 for _, name, _ in verdicts} | {f"alarms/{alarm.name}": 1.0 for alarm in ringing}
-    new_state = {"roles": histories, "entropies": entropies, "ringing": [list(alarm) for alarm in ringing]}
-    return ringing, measured, new_state
+    new_state = {"roles": histories, "entropies": entropies, "windows": windows}
+    return ringing, measured, new_state | {"ringing": [list(alarm) for alarm in ringing]}
 
 
 def forget_alarms(state: State, policy: str) -> State:
-    """Return the state without what it holds of a policy, which begins anew: what is normal for it is yet to be seen.
-
-    Its alarms ring no more.
-    """
+    """Return the state without what it holds of a policy, which begins anew; its alarms ring no more."""
     histories, entropies = state.get("roles", {}), state.get("entropies", {})
     forgotten = {key for key in histories if split_names(key)[-1] == policy}
     subjects = {histories[key].get("subject") for key in forgotten} | {policy}
     return state | {
         "roles": {key: history for key, history in histories.items() if key not in forgotten},
         "entropies": {name: values for name, values in entropies.items() if name != policy},
+        "windows": {key: rows for key, rows in state.get("windows", {}).items() if split_names(key)[-1] != policy},
         "ringing": [alarm for alarm in state.get("ringing", []) if alarm[1] not in subjects],
     }
 

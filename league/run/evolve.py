@@ -35,7 +35,8 @@ from league.storage.checkpoint import (
     write_record,
 )
 from league.storage.lock import run_lock
-from league.storage.population import Population
+from league.storage.population import Origin, Population
+from league.storage.run_state import Beginning
 from learners.advantages import forget_policy
 from learners.update.policy import Policy
 
@@ -157,6 +158,12 @@ def _adapt_checkpoint(old: RunConfig, new: RunConfig, run_dir: Path) -> None:
     new_exploiters = [policies[name] for name in new.league_roles if name not in old_policies]
     save_initial_weights(run_dir, new_exploiters)
     clear_unfinished(folder, policies)
+    newest = population.newest(first.name).id
+    record.begun |= {
+        name: Beginning(Origin.TRAINED, newest)
+        for name in policies
+        if name not in old_policies and name not in new.league_roles
+    }
     record.frozen_at |= {policy.name: record.iteration for policy in new_exploiters}
     for name in policies.keys() - old_policies.keys():  # an earlier run may have had another policy of that name
         record.credit = forget_policy(record.credit, name)

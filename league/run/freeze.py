@@ -11,16 +11,16 @@ from arena.records import MatchRequest
 from games.spec import GameSpec
 from league.config import RunConfig
 from league.evaluation.gate import estimate_gain, gate_matches, significantly_positive
-from league.evaluation.measure import Measurements, Metrics, Play
+from league.evaluation.measure import Measurements, Metrics, Play, PopulationMeasurement
 from league.evaluation.meta_game import MetaGame, best_response_among
 from league.evaluation.ordinary_language import language_metrics
 from league.meta_solvers import BY_AGE
 from league.players.model_engine import ModelEngine
-from league.run.exploiter_cycle import begin_anew, reset_exploiter, resets_after
+from league.run.exploiter_cycle import begin_anew, initial_snapshot, reset_exploiter, resets_after
 from league.storage.checkpoint import publish, save_ratings
 from league.storage.members import Member, MetaStrategy
-from league.storage.population import Snapshot
-from league.storage.run_state import RunState
+from league.storage.population import Origin, Snapshot
+from league.storage.run_state import Beginning, RunState
 from roles.role import Roles
 
 
@@ -41,6 +41,7 @@ class Snapshots:
         self._config, self._run_dir, self._roles, self._specs = config, run_dir, roles, specs
         self._scales, self._state, self._engine, self._play = scales, state, engine, play
         self._measurements = Measurements(config, run_dir, roles, specs, state, engine, play)
+        self.measured: PopulationMeasurement | None = None  # when the last snapshot was frozen in this process
         for snapshot in state.population.all():
             self._register(snapshot)
 
@@ -59,15 +60,18 @@ class Snapshots:
         earlier = state.population.all()
         metrics: Metrics = {}
         for name in names:
-            parent = next((snapshot.id for snapshot in reversed(earlier) if snapshot.policy == name), None)
-            if parent and self._config.policy(name).frozen:
+            last = next((snapshot.id for snapshot in reversed(earlier) if snapshot.policy == name), None)
+            if last and self._config.policy(name).frozen:
                 continue
-            if parent and self._config.policy(name).league_role == "main" and self._config.evaluation.gate is not None:
-                metrics |= self._gate(name, parent, self._config.evaluation.gate)
+            if last and self._config.policy(name).league_role == "main" and self._config.evaluation.gate is not None:
+                metrics |= self._gate(name, last, self._config.evaluation.gate)
                 if not metrics[f"{name}/promoted"]:
                     continue
-            snapshot = state.population.add(name, iteration, parent, state.policies[name].lm.save)
+            origin, parent = state.begun.get(name) or self._beginning(name, last)
+            snapshot = state.population.add(name, iteration, parent, state.policies[name].lm.save, origin)
             self._register(snapshot)
+            if name in state.begun:
+                del state.begun[name]
             state.frozen_at[name] = iteration
             ratings.append(self._measurements.rate_snapshot(snapshot, earlier))
         metrics |= _means(ratings) | self._measurements.rate_teams() | self._measure(iteration)
@@ -78,6 +82,14 @@ class Snapshots:
         save_ratings(self._run_dir, state)
         publish(self._run_dir, state)
         return metrics
+
+    def _beginning(self, name: str, last: str | None) -> Beginning:
+        """Return where a policy began whose weights were not replaced since its last snapshot."""
+        if last is not None:
+            return Beginning(Origin.TRAINED, last)
+        if name in self._config.league_roles:
+            return Beginning(Origin.EXPLOITER, initial_snapshot(self._state))
+        return Beginning(Origin.START, None)
 
     def _gate(self, name: str, parent: str, confidence: float) -> Metrics:
         """Compare a policy with its last snapshot; return the gain and whether it is significant."""
@@ -92,7 +104,7 @@ class Snapshots:
 
     def _measure(self, iteration: int) -> Metrics:
         """Measure the population, set the next mixtures and meta-strategies, reset responders, retire snapshots."""
-        measurement = self._measurements.measure(iteration)
+        measurement = self.measured = self._measurements.measure(iteration)
         self._state.mixtures, self._state.meta = measurement.mixtures, measurement.meta
         for game, meta in measurement.meta.items():
             self._reset_responders(measurement.meta_games[game], meta)
@@ -114,6 +126,7 @@ class Snapshots:
                 weights = self._state.policies[name].lm.with_weights(self._state.population.get(chosen).path)
                 begin_anew(self._state, name, weights.parameters())
                 weights.release()
+                self._state.begun[name] = Beginning(Origin.RESPONSE, chosen)
 
     def _retire(self) -> None:
         """Retire each policy's oldest snapshots beyond ``matchmaking.keep``, except those that carry weight."""

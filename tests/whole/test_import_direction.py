@@ -10,6 +10,7 @@ DOORS = {
     "ray": ["arena/cluster/ray_cluster.py", "learners/rllib/best_response.py"],
     "tensorboard": ["league/monitors/metrics_log.py"],
     "torch.utils.tensorboard": ["league/monitors/metrics_log.py"],
+    "matplotlib": ["league/monitors/figures"],
     "filelock": ["league/storage/lock.py"],
     "pettingzoo": ["games/pettingzoo.py"],
     "gymnasium": ["games/pettingzoo.py"],

@@ -26,6 +26,9 @@ WORDS = [f"word{number}" for number in range(100)]
 TEMPLATE = "I always say the same thing whatever my card is [bet]"
 
 
+OF_STRATEGY = {"signal", "collapse"}
+
+
 def match(deal, returns, replies=("[bet]", "[bet]")):
     """Return the trajectories of a match in which each seat replies once; every word of a reply is a token."""
     trajectories = []
@@ -49,12 +52,13 @@ def run(iterations, baseline="role", roles=CHOICE, entropies=None):
         alarms, numbers, state = check_alarms(number, trajectories, advantages, metrics, roles, state, SETTINGS)
         state = json.loads(json.dumps(state))
         ringing.append({(alarm.name, alarm.subject): alarm for alarm in alarms})
-        measured.append(numbers)
+        measured.append({name: value for name, value in numbers.items() if name.split("/")[1] not in OF_STRATEGY})
     return ringing, measured
 
 
 def names(ringing):
-    return {key for alarms in ringing for key in alarms}
+    """Return what rang, without the alarms about strategy: these replies are all alike (test_strategy_alarms)."""
+    return {key for alarms in ringing for key in alarms if key[0] not in OF_STRATEGY}
 
 
 def zero_sum(rng, chance, deals, length=lambda seat: 0):
@@ -129,14 +133,14 @@ def test_two_policies_in_one_role_are_judged_apart():
         advantages = [[t.match_return if t.role == CHOICE[GAME][0].name else 0.0] for t in data]  # no baseline
         alarms, _, state = check_alarms(i + 1, data, advantages, {}, CHOICE, state, SETTINGS)
         state = json.loads(json.dumps(state))
-        ringing.append({(alarm.name, alarm.subject) for alarm in alarms})
+        ringing.append({(alarm.name, alarm.subject) for alarm in alarms if alarm.name not in OF_STRATEGY})
     assert ringing[JUDGED - 2 : JUDGED] == [set(), {("drift", FIRST), ("drift", f"{FIRST} (probe)")}]
     assert "mean of its advantages is -0." in next(a.message for a in alarms if "probe" in a.subject)
     own = with_exploiter(zero_sum(rng, 0.85, 64), 0.15, rng)
     mended = [[t.match_return - {"main": 0.7, "probe": -0.7}[t.policy]] if not t.seat else [0.0] for t in own]
     for i in range(ITERATIONS):
         alarms, _, state = check_alarms(ITERATIONS + i, own, mended, {}, CHOICE, state, SETTINGS)
-    assert not alarms
+    assert not [alarm for alarm in alarms if alarm.name not in OF_STRATEGY]
 
 
 def test_a_policy_that_begins_anew_is_judged_as_a_new_one_and_its_alarms_end():
