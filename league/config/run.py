@@ -94,7 +94,11 @@ class RunConfig(Section):
     in_flight: Positive = Field(4096, description="matches played side by side")
     threads: int = Field(0, ge=0, description="torch threads; 0: the physical cores this process may use")
     loaded_snapshots: Positive = Field(8, description="opponents' weights held in memory at once")
-    episodes_kept: int = Field(8, ge=0, description="sampled episodes written each time a snapshot is frozen")
+    episodes_kept: int = Field(
+        12,
+        ge=0,
+        description="matches kept to be read when a snapshot is frozen: first, best, worst, most surprising of a game",
+    )
     games: dict[str, GameConfig] = Field(min_length=1, description="games of the curriculum by name")
     roles: RolesConfig = RolesConfig()
     model: ModelConfig = ModelConfig()
