@@ -11,7 +11,7 @@ setup(
     license="MIT",
     python_requires=">=3.11",
     packages=find_packages(include=[pattern for name in PACKAGES for pattern in (name, f"{name}.*")]),
-    package_data={"roles": ["cards/*.toml"], "league": ["presets/*.toml"]},
+    package_data={"roles": ["cards/*.toml"], "league": ["presets/*.toml", "reports/templates/*"]},
     entry_points={"console_scripts": ["league = league.cli:main"]},
     # Ranges stay open here; constraints.txt pins what the Makefile installs.
     install_requires=[

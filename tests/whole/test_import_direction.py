@@ -16,6 +16,7 @@ DOORS = {
     "textarena": ["games/textarena.py"],
     "openskill": ["league/results/ratings.py"],
     "rich": ["league/monitors/live_view.py", "league/cli", "league/commands"],
+    "jinja2": ["league/reports/pages.py"],
     "argparse": ["league/cli", "league/commands"],
     "torch": ["arena", "learners", "league"],
     "peft": ["arena/lm/lora.py"],

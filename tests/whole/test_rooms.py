@@ -26,6 +26,7 @@ ORDER = {
         "learning",
         "evaluation",
         "standings",
+        "reports",
         "backends",
         "run",
         "commands",
