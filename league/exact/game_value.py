@@ -1,12 +1,15 @@
-"""The value of a two-seat zero-sum game, by the sequence-form linear program.
+"""The value and an equilibrium of a two-seat zero-sum game, by the sequence-form linear program.
 
 Koller, Megiddo and von Stengel 1996, "Efficient computation of equilibria for extensive two-person
 games": with realisation plans x and y, payoff matrix A (first seat's return, chance included) and flow
 constraints E x = e, F y = f, the value is max over x of min over y of x'A y, by duality
-max f'q subject to F'q ≤ A'x, E x = e, x ≥ 0.
+max f'q subject to F'q ≤ A'x, E x = e, x ≥ 0. The multipliers of F'q ≤ A'x are the second seat's plan y.
 """
 
 from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
@@ -14,9 +17,11 @@ from scipy.sparse import coo_array, hstack
 
 from games.common.errors import UsageError
 from games.spec import GameSpec, Utility
+from league.exact.exploitability import PolicyTable
 from league.exact.sequence_form import SequenceForm, sequence_form
 
 SEQUENCE_LIMIT = 5_000  # of both seats; leduc_poker has about 2,500 and takes a second
+_UNREACHED = 1e-12  # probability of a seat's own moves; less is rounding
 
 
 def game_value(spec: GameSpec) -> float | None:
@@ -24,17 +29,42 @@ def game_value(spec: GameSpec) -> float | None:
 
     None for a game that is not two-seat zero-sum, or too large for the program.
     """
+    form = _solvable(spec)
+    return None if form is None else float(-_solution(spec.name).fun)
+
+
+def nash_equilibrium(spec: GameSpec) -> PolicyTable | None:
+    """Return one of a game's equilibria, of which there may be many; where a seat never gets by its own moves it is
+    uniform. None as ``game_value``.
+    """
+    form = _solvable(spec)
+    if form is None:
+        return None
+    solution = _solution(spec.name)
+    plan = np.maximum(solution.x[: form.sequences], 0.0) + np.maximum(-solution.ineqlin.marginals, 0.0)
+    rows = {}
+    for key, first, ids in zip(form.keys, form.first, form.legal, strict=True):
+        weights = plan[first : first + len(ids)]
+        total = float(weights.sum())
+        rows[key] = tuple((weights / total).tolist() if total > _UNREACHED else [1.0 / len(ids)] * len(ids))
+    return PolicyTable(spec.name, rows)
+
+
+def _solvable(spec: GameSpec) -> SequenceForm | None:
+    """Return the sequence form of a game that the program can solve, else None."""
     if spec.seats != 2 or spec.utility is not Utility.ZERO_SUM:
         return None
     try:
         form = sequence_form(spec.name)
     except UsageError:  # too large, or not enumerable
         return None
-    return _solve(form) if form.sequences <= SEQUENCE_LIMIT else None
+    return form if form.sequences <= SEQUENCE_LIMIT else None
 
 
-def _solve(form: SequenceForm) -> float:
-    """Return the value by the linear program. Raises ArithmeticError when the solver fails."""
+@lru_cache(maxsize=8)
+def _solution(game: str) -> Any:
+    """Return SciPy's solution of the linear program. Raises ArithmeticError when the solver fails."""
+    form = sequence_form(game)
     payoff = coo_array(
         (form.chance * form.returns[:, 0], (form.last[:, 0], form.last[:, 1])), shape=(form.sequences, form.sequences)
     )
@@ -56,7 +86,7 @@ def _solve(form: SequenceForm) -> float:
     )
     if not solution.success:
         raise ArithmeticError(f"the value of {form.game} was not found: {solution.message}")
-    return float(-solution.fun)
+    return solution
 
 
 def _flow(form: SequenceForm, seat: int) -> coo_array:

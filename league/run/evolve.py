@@ -30,7 +30,8 @@ from league.storage.checkpoint import (
     write_record,
 )
 from league.storage.lock import LOCK_FILE, run_lock
-from league.storage.population import Population
+from league.storage.population import Origin, Population
+from league.storage.run_state import Beginning
 from learners.update.policy import Policy
 
 ORIGIN_FILE = "origin.json"  # of an evolved run: its source
@@ -103,6 +104,12 @@ def _adapt_checkpoint(old: RunConfig, new: RunConfig, run_dir: Path) -> None:
     new_exploiters = [policies[name] for name in new.league_roles if name not in old_policies]
     save_initial_weights(run_dir, new_exploiters)
     clear_unfinished(folder, policies)
+    newest = population.newest(first.name).id
+    record.begun |= {
+        name: Beginning(Origin.TRAINED, newest)
+        for name in policies
+        if name not in old_policies and name not in new.league_roles
+    }
     record.frozen_at |= {policy.name: record.iteration for policy in new_exploiters}
     if new.model_copy(update={"iterations": old.iterations}) != old:
         record.alarms = {}  # the alarms' thresholds were learned under the old settings

@@ -15,11 +15,11 @@ from league.evaluation.measure import Measurements, Metrics, Play
 from league.evaluation.meta_game import MetaGame, best_response_among
 from league.meta_solvers import BY_AGE
 from league.players.model_engine import ModelEngine
-from league.run.exploiter_cycle import reset_exploiter, resets_after
+from league.run.exploiter_cycle import initial_snapshot, reset_exploiter, resets_after
 from league.storage.checkpoint import publish, save_ratings
 from league.storage.members import Member, MetaStrategy
-from league.storage.population import Snapshot
-from league.storage.run_state import RunState
+from league.storage.population import Origin, Snapshot
+from league.storage.run_state import Beginning, RunState
 from roles.role import Roles
 
 
@@ -58,14 +58,15 @@ class Snapshots:
         earlier = state.population.all()
         metrics: Metrics = {}
         for name in names:
-            parent = next((snapshot.id for snapshot in reversed(earlier) if snapshot.policy == name), None)
-            if parent and self._config.policy(name).frozen:
+            last = next((snapshot.id for snapshot in reversed(earlier) if snapshot.policy == name), None)
+            if last and self._config.policy(name).frozen:
                 continue
-            if parent and self._config.policy(name).league_role == "main" and self._config.evaluation.gate is not None:
-                metrics |= self._gate(name, parent, self._config.evaluation.gate)
+            if last and self._config.policy(name).league_role == "main" and self._config.evaluation.gate is not None:
+                metrics |= self._gate(name, last, self._config.evaluation.gate)
                 if not metrics[f"{name}/promoted"]:
                     continue
-            snapshot = state.population.add(name, iteration, parent, state.policies[name].lm.save)
+            origin, parent = state.begun.pop(name, None) or self._beginning(name, last)
+            snapshot = state.population.add(name, iteration, parent, state.policies[name].lm.save, origin)
             self._register(snapshot)
             state.frozen_at[name] = iteration
             ratings.append(self._measurements.rate_snapshot(snapshot, earlier))
@@ -76,6 +77,14 @@ class Snapshots:
         save_ratings(self._run_dir, state)
         publish(self._run_dir, state)
         return metrics
+
+    def _beginning(self, name: str, last: str | None) -> Beginning:
+        """Return where a policy began whose weights were not replaced since its last snapshot."""
+        if last is not None:
+            return Beginning(Origin.TRAINED, last)
+        if name in self._config.league_roles:
+            return Beginning(Origin.EXPLOITER, initial_snapshot(self._state))
+        return Beginning(Origin.START, None)
 
     def _gate(self, name: str, parent: str, confidence: float) -> Metrics:
         """Compare a policy with its last snapshot; return the gain and whether it is significant."""
@@ -114,6 +123,7 @@ class Snapshots:
                 policy.reset(weights.parameters())
                 weights.release()
                 self._state.pending.pop(name, None)
+                self._state.begun[name] = Beginning(Origin.RESPONSE, chosen)
 
     def _retire(self) -> None:
         """Retire each policy's oldest snapshots beyond ``matchmaking.keep``, except those that carry weight."""

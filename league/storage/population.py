@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 
 from games.common.errors import UsageError, unknown_name
@@ -20,6 +21,17 @@ _CARD = "snapshot.json"
 _POLICY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
+class Origin(StrEnum):
+    """How a snapshot came to be from its parent."""
+
+    START = "start"  # the weights before training; it has no parent
+    TRAINED = "trained"  # by training on from its policy's last snapshot
+    RESET = "reset"  # by training from the initial weights, to which its policy was reset
+    RESPONSE = "response"  # by training from the snapshot that its policy's best response was to begin from
+    EXPLOITER = "exploiter"  # an exploiter's first: by training from the initial weights
+    DISTILLED = "distilled"  # by imitating its parent, or a mixture in which it has the greatest weight
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """An immutable copy of a policy's weights after ``step`` updates of it."""
@@ -27,7 +39,8 @@ class Snapshot:
     id: str  # "main-000120"
     policy: str
     step: int
-    parent: str | None  # the previous snapshot of this policy
+    parent: str | None  # the snapshot whose weights its training began from; None: of none
+    origin: Origin  # how it came to be from its parent
     sha256: Mapping[str, str] = field(hash=False)  # by file name: weights, configuration and tokenizer alike
     path: Path = field(compare=False)
 
@@ -46,16 +59,26 @@ class Population:
     def __len__(self) -> int:
         return len(self._snapshots)
 
-    def add(self, policy: str, step: int, parent: str | None, write: Callable[[Path], None]) -> Snapshot:
+    def add(
+        self,
+        policy: str,
+        step: int,
+        parent: str | None,
+        write: Callable[[Path], None],
+        origin: Origin | None = None,
+    ) -> Snapshot:
         """Freeze a policy: ``write`` fills a new folder with its files, which are hashed and made read-only.
+
+        Without an ``origin`` it was trained from its parent, or is a start where it has none.
 
         Raises UsageError for a policy name that cannot be a folder's, ValueError when the snapshot
         exists, is older than the newest, has an unknown parent or no safetensors weights.
         """
         identity = self._checked_id(policy, step, parent)
-        facts = {"id": identity, "policy": policy, "step": step, "parent": parent}
+        origin = origin or _usual_origin(parent)
+        facts = {"id": identity, "policy": policy, "step": step, "parent": parent, "origin": origin}
         hashes = freeze(self.root / identity, _CARD, write, facts)
-        snapshot = Snapshot(identity, policy, step, parent, hashes, self.root / identity)
+        snapshot = Snapshot(identity, policy, step, parent, origin, hashes, self.root / identity)
         self._snapshots[identity] = snapshot
         self._verified.add(identity)
         return snapshot
@@ -121,11 +144,17 @@ class Population:
         return identity
 
 
+def _usual_origin(parent: str | None) -> Origin:
+    return Origin.START if parent is None else Origin.TRAINED
+
+
 def _read(folder: Path) -> Snapshot:
     """Return the snapshot in a folder by its card; the weights are not read."""
     try:
         card = json.loads((folder / _CARD).read_text(encoding="utf-8"))
-        snapshot = Snapshot(card["id"], card["policy"], card["step"], card["parent"], card["sha256"], folder)
+        parent = card["parent"]
+        origin = Origin(card.get("origin", _usual_origin(parent)))  # cards were once without it
+        snapshot = Snapshot(card["id"], card["policy"], card["step"], parent, origin, card["sha256"], folder)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
             f"{folder} is not a snapshot: its {_CARD} cannot be read ({error}). "

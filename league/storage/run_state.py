@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import ConfigDict, PlainSerializer
 
@@ -15,9 +15,16 @@ from league.results.match_store import STORE_FILE, MatchStore
 from league.results.payoffs import PayoffTable, Result, summarise
 from league.results.ratings import Ratings
 from league.storage.members import MetaStrategy
-from league.storage.population import Population
+from league.storage.population import Origin, Population
 from learners.trajectory_buffer import TrajectoryBuffer
 from learners.update.policy import Policy
+
+
+class Beginning(NamedTuple):
+    """What a policy's weights were replaced with, and why, since its last snapshot."""
+
+    origin: Origin
+    parent: str | None  # the snapshot whose weights it got
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,6 +40,9 @@ class Checkpoint:
     alarms: dict[str, Any] = field(default_factory=dict)  # baselines of the alarms
     frozen_at: dict[str, int] = field(default_factory=dict)  # iteration of a policy's last snapshot
     resets: dict[str, int] = field(default_factory=dict)  # iteration of an exploiter's last reset
+    begun: dict[str, Beginning] = field(
+        default_factory=dict
+    )  # of policies whose weights were replaced since their last snapshot
     retired: Annotated[set[str], PlainSerializer(sorted)] = field(
         default_factory=set
     )  # snapshots that are no longer drawn as opponents
