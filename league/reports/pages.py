@@ -25,7 +25,9 @@ MINUS, DASH = "−", "–"
 def render_page(template: str, **content: Any) -> str:
     """Return a page made of a template of this room."""
     style, script = (_asset(name) for name in ("page.css", "page.js"))
-    return _environment().get_template(template).render(style=Markup(style), script=Markup(script), csp=_csp(), **content)
+    return (
+        _environment().get_template(template).render(style=Markup(style), script=Markup(script), csp=_csp(), **content)
+    )
 
 
 def write_page(path: Path, page: str) -> None:
@@ -57,7 +59,11 @@ def short(value: float | None) -> str:
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters.update(signed=signed, plain=plain, short=short)
     return environment

@@ -168,7 +168,7 @@ def _step(number: int, turn: Turn, board: Board, advantage: float | None) -> Ste
 
 
 def reasoning(reply: str, action: str | None) -> str:
-    """Return what a reply says before its answer: up to the end of its thoughts, else up to its last naming of the action.
+    """Return what a reply says before its answer: its thoughts, and the text up to its last naming of the action.
 
     The record has no marks of answers, which are the role's. A reply that is nothing but its answer has no reasoning.
     """

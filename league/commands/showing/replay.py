@@ -73,9 +73,7 @@ def _show(replay: Replay, console: Console, pause: bool, indent: int = 0) -> Non
         return
     _print(console, "", indent)
     _print_board(replay.last_board, None, console, indent)
-    returns = ", ".join(
-        f"{role} {signed(value, 2)}" for role, value in zip(replay.roles, replay.returns, strict=True)
-    )
+    returns = ", ".join(f"{role} {signed(value, 2)}" for role, value in zip(replay.roles, replay.returns, strict=True))
     _print(console, f"{replay.ending} Returns: {returns}.", indent, "bold")
     for child in replay.children:
         _print(console, "", indent)

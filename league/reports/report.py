@@ -1,0 +1,93 @@
+"""The report on a run, or on several beside each other, as one HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from games.common.errors import UsageError
+from league.config.load import to_toml
+from league.reports.again import command
+from league.reports.curves import curve_groups
+from league.reports.differences import compare
+from league.reports.headline import Headline, headline
+from league.reports.pages import render_page
+from league.reports.payoffs import GamePayoffs, game_payoffs
+from league.reports.population import Tree, population_tree
+from league.reports.replay import Replay, to_replay
+from league.reports.run_record import RunRecord, read_run
+from league.reports.strategies import strategies
+from league.storage.sampled_matches import BEST, FIRST, SURPRISING, WORST, SampledMatch, load_samples, sample_files
+
+MOST_MATCHES = 8  # of a report on one run; of several half as many each
+MOST_STEPS = 200  # of a match, with its submatches, that is shown in a report
+
+
+class RunPart(NamedTuple):
+    """What a report says of one run."""
+
+    name: str
+    colour: int  # of its lines, where there are several runs
+    headline: Headline
+    payoffs: list[GamePayoffs]
+    tree: Tree | None
+    matches: list[Replay]
+    matches_missing: str  # why there are none
+    config: str  # TOML
+    command: str | None
+
+
+def report_page(names: Sequence[str]) -> str:
+    """Return the page. Raises UsageError for a name that is no run, or is given twice."""
+    if len({*names}) < len(names):
+        raise UsageError(f"A run can be compared only with others, and one of {', '.join(names)} is named twice.")
+    records = [read_run(name) for name in names]
+    paths = [record.path.resolve() for record in records]
+    if len({*paths}) < len(paths):
+        raise UsageError(f"A run can be compared only with others, and two of {', '.join(names)} are the same folder.")
+    most = MOST_MATCHES if len(records) == 1 else MOST_MATCHES // 2
+    return render_page(
+        "report.html",
+        title=", ".join(names),
+        runs=[_part(record, number, most) for number, record in enumerate(records)],
+        groups=curve_groups(records),
+        strategies=strategies(records),
+        comparison=compare(records) if len(records) > 1 else None,
+    )
+
+
+def _part(record: RunRecord, number: int, most: int) -> RunPart:
+    matches, missing = _matches(record, most)
+    return RunPart(
+        name=record.name,
+        colour=number,
+        headline=headline(record, strategies([record])),
+        payoffs=[game_payoffs(record, game) for game in record.standings],
+        tree=population_tree(record.snapshots) if record.snapshots else None,
+        matches=matches,
+        matches_missing=missing,
+        config=to_toml(record.config),
+        command=command(record.config),
+    )
+
+
+def _matches(record: RunRecord, most: int) -> tuple[list[Replay], str]:
+    """Return the matches to show, of the newest kept ones and one of the oldest, or why there are none."""
+    files = sample_files(record.path)
+    if not files:
+        return [], "No match has been kept: some are each time that a snapshot is frozen, unless episodes_kept is 0."
+    try:
+        newest, oldest = load_samples(files[-1]), load_samples(files[0]) if len(files) > 1 else []
+    except UsageError as error:
+        return [], str(error)
+    wanted = [sample for reason in (SURPRISING, WORST, BEST, FIRST) for sample in newest if reason in sample.kept_as]
+    wanted = [*wanted[: most - 1], *oldest[:1], *wanted[most - 1 :], *newest]
+    chosen: dict[tuple[int | None, int], SampledMatch] = {}
+    for sample in wanted:
+        chosen.setdefault((sample.iteration, sample.episode.request.index), sample)
+    replays = map(to_replay, chosen.values())
+    return [replay for replay in replays if _steps(replay) <= MOST_STEPS][:most], ""
+
+
+def _steps(replay: Replay) -> int:
+    return len(replay.steps) + sum(map(_steps, replay.children))
