@@ -33,7 +33,7 @@ class Group(NamedTuple):
 GROUPS: tuple[tuple[str, tuple[str, ...], bool], ...] = (
     (
         "Is it getting better?",
-        (r".+/(mixture_)?exploitability", r".+/return", r".+/held_out_.+", r".+/score_against_.+", r"rating", r".+_gap"),
+        (r".+/(mixture_)?exploitability", r".+/return", r".+/(held_out|score_against)_.+", r"rating", r".+_gap"),
         False,
     ),
     ("How does each role do?", (r".+/score/.+", r".+/return/.+", r".+/score", r".+/first_seat_value"), False),
@@ -59,7 +59,11 @@ FAMILY = re.compile(
 
 def curve_groups(records: Sequence[RunRecord]) -> list[Group]:
     """Return all charts: of one run a line for each role of a chart, of several runs a line for each run."""
-    names = list(dict.fromkeys(name for record in records for name in record.metrics))
+    names = [
+        name
+        for name in dict.fromkeys(name for record in records for name in record.metrics)
+        if not _says_nothing(name, records)
+    ]
     left = dict.fromkeys(names)
     groups = []
     for title, patterns, folded in GROUPS:
@@ -71,6 +75,12 @@ def curve_groups(records: Sequence[RunRecord]) -> list[Group]:
         if charts:
             groups.append(Group(title, charts, folded))
     return groups
+
+
+def _says_nothing(name: str, records: Sequence[RunRecord]) -> bool:
+    """Return whether a metric is a score that never changes, as in a cooperative game, or an alarm that never rang."""
+    values = {value for record in records if name in record.metrics for value in record.metrics[name].values}
+    return values <= {0.0} if name.startswith("alarms/") else "/score" in name and values == {0.5}
 
 
 def _of_one(record: RunRecord, names: Sequence[str]) -> list[Chart]:

@@ -56,6 +56,11 @@ def short(value: float | None) -> str:
     return text.replace("-", MINUS)
 
 
+def short_signed(value: float | None) -> str:
+    """Return a number with three significant digits and its sign, or a dash."""
+    return f"+{short(value)}" if value is not None and value > 0 else short(value)
+
+
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
     environment = Environment(
@@ -65,7 +70,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(signed=signed, plain=plain, short=short)
+    environment.filters.update(signed=signed, plain=plain, short=short, short_signed=short_signed)
     return environment
 
 

@@ -140,7 +140,7 @@ def png(image: NDArray[np.uint8]) -> bytes:
     height, width, _ = image.shape
     rows = b"".join(b"\0" + row.tobytes() for row in image)  # each row begins with its filter: none
     head = struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)
-    chunks = ((b"IHDR", head), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b""))
+    chunks = ((b"IHDR", head), (b"IDAT", zlib.compress(rows, 6)), (b"IEND", b""))
     body = b"".join(
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -13,6 +14,8 @@ from games.registry import make_game
 from games.spec import Game, IsSubmatch, OpensSubmatches
 from league.storage.sampled_matches import SampledMatch, TurnAdvantages
 from roles.replies import THINK_CLOSE
+
+_OPENING = re.compile(r"(<[^<>]*>|[\[({<*`\"']+)\s*$")  # of a marked answer: "[", "<answer>", …
 
 Views = tuple[str, ...]  # what each seat observes, by seat
 
@@ -181,9 +184,7 @@ def reasoning(reply: str, action: str | None) -> str:
 def _before(text: str, action: str | None) -> str:
     """Return the words before the last naming of the action, without the mark that opens the answer."""
     place = -1 if action is None else text.casefold().rfind(action.casefold())
-    words = text[:place].rstrip() if place > 0 else ""
-    opening = max(words.rfind(" "), words.rfind("\n")) + 1
-    return words if any(letter.isalnum() for letter in words[opening:]) else words[:opening]
+    return _OPENING.sub("", text[: max(place, 0)])
 
 
 def to_board(views: Views | None, roles: Sequence[str], turn: Turn | None) -> Board:

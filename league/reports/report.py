@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from games.common.errors import UsageError
@@ -16,7 +17,7 @@ from league.reports.payoffs import GamePayoffs, game_payoffs
 from league.reports.population import Tree, population_tree
 from league.reports.replay import Replay, to_replay
 from league.reports.run_record import RunRecord, read_run
-from league.reports.strategies import strategies
+from league.reports.strategies import GameStrategies, strategies
 from league.storage.sampled_matches import BEST, FIRST, SURPRISING, WORST, SampledMatch, load_samples, sample_files
 
 MOST_MATCHES = 8  # of a report on one run; of several half as many each
@@ -27,7 +28,7 @@ class RunPart(NamedTuple):
     """What a report says of one run."""
 
     name: str
-    colour: int  # of its lines, where there are several runs
+    path: str
     headline: Headline
     payoffs: list[GamePayoffs]
     tree: Tree | None
@@ -45,23 +46,31 @@ def report_page(names: Sequence[str]) -> str:
     paths = [record.path.resolve() for record in records]
     if len({*paths}) < len(paths):
         raise UsageError(f"A run can be compared only with others, and two of {', '.join(names)} are the same folder.")
+    records = [replace(record, name=label) for record, label in zip(records, _labels(records), strict=True)]
     most = MOST_MATCHES if len(records) == 1 else MOST_MATCHES // 2
+    together = strategies(records)
     return render_page(
         "report.html",
-        title=", ".join(names),
-        runs=[_part(record, number, most) for number, record in enumerate(records)],
+        title=", ".join(record.name for record in records),
+        runs=[_part(record, together if len(records) == 1 else strategies([record]), most) for record in records],
         groups=curve_groups(records),
-        strategies=strategies(records),
+        strategies=together,
         comparison=compare(records) if len(records) > 1 else None,
     )
 
 
-def _part(record: RunRecord, number: int, most: int) -> RunPart:
+def _labels(records: Sequence[RunRecord]) -> list[str]:
+    """Return the names of the runs' folders, or what the user wrote where two are equal."""
+    labels = [record.path.resolve().name for record in records]
+    return labels if len({*labels}) == len(labels) else [record.name for record in records]
+
+
+def _part(record: RunRecord, own: Sequence[GameStrategies], most: int) -> RunPart:
     matches, missing = _matches(record, most)
     return RunPart(
         name=record.name,
-        colour=number,
-        headline=headline(record, strategies([record])),
+        path=str(record.path),
+        headline=headline(record, own),
         payoffs=[game_payoffs(record, game) for game in record.standings],
         tree=population_tree(record.snapshots) if record.snapshots else None,
         matches=matches,

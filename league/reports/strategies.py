@@ -38,6 +38,7 @@ class GameStrategies(NamedTuple):
     game: str
     named: bool  # whether the states are the named ones, with all equilibria as bands
     charts: list[StateChart]
+    equilibrium: bool  # whether one is drawn
 
 
 def strategies(records: Sequence[RunRecord]) -> list[GameStrategies]:
@@ -51,12 +52,14 @@ def _game(game: str, records: Sequence[RunRecord]) -> GameStrategies:
     spec, tabulated = records[0].specs[game], {record.name: record.tables[game] for record in records}
     weights = _weights(game, list(tabulated.values()))
     charts = []
-    for state in shown_states(spec, [role.name for role in records[0].roles[game]], weights):
+    states = shown_states(spec, [role.name for role in records[0].roles[game]], weights)
+    for state in states:
         if len(records) == 1:
             charts.append(_of_one(state, tabulated[records[0].name]))
         else:
             charts += [_of_several(state, action, tabulated) for action in state.actions]
-    return GameStrategies(game, game in NAMED, charts)
+    known = any(action.low is not None for state in states for action in state.actions)
+    return GameStrategies(game, game in NAMED, charts, known)
 
 
 def _weights(game: str, runs: Sequence[Tabulated]) -> NDArray[np.float64]:
@@ -116,8 +119,5 @@ def _equilibria(action: ShownAction) -> str:
     band = _band(action)
     if band is None:
         return ""
-    return (
-        f" (in equilibrium {band[0]:.2f})"
-        if band[1] - band[0] < 0.005
-        else f" (in equilibria {band[0]:.2f} to {band[1]:.2f})"
-    )
+    single = band[1] - band[0] < 0.005
+    return f", in equilibrium {band[0]:.2f}" if single else f", in equilibria {band[0]:.2f} to {band[1]:.2f}"

@@ -119,9 +119,10 @@ def _axes(box: Box) -> Markup:
 
 def _band(box: Box, band: tuple[float, float]) -> Markup:
     top, bottom = box.y(band[1]), box.y(band[0])
-    height = max(bottom - top, 2.5)  # a single value is a thick line
-    return Markup('<rect class="band" x="{:g}" y="{:.1f}" width="{:g}" height="{:.1f}"/>').format(
-        LEFT, (top + bottom - height) / 2, WIDTH - LEFT - RIGHT, height
+    single = bottom - top < 2.5  # then it is a thick line
+    height = 2.5 if single else bottom - top
+    return Markup('<rect class="band{}" x="{:g}" y="{:.1f}" width="{:g}" height="{:.1f}"/>').format(
+        " single" if single else "", LEFT, (top + bottom - height) / 2, WIDTH - LEFT - RIGHT, height
     )
 
 

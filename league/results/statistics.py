@@ -54,7 +54,7 @@ def clustered_mean(values: Sequence[float], clusters: Sequence[Hashable], bounds
     return Estimate(mean, max(low, mean - half), min(high, mean + half))
 
 
-def student_quantile(degrees: int) -> float:
+def student_quantile(degrees: float) -> float:
     """Return the 97.5 % quantile of Student's t distribution."""
     from scipy.special import stdtrit  # slow to import
 

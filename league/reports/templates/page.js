@@ -25,7 +25,7 @@ const current = () => {
   const away = ({ match }) => { const box = match.getBoundingClientRect(); return Math.max(box.top - middle, middle - box.bottom, 0); };
   return visible().find(({ match }) => match === focused) || visible().sort((a, b) => away(a) - away(b))[0];
 };
-const chooser = document.getElementById("matches");
+const chooser = document.getElementById("chooser");
 const choose = () => players.forEach(({ match }) => {
   if (!match.parentElement.closest(".match")) { match.hidden = match.dataset.match !== chooser.value; }
 });
