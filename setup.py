@@ -20,6 +20,7 @@ setup(
         "peft>=0.19",
         "tokenizers>=0.21",
         "safetensors>=0.5",
+        "gguf>=0.10",
         "numpy>=2.0",
         "scipy>=1.13",
         "clarabel>=0.11",
@@ -46,7 +47,7 @@ setup(
             "ray[rllib]>=2.60",
         ],
         "textarena": ["textarena>=0.7"],  # MIT itself, but it brings chess, which is GPL-3: never a dependency here
-        "openai": ["httpx2>=2.0"],
+        "openai": ["httpx2>=2.16"],  # which uncompresses an answer in pieces of bounded size
         "vllm": ["vllm>=0.32"],
         "8bit": ["bitsandbytes>=0.49"],
         "ray": ["ray[rllib]>=2.60"],

@@ -3,8 +3,9 @@
 Turns with the same prompt and the same mask differ only in which reply was drawn, in its advantage and in the weight
 of its tokens, so a row keeps, for each reply, how often it was drawn and the weighted sums of its positive and of its
 negative advantages. Every objective here is linear in those sums for a given sign, and its other terms in the sum of
-the weights, so the gradient is exactly that of the unmerged turns. Equal pairs of replies (``dpo``) are merged, too,
-their weights summed.
+the weights, so the gradient is exactly that of the unmerged turns. Importance weights depend on the sampled log-probs
+too, which an engine may compute a little differently at every draw: the same sums are kept by draw, and only draws with
+equal log-probs are merged. Equal pairs of replies (``dpo``) are merged, too, their weights summed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import NamedTuple
 
 from arena.lm.chunks import Tokens
 from arena.records import TokenTrace
+from learners.groups import root_game_of
 from learners.normalisation import CONSTANT, Normalisation, token_weights, trace_of
 from learners.trajectories import Evidence, Trajectory
 
@@ -28,10 +30,21 @@ class Pair(NamedTuple):
     weight: float  # sum of their weights in the batch's loss
 
 
+class Draw(NamedTuple):
+    """Turns that drew one reply of a row with the same sampled log-probs."""
+
+    reply: int  # index in the row's legal replies; 0 in a free row
+    sampled: tuple[float, ...]  # the sampler's log-probs (nats): a free reply's tokens [T], a choice as a whole [1]
+    turns: float
+    gain: float  # sum of their positive advantages, each times its weight
+    loss: float  # sum of their negative advantages, each times its weight
+
+
 class ChoiceRow(NamedTuple):
     """All turns with one prompt and one set of legal replies. Lists run over the legal replies."""
 
     game: str
+    root_game: str  # of the match that the turns' rollouts began with, whose settings hold for them
     prompt: Tokens
     legal: tuple[str, ...]  # [A]
     temperature: float
@@ -39,7 +52,7 @@ class ChoiceRow(NamedTuple):
     weights: list[float]  # sum of their weights in the batch's loss  # [A]
     gains: list[float]  # sum of their positive advantages, each times its weight  # [A]
     losses: list[float]  # sum of their negative advantages, each times its weight  # [A]
-    sampled: list[float | None]  # the sampler's log-prob (nats); None: never drawn  # [A]
+    draws: tuple[Draw, ...] = ()
     pairs: tuple[Pair, ...] = ()
 
 
@@ -47,6 +60,7 @@ class FreeRow(NamedTuple):
     """All turns with one prompt and one free reply."""
 
     game: str
+    root_game: str  # of the match that the turns' rollouts began with, whose settings hold for them
     prompt: Tokens
     reply: Tokens  # [T]
     temperature: float
@@ -54,7 +68,7 @@ class FreeRow(NamedTuple):
     weight: float  # sum over these turns of the weight of each token in the batch's loss
     gain: float  # sum of their positive advantages, each times its weight
     loss: float  # sum of their negative advantages, each times its weight
-    sampled: tuple[float, ...]  # the sampler's log-probs (nats)  # [T]
+    draws: tuple[Draw, ...] = ()
 
 
 class TrainBatch(NamedTuple):
@@ -80,7 +94,7 @@ def to_batch(
     pairs: Sequence[tuple[int, int]] = (),
     merge: bool = True,
 ) -> TrainBatch:
-    """Pack one policy's trajectories; tokens weigh as ``normalisation`` says, times their game's loss weight.
+    """Pack one policy's trajectories; tokens weigh as ``normalisation`` says, times their root game's loss weight.
 
     ``weights`` are the trajectories' weights in the loss, None: all 1; those of weight 0 are left out. ``evidence`` has
     the numbers of tokens of whole rollouts, where they were counted. ``pairs`` are indices of trajectories of one turn,
@@ -88,7 +102,7 @@ def to_batch(
     ``merge=False`` keeps a row for every turn. Raises ValueError for advantages that do not fit the turns, and for a
     pair whose prompts differ.
     """
-    rows = _Rows({}, {}, {})
+    rows = _Rows({}, {}, {}, {})
     snapshots: dict[str, None] = {}
     token_weights_NK, turns = token_weights(trajectories, normalisation, weights, evidence), 0
     for index, (trajectory, advantages_K, weights_K) in enumerate(
@@ -97,16 +111,16 @@ def to_batch(
         if weights is not None and not weights[index]:
             continue
         turns += len(trajectory.turns)
-        scale = loss_weights.get(trajectory.game, 1.0)
+        scale = loss_weights.get(root_game_of(trajectory), 1.0)
         for turn, advantage, weight in zip(trajectory.turns, advantages_K, weights_K, strict=True):
             trace = trace_of(trajectory, turn)
             snapshots[trace.snapshot] = None
             credit = _Credit(scale * weight, scale * weight * advantage)
-            _add_turn(rows, index, trajectory.game, trace, turn.reply, credit, merge)
+            _add_turn(rows, index, trajectory, trace, turn.reply, credit, merge)
     free_pairs = _add_pairs(rows, trajectories, pairs, loss_weights)
-    return TrainBatch(
-        policy, tuple(rows.choice.values()), tuple(rows.free.values()), turns, tuple(snapshots), free_pairs
-    )
+    choice = tuple([row._replace(draws=tuple(rows.draws[key].values())) for key, row in rows.choice.items()])
+    free = tuple([row._replace(draws=tuple(rows.draws[key].values())) for key, row in rows.free.items()])
+    return TrainBatch(policy, choice, free, turns, tuple(snapshots), free_pairs)
 
 
 class _Rows(NamedTuple):
@@ -114,16 +128,8 @@ class _Rows(NamedTuple):
 
     choice: dict[object, ChoiceRow]
     free: dict[object, FreeRow]
+    draws: dict[object, dict[tuple[int, tuple[float, ...]], Draw]]  # by row key, then by reply and log-probs
     keys: dict[int, object]  # the key of the row of a trajectory's last turn, by the trajectory's index
-
-
-def _add_turn(rows: _Rows, index: int, game: str, trace: TokenTrace, reply: str, credit: _Credit, merge: bool) -> None:
-    """Add a turn of trajectory ``index`` to the row of its prompt, or to one of its own."""
-    distinct = None if merge else len(rows.choice) + len(rows.free)
-    if trace.mask is None:
-        rows.keys[index] = _add_free(rows.free, distinct, game, trace, credit)
-    elif len(trace.mask) > 1:  # a forced reply has probability 1 whatever the weights
-        rows.keys[index] = _add_choice(rows.choice, distinct, game, trace, reply, credit)
 
 
 class _Credit(NamedTuple):
@@ -133,42 +139,60 @@ class _Credit(NamedTuple):
     advantage: float  # times the weight
 
 
+def _add_turn(
+    rows: _Rows, index: int, trajectory: Trajectory, trace: TokenTrace, reply: str, credit: _Credit, merge: bool
+) -> None:
+    """Add a turn of trajectory ``index`` to the row of its prompt, or to one of its own."""
+    distinct = None if merge else len(rows.choice) + len(rows.free)
+    games = trajectory.game, root_game_of(trajectory)
+    if trace.mask is None:
+        key: object = (*games, trace.snapshot, trace.prompt_ids, trace.reply_ids, trace.temperature, distinct)
+        _add_free(rows, key, games, trace, credit)
+        _add_draw(rows, key, 0, trace.logprobs, credit)
+    elif len(trace.mask) > 1:  # a forced reply has probability 1 whatever the weights
+        key = (*games, trace.snapshot, trace.prompt_ids, trace.mask, trace.temperature, distinct)
+        drawn = trace.mask.index(reply)
+        _add_choice(rows, key, games, trace, drawn, credit)
+        _add_draw(rows, key, drawn, (sum(trace.logprobs),), credit)
+    else:
+        return
+    rows.keys[index] = key
+
+
 def _add_choice(
-    rows: dict[object, ChoiceRow], distinct: int | None, game: str, trace: TokenTrace, reply: str, credit: _Credit
-) -> object:
-    """Add a turn to its row; return the row's key."""
-    mask = trace.mask or ()
-    key = (game, trace.snapshot, trace.prompt_ids, mask, trace.temperature, distinct)
-    row = rows.get(key)
+    rows: _Rows, key: object, games: tuple[str, str], trace: TokenTrace, drawn: int, credit: _Credit
+) -> None:
+    """Add a turn to its row."""
+    row = rows.choice.get(key)
     if row is None:
+        mask = trace.mask or ()
         zeros = [0.0] * len(mask)
-        row = ChoiceRow(
-            game, trace.prompt_ids, mask, trace.temperature, zeros, zeros[:], zeros[:], zeros[:], [None] * len(mask)
-        )
-        rows[key] = row
-    drawn = mask.index(reply)
+        row = ChoiceRow(*games, trace.prompt_ids, mask, trace.temperature, zeros, zeros[:], zeros[:], zeros[:])
+        rows.choice[key] = row
     row.counts[drawn] += 1
     row.weights[drawn] += credit.weight
     (row.gains if credit.advantage > 0 else row.losses)[drawn] += credit.advantage
-    row.sampled[drawn] = sum(trace.logprobs)
-    return key
 
 
-def _add_free(
-    rows: dict[object, FreeRow], distinct: int | None, game: str, trace: TokenTrace, credit: _Credit
-) -> object:
-    """Add a turn to its row; return the row's key."""
-    key = (game, trace.snapshot, trace.prompt_ids, trace.reply_ids, trace.temperature, distinct)
-    row = rows.get(key)
+def _add_free(rows: _Rows, key: object, games: tuple[str, str], trace: TokenTrace, credit: _Credit) -> None:
+    """Add a turn to its row."""
+    row = rows.free.get(key)
     if row is None:
-        row = FreeRow(game, trace.prompt_ids, trace.reply_ids, trace.temperature, 0.0, 0.0, 0.0, 0.0, trace.logprobs)
-    rows[key] = row._replace(
+        row = FreeRow(*games, trace.prompt_ids, trace.reply_ids, trace.temperature, 0.0, 0.0, 0.0, 0.0)
+    rows.free[key] = row._replace(
         visits=row.visits + 1,
         weight=row.weight + credit.weight,
         gain=row.gain + max(credit.advantage, 0.0),
         loss=row.loss + min(credit.advantage, 0.0),
     )
-    return key
+
+
+def _add_draw(rows: _Rows, key: object, reply: int, sampled: tuple[float, ...], credit: _Credit) -> None:
+    """Add a turn to the draws of its row that had the same log-probs."""
+    draws = rows.draws.setdefault(key, {})
+    draw = draws.get((reply, sampled), Draw(reply, sampled, 0.0, 0.0, 0.0))
+    gain, loss = max(credit.advantage, 0.0), min(credit.advantage, 0.0)
+    draws[reply, sampled] = Draw(reply, sampled, draw.turns + 1, draw.gain + gain, draw.loss + loss)
 
 
 def _add_pairs(
@@ -181,14 +205,14 @@ def _add_pairs(
     free_indices = {key: index for index, key in enumerate(rows.free)}
     in_choice: dict[object, dict[tuple[int, int], Pair]] = {}  # by row key, then by (chosen, rejected)
     in_free: dict[tuple[int, int], Pair] = {}  # by (chosen, rejected)
-    pairs_of_game = Counter(trajectories[chosen].game for chosen, _ in pairs)
+    pairs_of_game = Counter((trajectories[c].game, root_game_of(trajectories[c])) for c, _ in pairs)
     for pair in pairs:
         chosen, rejected = (trajectories[index] for index in pair)
         keys = [rows.keys[index] for index in pair]
         prompts = [trace_of(trajectory, trajectory.turns[-1]).prompt_ids for trajectory in (chosen, rejected)]
         if prompts[0] != prompts[1]:
             raise ValueError(f"matches {chosen.match} and {rejected.match}: replies to different prompts make no pair")
-        weight = loss_weights.get(chosen.game, 1.0) / pairs_of_game[chosen.game]
+        weight = loss_weights.get(root_game_of(chosen), 1.0) / pairs_of_game[chosen.game, root_game_of(chosen)]
         if (row := rows.choice.get(keys[0])) is not None:
             replies = [row.legal.index(trajectory.turns[-1].reply) for trajectory in (chosen, rejected)]
             _add_pair(in_choice.setdefault(keys[0], {}), replies[0], replies[1], weight)

@@ -49,6 +49,11 @@ def rollout_of(trajectory: Trajectory) -> int:
     return trajectory.match if trajectory.root is None else trajectory.root
 
 
+def root_game_of(trajectory: Trajectory) -> str:
+    """Return the game of the match that a trajectory's rollout began with, whose settings hold for all of it."""
+    return trajectory.game if trajectory.root_game is None else trajectory.root_game
+
+
 def invocations(trajectories: Sequence[Trajectory]) -> dict[tuple[GroupKey, int], list[int]]:
     """Return the indices of the trajectories of submatches, by group key and by the rollout that they are part of.
 

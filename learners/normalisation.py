@@ -2,8 +2,9 @@
 
 All tokens of a turn have the same weight, so a weight is one number a turn. A ``choice`` reply counts as
 one token: its probability is exact over the legal replies, however many tokens spell it. Every game is
-normalised by itself; trajectories without turns have no weight. A trajectory to which its credit rule gives the
-weight w counts as w equal trajectories, in the sum and in its divisor.
+normalised by itself, and so are its submatches in the rollouts of another game; trajectories without turns have no
+weight. A trajectory to which its credit rule gives the weight w counts as w equal trajectories, in the sum and in its
+divisor.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from arena.records import TokenTrace, Turn
-from learners.groups import is_root, rollout_of
+from learners.groups import rollout_of, root_game_of
 from learners.trajectories import Evidence, Trajectory
 
 TokenWeights = list[list[float]]  # of each token of turn k of trajectory i
+_Pool = tuple[str, str]  # what is averaged by itself: a game, and the game that its rollouts began in
 
 
 class Normalisation(NamedTuple):
@@ -100,30 +102,30 @@ def _or_ones(weights: Sequence[float] | None, count: int) -> Sequence[float]:
 
 def _constant(batch: _Batch) -> TokenWeights:
     turns = _turns(batch)
-    return [[_share(w, turns[t.game] * batch.length) for _ in t.turns] for t, w in batch.weighted]
+    return [[_share(w, turns[_pool(t)] * batch.length) for _ in t.turns] for t, w in batch.weighted]
 
 
 def _token_mean(batch: _Batch) -> TokenWeights:
-    tokens: defaultdict[str, float] = defaultdict(float)
+    tokens: defaultdict[_Pool, float] = defaultdict(float)
     for t, w in batch.weighted:
-        tokens[t.game] += w * sum(_tokens(t))
-    return [[_share(w, tokens[t.game]) for _ in t.turns] for t, w in batch.weighted]
+        tokens[_pool(t)] += w * sum(_tokens(t))
+    return [[_share(w, tokens[_pool(t)]) for _ in t.turns] for t, w in batch.weighted]
 
 
 def _sequence_mean(batch: _Batch) -> TokenWeights:
     turns = _turns(batch)
-    return [[_share(w, turns[t.game] * tokens) for tokens in _tokens(t)] for t, w in batch.weighted]
+    return [[_share(w, turns[_pool(t)] * tokens) for tokens in _tokens(t)] for t, w in batch.weighted]
 
 
 def _role_mean(batch: _Batch) -> TokenWeights:
-    roles: dict[str, dict[str, float]] = {}  # by game, the trajectories of each role
+    roles: dict[_Pool, dict[str, float]] = {}  # by pool, the trajectories of each role
     for t, w in batch.weighted:
-        sums = roles.setdefault(t.game, {})
+        sums = roles.setdefault(_pool(t), {})
         if t.turns and w:
             sums[t.role] = sums.get(t.role, 0.0) + w
     return [
         [
-            _share(w, len(roles[t.game]) * roles[t.game].get(t.role, 0.0) * len(t.turns) * tokens)
+            _share(w, len(roles[_pool(t)]) * roles[_pool(t)].get(t.role, 0.0) * len(t.turns) * tokens)
             for tokens in _tokens(t)
         ]
         for t, w in batch.weighted
@@ -132,8 +134,7 @@ def _role_mean(batch: _Batch) -> TokenWeights:
 
 def _rollout_mean(batch: _Batch) -> TokenWeights:
     tokens_of = _rollout_tokens(batch.weighted)
-    games = {t.match: t.game for t in batch.trajectories if is_root(t)}
-    game_of = {rollout_of(t): games.get(rollout_of(t), t.game) for t in batch.trajectories}
+    game_of = {rollout_of(t): root_game_of(t) for t in batch.trajectories}
     rollouts = Counter([game_of[rollout] for rollout, tokens in tokens_of.items() if tokens])
     totals = {
         rollout_of(t): total or tokens_of[rollout_of(t)]
@@ -143,11 +144,15 @@ def _rollout_mean(batch: _Batch) -> TokenWeights:
     return [[_share(w, divisors[rollout_of(t)]) for _ in t.turns] for t, w in batch.weighted]
 
 
-def _turns(batch: _Batch) -> dict[str, float]:
-    """Return the number of turns of each game, times their trajectory's weight."""
-    turns: defaultdict[str, float] = defaultdict(float)
+def _pool(trajectory: Trajectory) -> _Pool:
+    return trajectory.game, root_game_of(trajectory)
+
+
+def _turns(batch: _Batch) -> dict[_Pool, float]:
+    """Return the number of turns of each pool, times their trajectory's weight."""
+    turns: defaultdict[_Pool, float] = defaultdict(float)
     for t, w in batch.weighted:
-        turns[t.game] += w * len(t.turns)
+        turns[_pool(t)] += w * len(t.turns)
     return turns
 
 

@@ -31,6 +31,7 @@ class Trajectory(NamedTuple):
     parent: int | None = None  # the index of the match that opened this one for a sub-role
     root: int | None = None  # the index of the match that its rollout began with; None: this one
     branch: tuple[int, ...] = ()  # the request's: matches share their turns as far as their branches are equal
+    root_game: str | None = None  # the game of the match that its rollout began with; None: this one
 
 
 class Counterfactuals(NamedTuple):
@@ -59,10 +60,12 @@ def to_trajectories(
     """
     trajectories = []
     roots: dict[int, int] = {}  # of submatches, by index
+    games: dict[int, str] = {}  # of all matches, by index
     for episode in flatten_episodes(episodes):
         request = episode.request
+        games[request.index], root = request.game, None
         if request.parent is not None:
-            roots[request.index] = roots.get(request.parent, request.parent)
+            root = roots[request.index] = roots.get(request.parent, request.parent)
         roles, scale = roles_of(request.game), scales[request.game]
         for seat in (seat for seat, trained in enumerate(request.trained) if trained):
             turns = tuple([turn for turn in episode.turns if turn.seat == seat])
@@ -79,8 +82,9 @@ def to_trajectories(
                     tuple([turn.reward / scale for turn in turns]),
                     episode.returns[seat] / scale,
                     request.parent,
-                    root=roots.get(request.index),
+                    root=root,
                     branch=request.branch,
+                    root_game=None if root is None else games[root],
                 )
             )
     return trajectories

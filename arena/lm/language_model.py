@@ -51,7 +51,9 @@ class LanguageModel(ChatTokenizer):
         """Load a folder in Hugging Face layout, or a hub id. Raises UsageError where there is none."""
         tokenizer = read_tokenizer(source)
         try:
-            model: Any = AutoModelForCausalLM.from_pretrained(str(source), dtype=getattr(torch, dtype))
+            model: Any = AutoModelForCausalLM.from_pretrained(
+                str(source), dtype=getattr(torch, dtype), trust_remote_code=False
+            )
         except (OSError, ValueError) as error:
             raise unreadable(source, error) from error
         model.to(device).eval()

@@ -250,18 +250,23 @@ def read_shape(folder: Path) -> AdapterShape:
 
 
 def load_model(source: str | Path, *, device: str = "cpu", dtype: str = "float32") -> LanguageModel:
-    """Return the model of a folder or hub id, as ``LanguageModel.load``; an adapter is loaded on its base.
-
-    The path of a base is relative to the adapter's folder.
-    """
+    """Return the model of a folder or hub id, as ``LanguageModel.load``; an adapter is loaded on its base."""
     if not is_adapter(source):
         return LanguageModel.load(source, device=device, dtype=dtype)
     folder = Path(source)
+    base = adapter_base(folder)
+    return Adapters(LanguageModel.load(base, device=device, dtype=dtype), str(base)).with_weights(folder)
+
+
+def adapter_base(folder: Path) -> Path | str:
+    """Return the model that the adapter in a folder adapts: a folder or a hub id. Raises UsageError if it is not told.
+
+    The path of a base is relative to the adapter's folder.
+    """
     name = _read_config(folder).get("base_model_name_or_path")
     if not name:
         raise UsageError(f"The adapter in {folder} does not say which model it adapts (base_model_name_or_path).")
-    base = LanguageModel.load(folder / name if (folder / name).is_dir() else name, device=device, dtype=dtype)
-    return Adapters(base, name).with_weights(folder)
+    return folder / name if (folder / name).is_dir() else str(name)
 
 
 def _read_config(folder: Path) -> dict[str, Any]:

@@ -34,11 +34,7 @@ class ChatTokenizer:
         Raises UsageError where there is none.
         """
         tokenizer = read_tokenizer(source)
-        try:
-            config = AutoConfig.from_pretrained(str(source))
-        except (OSError, ValueError) as error:
-            raise unreadable(source, error) from error
-        return cls(tokenizer, context_of(config), str(source))
+        return cls(tokenizer, context_of(read_config(source)), str(source))
 
     def encode_prompt(self, chat: Sequence[Message]) -> Tokens:
         """Return the chat's token ids up to where the reply begins, by the tokenizer's chat template if it has one.
@@ -88,9 +84,13 @@ class ChatTokenizer:
 
 
 def read_tokenizer(source: str | Path) -> Any:
-    """Return the tokenizer of a folder in Hugging Face layout, or of a hub id. Raises UsageError if there is none."""
+    """Return the tokenizer of a folder in Hugging Face layout, or of a hub id. Raises UsageError if there is none.
+
+    Here as wherever a model is read, code beside the weights (``auto_map``) is not run: without ``trust_remote_code``,
+    ``transformers`` would ask on standard input.
+    """
     try:
-        tokenizer: Any = AutoTokenizer.from_pretrained(str(source))
+        tokenizer: Any = AutoTokenizer.from_pretrained(str(source), trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise unreadable(source, error) from error
     for origin in ("is_local", "local_files_only"):  # would be saved, and make a resumed run's snapshots differ
@@ -98,8 +98,21 @@ def read_tokenizer(source: str | Path) -> Any:
     return tokenizer
 
 
+def read_config(source: str | Path) -> Any:
+    """Return the configuration of the model in a folder or of a hub id. Raises UsageError if there is none."""
+    try:
+        return AutoConfig.from_pretrained(str(source), trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        raise unreadable(source, error) from error
+
+
 def unreadable(source: str | Path, error: Exception) -> UsageError:
-    """Return the error of a folder or hub id that holds no causal language model."""
+    """Return the error of a folder or hub id that holds no causal language model, or one with code of its own."""
+    if "trust_remote_code" in str(error):
+        return UsageError(
+            f"The model in {str(source)!r} needs code of its own, which is never run: it could do anything. "
+            "Give a model of a family that transformers has itself."
+        )
     reason = str(error).strip().splitlines()[0]
     return UsageError(
         f"No causal language model could be loaded from {str(source)!r}: {reason} "

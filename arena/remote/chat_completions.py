@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from arena.records import ReplyRequest
-from arena.remote.errors import RetryableError
+from arena.remote.errors import UnusableAnswerError
 from arena.remote.settings import RemoteSettings
 from games.common.errors import UsageError
 from roles.prompts import Message, break_special_tokens, legal_list, messages
@@ -17,9 +18,12 @@ from roles.role import OnIllegal, ReplyForm
 RETRY_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504, 529})  # that may pass; 529: overload
 NO_QUOTA = "insufficient_quota"  # OpenAI's error code of a 429 that does not pass
 MAX_MESSAGE = 300  # characters of a server's message in an error
+MAX_NAMES = 1000  # of models that a server lists
+MAX_COUNT = 10**9  # tokens; a count above is none: no model reads or writes so many
 
 _BYTES_PER_TOKEN = 4  # roughly, of English prose
 _FIELD = "action"  # of the JSON schema
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # half a letter, which JSON can escape and UTF-8 does not have
 
 
 class Completion(NamedTuple):
@@ -61,7 +65,8 @@ def complete_body(
 ) -> dict[str, Any]:
     """Return a request's body, with the settings' ``body`` fields and without their ``leave_out`` fields.
 
-    Messages may contain text of other players, so marks of chat templates in them are broken up.
+    The seed is part of it only if the settings ask for seeds. Messages may contain text of other players, so marks of
+    chat templates in them are broken up.
     """
     body = {
         "model": settings.model,
@@ -71,7 +76,7 @@ def complete_body(
         ],
         "temperature": temperature,
         "max_completion_tokens": settings.max_reply_tokens,
-        "seed": seed,
+        **({"seed": seed} if settings.seed else {}),
         **constraint,
         **settings.body,
     }
@@ -85,54 +90,71 @@ def estimate_tokens(body: dict[str, Any]) -> int:
 
 
 def parse_completion(text: str) -> Completion:
-    """Return the chat completion in a response's text.
+    """Return the chat completion in a response's text, of letters that any file and any server can take.
 
-    Raises RetryableError for any other text: some servers report failures that pass in this way.
+    Raises UnusableAnswerError for any other text: some servers report failures that pass in this way.
     """
     try:
-        data = json.loads(text)
+        data = _parse_json(text)
         content = data["choices"][0]["message"].get("content") or ""
-        usage = data.get("usage") or {}
-        return Completion(str(content), usage.get("prompt_tokens"), usage.get("completion_tokens"))
     except (ValueError, LookupError, TypeError, AttributeError):
-        raise RetryableError(f"what it answered is no chat completion ({parse_error(text)[0]})", 200) from None
+        content = None
+    if not isinstance(content, str):
+        raise UnusableAnswerError(f"what it answered is no chat completion ({parse_error(text)[0]})") from None
+    usage = data.get("usage")
+    counts = usage if isinstance(usage, dict) else {}
+    return Completion(
+        _LONE_SURROGATE.sub("\ufffd", content),
+        _count(counts.get("prompt_tokens")),
+        _count(counts.get("completion_tokens")),
+    )
 
 
 def reply_parser(settings: RemoteSettings, request: ReplyRequest) -> Callable[[str], str]:
     """Return the function that turns a completion's text into a reply.
 
-    It raises RetryableError for an illegal action if the role's replies are masked, so that the server should have
-    been constrained to legal ones.
+    It raises UnusableAnswerError for a reply that is too long, and for an illegal action if the role's replies are
+    masked, so that the server should have been constrained to legal ones.
     """
     role = request.role
 
     def parse(text: str) -> str:
+        if len(text) > settings.max_reply_characters:
+            most = settings.max_reply_characters
+            raise UnusableAnswerError(f"its reply has {len(text):,} characters; max_reply_characters = {most:,}")
         if role.reply is ReplyForm.FREE:
             return text
         answer = strip_thoughts(text).strip()
         reply = _unpack_json(answer) if settings.choice == "json_schema" else answer
         if role.conduct.on_illegal is OnIllegal.MASK and parse_reply(role, reply, request.legal) is None:
-            raise RetryableError(
+            raise UnusableAnswerError(
                 f"it answered {printable(answer)!r}, which is none of {legal_list(request.legal)}, despite "
-                f"choice = {settings.choice!r}",
-                200,
+                f"choice = {settings.choice!r}"
             )
         return reply
 
     return parse
 
 
+def parse_models(text: str) -> list[str]:
+    """Return the names in a server's list of models; nothing for any other text."""
+    try:
+        return [printable(str(model["id"])) for model in _parse_json(text)["data"][:MAX_NAMES]]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return []
+
+
 def parse_error(text: str) -> tuple[str, str]:
     """Return the message and the code of an error response; "" for a missing code."""
     try:
-        data = json.loads(text)
+        data = _parse_json(text)
     except ValueError:
         return printable(text), ""
-    error = data.get("error", data) if isinstance(data, dict) else data
+    error = data.get("error", data) if isinstance(data, dict) else text
     if not isinstance(error, dict):
-        return printable(str(error)), ""
-    message = error.get("message") or error.get("detail") or text
-    return printable(str(message)), str(error.get("code") or "")
+        return printable(error if isinstance(error, str) else text), ""
+    message, code = error.get("message") or error.get("detail"), error.get("code")
+    return printable(message if isinstance(message, str) else text), code if isinstance(code, str) else ""
 
 
 def suggest_fix(status: int | None, variable: str | None, *, passes: bool) -> str:
@@ -157,9 +179,22 @@ def suggest_fix(status: int | None, variable: str | None, *, passes: bool) -> st
 
 def printable(text: str) -> str:
     """Return a server's text as one short line of printable characters."""
-    line = "".join(letter if letter.isprintable() else " " for letter in text)
+    line = "".join(letter if letter.isprintable() else " " for letter in text[: 10 * MAX_MESSAGE])
     line = " ".join(line.split())
     return line if len(line) <= MAX_MESSAGE else f"{line[:MAX_MESSAGE]}…"
+
+
+def _parse_json(text: str) -> Any:
+    """Return the value of a JSON text. Raises ValueError for what is none, or is nested too deeply."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _count(value: Any) -> int | None:
+    """Return a count of tokens; None for what is none."""
+    return value if type(value) is int and 0 <= value <= MAX_COUNT else None
 
 
 def _constraint(settings: RemoteSettings, request: ReplyRequest) -> dict[str, Any]:
@@ -181,6 +216,7 @@ def _constraint(settings: RemoteSettings, request: ReplyRequest) -> dict[str, An
 def _unpack_json(answer: str) -> str:
     """Return the action in JSON of the schema; any other answer as it is."""
     try:
-        return str(json.loads(answer)[_FIELD])
+        action = _parse_json(answer)[_FIELD]
     except (ValueError, LookupError, TypeError):
         return answer
+    return _LONE_SURROGATE.sub("\ufffd", action) if isinstance(action, str) else answer

@@ -20,3 +20,10 @@ class RetryableError(Exception):
     def __init__(self, message: str, status: int | None = None, wait: float | None = None) -> None:
         super().__init__(message)
         self.status, self.wait = status, wait
+
+
+class UnusableAnswerError(RetryableError):
+    """A server sent an answer that is no reply: not a chat completion, too long, or not what it was constrained to."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, status=200)

@@ -29,8 +29,12 @@ class RateLimit:
         return start - now
 
     def give_back(self, amount: float) -> None:
-        """Return an unused part of a reserved amount; a negative one reserves more."""
-        self._free_at -= amount * self._seconds_per_unit
+        """Return an unused part of a reserved amount; a negative one reserves more, but no more than a minute holds.
+
+        The limit is of a minute, so what was used beyond it is past when that minute is; and a server that counts
+        wrongly must not stop play.
+        """
+        self._free_at -= max(amount * self._seconds_per_unit, -60.0)
 
 
 def backoff(failures: int, rng: random.Random) -> float:
@@ -53,7 +57,7 @@ def retry_after(header: str | None, now: datetime) -> float | None:
         return float(header)
     try:
         date = parsedate_to_datetime(header)
-    except ValueError:
+        date = date if date.tzinfo else date.replace(tzinfo=UTC)
+        return max((date - now).total_seconds(), 0.0)
+    except (ValueError, OverflowError):
         return None
-    date = date if date.tzinfo else date.replace(tzinfo=UTC)
-    return max((date - now).total_seconds(), 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from ipaddress import ip_address
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -10,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_KEY = "OPENAI_API_KEY"
+SPARE_BYTES = 2**21  # of a response, for what stands beside the reply, such as a model's reasoning
+BYTES_PER_CHARACTER = 12  # at most, as JSON: two escapes of six bytes
 
 _Count = Annotated[int, Field(ge=1)]
 _Price = Annotated[float, Field(ge=0.0)]
@@ -32,11 +35,17 @@ class RemoteSettings(BaseModel):
         "by a JSON schema, as at OpenAI",
     )
     max_reply_tokens: _Count = Field(512, description="longest reply, with its reasoning, whatever the role's limit")
+    max_reply_characters: _Count = Field(
+        100_000, description="a longer reply, from a server that keeps to no limit, is an answer that cannot be used"
+    )
+    seed: bool = Field(
+        False, description="whether requests carry seeds from their match's stream; few servers keep to them"
+    )
     concurrency: _Count = Field(16, description="requests under way at once")
     requests_per_minute: _Count | None = Field(None, description="rate limit; None: none")
     tokens_per_minute: _Count | None = Field(None, description="rate limit of prompts and replies together")
     timeout: float = Field(120.0, gt=0.0, description="seconds until an answer must have come whole")
-    retries: int = Field(5, ge=0, description="times that a request is repeated before the run stops")
+    retries: int = Field(5, ge=0, description="times that a request is repeated before it has failed")
     input_price: _Price | None = Field(None, description="of a million tokens of prompts, in any currency")
     output_price: _Price | None = Field(None, description="of a million tokens of replies, in the same")
     system_message: bool = Field(
@@ -47,7 +56,7 @@ class RemoteSettings(BaseModel):
         description="marks of chat templates; what is shown to the model is broken up where it holds one",
     )
     body: dict[str, Any] = Field({}, description="further fields of every request, such as reasoning_effort")
-    leave_out: tuple[str, ...] = Field((), description="fields that this server refuses, such as seed")
+    leave_out: tuple[str, ...] = Field((), description="fields that this server refuses, such as temperature")
 
     @field_validator("url")
     @classmethod
@@ -82,3 +91,21 @@ class RemoteSettings(BaseModel):
     def variable(self) -> str | None:
         """The environment variable with the key. OpenAI's goes to other servers only if ``key_variable`` names it."""
         return self.key_variable or (OPENAI_KEY if self.url == OPENAI_URL else None)
+
+    @property
+    def max_response_bytes(self) -> int:
+        """The bytes of a response, uncompressed, that are read; a longer one is an answer that cannot be used."""
+        return SPARE_BYTES + BYTES_PER_CHARACTER * self.max_reply_characters
+
+    @property
+    def shows_key(self) -> bool:
+        """Whether the key would go to another machine in plain words, for all to read who are on the way."""
+        parts = urlsplit(self.url)
+        return self.variable is not None and parts.scheme == "http" and not _is_this_machine(str(parts.hostname))
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:  # a name
+        return host == "localhost" or host.endswith(".localhost")  # RFC 6761, 6.3

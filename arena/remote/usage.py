@@ -14,6 +14,7 @@ class Usage(NamedTuple):
     input_tokens: int = 0
     output_tokens: int = 0
     uncounted: int = 0  # responses without token counts
+    unusable: int = 0  # replies that count as illegal, because no answer could be used
     cost: float | None = None  # in the currency of the prices; None: no prices, or responses without token counts
 
 
@@ -43,4 +44,6 @@ def _line(player: str, usage: Usage) -> str:
     line += f"{usage.input_tokens:,} tokens read and {usage.output_tokens:,} written"
     if usage.uncounted:
         line += f", not counting {usage.uncounted:,} answers whose tokens the server did not tell"
+    if usage.unusable:
+        line += f"; {usage.unusable:,} replies count as illegal, because no answer could be used"
     return f"{line}." if usage.cost is None else f"{line}; cost {usage.cost:.4f}."

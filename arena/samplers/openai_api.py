@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import httpx2
 
@@ -28,21 +28,32 @@ from arena.remote.chat_completions import (
     estimate_tokens,
     parse_completion,
     parse_error,
+    parse_models,
     printable,
     reply_parser,
     suggest_fix,
     to_body,
 )
-from arena.remote.errors import RetryableError, ServerError
+from arena.remote.errors import RetryableError, ServerError, UnusableAnswerError
 from arena.remote.rate_limit import RateLimit, backoff, retry_after
+from arena.remote.secret import Secret
 from arena.remote.settings import OPENAI_URL, RemoteSettings
 from arena.remote.usage import Usage, with_cost
 from arena.samplers.event_loop import LoopThread
 from games.common.errors import UsageError, unknown_name
+from roles.role import OnIllegal
 
 MAX_RETRY_AFTER = 300.0  # seconds: a server that asks to wait longer stops the run
-MIN_SECRET = 8  # characters; a shorter key, such as EMPTY for a server that takes any key, may be a word of a reply
 PROBE_RETRIES = 2  # at most, so that a failure is reported soon
+
+
+class _Response(NamedTuple):
+    """What a server answered."""
+
+    status: int
+    text: str  # without the key
+    cut: bool  # it was longer than is read
+    retry_after: str | None  # the header
 
 
 class OpenAIApi:
@@ -51,13 +62,14 @@ class OpenAIApi:
     def __init__(self, settings: RemoteSettings) -> None:
         """Start the thread; nothing is sent yet. Raises UsageError if a key is needed and missing."""
         self.settings = settings
-        self._key = _key(settings)
+        key = _key(settings)
+        self._secret = Secret(key)
         self._usage = Usage()
         self._jitter = random.Random()  # affects the time of requests, but nothing that is recorded
         self._requests, self._tokens = RateLimit(settings.requests_per_minute), RateLimit(settings.tokens_per_minute)
         self._slots = asyncio.Semaphore(settings.concurrency)
         self._client = httpx2.AsyncClient(
-            headers={"Authorization": f"Bearer {self._key}"} if self._key else {},
+            headers={"Authorization": f"Bearer {key}"} if key else {},
             timeout=None,  # ``_attempt`` limits the whole attempt
             limits=httpx2.Limits(max_connections=settings.concurrency),
         )
@@ -67,7 +79,8 @@ class OpenAIApi:
         """See ``Streaming``. The future raises ServerError. Raises UsageError for a role that cannot be played."""
         check_masked(self.settings, request)
         body = to_body(self.settings, request, request.rng.getrandbits(31))
-        return self._start(body, reply_parser(self.settings, request), self.settings.retries)
+        masked = request.role.conduct.on_illegal is OnIllegal.MASK
+        return self._start(body, reply_parser(self.settings, request), self.settings.retries, must_answer=masked)
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Return one reply for each request. Raises EngineError if the server fails, UsageError as ``submit`` does."""
@@ -87,7 +100,7 @@ class OpenAIApi:
         chat = [{"role": "user", "content": "Answer with the word ready."}]
         body = complete_body(self.settings, chat, {}, temperature=1.0, seed=0)
         try:
-            self._start(body, str, min(self.settings.retries, PROBE_RETRIES)).result()
+            self._start(body, str, min(self.settings.retries, PROBE_RETRIES), must_answer=True).result()
         except ServerError as error:
             if error.status == 404 and (names := self._models()):
                 raise unknown_name(f"model at {self.settings.url}", self.settings.model, names) from error
@@ -101,11 +114,17 @@ class OpenAIApi:
         """Cancel pending requests and end the thread. The engine cannot be used afterwards."""
         self._thread.close(self._client.aclose)
 
-    def _start(self, body: dict[str, Any], parse: Callable[[str], str], retries: int) -> Future[Reply]:
-        return self._thread.submit(self._reply(body, parse, retries))
+    def _start(
+        self, body: dict[str, Any], parse: Callable[[str], str], retries: int, *, must_answer: bool
+    ) -> Future[Reply]:
+        return self._thread.submit(self._reply(body, parse, retries, must_answer))
 
-    async def _reply(self, body: dict[str, Any], parse: Callable[[str], str], retries: int) -> Reply:
-        """Send until there is a reply, with at most ``retries`` retries. Attempts share one slot."""
+    async def _reply(self, body: dict[str, Any], parse: Callable[[str], str], retries: int, must_answer: bool) -> Reply:
+        """Send until there is a reply, with at most ``retries`` retries. Attempts share one slot.
+
+        A server that answers, but nothing that can be used, has given an empty reply, which is illegal: the role's
+        conduct says what follows. With ``must_answer`` that is a ServerError, as a failure to answer always is.
+        """
         failures = 0
         async with self._slots:
             while True:
@@ -115,6 +134,9 @@ class OpenAIApi:
                 except RetryableError as error:
                     failures += 1
                     if failures > retries:
+                        if isinstance(error, UnusableAnswerError) and not must_answer:
+                            self._count(unusable=1)
+                            return Reply("")
                         raise self._failure(f"{error}, at the last of {failures} attempts", error.status) from error
                     await asyncio.sleep((error.wait or 0.0) + backoff(failures, self._jitter))
                 self._count(retries=1)
@@ -124,17 +146,12 @@ class OpenAIApi:
         expected, now = estimate_tokens(body), time.monotonic()
         await asyncio.sleep(max(self._requests.take(1, now), self._tokens.take(expected, now)))
         self._count(requests=1)
-        try:
-            async with asyncio.timeout(self.settings.timeout):
-                response = await self._client.post(f"{self.settings.url}/chat/completions", json=body)
-        except TimeoutError:
-            raise RetryableError(f"it gave no answer within {self.settings.timeout:g} seconds") from None
-        except httpx2.RequestError as error:
-            raise RetryableError(f"the connection failed ({type(error).__name__}: {self._safe(str(error))})") from error
-        text = self._safe(response.text)
-        if response.status_code != 200:
-            self._raise_refusal(response, text)
-        completion = parse_completion(text)
+        response = await self._exchange("POST", "/chat/completions", body)
+        if response.status != 200:
+            self._raise_refusal(response)
+        if response.cut:
+            raise UnusableAnswerError(f"it answered more than {self.settings.max_response_bytes:,} bytes")
+        completion = parse_completion(response.text)
         if completion.input_tokens is None or completion.output_tokens is None:
             self._count(uncounted=1)
         else:
@@ -142,11 +159,34 @@ class OpenAIApi:
             self._tokens.give_back(expected - completion.input_tokens - completion.output_tokens)
         return completion
 
-    def _raise_refusal(self, response: httpx2.Response, text: str) -> NoReturn:
+    async def _exchange(self, method: str, path: str, body: Any = None) -> _Response:
+        """Send a request; return the response, of which no more is read than may be used.
+
+        Its text is read as UTF-8, which JSON is (RFC 8259, 8.1), whatever the header says. Raises RetryableError.
+        """
+        content, most = bytearray(), self.settings.max_response_bytes
+        try:
+            async with (
+                asyncio.timeout(self.settings.timeout),
+                self._client.stream(method, f"{self.settings.url}{path}", json=body) as response,
+            ):
+                async for piece in response.aiter_bytes():  # uncompressed, in pieces of bounded size
+                    content += piece
+                    if len(content) > most:
+                        break  # which closes the connection
+        except TimeoutError:
+            raise RetryableError(f"it gave no answer within {self.settings.timeout:g} seconds") from None
+        except httpx2.RequestError as error:
+            problem = f"{type(error).__name__}: {printable(self._secret.mask(str(error)))}"
+            raise RetryableError(f"the connection failed ({problem})") from None
+        text = self._secret.mask(content[:most].decode("utf-8-sig", errors="replace"))
+        return _Response(response.status_code, text, len(content) > most, response.headers.get("Retry-After"))
+
+    def _raise_refusal(self, response: _Response) -> NoReturn:
         """Raise RetryableError for a refusal that may pass, ServerError for any other."""
-        status, (message, code) = response.status_code, parse_error(text)
+        status, (message, code) = response.status, parse_error(response.text)
         problem = f"it answered {status} ({message})"
-        wait = retry_after(response.headers.get("Retry-After"), datetime.now(UTC))
+        wait = retry_after(response.retry_after, datetime.now(UTC))
         if status not in RETRY_STATUSES or code == NO_QUOTA:
             raise self._failure(problem, status, passes=False)
         if wait is not None and wait > MAX_RETRY_AFTER:
@@ -161,18 +201,12 @@ class OpenAIApi:
         """Return the names of the models that the server lists; nothing if it cannot list them."""
 
         async def list_models() -> list[str]:
-            async with asyncio.timeout(self.settings.timeout):
-                response = await self._client.get(f"{self.settings.url}/models")
-            return [printable(self._safe(model["id"])) for model in response.json()["data"]]
+            return parse_models((await self._exchange("GET", "/models")).text)
 
         try:
             return self._thread.submit(list_models()).result()
-        except (TimeoutError, httpx2.HTTPError, ValueError, LookupError, TypeError):
+        except RetryableError:
             return []  # the list only improves an error message
-
-    def _safe(self, text: str) -> str:
-        """Return a text with the key masked, should a server or a library repeat it."""
-        return text.replace(self._key, "[key]") if len(self._key) >= MIN_SECRET else text
 
     def _count(self, **counts: int) -> None:
         """Add to the usage. Only the loop's thread calls it."""

@@ -119,6 +119,7 @@ class VllmProcess:
         arguments = AsyncEngineArgs(
             model=str(self._source),
             skip_tokenizer_init=True,
+            trust_remote_code=False,
             dtype=shape.dtype,
             max_model_len=shape.max_model_len,
             gpu_memory_utilization=shape.memory_share,

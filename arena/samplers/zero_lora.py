@@ -10,15 +10,16 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoModelForCausalLM
 
 from arena.lm.lora import CONFIG_FILE, WEIGHTS_FILE, linear_layers
+from arena.lm.tokenization import read_config
 
 
 def save_zero_adapter(source: str | Path, folder: Path) -> None:
     """Write, in PEFT's layout, an adapter of rank 1 and zeros for one kind of layer of the model in ``source``."""
     with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(str(source)))
+        model = AutoModelForCausalLM.from_config(read_config(source), trust_remote_code=False)
     layers = linear_layers(model)
     target = next(iter(layers)).rpartition(".")[2]
     tensors = {}

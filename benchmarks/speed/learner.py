@@ -39,7 +39,7 @@ from arena.samplers.scripted import Random
 from benchmarks.speed.timing import Figures, print_figures, ratios, speed_parser, spread
 from benchmarks.speed.workload import match_requests, play_all
 from games.registry import make_game
-from learners.batching import FreeRow, TrainBatch
+from learners.batching import Draw, FreeRow, TrainBatch
 from learners.losses.objective import Objective
 from learners.losses.surrogates import Surrogate
 from learners.update.learner import StepSettings, update
@@ -76,7 +76,8 @@ def game_length_batch(rows: int) -> TrainBatch:
         length = min(LONGEST, max(1, round(math.exp(rng.gauss(math.log(MEDIAN), 0.8)))))
         reply = tuple(rng.choices(range(VOCABULARY), k=length))
         gain = rng.choice((0.0, 1.0)) / rows
-        free.append(FreeRow(game, prompt, reply, 1.0, 1.0, 1 / rows, gain, gain - 1 / rows, (0.0,) * length))
+        draw = Draw(0, (0.0,) * length, 1.0, gain, gain - 1 / rows)
+        free.append(FreeRow(game, game, prompt, reply, 1.0, 1.0, 1 / rows, gain, gain - 1 / rows, (draw,)))
     return TrainBatch("main", (), tuple(free), rows, ("main",))
 
 

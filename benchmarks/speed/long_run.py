@@ -25,6 +25,7 @@ from arena.samplers.scripted import Random
 from arena.scheduler import play
 from benchmarks.speed.timing import clock_seconds, print_figures, speed_parser, spread
 from games.common.files import atomic_write
+from games.common.sealed_json import write_sealed
 from games.common.seeds import derive_seed
 from games.registry import make_game
 from league.config import RunConfig
@@ -127,8 +128,9 @@ def _batch(game: str, players: list[str], matches: int, first: int, rng: random.
 def _keep_matches(path: Path, config: RunConfig, step: int, rng: random.Random) -> None:
     """Keep some matches of an iteration, played at random, with advantages of chance."""
     roles = {game: seat_roles(config.roles, make_game(game).spec) for game in GAMES}
+    players, trained = (POLICY, POLICY), (True, True)
     requests = [
-        MatchRequest(number, game, derive_seed(step, number), number, (POLICY, POLICY), (True, True), "self_play")
+        MatchRequest(1_000 * step + number, game, derive_seed(step, number), number, players, trained, "self_play")
         for number, game in enumerate(game for game in GAMES for _ in range(6))
     ]
     engine = Random()
@@ -150,7 +152,7 @@ def _write_tables(path: Path, steps: list[int], rng: random.Random) -> None:
         for step in steps:
             share = min(max(step / max(steps[-1], 1) + rng.gauss(0, 0.03), 0.0), 1.0)
             rows = [[*key, *_between(uniform, equilibrium, key, share)] for key in uniform.probabilities]
-            atomic_write(path / STATE_FOLDER / "tables" / f"{POLICY}-{step:06d}.{game}.json", json.dumps(rows))
+            write_sealed(path / STATE_FOLDER / "tables" / f"{POLICY}-{step:06d}.{game}.json", rows)
 
 
 def _between(a: PolicyTable, b: PolicyTable, key: tuple[int, str], share: float) -> list[float]:

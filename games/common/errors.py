@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class UsageError(ValueError):
@@ -11,6 +12,14 @@ class UsageError(ValueError):
 
     The command line prints the message alone, without a traceback, and exits with 2.
     """
+
+
+class DamagedFile(UsageError):
+    """A file of ours that does not hold what was written into it: ``what`` is wrong, and ``remedy`` is what to do."""
+
+    def __init__(self, path: Path, what: str, remedy: str = "") -> None:
+        super().__init__(f"{path} is damaged ({what}).{' ' + remedy if remedy else ''}")
+        self.path, self.what, self.remedy = path, what, remedy
 
 
 class NotEnumerable(UsageError):

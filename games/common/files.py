@@ -58,3 +58,13 @@ def sync_files(folder: Path) -> None:
         with path.open("rb") as file:
             os.fsync(file.fileno())
     sync_folder(folder)
+
+
+def sync_tree(folder: Path) -> None:
+    """Force all files below a folder, and the entries of all its folders, to disk."""
+    for path in [folder, *folder.rglob("*")]:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
+import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
+from urllib.parse import quote
 
-from games.common.errors import UsageError
+from games.common.errors import DamagedFile, UsageError
 
 WAIT = 60.0  # seconds for another process to finish its transaction
 PAUSE = 0.01  # seconds between two attempts to open a file
+
+
+class ForeignFile(UsageError):
+    """An SQLite file, but one of another store or an empty one."""
 
 
 class SqliteLayout(NamedTuple):
@@ -24,7 +32,7 @@ class SqliteLayout(NamedTuple):
     tables: str  # the statements that make them
     name: str  # of such a file, after "is not"
     if_foreign: str
-    if_damaged: str
+    if_damaged: str  # empty: whoever knows what else there is says it
 
     def script(self) -> str:
         """Return the statements that lay a file out, all of it or nothing."""
@@ -42,17 +50,22 @@ class SqliteFile:
 
     Opened with ``create``, a file that is missing or empty is laid out, in WAL mode. Raises UsageError for one that is
     damaged, foreign, of a newer version, or held by another process for more than a minute, whenever that shows.
+    With ``reads`` it may be where nothing can be written, as on a read-only disk.
     """
 
-    def __init__(self, path: Path, layout: SqliteLayout, *, create: bool = False) -> None:
+    def __init__(self, path: Path, layout: SqliteLayout, *, create: bool = False, reads: bool = False) -> None:
         self.path = path
         self._layout = layout
+        self._copies = ExitStack()
         deadline = time.monotonic() + WAIT
-        with self._sqlite_errors():
+        with ExitStack() as stack, self._sqlite_errors():
+            stack.callback(self._copies.close)
+            self._uri = self._readable_uri() if reads and not _writable(path) else ""
             while not self._opened(create):
                 if time.monotonic() >= deadline:
                     raise sqlite3.OperationalError("database is locked")
                 time.sleep(PAUSE)
+            stack.pop_all()
 
     def __enter__(self) -> Self:
         return self
@@ -65,6 +78,28 @@ class SqliteFile:
     def close(self) -> None:
         """Close the file. What was committed is on disk already."""
         self._db.close()
+        self._copies.close()
+
+    def check_integrity(self) -> None:
+        """Read the whole file; raise DamagedFile where SQLite finds that it contradicts itself."""
+        with self._sqlite_errors():
+            found = str(self._row("PRAGMA integrity_check(1)")[0])
+        if found != "ok":
+            raise DamagedFile(self.path, " ".join(found.split()), self._layout.if_damaged)
+
+    def _readable_uri(self) -> str:
+        """Return by which URI to read a file that cannot be written.
+
+        SQLite reads a file in WAL mode only where it may write beside it, or where it is told that nobody writes
+        ("immutable"); then it leaves out the log, so a file that has one is read in a copy.
+        """
+        log = self.path.with_name(f"{self.path.name}-wal")
+        if not log.exists() or not log.stat().st_size:
+            return f"file:{quote(str(self.path.absolute()))}?immutable=1"
+        folder = Path(self._copies.enter_context(tempfile.TemporaryDirectory(prefix="league-")))
+        for file in (self.path, log):
+            shutil.copyfile(file, folder / file.name)
+        return f"file:{quote(str(folder / self.path.name))}"
 
     def _opened(self, create: bool) -> bool:
         """Open the file; return whether that went through.
@@ -72,7 +107,8 @@ class SqliteFile:
         SQLite refuses at once, whatever its timeout, where it sees two connections that would wait for each other, as
         two that change a new file to WAL mode do. The one that is refused lets go of its locks and tries again.
         """
-        self._db = sqlite3.connect(self.path, timeout=WAIT, isolation_level=None)
+        target = self._uri or self.path
+        self._db = sqlite3.connect(target, timeout=WAIT, isolation_level=None, uri=bool(self._uri))
         try:
             self._check_layout(create)
         except sqlite3.OperationalError as error:
@@ -94,7 +130,7 @@ class SqliteFile:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.executescript(self._layout.script())
         elif application != self._layout.application:
-            raise UsageError(f"{self.path} is an SQLite file, but not {self._layout.name}. {self._layout.if_foreign}")
+            raise ForeignFile(f"{self.path} is an SQLite file, but not {self._layout.name}. {self._layout.if_foreign}")
         elif version > self._layout.version:
             raise UsageError(
                 f"{self.path} has the layout {version} of a newer league; this one reads layout "
@@ -116,14 +152,17 @@ class SqliteFile:
         try:
             yield
         except sqlite3.OperationalError as error:
-            raise UsageError(
-                f"{self.path} cannot be used now ({error}). See that no other process holds it, and that the disk "
-                "has room."
-            ) from error
+            raise UsageError(f"{self.path} cannot be used now ({error}). {self._advice()}") from error
         except sqlite3.ProgrammingError:  # ours, such as asking a closed file
             raise
         except sqlite3.DatabaseError as error:
-            raise UsageError(f"{self.path} is damaged ({error}). {self._layout.if_damaged}") from error
+            raise DamagedFile(self.path, str(error), self._layout.if_damaged) from error
+
+    def _advice(self) -> str:
+        """Return what to do where the file cannot be used."""
+        if self.path.exists() and not _writable(self.path):
+            return "It, or its folder, is read-only: make both writable, or use a copy of them."
+        return "See that no other process holds it, and that the disk has room."
 
     @contextmanager
     def _transaction(self, kind: str = "DEFERRED") -> Iterator[None]:
@@ -142,3 +181,8 @@ class SqliteFile:
             if self._db.in_transaction:  # SQLite has rolled back by itself where the disk is full
                 self._db.execute("ROLLBACK")
             raise
+
+
+def _writable(path: Path) -> bool:
+    """Return whether a file and its folder can be written."""
+    return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)

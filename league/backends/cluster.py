@@ -37,10 +37,10 @@ from league.backends.weight_transfer import (
 from league.config import RunConfig
 from league.learning.learner import InProcessLearner, Learner
 from league.learning.learner_process import learners_of
+from league.models.base_model import verified_base
 from league.players.engines import Engines
 from league.players.model_engine import ModelEngine, check_context, engine_kind
 from league.players.outside import anchors_and_guests
-from league.storage.base_model import verified_base
 from league.storage.run_state import RunState
 from roles.role import Roles
 

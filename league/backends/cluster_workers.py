@@ -34,10 +34,10 @@ from games.registry import make_game
 from league.backends.weight_transfer import BaseWeights, WeightMessage, write_files
 from league.config import RunConfig
 from league.config.load import run_roles
+from league.models.base_model import base_source
 from league.players.engines import Engines
 from league.players.model_engine import ModelSource, engine_kind
 from league.players.outside import outside_engine
-from league.storage.base_model import base_source
 
 
 class EngineWorker:

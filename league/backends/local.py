@@ -17,10 +17,10 @@ from league.config import RunConfig
 from league.learning.data_parallel import FollowerProcesses
 from league.learning.learner import Learner
 from league.learning.learner_pool import LearnerPool
+from league.models.base_model import verified_base
 from league.players.engines import Engines
 from league.players.model_engine import ModelSource, check_context, engine_kind
 from league.players.outside import anchors_and_guests
-from league.storage.base_model import verified_base
 from league.storage.run_state import RunState
 from learners.update.policy import Policy
 from roles.role import Roles

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from league.cli.parser import PLAYERS, add_command, add_game_option, add_json_option
+from league.cli.parser import PLAYERS, add_command, add_game_option, add_json_option, add_player_options
 
 
 def _add_exploit(subparsers: Any) -> None:
@@ -27,6 +27,7 @@ def _add_exploit(subparsers: Any) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="fixes training and matches (default: 0)")
     parser.add_argument("--out", metavar="DIR", help="where it is kept (default: a new folder under exploiters/)")
+    add_player_options(parser)
     add_json_option(parser)
 
 
@@ -36,6 +37,7 @@ def _add_exploitability(subparsers: Any) -> None:
     )
     parser.add_argument("player", metavar="PLAYER")
     add_game_option(parser)
+    add_player_options(parser)
     add_json_option(parser)
 
 
@@ -55,6 +57,7 @@ def _add_regret(subparsers: Any) -> None:
         metavar="PLAYER",
         help="players to compare with: regret over matches of a small game instead of over rounds of a repeated one",
     )
+    add_player_options(parser)
     add_json_option(parser)
 
 

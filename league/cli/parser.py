@@ -17,7 +17,8 @@ a player is written as one of:
   RUN@SNAPSHOT      one snapshot of a run, for example runs/pocket@main-000120
   RUN@mixture       the run's whole population, one snapshot drawn for each match
   best_response:DIR     a player that `league exploit` trained and kept in DIR
-  hf:PATH_OR_ID     a language model from a folder in Hugging Face layout, or from the hub
+  hf:NAME           a pretrained language model of `league models`, a folder in Hugging Face layout, a .gguf file,
+                    or a model of the hub
   openai:MODEL      a model of OpenAI's; the key is in the environment variable OPENAI_API_KEY
   openai:MODEL@URL  a model behind any server that speaks OpenAI's protocol, a vLLM server too
   openai:FILE.toml  the same with settings: prices, rate limits, which variable has the key (docs/engines.md)
@@ -43,6 +44,19 @@ def add_command(subparsers: Any, name: str, text: str, **settings: Any) -> Parse
 def add_json_option(parser: Parser) -> None:
     """Add ``--json``: the command's module has ``to_json`` and ``print_report``."""
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of text")
+
+
+def add_player_options(parser: Parser) -> None:
+    """Add the settings of language models (``league.players.settings``)."""
+    group = parser.add_argument_group(
+        "settings of the language models that play (default: as their runs and cards say)"
+    )
+    group.add_argument("--reply", choices=["choice", "free"], help="one of the legal replies, or free text")
+    group.add_argument("--max-reply-tokens", type=int, metavar="N", help="longest free reply")
+    group.add_argument("--temperature", type=float, metavar="T", help="sampling temperature")
+    group.add_argument("--dtype", choices=["float32", "bfloat16"], help="type of the weights")
+    group.add_argument("--engine", metavar="KIND", help="torch or vllm, whatever a run was trained with")
+    group.add_argument("--threads", type=int, metavar="N", help="threads of the engine (default: torch's)")
 
 
 def add_game_option(parser: Parser) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from league.cli.parser import PLAYERS, add_command, add_game_option, add_json_option
+from league.cli.parser import PLAYERS, add_command, add_game_option, add_json_option, add_player_options
 
 
 def _add_match(subparsers: Any) -> None:
@@ -16,6 +16,7 @@ def _add_match(subparsers: Any) -> None:
     parser.add_argument("--matches", type=int, default=400, metavar="N", help="at least this many (default: 400)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="fixes all deals and draws (default: 0)")
     parser.add_argument("--save", metavar="FILE", help="write every match to FILE, one JSON line each")
+    add_player_options(parser)
     add_json_option(parser)
 
 
@@ -25,6 +26,7 @@ def _add_play(subparsers: Any) -> None:
     parser.add_argument("--against", required=True, metavar="PLAYER")
     parser.add_argument("--seat", type=int, default=0, metavar="K", help="your seat, counted from 0 (default: 0)")
     parser.add_argument("--seed", type=int, metavar="N", help="fixes the deal and the opponent's draws")
+    add_player_options(parser)
 
 
 def _add_tournament(subparsers: Any) -> None:
@@ -39,6 +41,7 @@ def _add_tournament(subparsers: Any) -> None:
         "--run-dir", metavar="DIR", help="where the matches are kept (default: a new folder under tournaments/)"
     )
     parser.add_argument("--resume", action="store_true", help="continue the tournament in --run-dir")
+    add_player_options(parser)
     add_json_option(parser)
 
 

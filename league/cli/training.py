@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from league.cli.parser import add_command
+from league.cli.parser import add_command, add_json_option
 
 
 def _add_train(subparsers: Any) -> None:
@@ -16,6 +16,13 @@ def _add_train(subparsers: Any) -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", help="change one setting; may be given several times"
     )
     parser.add_argument("--resume", action="store_true", help="continue where an interrupted run stopped")
+    parser.add_argument(
+        "--from",
+        dest="from_iteration",
+        type=int,
+        metavar="N",
+        help="with --resume: go back to the state that was saved after iteration N, as where a newer one is damaged",
+    )
     parser.add_argument(
         "--cluster",
         metavar="ADDRESS",
@@ -35,4 +42,17 @@ def _add_evolve(subparsers: Any) -> None:
     )
 
 
-TRAINING = {"train": _add_train, "evolve": _add_evolve}
+def _add_models(subparsers: Any) -> None:
+    parser = add_command(
+        subparsers,
+        "models",
+        "list the pretrained models that can be had without a key, or fetch one",
+        epilog="a model is fetched once, by:  league models get smollm2-135m\n"
+        "It is kept in the folder that LEAGUE_HOME names, else where this platform keeps caches.",
+    )
+    parser.add_argument("action", nargs="?", choices=["get"], metavar="get", help="fetch the model NAME")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a model of the list")
+    add_json_option(parser)
+
+
+TRAINING = {"train": _add_train, "evolve": _add_evolve, "models": _add_models}

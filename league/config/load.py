@@ -23,7 +23,7 @@ from roles.cards import load_roles, with_overrides
 from roles.role import Role
 
 CONFIG_FILE = "config.toml"  # in a run directory
-LAYOUT = 2  # version of a run directory's files; the first line of its ``config.toml``
+LAYOUT = 3  # version of a run directory's files; the first line of its ``config.toml``
 PRESETS = Path(__file__).parent.parent / "presets"
 
 

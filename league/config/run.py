@@ -54,7 +54,10 @@ class RolesConfig(Section):
 class ModelConfig(Section):
     """The base model. ``source = "pocket"`` builds a small Qwen3-shaped decoder from scratch."""
 
-    source: str = Field("pocket", description='"pocket", a folder in Hugging Face layout, or a hub id')
+    source: str = Field(
+        "pocket",
+        description='"pocket", a name of `league models`, a folder in Hugging Face layout, a .gguf file, or a hub id',
+    )
     hidden_size: Positive = Field(128, description="width of the pocket model")
     layers: Positive = Field(2, description="layers of the pocket model")
     heads: Positive = Field(4, description="attention heads of the pocket model")
@@ -94,6 +97,9 @@ class RunConfig(Section):
     in_flight: Positive = Field(4096, description="matches played side by side")
     threads: int = Field(0, ge=0, description="torch threads; 0: the physical cores this process may use")
     loaded_snapshots: Positive = Field(8, description="opponents' weights held in memory at once")
+    checkpoints: Positive = Field(
+        2, description="newest saved states that are kept, each as large as a policy in training"
+    )
     episodes_kept: int = Field(
         12,
         ge=0,

@@ -28,6 +28,7 @@ from league.meta_solvers import (
     projected_replicator_dynamics,
     zero_sum_nash,
 )
+from league.meta_solvers.empirical_game import largest, without_rounding
 from league.results.payoffs import PayoffTable
 from league.storage.members import MetaStrategy
 
@@ -52,7 +53,7 @@ class MetaGame(NamedTuple):
         if self.tables is None or len(self.seats) != 2:
             return self.payoffs.matrix(self.seats[0], self.game)[0]
         first, second = exact_game(self.tables).values
-        return np.asarray((first + second.T) / 2.0)
+        return without_rounding((first + second.T) / 2.0, largest(first))
 
     def empirical_game(self) -> EmpiricalGame:
         """Return the payoffs by line-up [P, n_1, …, n_P]; without tables, of two seats, means over both seatings.
@@ -93,7 +94,9 @@ def mixture_weights(meta_game: MetaGame, solver: str) -> tuple[dict[str, float],
     if solver == "nash":
         mixtures: Sequence[np.ndarray] = zero_sum_nash(meta_game.empirical_game(), missing="mean")
     elif solver == "prd":
-        mixtures = projected_replicator_dynamics(meta_game.empirical_game(), missing="mean")
+        values = meta_game.empirical_game().values
+        scaled = EmpiricalGame(values / largest(np.nan_to_num(values)))  # its steps are in units of 1 / payoff
+        mixtures = projected_replicator_dynamics(scaled, missing="mean")
     else:
         raise UsageError(
             f"The meta-strategy {solver} is for games in which one policy plays all seats; in {meta_game.game} roles "

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from arena.records import Sampler
 from games.common.errors import NotEnumerable
-from games.common.files import atomic_write
+from games.common.sealed_json import read_sealed, write_sealed
 from games.spec import GameSpec, Utility
 from league.exact.exploitability import PolicyTable, exploitability, head_to_head
 from league.players.player import Player
 from league.storage.population import Snapshot
 from roles.role import Role
+
+IF_DAMAGED = "Delete it: the run computes it again from its snapshot, and until then the standings leave it out."
 
 Profile = tuple[str, ...]  # a snapshot's id by seat
 
@@ -39,7 +40,7 @@ class PolicyTables:
             self._without_table.add(spec.name)
             return None
         rows = [[*key, *row] for key, row in table.probabilities.items()]
-        atomic_write(self._path(profile, spec.name), json.dumps(rows))
+        write_sealed(self._path(profile, spec.name), rows)
         self._tables[profile, spec.name] = table
         return table
 
@@ -49,7 +50,7 @@ class PolicyTables:
             path = self._path(profile, spec.name)
             if not path.exists():
                 return None
-            rows = json.loads(path.read_text(encoding="utf-8"))
+            rows = read_sealed(path, IF_DAMAGED)
             table = PolicyTable(spec.name, {(seat, state): tuple(row) for seat, state, *row in rows})
             self._tables[profile, spec.name] = table
         return self._tables[profile, spec.name]

@@ -26,6 +26,7 @@ from games.spec import GameSpec
 from league.evaluation.head_to_head import schedule, seatings
 from league.players.engines import Engines
 from league.players.player import Player, resolve
+from league.players.settings import PlayerSettings
 from league.results.match_store import STORE_FILE, MatchStore
 from league.storage.lock import LOCK_FILE, run_lock
 from roles.role import Role
@@ -42,6 +43,11 @@ class TournamentPlan(NamedTuple):
     players: tuple[str, ...]  # as written on the command line, all different
     matches: int  # at least this many for each pair
     seed: int
+    settings: PlayerSettings = PlayerSettings()  # of the language models among them
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as JSON data."""
+        return {**self._asdict(), "settings": self.settings.given()}
 
 
 class Tournament:
@@ -55,8 +61,9 @@ class Tournament:
         self.spec: GameSpec = make_game(plan.game).spec
         if self.spec.seats < 2:
             raise UsageError(f"{self.spec.name} has one seat, so players cannot meet in it.")
-        self.engines = engines or Engines()
+        self.engines = engines or Engines(plan.settings)
         self.players = [resolve(name, self.spec, self.engines) for name in names]
+        self.engines.check_settings(names)
         self._pairs = list(itertools.combinations(self.players, 2))
         self._seatings = seatings(self.spec.seats)
         self._matches_per_pair = len(schedule(self._pairs[0], plan.matches, seed=0))
@@ -166,7 +173,7 @@ def open_tournament(folder: Path, tournament: Tournament) -> Iterator[MatchStore
     or if a name refers to another player than when the tournament began.
     """
     with run_lock(folder):
-        record = {**HEADER, **tournament.plan._asdict(), "stands_for": tournament.members_by_name()}
+        record = {**HEADER, **tournament.plan.to_json(), "stands_for": tournament.members_by_name()}
         _check_folder(folder, json.loads(json.dumps(record)))
         remove_leftovers(folder)
         if not (folder / PLAN_FILE).exists():
@@ -178,7 +185,13 @@ def open_tournament(folder: Path, tournament: Tournament) -> Iterator[MatchStore
 def load_plan(folder: Path) -> TournamentPlan:
     """Return the plan of the tournament in a folder. Raises UsageError where there is none, or it is damaged."""
     record = _read_record(folder)
-    return TournamentPlan(record["game"], tuple(record["players"]), record["matches"], record["seed"])
+    return TournamentPlan(
+        record["game"],
+        tuple(record["players"]),
+        record["matches"],
+        record["seed"],
+        PlayerSettings(**record["settings"]),
+    )
 
 
 def _check_folder(folder: Path, record: dict[str, Any]) -> None:
@@ -214,6 +227,8 @@ def _read_record(folder: Path) -> dict[str, Any]:
         raise UsageError(f"{folder} holds no tournament: it has no {PLAN_FILE}.") from None
     except ValueError as error:
         raise UsageError(f"{path} is damaged ({error}). Restore it from a copy.") from error
+    if isinstance(record, dict):
+        record.setdefault("settings", {})  # of a time before there were any
     keys = {*HEADER, *TournamentPlan._fields, "stands_for"}
     if not isinstance(record, dict) or set(record) != keys or {**record, **HEADER} != record:
         raise UsageError(

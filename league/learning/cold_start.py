@@ -6,6 +6,7 @@ from arena.lm.language_model import LanguageModel
 from arena.lm.pocket import PocketShape, build_pocket
 from games.common.seeds import derive_seed
 from league.config import RunConfig
+from league.models.source import model_folder
 from league.players.demonstrations import Demonstration
 from learners.update.imitation import Example, cold_start
 from roles.prompts import plain_text
@@ -15,7 +16,7 @@ def base_model(config: RunConfig, demonstrations: list[Demonstration]) -> Langua
     """Return the configured base model: a checkpoint, or a pocket model whose tokenizer fits the demonstrations."""
     model = config.model
     if model.source != "pocket":
-        return LanguageModel.load(model.source, device=model.device, dtype=model.dtype)
+        return LanguageModel.load(model_folder(model.source), device=model.device, dtype=model.dtype)
     shape = PocketShape(
         model.hidden_size, model.layers, model.heads, model.kv_heads, model.intermediate_size, model.vocabulary
     )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import shlex
 import signal
 import sys
@@ -25,8 +26,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from games.common.errors import UsageError
+from games.common.errors import DamagedFile, UsageError
 from league.config import RunConfig
+from league.learning import heartbeat
+from league.learning.heartbeat import Heartbeat, Listener
 from league.learning.learner import InProcessLearner, Learner, LearnerReport, LearnResult, merge_reports, staleness
 from league.learning.learner_process import (
     POLL_INTERVAL,
@@ -62,6 +65,7 @@ class _Process(NamedTuple):
 
     process: BaseProcess
     connection: Connection
+    listener: Listener
 
 
 class LearnerPool:
@@ -77,20 +81,22 @@ class LearnerPool:
     def __enter__(self) -> Self:
         for name in learners_of(self._config):
             connection, child_connection = _CONTEXT.Pipe()
-            process = _CONTEXT.Process(target=run_learner, args=(self._run_dir, name, child_connection), daemon=True)
+            beat = Heartbeat(_CONTEXT)
+            arguments = (self._run_dir, name, child_connection, beat)
+            process = _CONTEXT.Process(target=run_learner, args=arguments, daemon=True)
             process.start()
             child_connection.close()
-            self._processes[name] = _Process(process, connection)
+            self._processes[name] = _Process(process, connection, Listener(beat))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for process, _ in self._processes.values():
-            process.kill()  # unacknowledged work will be done again
-        for process, connection in self._processes.values():
-            process.join()
-            connection.close()
+        for learner in self._processes.values():
+            learner.process.kill()  # unacknowledged work will be done again
+        for learner in self._processes.values():
+            learner.process.join()
+            learner.connection.close()
 
     def learner(self, state: RunState) -> Learner:
         """Return the learner that the loop submits trajectories to."""
@@ -116,9 +122,13 @@ class AsyncLearner:
                 save_learning(checkpoint_folder(self._run_dir, name, iteration), self._state, policies)
             SqliteRecordStore.create(path, self._processes, iteration)
         self._store = open_records(self._config, self._run_dir)
-        for _, connection in self._processes.values():
+        self._store.check_integrity()
+        for name in self._processes:
+            if not iteration <= self._store.progress(name).batch <= iteration + self.lead + 1:
+                raise DamagedFile(path, f"it does not belong to the checkpoint of iteration {iteration}")
+        for learner in self._processes.values():
             with suppress(BrokenPipeError, ConnectionResetError):  # a dead process is reported by ``_wait``
-                connection.send_bytes(b"begin")
+                learner.connection.send_bytes(b"begin")
 
     def submit(self, iteration: int, trajectories: Sequence[Trajectory], evidence: Sequence[Evidence]) -> None:
         """Append them to the store as soon as it has room. A resumed run appends the same trajectories again."""
@@ -143,29 +153,39 @@ class AsyncLearner:
 
     def _report(self, name: str, iteration: int) -> LearnerReport:
         while (report := self._records.report(name, iteration)) is None:
+            if self._records.progress(name).batch >= iteration and self._records.report(name, iteration) is None:
+                raise DamagedFile(self._records.path, f"it lacks the report of iteration {iteration}")
             self._wait()
         fields = json.loads(report)
         advantages = {int(index): advantages_K for index, advantages_K in fields["advantages"].items()}
         return LearnerReport(**fields | {"advantages": advantages})
 
     def _wait(self) -> None:
-        """Wait a moment. Raises LearnerFailed or UsageError, with the learner's message, if one has ended too early."""
-        for name, (process, connection) in self._processes.items():
+        """Wait a moment. Raises what a learner has sent, and LearnerFailed if one has ended too early or hangs."""
+        for name, (process, connection, listener) in self._processes.items():
             status = process.exitcode  # read before the connection: an error might be sent in between
             if connection.poll() and (error := _receive_error(connection)):
                 raise error
             if status is not None and self._records.progress(name).batch < self._config.iterations:
                 what = f"The process that learns for {name} {_how(status)}."
                 raise learner_failed(what, self._state.iteration, self._run_dir)
+            if status is None and listener.silence() > heartbeat.SILENCE:
+                what = heartbeat.gone_silent(f"The process that learns for {name}", process.pid)
+                raise learner_failed(what, self._state.iteration, self._run_dir)
         time.sleep(POLL_INTERVAL)
 
 
-def _receive_error(connection: Connection) -> UsageError | LearnerFailed | None:
+def _receive_error(connection: Connection) -> UsageError | LearnerFailed | OSError | None:
     """Return the error that a learner has sent; None if it ended without sending one."""
     try:
         kind, message = json.loads(connection.recv_bytes())
     except (EOFError, ConnectionResetError):  # the latter if it was killed before it had read the start
         return None
+    if kind == "damaged":
+        path, what, remedy = json.loads(message)
+        return DamagedFile(Path(path), what, remedy)
+    if kind == "full":
+        return OSError(int(message), os.strerror(int(message)))
     return UsageError(message) if kind == "refused" else LearnerFailed(message)
 
 

@@ -16,14 +16,18 @@ import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from safetensors import SafetensorError
+
 from arena.process import available_cores, tuned_process
-from games.common.errors import UsageError
+from games.common.errors import DamagedFile, UsageError
 from games.common.files import atomic_write
 from league.config import RunConfig
 from league.config.load import load_run_config, run_roles
+from league.learning.heartbeat import Heartbeat
 from league.learning.learner import LearnerReport, learn_subset
 from league.learning.policies import policies_for_resume, policy_names
 from league.storage.checkpoint import LEARNERS_FOLDER, RECORDS_FILE
+from league.storage.full_disk import full_disk_errno
 from league.storage.learner_checkpoint import LearningState, load_learning, save_learning
 from league.storage.lock import run_lock
 from learners.record_store.interface import Lease, LeaseLost
@@ -61,11 +65,12 @@ def open_records(config: RunConfig, run_dir: Path) -> SqliteRecordStore:
     )
 
 
-def run_learner(run_dir: Path, name: str, connection: Connection) -> None:
+def run_learner(run_dir: Path, name: str, connection: Connection, heartbeat: Heartbeat) -> None:
     """Run a learner process once the process that plays sends the start; report errors to it as sentences.
 
     It ignores Ctrl-C, which is for the process that plays, and ends with that process however that ends.
     """
+    heartbeat.start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=end_with_parent, daemon=True).start()
@@ -78,8 +83,14 @@ def run_learner(run_dir: Path, name: str, connection: Connection) -> None:
         _send_error(connection, "failed", f"{error} The batch is in {path}.")
     except LeaseLost as error:
         _send_error(connection, "failed", str(error))
+    except DamagedFile as error:
+        _send_error(connection, "damaged", json.dumps([str(error.path), error.what, error.remedy]))
     except UsageError as error:
         _send_error(connection, "refused", str(error))
+    except (OSError, SafetensorError) as error:
+        if (number := full_disk_errno(error)) is None:
+            raise
+        _send_error(connection, "full", str(number))
 
 
 def _send_error(connection: Connection, kind: str, message: str) -> None:

@@ -14,8 +14,8 @@ from games.common.seeds import derive_seed
 from league.config import RunConfig
 from league.learning.cold_start import base_model, imitate
 from league.learning.schedules import objective_at
+from league.models.base_model import base_source, load_base, save_base
 from league.players.demonstrations import demonstrations
-from league.storage.base_model import base_source, load_base, save_base
 from league.storage.population import Population
 from learners.advantages.rule import Need
 from learners.update.policy import Policy

@@ -15,7 +15,16 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from league.meta_solvers.empirical_game import EmpiricalGame, Joint, Matrix, Missing, Mixture, antisymmetric, largest
+from league.meta_solvers.empirical_game import (
+    EmpiricalGame,
+    Joint,
+    Matrix,
+    Missing,
+    Mixture,
+    antisymmetric,
+    largest,
+    without_rounding,
+)
 
 EPSILON = 1e-6
 POPULATION = 50  # m, as in the paper's figures
@@ -41,7 +50,7 @@ def alpha_rank(
         index = np.moveaxis(profiles, player, 0).reshape(size, -1)  # [n_p, profiles of the others]
         fitness = np.moveaxis(payoffs[player], player, 0).reshape(size, -1)
         gains = fitness[None] - fitness[:, None]  # [resident, mutant, profiles of the others]
-        chain[index[:, None], index[None]] = _fixation(gains, alpha, m, epsilon) / mutations
+        chain[index[:, None], index[None]] = _fixation(gains, largest(payoffs), alpha, m, epsilon) / mutations
     return stationary(chain).reshape(game.sizes)
 
 
@@ -50,12 +59,14 @@ def alpha_rank_population(
 ) -> Mixture:
     """Return the stationary distribution over the strategies [N] of one population that plays itself.
 
-    ``payoffs`` [N, N] are the row's, none missing. With finite ``alpha`` fitness is the mean payoff
-    against the other m - 1 members, mutants among them, as the mutant spreads. Raises ArithmeticError as
-    ``alpha_rank`` does.
+    ``payoffs`` [N, N] are the row's. With finite ``alpha`` fitness is the mean payoff against the other m - 1
+    members, mutants among them, as the mutant spreads. Raises ValueError for payoffs that are missing or infinite,
+    ArithmeticError as ``alpha_rank`` does.
     """
+    if not np.isfinite(payoffs).all():
+        raise ValueError("expected a finite payoff of every strategy against every other")
     if math.isinf(alpha):
-        takeover = _fixation(payoffs.T - payoffs, alpha, m, epsilon)  # the mutant's (column's) gain
+        takeover = _fixation(payoffs.T - payoffs, largest(payoffs), alpha, m, epsilon)  # the mutant's (column's) gain
     else:
         takeover = _population_fixation(payoffs, alpha, m)
     return stationary(takeover / max(len(payoffs) - 1, 1))
@@ -66,9 +77,9 @@ def alpha_rank_mixture(payoffs: Matrix) -> Mixture:
     return alpha_rank_population(antisymmetric(payoffs))
 
 
-def _fixation(gains: NDArray[np.float64], alpha: float, m: int, epsilon: float) -> NDArray[np.float64]:
-    """Return a mutant's fixation probability by its payoff less the resident's (any shape)."""
-    tied = np.abs(gains) <= 1e-12 * largest(gains)
+def _fixation(gains: NDArray[np.float64], scale: float, alpha: float, m: int, epsilon: float) -> NDArray[np.float64]:
+    """Return a mutant's fixation probability by its payoff less the resident's (any shape), both up to ``scale``."""
+    tied = without_rounding(gains, scale) == 0.0
     if math.isinf(alpha):
         return np.where(tied, 0.5, np.where(gains > 0.0, 1.0 - epsilon, epsilon))
     u = alpha * np.abs(np.where(tied, 1.0, gains))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from league.meta_solvers.empirical_game import Matrix, Mixture, antisymmetric, largest
 from league.meta_solvers.nash import maximin
-from league.meta_solvers.nash_averaging import NashAverage
+from league.meta_solvers.nash_averaging import NashAverage, distinct_players
 
 MAX_ADDED = 16  # best responses at once: another linear program costs more than a few players too many
 TOLERANCE = 1e-9  # of a gain, as a share of the largest payoff
@@ -46,12 +46,11 @@ def nash_average_of_many(payoffs: Matrix) -> NashAverage:
     scale = largest(game)
     equilibrium = _equilibrium(game)
     tied = np.flatnonzero(game @ equilibrium >= -_FACE * scale) if equilibrium is not None else np.arange(len(game))
-    if equilibrium is None or len(np.unique(game[tied], axis=0)) > MAX_PLAYERS:
+    firsts, originals = distinct_players(game[tied])
+    if equilibrium is None or len(firsts) > MAX_PLAYERS:
         equilibrium = regret_matching(game) if equilibrium is None else equilibrium
         return NashAverage(equilibrium, game @ equilibrium)
-    _, firsts, originals = np.unique(game[tied], axis=0, return_index=True, return_inverse=True)
-    players, copies = tied[firsts], np.bincount(originals.ravel())
-    rivals = players
+    players = rivals = tied[firsts]
     while True:
         masses = max_entropy(game[np.ix_(rivals, players)], np.zeros(len(rivals)), "entropy")
         better = _best_responses(game[:, players] @ masses, rivals, _FACE * scale)
@@ -59,7 +58,7 @@ def nash_average_of_many(payoffs: Matrix) -> NashAverage:
             break
         rivals = np.concatenate([rivals, better])
     mixture = np.zeros(len(game))
-    mixture[tied] = (masses / copies)[originals.ravel()]
+    mixture[tied] = (masses / np.bincount(originals))[originals]
     return NashAverage(mixture, game @ mixture)
 
 

@@ -28,6 +28,9 @@ is the default wherever the answer is a claim of equilibrium.
 """
 
 
+ROUNDING = 1e-12  # of the largest payoff: more than sums of thousands of doubles are off by
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class EmpiricalGame:
     """Mean payoffs of P players by profile, in the game's units a match.
@@ -88,8 +91,21 @@ class EmpiricalGame:
 
 
 def antisymmetric(payoffs: Matrix) -> Matrix:
-    """Return (P - P') / 2 [N, N], zero on the diagonal and where either side was not measured."""
-    return np.nan_to_num((payoffs - payoffs.T) / 2.0, nan=0.0)
+    """Return (P - P') / 2 [N, N], zero on the diagonal and where either side was not measured.
+
+    Differences that are rounding of the payoffs, or of returns near 1, are zero too: equal players are level.
+    Raises ValueError for infinite payoffs.
+    """
+    if np.isinf(payoffs).any():
+        raise ValueError("expected finite payoffs, or nan for a pair that never met, got infinite ones")
+    known = np.nan_to_num(payoffs, nan=0.0)
+    margins = np.where(np.isnan(payoffs) | np.isnan(payoffs.T), 0.0, known / 2.0 - known.T / 2.0)
+    return without_rounding(margins, max(largest(known), np.finfo(float).eps / ROUNDING))
+
+
+def without_rounding(differences: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+    """Return ``differences`` of payoffs up to ``scale``, 0 for those that sums of doubles do not tell from 0."""
+    return np.asarray(np.where(np.abs(differences) <= ROUNDING * scale, 0.0, differences))
 
 
 def largest(values: NDArray[np.float64]) -> float:

@@ -7,6 +7,9 @@ exponential cone a variable.
 
 An interior-point solver needs an interior, and a set of equilibria often has none: strategies that no
 equilibrium uses are fixed at 0, constraints at their bounds. So these are identified first, by one linear program.
+Where payoffs differ by no more than the linear program's tolerance (nearly equal players) it may find constraints at
+their bounds that cannot all be there. Then bounds are widened, by the first of ``WIDENED`` that gives an answer: near
+an equilibrium a set so widened has an interior, so no constraint is at its bound everywhere.
 """
 
 from __future__ import annotations
@@ -21,17 +24,29 @@ from league.meta_solvers.empirical_game import Criterion, largest
 
 TOLERANCE = 1e-7  # of a constraint, as a share of the largest coefficient
 SMALLEST = 1e-6  # an entry that no allowed distribution raises above this is taken for 0
+ITERATIONS = 100  # of the simplex method, for each entry and constraint: it takes two, or with bad luck runs in circles
+WIDENED = (0.0, 1e-6, 1e-5)  # of bounds, in turn until there is an answer, as TOLERANCE
 
 
 def max_entropy(rows: NDArray[np.float64], bounds: NDArray[np.float64], criterion: Criterion) -> NDArray[np.float64]:
     """Return the distribution x [N] of greatest ``criterion`` with ``rows`` [K, N] @ x <= ``bounds`` [K].
 
-    The criterion is within 1e-7 of its maximum. Raises ArithmeticError when no distribution meets the
-    constraints, when the solver gets no nearer, or when its answer breaks a constraint by more than a
-    ten-millionth of the largest coefficient.
+    The criterion is within 1e-7 of its maximum. No constraint is broken by more than a ten-millionth of the largest
+    coefficient, or a hundred-thousandth where bounds had to be widened. Raises ArithmeticError when no distribution
+    meets the constraints, or the solver gets no nearer.
     """
     scale = largest(rows)
-    rows, bounds = rows / scale, bounds / scale
+    reasons = []
+    for widened in WIDENED:
+        try:
+            return _within(rows / scale, bounds / scale + widened, criterion)
+        except ArithmeticError as error:
+            reasons.append(str(error))
+    raise ArithmeticError(reasons[0])
+
+
+def _within(rows: NDArray[np.float64], bounds: NDArray[np.float64], criterion: Criterion) -> NDArray[np.float64]:
+    """Return what ``max_entropy`` does for coefficients up to 1, from constraints as they are."""
     used, slack = _face(rows, bounds)
     inside, size = rows[:, used], int(used.sum())
     tight = ~slack & inside.any(axis=1)
@@ -42,12 +57,13 @@ def max_entropy(rows: NDArray[np.float64], bounds: NDArray[np.float64], criterio
     answer, status = solve(sparse.csc_matrix(linear), limits, cones)
     distribution = np.zeros(len(used))
     distribution[used] = np.maximum(answer, 0.0)
-    distribution /= distribution.sum()
+    with np.errstate(invalid="ignore"):  # of a solver that failed, and says so
+        distribution /= distribution.sum()
     excess = float((rows @ distribution - bounds).max(initial=0.0))
     if status not in ("Solved", "AlmostSolved") or not excess <= TOLERANCE:
         raise ArithmeticError(
             f"no distribution of greatest {criterion} over {size} profiles under {len(rows)} constraints was found: "
-            f"the solver ended with {status}, and its answer breaks a constraint by {excess * scale:g}"
+            f"the solver ended with {status}, and its answer breaks a constraint by {excess:g} (of a coefficient of 1)"
         )
     return distribution
 
@@ -76,6 +92,7 @@ def _face(rows: NDArray[np.float64], bounds: NDArray[np.float64]) -> tuple[NDArr
         b_eq=[0.0],
         bounds=[(0.0, None)] * size + [(1.0, 1.0 / SMALLEST)] + [(0.0, 1.0)] * marks,
         method="highs-ds",
+        options={"maxiter": ITERATIONS * marks},
     )
     if not solution.success:
         raise ArithmeticError(

@@ -6,7 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from games.common.errors import UsageError
-from league.meta_solvers.empirical_game import EmpiricalGame, Matrix, Missing, Mixture, antisymmetric
+from league.meta_solvers.empirical_game import (
+    ROUNDING,
+    EmpiricalGame,
+    Matrix,
+    Missing,
+    Mixture,
+    antisymmetric,
+    largest,
+)
+
+METHODS = ("highs-ds", "highs-ipm")  # the simplex method gives a vertex; where it fails, an interior-point method
+ITERATIONS = 100  # for each strategy; it takes about one, or with bad luck runs in circles
 
 
 def nash(payoffs: Matrix) -> Mixture:
@@ -23,7 +34,7 @@ def zero_sum_nash(game: EmpiricalGame, missing: Missing = "refuse") -> tuple[Mix
     """Return an equilibrium of a two-player game whose payoffs sum to a constant: each player's maximin mixture.
 
     Raises UsageError for more players, and when the payoffs' sum differs among profiles by more than
-    a hundred-thousandth of their range.
+    a hundred-thousandth of their range, and more than rounding.
     """
     if len(game.sizes) != 2:
         raise UsageError(
@@ -31,7 +42,8 @@ def zero_sum_nash(game: EmpiricalGame, missing: Missing = "refuse") -> tuple[Mix
             "Use a (coarse) correlated equilibrium, projected replicator dynamics or α-rank."
         )
     row, column = game.filled(missing)
-    if np.ptp(row + column) > 1e-5 * max(np.ptp(row), np.ptp(column)):
+    rounding = ROUNDING * max(largest(row), largest(column))
+    if np.ptp(row + column) > max(1e-5 * max(np.ptp(row), np.ptp(column)), rounding):
         raise UsageError(
             f"The payoffs' sum runs from {(row + column).min():g} to {(row + column).max():g}, so the game is not "
             "zero-sum. Use a (coarse) correlated equilibrium, projected replicator dynamics or α-rank."
@@ -42,22 +54,29 @@ def zero_sum_nash(game: EmpiricalGame, missing: Missing = "refuse") -> tuple[Mix
 def maximin(matrix: NDArray[np.float64]) -> tuple[Mixture, float]:
     """Return the row mixture [N] whose worst column [M] is best, and that column's payoff: the game's value.
 
+    The solver's tolerances are absolute, so it is given payoffs between -1 and 1, which have the same mixture.
     Raises ArithmeticError when the solver fails.
     """
     from scipy.optimize import linprog  # takes a third of a second to import
 
     rows, columns = matrix.shape
-    # Maximise v subject to x' matrix >= v in every column, sum x = 1, x >= 0.
-    solution = linprog(
-        c=np.append(np.zeros(rows), -1.0),
-        A_ub=np.hstack([-matrix.T, np.ones((columns, 1))]),
-        b_ub=np.zeros(columns),
-        A_eq=np.append(np.ones(rows), 0.0)[None],
-        b_eq=[1.0],
-        bounds=[(0.0, None)] * rows + [(None, None)],
-        method="highs-ds",
-    )
-    if not solution.success:
+    centred = matrix - (matrix.max() / 2.0 + matrix.min() / 2.0)
+    scaled = centred / largest(centred)
+    for method in METHODS:
+        # Maximise v subject to x' scaled >= v in every column, sum x = 1, x >= 0.
+        solution = linprog(
+            c=np.append(np.zeros(rows), -1.0),
+            A_ub=np.hstack([-scaled.T, np.ones((columns, 1))]),
+            b_ub=np.zeros(columns),
+            A_eq=np.append(np.ones(rows), 0.0)[None],
+            b_eq=[1.0],
+            bounds=[(0.0, None)] * rows + [(None, None)],
+            method=method,
+            options={"maxiter": ITERATIONS * (rows + columns)},
+        )
+        if solution.success:
+            break
+    else:
         raise ArithmeticError(
             f"the Nash mixture of a {rows} x {columns} payoff matrix was not found: {solution.message}"
         )

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from league.meta_solvers.empirical_game import Matrix, Mixture, antisymmetric
+from league.meta_solvers.empirical_game import ROUNDING, Matrix, Mixture, antisymmetric, largest
 
 
 class NashAverage(NamedTuple):
@@ -33,13 +33,22 @@ def nash_average(payoffs: Matrix) -> NashAverage:
     from league.meta_solvers.max_entropy import max_entropy  # takes a third of a second to import
 
     game = antisymmetric(payoffs)
-    _, firsts, originals = np.unique(game, axis=0, return_index=True, return_inverse=True)
+    firsts, originals = distinct_players(game)
     core = game[np.ix_(firsts, firsts)]
     # The value of a symmetric zero-sum game is 0, so p is an equilibrium if and only if nobody gains against it.
     masses = max_entropy(core, np.zeros(len(core)), "entropy")
-    copies = np.bincount(originals.ravel(), minlength=len(core))
-    mixture = (masses / copies)[originals.ravel()]
+    mixture = (masses / np.bincount(originals))[originals]
     return NashAverage(mixture, game @ mixture)
+
+
+def distinct_players(payoffs: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return one row of each different player [K], and which of those each player equals but for rounding [N].
+
+    ``payoffs`` [N, M] are the rows' against some or all players.
+    """
+    rounded = np.round(payoffs / (ROUNDING * largest(payoffs)))
+    _, firsts, originals = np.unique(rounded, axis=0, return_index=True, return_inverse=True)
+    return firsts, originals.ravel()
 
 
 def nash_averaging(payoffs: Matrix) -> Mixture:

@@ -1,8 +1,9 @@
 """Alarms: early warnings of a policy that is going wrong. They read a finished iteration and change nothing.
 
-Each role's first ``warmup`` iterations in which it has turns define what is normal for it; its last ``WINDOW``
-iterations are compared with that. Everything is kept as sums, which add up over iterations, so that small batches
-are judged together. There are four alarms:
+What a policy does in a role is judged by itself: another that plays the role, such as an exploiter, has other returns
+and other words. The first ``warmup`` iterations in which it has turns there define what is normal for it; its last
+``WINDOW`` iterations are compared with that. Everything is kept as sums, which add up over iterations, so that small
+batches are judged together. There are four alarms:
 
 reasoning   the tokens before the answer of a free reply fall to a share of their number in the warmup;
 echo_trap   free replies repeat each other's phrases while the variance of returns falls: the policy has
@@ -20,6 +21,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from league.config.learning import AlarmsConfig
+from learners.keys import join_names, split_names
 from learners.trajectories import Trajectory
 from roles.role import ReplyForm, Role
 
@@ -38,7 +40,7 @@ class Alarm(NamedTuple):
     """An alarm that rings."""
 
     name: str  # reasoning, echo_trap, drift or entropy
-    subject: str  # "game/role", or the policy
+    subject: str  # "game/role", with the policy in brackets if it is not the role's own; or the policy
     message: str  # what was measured, and what is normal
     since: int  # the iteration since which it rings without a pause
 
@@ -47,7 +49,7 @@ class Alarm(NamedTuple):
 
 
 class RoleStats(NamedTuple):
-    """A role's sums over its trajectories and turns; those of several iterations add up."""
+    """The sums of a policy's trajectories and turns in a role; those of several iterations add up."""
 
     trajectories: int
     deals: int  # different deals, which are drawn independently
@@ -79,9 +81,11 @@ def check_alarms(
     """
     histories, entropies = dict(state.get("roles", {})), dict(state.get("entropies", {}))
     verdicts: list[tuple[str, str, str]] = []  # subject, name, message
-    for subject, stats in _role_stats(trajectories, advantages, roles).items():
-        histories[subject] = _extended(histories.get(subject, {"warmup": [], "recent": []}), stats, settings.warmup)
-        verdicts += [(subject, *verdict) for verdict in _judge_role(histories[subject], settings)]
+    for (game, role, policy), stats in _role_stats(trajectories, advantages, roles).items():
+        key, subject = join_names(game, role, policy), _subject(game, role, policy, roles)
+        before = histories.get(key, {"warmup": [], "recent": []})
+        histories[key] = _extended(before, stats, settings.warmup) | {"subject": subject}
+        verdicts += [(subject, *verdict) for verdict in _judge_role(histories[key], settings)]
     for policy in sorted({trajectory.policy for trajectory in trajectories}):
         if f"{policy}/entropy" in metrics:
             entropies[policy] = [*entropies.get(policy, []), metrics[f"{policy}/entropy"]][-WINDOW:]
@@ -90,6 +94,27 @@ def check_alarms(
     measured = {f"alarms/{name}": 0.0 for _, name, _ in verdicts} | {f"alarms/{alarm.name}": 1.0 for alarm in ringing}
     new_state = {"roles": histories, "entropies": entropies, "ringing": [list(alarm) for alarm in ringing]}
     return ringing, measured, new_state
+
+
+def forget_alarms(state: State, policy: str) -> State:
+    """Return the state without what it holds of a policy, which begins anew: what is normal for it is yet to be seen.
+
+    Its alarms ring no more.
+    """
+    histories, entropies = state.get("roles", {}), state.get("entropies", {})
+    forgotten = {key for key in histories if split_names(key)[-1] == policy}
+    subjects = {histories[key].get("subject") for key in forgotten} | {policy}
+    return state | {
+        "roles": {key: history for key, history in histories.items() if key not in forgotten},
+        "entropies": {name: values for name, values in entropies.items() if name != policy},
+        "ringing": [alarm for alarm in state.get("ringing", []) if alarm[1] not in subjects],
+    }
+
+
+def _subject(game: str, role: str, policy: str, roles: Mapping[str, Sequence[Role]]) -> str:
+    """Return how an alarm names a policy in a role: by the role alone if it is bound to the policy."""
+    own = any(card.name == role and card.policy == policy for card in roles[game])
+    return f"{game}/{role}" if own else f"{game}/{role} ({policy})"
 
 
 def _ringing(before: Sequence[Alarm], verdicts: Sequence[tuple[str, str, str]], iteration: int) -> list[Alarm]:
@@ -107,18 +132,18 @@ def _ringing(before: Sequence[Alarm], verdicts: Sequence[tuple[str, str, str]], 
 
 def _role_stats(
     trajectories: Sequence[Trajectory], advantages: Sequence[Sequence[float]], roles: Mapping[str, Sequence[Role]]
-) -> dict[str, RoleStats]:
-    """Return the sums of one iteration for each role that had a turn, by game/role."""
-    indices: dict[tuple[str, str], list[int]] = {}
+) -> dict[tuple[str, str, str], RoleStats]:
+    """Return the sums of one iteration for each (game, role, policy) that had a turn."""
+    indices: dict[tuple[str, str, str], list[int]] = {}
     for index, trajectory in enumerate(trajectories):
-        indices.setdefault((trajectory.game, trajectory.role), []).append(index)
+        indices.setdefault((trajectory.game, trajectory.role, trajectory.policy), []).append(index)
     stats = {}
-    for (game, role), group in indices.items():
+    for key, group in indices.items():
         role_trajectories = [trajectories[i] for i in group]
         role_advantages = [advantage for i in group for advantage in advantages[i]]
         if role_advantages:
             returns = [trajectory.match_return for trajectory in role_trajectories]
-            stats[f"{game}/{role}"] = RoleStats(
+            stats[key] = RoleStats(
                 len(role_trajectories),
                 len({trajectory.deal_seed for trajectory in role_trajectories}),
                 sum(returns),
@@ -127,7 +152,7 @@ def _role_stats(
                 sum(trajectory.match_return * len(trajectory.turns) for trajectory in role_trajectories),
                 sum(role_advantages),
                 sum(advantage * advantage for advantage in role_advantages),
-                *_reply_stats(roles[game][role_trajectories[0].seat], role_trajectories),
+                *_reply_stats(roles[key[0]][role_trajectories[0].seat], role_trajectories),
             )
     return stats
 

@@ -9,7 +9,7 @@ when it ends.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -36,7 +36,8 @@ CHANGES = {
 class LiveView:
     """Shows a run while it trains. Use it as a context manager; it writes to standard error.
 
-    A resumed run has ``done`` iterations behind it. ``clock`` returns seconds.
+    A resumed run has ``done`` iterations behind it, and ``before`` are their metrics, the oldest first: what is shown
+    as a change begins with them. ``clock`` returns seconds.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class LiveView:
         games: Sequence[str],
         iterations: int,
         done: int = 0,
+        before: Iterable[Mapping[str, float]] = (),
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -55,8 +57,10 @@ class LiveView:
         self._clock = clock
         self._started = clock()
         self._last_line = float("-inf")
-        self._first: dict[str, float] = {}  # the earliest value of each metric in this process
+        self._first: dict[str, float] = {}  # the earliest value of each metric
         self._latest: dict[str, float] = {}
+        for metrics in before:
+            self._remember(metrics)
         self._activity = "starting"
         self._announcement = ""
         self._alarms: list[Alarm] = []
@@ -78,7 +82,7 @@ class LiveView:
         """Show what the run does now, for work that takes longer than a moment ("cold start")."""
         self._activity = text
         if not self._live:
-            self._print_line(f"{text} ...")
+            self.print_line(f"{text} ...")
 
     def announce(self, text: str) -> None:
         """Show a text from the next refresh or update on. Prints nothing itself, so a signal handler may call it."""
@@ -91,21 +95,24 @@ class LiveView:
         """
         self._done = iteration + 1
         self._activity = "training"
-        for name, value in metrics.items():
-            self._first.setdefault(name, value)
-            self._latest[name] = value
+        self._remember(metrics)
         time_now = self._clock()
         self._pace = self._pace or (self._done, time_now)
         if not self._live and self._announcement:
-            self._print_line(self._announcement)
+            self.print_line(self._announcement)
             self._announcement = ""
         self._update_alarms(alarms)
         due = time_now - self._last_line >= SECONDS_BETWEEN_LINES or self._done == self._iterations
         if not self._live and (due or "rating" in metrics):
             self._last_line = time_now
-            self._print_line(self._line())
+            self.print_line(self._line())
 
-    def _print_line(self, text: str) -> None:
+    def _remember(self, metrics: Mapping[str, float]) -> None:
+        for name, value in metrics.items():
+            self._first.setdefault(name, value)
+            self._latest[name] = value
+
+    def print_line(self, text: str) -> None:
         """Print one line that stays, above the view if there is one."""
         self._console.print(Text(text), soft_wrap=not self._live)  # a log has no width
 
@@ -116,10 +123,10 @@ class LiveView:
             old, new = ({(alarm.name, alarm.subject): alarm for alarm in ringing} for ringing in (before, alarms))
             for key, alarm in new.items():
                 if key not in old:
-                    self._print_line(str(alarm))
+                    self.print_line(str(alarm))
             for key, alarm in old.items():
                 if key not in new:
-                    self._print_line(f"The alarm of iteration {alarm.since} is over: {alarm.name} of {alarm.subject}.")
+                    self.print_line(f"The alarm of iteration {alarm.since} is over: {alarm.name} of {alarm.subject}.")
 
     def seconds_left(self) -> float | None:
         """Return the seconds that the remaining iterations will take at the pace so far; None before there is one.

@@ -12,15 +12,21 @@ import re
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
+from games.common.errors import DamagedFile
 from league.monitors.alarms import Alarm
 
 METRICS_FILE = "metrics.jsonl"
 TENSORBOARD_FOLDER = "tb"
+IF_DAMAGED = (
+    "Restore it from a copy, or delete that line: only the curves lose by it. A run that is resumed with --from leaves "
+    "such lines out by itself."
+)
 
 # The most informative curves, in this order: TensorBoard shows them above all others.
 PINNED = (
@@ -86,12 +92,43 @@ class MetricsLog:
 
 
 def read_metrics(run_dir: Path) -> Iterator[dict[str, Any]]:
-    """Yield each iteration that ``MetricsLog`` wrote as one mapping, with the key ``iteration``; no torn last line."""
-    path = run_dir / METRICS_FILE
-    if path.exists():
-        for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
-            if line.endswith("\n"):
-                yield json.loads(line)
+    """Yield each iteration that ``MetricsLog`` wrote as one mapping, with the key ``iteration``; no torn last line.
+
+    Raises UsageError for a line that is damaged.
+    """
+    for number, line in enumerate(_lines(run_dir / METRICS_FILE), 1):
+        if line.endswith(b"\n"):
+            yield _parse(run_dir / METRICS_FILE, number, line)
+
+
+def readable_lines(run_dir: Path) -> Iterator[bytes]:
+    """Yield the lines that ``read_metrics`` would not refuse."""
+    for line in _lines(run_dir / METRICS_FILE):
+        with suppress(DamagedFile):
+            if line.endswith(b"\n") and _parse(run_dir / METRICS_FILE, 0, line):
+                yield line
+
+
+def _lines(path: Path) -> list[bytes]:
+    """Return a log's lines with their ends, which a torn last one lacks; none of a log that does not exist."""
+    try:
+        *lines, torn = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise DamagedFile(path, f"it cannot be read: {error.strerror}") from error
+    return [*(line + b"\n" for line in lines), *([torn] if torn else [])]
+
+
+def _parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    """Return the metrics of one line. Raises DamagedFile."""
+    try:
+        metrics = json.loads(line)
+        if isinstance(metrics["iteration"], int) and all(math.isfinite(value) for value in metrics.values()):
+            return dict(metrics)
+    except (ValueError, TypeError, KeyError):
+        pass
+    raise DamagedFile(path, f"line {number} is not the metrics of an iteration", IF_DAMAGED)
 
 
 def serve_tensorboard(run_dir: Path, port: int) -> str:
@@ -155,9 +192,8 @@ def _truncate(path: Path, resume_at: int) -> None:
     if not path.exists():
         return
     size = 0  # bytes
-    with path.open("rb+") as file:
-        for line in file:
-            if not line.endswith(b"\n") or json.loads(line)["iteration"] >= resume_at:
-                break
-            size += len(line)
-        file.truncate(size)
+    for number, line in enumerate(_lines(path), 1):
+        if not line.endswith(b"\n") or _parse(path, number, line)["iteration"] >= resume_at:
+            break
+        size += len(line)
+    os.truncate(path, size)

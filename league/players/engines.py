@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from arena.records import Sampler
 from arena.remote.usage import Usage
+from league.config import RunConfig
+from league.config.load import validate
 from league.players.remote import open_remote
 from league.players.scripted import scripted_player
+from league.players.settings import PlayerSettings
 from league.storage.run_dir import Run
 
 if TYPE_CHECKING:
     from arena.lm.lora import Adapters
     from arena.samplers.openai_api import OpenAIApi
     from arena.samplers.policy_net import PolicyNetEngine
-    from arena.samplers.torch_lm import TorchLM
     from league.players.model_engine import ModelEngine
     from league.storage.population import Snapshot
 
 
 class Engines:
-    """The engines of one command; a context manager that stops their processes and threads."""
+    """The engines of one command; a context manager that stops their processes and threads.
 
-    def __init__(self) -> None:
+    ``settings`` are those of its language models.
+    """
+
+    def __init__(self, settings: PlayerSettings | None = None) -> None:
+        self.settings = settings or PlayerSettings()
+        self._threads_before: int | None = None
         self._remote: dict[str, OpenAIApi] = {}
         self._scripted: dict[str, Sampler] = {}
         self._exploiters: dict[str, PolicyNetEngine] = {}
-        self._checkpoints: dict[tuple[str, str], TorchLM] = {}
+        self._checkpoints: dict[tuple[str, ...], ModelEngine] = {}
         self._adapters: dict[Path, Adapters] = {}
         self._of_runs: dict[Path | tuple[str, str, str], ModelEngine] = {}
 
@@ -38,8 +46,28 @@ class Engines:
     def __exit__(self, *_: object) -> None:
         for server in self._remote.values():
             server.close()
-        for engine in self._of_runs.values():
+        for engine in [*self._of_runs.values(), *self._checkpoints.values()]:
             engine.close()
+        if self._threads_before is not None:
+            import torch
+
+            torch.set_num_threads(self._threads_before)
+
+    def check_settings(self, names: Iterable[str]) -> None:
+        """Raise UsageError if settings were given that none of these players, which are resolved, takes."""
+        self.settings.check_used(names, bool(self._remote or self._checkpoints or self._of_runs))
+
+    def _set_threads(self) -> None:
+        """Let torch, and a vLLM that is started next, use as many threads as the settings say."""
+        if self.settings.threads is None or self._threads_before is not None:
+            return
+        import torch  # slow to import
+
+        self._threads_before = torch.get_num_threads()
+        torch.set_num_threads(self.settings.threads)
+        if hasattr(os, "sched_getaffinity"):
+            cores = sorted(os.sched_getaffinity(0))[: self.settings.threads]
+            os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", ",".join(map(str, cores)))
 
     def usage(self) -> dict[str, Usage]:
         """Return the usage of each player behind a server."""
@@ -48,7 +76,7 @@ class Engines:
     def remote(self, text: str) -> OpenAIApi | None:
         """Return the engine of ``openai:...``, None for any other. Raises UsageError if its server does not answer."""
         if text.startswith("openai:") and text not in self._remote:
-            self._remote[text] = open_remote(text)
+            self._remote[text] = open_remote(text, self.settings.max_reply_tokens)
         return self._remote.get(text)
 
     def scripted(self, text: str) -> Sampler | None:
@@ -63,20 +91,40 @@ class Engines:
             self._exploiters[text] = load()
         return self._exploiters[text]
 
-    def checkpoints(self, device: str, dtype: str) -> TorchLM:
-        """Return the engine of models that come from no run, on a torch device, with weights of this dtype."""
-        if (device, dtype) not in self._checkpoints:
-            from arena.samplers.torch_lm import TorchLM  # torch is slow to import
+    def checkpoint(self, text: str, folder: Path | str, game: str) -> ModelEngine:
+        """Return the engine of a model that comes from no run: one for all in this process, or one of its own."""
+        import torch  # slow to import
 
-            self._checkpoints[device, dtype] = TorchLM(device=device, dtype=dtype)
-        return self._checkpoints[device, dtype]
+        from league.players.model_engine import check_engine, checkpoint_source, engine_kind
+
+        device, dtype = ("cuda", "bfloat16") if torch.cuda.is_available() else ("cpu", "float32")
+        model = {"source": str(folder), "device": device, "dtype": dtype}
+        config = self.settings.run(validate({"games": {game: {}}, "model": model}))
+        kind = engine_kind(config)
+        key = (kind.separate_process * text, config.engine.kind, device, config.model.dtype)
+        if key not in self._checkpoints:
+            self._set_threads()
+            config, source = checkpoint_source(config, folder)
+            check_engine(config, config.policies)
+            self._checkpoints[key] = kind.make(config, source)
+        return self._checkpoints[key]
+
+    def run_config(self, run: Run) -> RunConfig:
+        """Return a run's configuration as its models play in this command."""
+        if not self.settings.given():
+            return run.config
+        from league.players.model_engine import fitted  # torch is slow to import
+
+        config = self.settings.run(run.config)
+        return config if config.engine == run.config.engine else fitted(config)
 
     def of_run(self, run: Run, snapshot: Snapshot) -> ModelEngine:
         """Return the engine that a run's configuration names; runs share it unless it has processes of its own."""
+        from league.models.base_model import verified_base
         from league.players.model_engine import ModelSource, check_engine, engine_kind
-        from league.storage.base_model import verified_base
 
-        config, kind = run.config, engine_kind(run.config)
+        config = self.run_config(run)
+        kind = engine_kind(config)
         key = run.path if kind.separate_process else (config.engine.kind, config.model.device, config.model.dtype)
         if key not in self._of_runs:
 
@@ -85,6 +133,7 @@ class Engines:
                 folder = verified_base(config, run.path) if adapted else snapshot.path
                 return ModelSource.read(folder, adapters=adapted)
 
+            self._set_threads()
             check_engine(config, {other.policy for other in run.population.all()})
             self._of_runs[key] = kind.make(config, source)
         return self._of_runs[key]
@@ -96,11 +145,12 @@ class Engines:
         """
         from league.players.model_engine import engine_kind
 
-        if engine_kind(run.config).separate_process or not run.config.policy(snapshot.policy).adapted:
+        config = self.run_config(run)
+        if engine_kind(config).separate_process or not config.policy(snapshot.policy).adapted:
             return None
         if run.path not in self._adapters:
             from arena.lm.lora import Adapters
-            from league.storage.base_model import base_source, load_base
+            from league.models.base_model import base_source, load_base
 
-            self._adapters[run.path] = Adapters(load_base(run.config, run.path), base_source(run.config))
+            self._adapters[run.path] = Adapters(load_base(config, run.path), base_source(config))
         return self._adapters[run.path]

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import torch
 
 from arena.lm.language_model import LanguageModel
+from arena.lm.lora import adapter_base, is_adapter, read_shape
 from arena.lm.tokenization import ChatTokenizer
 from arena.records import Reply, ReplyRequest
 from arena.samplers.torch_lm import LoadsWeights, TorchLM
 from games.common.errors import UsageError, unknown_name
 from league.config import RunConfig
 from league.config.engine import VLLM_RANKS
+from league.config.load import validate
 from league.players.demonstrations import demonstrations
 from roles.role import ReplyForm, Roles
 
@@ -81,6 +83,24 @@ class ModelSource(NamedTuple):
         return cls(ChatTokenizer.read(source), source if adapters else None)
 
 
+def checkpoint_source(config: RunConfig, folder: Path | str) -> tuple[RunConfig, Callable[[], ModelSource]]:
+    """Return what an engine of a single model, in a folder or on the hub, is made from; the folder may be an adapter's.
+
+    The configuration gets a policy for the adapter, so that the engine is checked and sized for it.
+    """
+    if not is_adapter(folder):
+        return config, lambda: ModelSource.read(folder, adapters=False)
+    rank, base = read_shape(Path(folder)).rank, adapter_base(Path(folder))
+    table = config.model_dump(exclude_none=True) | {"policies": {"main": {"weights": "lora", "rank": rank}}}
+    return fitted(validate(table)), lambda: ModelSource.read(base, adapters=True)
+
+
+def fitted(config: RunConfig) -> RunConfig:
+    """Return the configuration with its engine sized for its policies, for a run that was trained with another one."""
+    fit = engine_kind(config).fit
+    return config if fit is None else fit(config)
+
+
 class EngineKind(NamedTuple):
     """One kind of engine."""
 
@@ -91,6 +111,8 @@ class EngineKind(NamedTuple):
     separate_process: bool
     # Raises UsageError, with what would work, if these policies cannot be played on this machine.
     check: Callable[[RunConfig, Iterable[str]], None] | None = None
+    # Returns the configuration with the engine's table sized for the policies, of a run that was not made for it.
+    fit: Callable[[RunConfig], RunConfig] | None = None
     # Raises UsageError, with the number that would work; by game, the tokens of the longest prompt and its reply.
     check_context: Callable[[RunConfig, Mapping[str, int]], None] | None = None
 
@@ -151,6 +173,13 @@ def _make_vllm(config: RunConfig, source: Callable[[], ModelSource]) -> VllmLM:
         sleep=settings.sleep,
     )
     return VllmLM(base, tokenizer, shape)
+
+
+def _fit_vllm(config: RunConfig) -> RunConfig:
+    ranks = [config.engine.vllm.max_lora_rank, *(p.rank for p in config.policies.values() if p.adapted)]
+    table = config.model_dump(exclude_none=True)
+    table["engine"]["vllm"]["max_lora_rank"] = next((r for r in VLLM_RANKS if r >= max(ranks)), VLLM_RANKS[-1])
+    return validate(table)
 
 
 def _check_vllm(config: RunConfig, policies: Iterable[str]) -> None:
@@ -214,6 +243,11 @@ def _check_vllm_context(config: RunConfig, longest: Mapping[str, int]) -> None:
 ENGINES: dict[str, EngineKind] = {
     "torch": EngineKind(_make_torch, streams=False, separate_process=False),
     "vllm": EngineKind(
-        _make_vllm, streams=True, separate_process=True, check=_check_vllm, check_context=_check_vllm_context
+        _make_vllm,
+        streams=True,
+        separate_process=True,
+        check=_check_vllm,
+        fit=_fit_vllm,
+        check_context=_check_vllm_context,
     ),
 }

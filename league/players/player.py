@@ -23,6 +23,7 @@ from games.spec import Game, GameSpec
 from league.config import RolesConfig
 from league.config.load import seat_roles
 from league.exact.exploitability import POINT_LIMIT, PolicyTable, mixture, tabulate
+from league.models.source import model_folder
 from league.players.engines import Engines
 from league.players.remote import check_price, remote_roles
 from league.players.scripted import SCRIPTED
@@ -132,7 +133,8 @@ def _resolve_in_game(text: str, spec: GameSpec, engines: Engines) -> Player:
     if engine := engines.scripted(text) or exploiter(text, engines):
         return Player(text, spec, engine, seat_roles(RolesConfig(), spec), (((text, 1.0),),) * spec.seats)
     if server := engines.remote(text):
-        return Player(text, spec, server, remote_roles(server.settings, spec), (((text, 1.0),),) * spec.seats)
+        roles = remote_roles(server.settings, spec, engines.settings)
+        return Player(text, spec, server, roles, (((text, 1.0),),) * spec.seats)
     if text.startswith("hf:"):
         return _checkpoint(text, spec, engines)
     name, _, which = text.partition("@")
@@ -146,7 +148,7 @@ def _resolve_in_game(text: str, spec: GameSpec, engines: Engines) -> Player:
 
 def _from_run(text: str, run: Run, which: str, spec: GameSpec, engines: Engines) -> Player:
     """Return a run's newest snapshots (``which`` is ""), its mixture, or one snapshot, in every seat."""
-    roles = seat_roles(run.config.roles, spec)
+    roles = seat_roles(engines.run_config(run).roles, spec)
     by_seat: list[Mixture] = []
     for role in roles:
         weighted = run.members(which, role.policy, spec.name, role.seat)
@@ -162,15 +164,15 @@ def _checkpoint(text: str, spec: GameSpec, engines: Engines) -> Player:
     """Return a model from a folder in Hugging Face layout or from the hub, in the built-in roles."""
     source = text.removeprefix("hf:")
     if not source:
-        raise UsageError("hf: is followed by a folder or a hub id, for example hf:Qwen/Qwen3-0.6B.")
-    path = Path(source).expanduser()
-    if not path.is_dir() and (path.is_absolute() or source.startswith((".", "~"))):
-        raise UsageError(f"{text}: there is no folder {path}.")
-    import torch
-
-    engine = engines.checkpoints(*(("cuda", "bfloat16") if torch.cuda.is_available() else ("cpu", "float32")))
-    engine.register(text, path if path.is_dir() else source)
-    return Player(text, spec, engine, seat_roles(RolesConfig(), spec), (((text, 1.0),),) * spec.seats)
+        raise UsageError(
+            "hf: is followed by a name of `league models`, a folder, a .gguf file or a hub id, for example "
+            "hf:Qwen/Qwen3-0.6B."
+        )
+    folder = model_folder(source)
+    engine = engines.checkpoint(text, folder, spec.name)
+    engine.register(text, folder)
+    roles = seat_roles(engines.settings.roles(RolesConfig()), spec)
+    return Player(text, spec, engine, roles, (((text, 1.0),),) * spec.seats)
 
 
 def exploiter(text: str, engines: Engines) -> PolicyNetEngine | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -14,6 +15,7 @@ from games.common.validation import validated
 from games.spec import GameSpec
 from league.config import RolesConfig
 from league.config.load import seat_roles
+from league.players.settings import UNCHANGED, PlayerSettings
 from roles.role import Role
 
 if TYPE_CHECKING:
@@ -22,13 +24,18 @@ if TYPE_CHECKING:
 PREFIX = "openai:"
 
 
-def open_remote(text: str) -> OpenAIApi:
+def open_remote(text: str, max_reply_tokens: int | None = None) -> OpenAIApi:
     """Return the engine of a player, after a first request that its server answered.
+
+    A key that would go to another machine in plain words is told on standard error first.
+    ``max_reply_tokens`` goes before its own setting.
 
     Raises UsageError, with what to do, for bad settings, a missing key, a server that cannot be reached or does not
     accept the key or model, and where httpx2 is not installed.
     """
     settings = read_settings(text)
+    if max_reply_tokens is not None:
+        settings = settings.model_copy(update={"max_reply_tokens": max_reply_tokens})
     try:
         from arena.samplers.openai_api import OpenAIApi
     except ModuleNotFoundError as error:
@@ -37,6 +44,11 @@ def open_remote(text: str) -> OpenAIApi:
         raise UsageError(
             f"{text} is asked over the network, which needs httpx2. Install it: pip install 'llm-league[openai]'."
         ) from error
+    if settings.shows_key:
+        sys.stderr.write(
+            f"league: {settings.url} gets the key in {settings.variable} over plain http, which every machine on its "
+            "way can read. Use https, or an SSH tunnel to localhost.\n"
+        )
     with ExitStack() as stack:
         engine = stack.enter_context(closing(OpenAIApi(settings)))
         engine.probe()
@@ -56,9 +68,9 @@ def read_settings(text: str) -> RemoteSettings:
     return validated(RemoteSettings, fields, f"{PREFIX}{model}")
 
 
-def remote_roles(settings: RemoteSettings, spec: GameSpec) -> tuple[Role, ...]:
+def remote_roles(settings: RemoteSettings, spec: GameSpec, override: PlayerSettings = UNCHANGED) -> tuple[Role, ...]:
     """Return a remote player's roles outside a run: after an illegal reply it may retry."""
-    return seat_roles(RolesConfig(reply=settings.reply, on_illegal="retry"), spec)
+    return seat_roles(override.roles(RolesConfig(reply=settings.reply, on_illegal="retry")), spec)
 
 
 def check_price(label: str, engine: object, spec: GameSpec, requests: int) -> None:

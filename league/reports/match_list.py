@@ -72,6 +72,6 @@ def replay_page(found: MatchList, index: int | None = None) -> str:
         "replay.html",
         source=found.source,
         matches=[to_replay(sample) for sample in samples],
-        chosen=shown.most_telling().episode.request.index,
+        chosen=samples.index(shown.most_telling()),
         left_out=0 if index is not None else len(found.matches) - len(samples),
     )

@@ -28,14 +28,14 @@ UNUSUAL = {
 }
 
 
-class Tree(NamedTuple):
+class PopulationTree(NamedTuple):
     """The drawing, and what its signs mean."""
 
     svg: Markup
     origins: list[tuple[str, str, int]]  # name, meaning and number of snapshots, of those that occur
 
 
-def population_tree(snapshots: Sequence[Snapshot]) -> Tree:
+def population_tree(snapshots: Sequence[Snapshot]) -> PopulationTree:
     """Return the tree of a population with at least one snapshot."""
     policies = list(dict.fromkeys(snapshot.policy for snapshot in snapshots))
     left = 14 + LETTER * max(map(len, policies))
@@ -58,7 +58,7 @@ def population_tree(snapshots: Sequence[Snapshot]) -> Tree:
         WIDTH, height, Markup("").join(parts)
     )
     counts = {origin: sum(snapshot.origin is origin for snapshot in snapshots) for origin in Origin}
-    return Tree(svg, [(origin.value, HOW[origin], number) for origin, number in counts.items() if number])
+    return PopulationTree(svg, [(origin.value, HOW[origin], number) for origin, number in counts.items() if number])
 
 
 def _lane(policy: str, number: int, left: float) -> Markup:

@@ -76,7 +76,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class MatchReplay:
     """A match, step by step."""
 
     index: int  # of the match in its run or file; of a submatch, among its parent's
@@ -96,7 +96,7 @@ class Replay:
     kept_as: tuple[str, ...]  # why the run kept it
     steps: tuple[Step, ...]
     last_board: Board  # when the match is over
-    children: tuple[Replay, ...]
+    children: tuple[MatchReplay, ...]
 
     @property
     def title(self) -> str:
@@ -112,12 +112,12 @@ class Replay:
         return f"The match is over: {self.roles[self.offender or 0]} forfeits."
 
 
-def to_replay(sample: SampledMatch) -> Replay:
+def to_replay(sample: SampledMatch) -> MatchReplay:
     """Return a kept match step by step."""
     return _replay(sample.episode, sample, iter(sample.advantages))
 
 
-def _replay(episode: Episode, sample: SampledMatch, advantages: Iterator[TurnAdvantages]) -> Replay:
+def _replay(episode: Episode, sample: SampledMatch, advantages: Iterator[TurnAdvantages]) -> MatchReplay:
     mine = next(advantages)  # in the order of flatten_episodes: this match's, then those of its submatches
     request = episode.request
     views = positions(episode)
@@ -127,7 +127,7 @@ def _replay(episode: Episode, sample: SampledMatch, advantages: Iterator[TurnAdv
         _step(number, turn, to_board(seen, roles, turn), advantage)
         for number, (turn, seen, advantage) in enumerate(zip(episode.turns, views[:-1], mine, strict=True), 1)
     )
-    return Replay(
+    return MatchReplay(
         index=request.index,
         game=request.game,
         players=request.players,

@@ -14,8 +14,8 @@ from league.reports.differences import compare
 from league.reports.headline import Headline, headline
 from league.reports.pages import render_page
 from league.reports.payoffs import GamePayoffs, game_payoffs
-from league.reports.population import Tree, population_tree
-from league.reports.replay import Replay, to_replay
+from league.reports.population import PopulationTree, population_tree
+from league.reports.replay import MatchReplay, to_replay
 from league.reports.run_record import RunRecord, read_run
 from league.reports.strategies import GameStrategies, strategies
 from league.storage.sampled_matches import BEST, FIRST, SURPRISING, WORST, SampledMatch, load_samples, sample_files
@@ -31,8 +31,8 @@ class RunPart(NamedTuple):
     path: str
     headline: Headline
     payoffs: list[GamePayoffs]
-    tree: Tree | None
-    matches: list[Replay]
+    tree: PopulationTree | None
+    matches: list[MatchReplay]
     matches_missing: str  # why there are none
     config: str  # TOML
     command: str | None
@@ -80,7 +80,7 @@ def _part(record: RunRecord, own: Sequence[GameStrategies], most: int) -> RunPar
     )
 
 
-def _matches(record: RunRecord, most: int) -> tuple[list[Replay], str]:
+def _matches(record: RunRecord, most: int) -> tuple[list[MatchReplay], str]:
     """Return the matches to show, of the newest kept ones and one of the oldest, or why there are none."""
     files = sample_files(record.path)
     if not files:
@@ -98,5 +98,5 @@ def _matches(record: RunRecord, most: int) -> tuple[list[Replay], str]:
     return [replay for replay in replays if _steps(replay) <= MOST_STEPS][:most], ""
 
 
-def _steps(replay: Replay) -> int:
+def _steps(replay: MatchReplay) -> int:
     return len(replay.steps) + sum(map(_steps, replay.children))

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from games.common.errors import UsageError
+from games.common.errors import DamagedFile, UsageError
 from games.registry import make_game
 from games.spec import GameSpec
 from league.config import RunConfig
@@ -118,7 +119,7 @@ def _standings(run: Run, specs: Mapping[str, GameSpec], snapshots: list[Snapshot
         return {}
     live = {snapshot.policy for snapshot in snapshots} | set(run.config.policies)
     ratings = run.ratings if (run.path / "ratings.json").is_file() else Ratings()
-    with MatchStore(store_file) as store:
+    with MatchStore(store_file, reads=True) as store:
         played = set(store.games())
         standings = {
             game: game_standings(store, spec, ratings=ratings, anchors=run.config.evaluation.anchors, live=live)
@@ -135,9 +136,9 @@ def _tables(run: Run, spec: GameSpec, roles: Roles, snapshots: list[Snapshot]) -
     steps = {snapshot.id: snapshot.step for snapshot in snapshots}
     found: dict[Profile, PolicyTable] = {}
     for profile in profiles([snapshot for snapshot in snapshots if snapshot.policy in main], roles[spec.name]):
-        table = stored.stored(profile, spec)
-        if table is not None:
-            found[profile] = table
+        with suppress(DamagedFile):  # as standings do: the run computes it again
+            if (table := stored.stored(profile, spec)) is not None:
+                found[profile] = table
     return Tabulated([max(steps[player] for player in profile) for profile in found], list(found.values()))
 
 

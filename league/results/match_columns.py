@@ -67,6 +67,11 @@ def read_indices(database: sqlite3.Connection) -> Ints:
     return _joined([row[0] for row in database.execute("SELECT numbers FROM batches ORDER BY id")], "numbers")
 
 
+def largest_id(column: bytes, name: str) -> int:
+    """Return the largest of a batch's packed ids; 0 of none. Raises ValueError for a column that is cut short."""
+    return int(np.frombuffer(column, _TYPES[name]).max(initial=0))
+
+
 def read_columns(database: sqlite3.Connection, game: str) -> Columns:
     """Read a game's matches. Raises ValueError for a file that contradicts itself."""
     casts = read_casts(database, game)

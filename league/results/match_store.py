@@ -24,8 +24,9 @@ from typing import NamedTuple
 
 from arena.records import Episode
 from games.common.sqlite_file import SqliteFile, SqliteLayout
-from league.results import match_sums
+from league.results import match_results, match_sums
 from league.results.match_columns import Columns, read_columns, read_indices, read_origins, to_batch, usual_roles
+from league.results.match_digest import MatchDigest
 from league.results.match_sums import Cells, Pairs
 from league.results.payoffs import Result
 
@@ -67,13 +68,19 @@ class StoredMatch(NamedTuple):
 
 
 class MatchStore(SqliteFile):
-    """The file of matches at ``path``, made if it is missing; see ``SqliteFile`` for what it refuses."""
+    """The file of matches at ``path``; see ``SqliteFile`` for what it refuses.
 
-    def __init__(self, path: Path) -> None:
+    It is made if it is missing. With ``reads``, for those who only look, it must be there, and may be in a folder that
+    cannot be written.
+    """
+
+    def __init__(self, path: Path, *, reads: bool = False) -> None:
         self._indices: tuple[int, set[int]] | None = None  # of all matches, with the version of the file
         self._columns: dict[str, tuple[tuple[int, int], Columns]] = {}  # by game, with the state of the file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        super().__init__(path, _LAYOUT, create=True)
+        self._digest, self._digested = MatchDigest(), -1  # the latter: up to which iteration
+        if not reads:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        super().__init__(path, _LAYOUT, create=not reads, reads=reads)
 
     def add(self, episodes: Iterable[Episode], iteration: int = 0) -> int:
         """Store matches in one transaction and return how many were new.
@@ -99,16 +106,29 @@ class MatchStore(SqliteFile):
         self._indices = version, known
         return len(new)
 
+    def digest(self, iteration: int) -> str:
+        """Return the SHA-256 of all matches up to an iteration, which is at least that of the call before."""
+        self._digested = iteration
+        with self._transaction():
+            try:
+                return self._digest.update(self._db, iteration)
+            except (ValueError, TypeError) as error:
+                raise sqlite3.DatabaseError(str(error)) from error
+
     def discard_after(self, iteration: int) -> None:
         """Forget the matches of later iterations: a resumed run plays them again."""
         with self._transaction("IMMEDIATE"):
             self._indices = None
+            if iteration < self._digested:
+                self._digest, self._digested = MatchDigest(), -1
             self._db.execute("DELETE FROM batches WHERE iteration > ?", (iteration,))
 
     def results(self) -> Iterator[Result]:
         """Yield each iteration's sums as ``payoffs.summarise`` gives them, the oldest iteration first."""
         with self._transaction():
-            parts = [match_sums.results(game, self._read(game), read_origins(self._db, game)) for game in self.games()]
+            parts = [
+                match_results.results(game, self._read(game), read_origins(self._db, game)) for game in self.games()
+            ]
         yield from heapq.merge(*parts, key=lambda result: (result.iteration, result[:4]))
 
     def matches(self, game: str) -> Iterator[StoredMatch]:

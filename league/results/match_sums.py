@@ -1,4 +1,4 @@
-"""What stored matches add up to: by line-up, by pair of players, and as results for the payoff table.
+"""What stored matches add up to, by line-up and by pair of players.
 
 Matches of one deal share its luck, so every standard error is clustered by deal, as in
 ``league.evaluation.head_to_head``: with N values y_i in G deals and ȳ their mean,
@@ -11,7 +11,7 @@ are added depends on the matches alone: the same matches give the same figures, 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from league.results.exact_leads import exact_leads, may_be_level
-from league.results.match_columns import Columns, Floats, Ints, Origins
-from league.results.payoffs import Result
+from league.results.match_columns import Columns, Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +204,7 @@ def _compared(columns: Columns, match: Ints, a: Ints, b: Ints) -> tuple[Floats, 
     points, comparisons = np.zeros(len(match)), np.zeros(len(match))
     for mine, theirs in itertools.permutations(range(returns.shape[1]), 2):
         meets = is_a[mine] & is_b[theirs]
-        points += _points(returns, mine, theirs) * meets
+        points += seat_points(returns, mine, theirs) * meets
         comparisons += meets
     return _mean_where(returns, is_a) - _mean_where(returns, is_b), points / comparisons
 
@@ -216,7 +215,7 @@ def _mean_where(returns: Floats, chosen: Sequence[NDArray[np.bool_]]) -> Floats:
     return np.asarray(sum(gains * its for gains, its in seats) / sum(its.astype(np.float64) for _, its in seats))
 
 
-def _points(returns: Floats, mine: int, theirs: int) -> Floats:
+def seat_points(returns: Floats, mine: int, theirs: int) -> Floats:
     """Return what one seat scores against another: win 1, draw ½, loss 0."""  # [M]
     return (np.sign(returns[:, mine] - returns[:, theirs]) + 1.0) / 2.0
 
@@ -228,72 +227,6 @@ def _seat_scores(returns: Floats) -> list[Floats]:
         return [np.full(len(returns), np.nan)]
     others = [[other for other in range(seats) if other != seat] for seat in range(seats)]
     return [
-        np.stack([_points(returns, seat, other) for other in rest]).sum(0) / len(rest)
+        np.stack([seat_points(returns, seat, other) for other in rest]).sum(0) / len(rest)
         for seat, rest in enumerate(others)
     ]
-
-
-def results(game: str, columns: Columns, origins: Origins) -> Iterator[Result]:
-    """Yield what ``league.results.payoffs.summarise`` gives for each iteration's matches of one game, oldest first."""
-    iterations, when = np.unique(origins.iteration, return_inverse=True)
-    names, role = _roles(origins, when, len(iterations))
-    sight = _sightings(columns, role[when])
-    number = max(len(columns.players), 1)
-    key = (when[sight.match] * number + sight.player) * number + sight.opponent
-    _, first, group = np.unique(key * len(names) + sight.role, return_index=True, return_inverse=True)
-    gain = columns.returns[sight.match, sight.seat]
-    sums = [np.bincount(group, values) for values in (gain, gain * gain, sight.score)]
-    rows = zip(np.bincount(group).tolist(), *(values.tolist() for values in sums), first.tolist(), strict=True)
-    for n, total, squares, score, at in rows:
-        player, opponent = columns.players[sight.player[at]], columns.players[sight.opponent[at]]
-        iteration = int(origins.iteration[sight.match[at]])
-        yield Result(player, opponent, game, names[sight.role[at]], n, total, squares, score, iteration)
-
-
-class _Sightings(NamedTuple):
-    """A seat that met an opponent in a match, whatever number of seats that one held; Q of them."""
-
-    match: Ints  # place in the columns  # [Q]
-    seat: Ints  # [Q]
-    player: Ints  # [Q]
-    opponent: Ints  # [Q]
-    role: Ints  # [Q]
-    score: Floats  # [Q]
-
-
-def _sightings(columns: Columns, role: Ints) -> _Sightings:
-    """Return who met whom, match by match and seat by seat: as ``summarise`` adds them up.
-
-    ``role`` [M, S] is a number for the role of each seat.
-    """
-    matches, seats = columns.seated.shape
-    found = []
-    for seat, other in itertools.permutations(range(seats), 2):
-        alike = {third: columns.seated[:, third] == columns.seated[:, other] for third in range(seats) if third != seat}
-        earlier = [same for third, same in alike.items() if third < other]
-        match = np.flatnonzero(~np.any(earlier, axis=0)) if earlier else np.arange(matches)
-        points = np.sum([same * _points(columns.returns, seat, third) for third, same in alike.items()], axis=0)
-        score = points[match] / np.sum(list(alike.values()), axis=0)[match]
-        found.append((match, np.full(len(match), seat), np.full(len(match), other), score))
-    if not found:
-        nothing = np.zeros(0, np.int64)
-        return _Sightings(nothing, nothing, nothing, nothing, nothing, np.zeros(0))
-    matched, seat_of, other_of, scores = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    order = np.lexsort((seat_of, matched))
-    at, by, to = matched[order], seat_of[order], other_of[order]
-    return _Sightings(at, by, columns.seated[at, by], columns.seated[at, to], role[at, by], scores[order])
-
-
-def _roles(origins: Origins, when: Ints, iterations: int) -> tuple[list[str], Ints]:
-    """Return role names, sorted, and the role of each seat in each iteration as an index into them.  # [I, S]
-
-    It is that of the latest match in which the seat had a turn. ``when`` is each match's iteration, from 0.  # [M]
-    """
-    found = [[f"seat {seat}" for seat in range(len(origins.casts[0].roles))] for _ in range(iterations)]
-    for seat in range(len(origins.casts[0].roles)):
-        spoke = np.array([cast.roles[seat] is not None for cast in origins.casts])[origins.cast]
-        latest = dict(zip(when[spoke].tolist(), origins.cast[spoke].tolist(), strict=True))
-        for iteration, cast in latest.items():
-            found[iteration][seat] = str(origins.casts[cast].roles[seat])
-    names = sorted({name for roles in found for name in roles})
-    return names, np.array([[names.index(name) for name in roles] for roles in found])

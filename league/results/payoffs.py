@@ -4,20 +4,24 @@ A score compares two seats' returns: win 1, draw 1/2, loss 0. Results between fr
 A live policy changes while its results come in, so a cell with a live player decays: each iteration multiplies
 its weights by ``forgetting``. The decay is computed when a cell is read or written, so a large population
 costs nothing. The same results in the same order give the same table bit for bit.
+
+Matches of one deal share its luck, so how certain a result is depends on deals (``payoff_cell``). A deal belongs to
+one iteration.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from arena.records import Episode
-from league.results.statistics import Z_95, Estimate, wilson
+from league.results.payoff_cell import PayoffCell
+from league.results.statistics import Estimate, student_quantile, wilson
 
 
 class Result(NamedTuple):
@@ -32,16 +36,21 @@ class Result(NamedTuple):
     role: str
     n: int
     sum_return: float  # in the game's units
-    sumsq_return: float
+    sumsq_return: float  # of deals' sums
     sum_score: float
     iteration: int
+    # Over deals, each of n_d matches; None where every match had a deal of its own.
+    sumsq_matches: int | None = None  # Σ n_d²
+    sum_matches_return: float | None = None  # Σ n_d times the deal's sum of returns
+    sumsq_score: float | None = None  # of deals' sums
+    sum_matches_score: float | None = None  # as sum_matches_return
 
 
 class PairRecord(NamedTuple):
     """A player's record against an opponent, over all roles."""
 
     score: float  # the player's mean score in [0, 1]; 1/2 for a pair that never met
-    effective_n: float  # matches of full weight that would be as certain; 0 for a pair that never met
+    effective_n: float  # independent matches that would be as certain; 0 for a pair that never met
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,32 +58,9 @@ class RoleRecord:
     """A player's record against an opponent in one role, after decay."""
 
     n: float  # matches, weighted by what decay leaves of each
-    effective_n: float  # matches of full weight that would be as certain (Kish: (Σw)² / Σw²)
-    returns: Estimate  # in the game's units; normal interval
-    score: Estimate  # in [0, 1]; Wilson's interval, too wide where there are draws
-
-
-@dataclass(slots=True)
-class _Cell:
-    """Weighted sums as of ``iteration``."""
-
-    n: float = 0.0
-    sum_return: float = 0.0
-    sumsq_return: float = 0.0
-    sum_score: float = 0.0
-    sumsq_weight: float = 0.0
-    iteration: int = 0
-
-    def decayed(self, keep: float) -> _Cell:
-        """Return the sums after each match's weight is multiplied by ``keep``."""
-        return _Cell(
-            self.n * keep,
-            self.sum_return * keep,
-            self.sumsq_return * keep,
-            self.sum_score * keep,
-            self.sumsq_weight * keep * keep,
-            self.iteration,
-        )
+    effective_n: float  # independent matches of full weight that would be as certain of the score
+    returns: Estimate  # in the game's units; Student's interval over deals, none where all deals are equal
+    score: Estimate  # in [0, 1]; Wilson's interval for ``effective_n``, too wide where there are draws
 
 
 def summarise(episodes: Iterable[Episode], iteration: int) -> list[Result]:
@@ -85,18 +71,29 @@ def summarise(episodes: Iterable[Episode], iteration: int) -> list[Result]:
     """
     ordered = sorted(episodes, key=lambda episode: episode.request.index)
     roles = {(episode.request.game, turn.seat): turn.role for episode in ordered for turn in episode.turns}
-    sums: dict[tuple[str, str, str, str], list[float]] = {}
+    sums: dict[tuple[str, str, str, str], dict[int | None, list[float]]] = {}  # then by deal, None: of all deals
     for episode in ordered:
         game, players = episode.request.game, episode.request.players
         for seat, player in enumerate(players):
             role, gain = roles.get((game, seat), f"seat {seat}"), episode.returns[seat]
             for opponent, score in _scores(players, episode.returns, seat).items():
-                total = sums.setdefault((player, opponent, game, role), [0, 0.0, 0.0, 0.0])
-                for column, value in enumerate((1, gain, gain * gain, score)):
-                    total[column] += value
-    return [
-        Result(*key, int(n), gain, gain2, score, iteration) for key, (n, gain, gain2, score) in sorted(sums.items())
-    ]
+                by_deal = sums.setdefault((player, opponent, game, role), {})
+                for deal in (None, episode.request.deal_seed):
+                    total = by_deal.setdefault(deal, [0, 0.0, 0.0])
+                    for column, value in enumerate((1, gain, score)):
+                        total[column] += value
+    return [_result(key, by_deal, iteration) for key, by_deal in sorted(sums.items())]
+
+
+def _result(key: tuple[str, str, str, str], by_deal: Mapping[int | None, Sequence[float]], iteration: int) -> Result:
+    """Return the result of a key from its numbers of matches, sums of returns, and sums of scores, by deal."""
+    n, gain, score = by_deal[None]
+    squares = [0.0] * 5
+    for _, (matches, gains, scores) in sorted((deal, sums) for deal, sums in by_deal.items() if deal is not None):
+        products = (gains * gains, matches * matches, matches * gains, scores * scores, matches * scores)
+        squares = [total + product for total, product in zip(squares, products, strict=True)]
+    gain2, matches2, matches_gain, score2, matches_score = squares
+    return Result(*key, int(n), gain, gain2, score, iteration, int(matches2), matches_gain, score2, matches_score)
 
 
 def _scores(players: Sequence[str], returns: Sequence[float], seat: int) -> dict[str, float]:
@@ -121,11 +118,13 @@ class PayoffTable:
         self.forgetting = forgetting
         self.resets = {} if resets is None else resets
         self.iteration = 0  # of the newest result applied
-        self._cells: dict[tuple[str, str, str], dict[str, _Cell]] = {}  # then by role
+        self._cells: dict[tuple[str, str, str], dict[str, PayoffCell]] = {}  # then by role
 
     def apply(self, results: Iterable[Result]) -> None:
-        """Add results in their order. Raises ValueError for a result older than the newest applied."""
+        """Add results in their order. Raises ValueError for one that is older than the newest, or not finite."""
         for result in results:
+            if not all(math.isfinite(value) for value in result if isinstance(value, float)):
+                raise ValueError(f"got a result that is not finite: {result}")
             if result.iteration < self.iteration:
                 raise ValueError(
                     f"got a result of iteration {result.iteration} after one of {self.iteration}: {result}"
@@ -134,15 +133,8 @@ class PayoffTable:
             if result.iteration <= max(self.resets.get(result.player, -1), self.resets.get(result.opponent, -1)):
                 continue
             roles = self._cells.setdefault((result.player, result.opponent, result.game), {})
-            cell = self._current(result.player, result.opponent, roles.get(result.role, _Cell()))
-            roles[result.role] = _Cell(
-                cell.n + result.n,
-                cell.sum_return + result.sum_return,
-                cell.sumsq_return + result.sumsq_return,
-                cell.sum_score + result.sum_score,
-                cell.sumsq_weight + result.n,
-                result.iteration,
-            )
+            cell = self._current(result.player, result.opponent, roles.get(result.role, PayoffCell()))
+            roles[result.role] = cell.plus(*result[4:])
 
     def reset(self, player: str) -> None:
         """Drop a live player's results up to now: its weights are replaced, and those were results of the old ones."""
@@ -156,14 +148,18 @@ class PayoffTable:
         return {role: _record(cell) for role, cell in sorted(current.items()) if cell.sumsq_weight > 0.0}
 
     def pair_record(self, player: str, opponent: str, game: str) -> PairRecord:
-        """Return the player's mean score over its roles, all of equal weight, and the matches behind it."""
+        """Return the player's mean score over its roles, all of equal weight, and the matches behind it.
+
+        Deals of one role count as independent of those of another: where a deal is played in every seating, its luck
+        cancels, and the score is more certain than that.
+        """
         cells = self._cells.get((player, opponent, game), {}).values()
         current = [self._current(player, opponent, cell) for cell in cells] if player != opponent else []
         current = [cell for cell in current if cell.sumsq_weight > 0.0]
         if not current:
             return PairRecord(0.5, 0.0)
         score = math.fsum(cell.sum_score / cell.n for cell in current) / len(current)
-        return PairRecord(score, math.fsum(cell.n * cell.n / cell.sumsq_weight for cell in current))
+        return PairRecord(score, math.fsum(cell.effective_n() for cell in current))
 
     def matrix(self, players: Sequence[str], game: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return mean returns and scores of row against column [P, P], NaN for pairs that never met.
@@ -178,7 +174,7 @@ class PayoffTable:
     def to_json(self) -> dict[str, Any]:
         """Return the table as plain data; floats survive ``json`` exactly."""
         rows = [
-            [*pair, role, cell.n, cell.sum_return, cell.sumsq_return, cell.sum_score, cell.sumsq_weight, cell.iteration]
+            [*pair, role, *astuple(cell)]
             for pair, roles in sorted(self._cells.items())
             for role, cell in sorted(roles.items())
         ]
@@ -196,10 +192,10 @@ class PayoffTable:
         table = cls(data["live"], data["forgetting"], data.get("resets"))
         table.iteration = data["iteration"]
         for player, opponent, game, role, *sums in data["cells"]:
-            table._cells.setdefault((player, opponent, game), {})[role] = _Cell(*sums)
+            table._cells.setdefault((player, opponent, game), {})[role] = PayoffCell(*sums)
         return table
 
-    def _current(self, player: str, opponent: str, cell: _Cell) -> _Cell:
+    def _current(self, player: str, opponent: str, cell: PayoffCell) -> PayoffCell:
         """Return a cell as of the table's iteration."""
         age = self.iteration - cell.iteration
         if age and (player in self.live or opponent in self.live):
@@ -218,13 +214,13 @@ class PayoffTable:
         return math.fsum(means) / len(means) if means else None
 
 
-def _record(cell: _Cell) -> RoleRecord:
+def _record(cell: PayoffCell) -> RoleRecord:
     """Return the means and intervals of a cell, some of whose weight is left."""
-    effective = cell.n * cell.n / cell.sumsq_weight
-    mean, score = cell.sum_return / cell.n, cell.sum_score / cell.n
+    mean, score, matches = cell.sum_return / cell.n, cell.sum_score / cell.n, cell.effective_n()
     returns = Estimate(mean, None, None)
-    if effective > 1.0:
-        variance = max(cell.sumsq_return / cell.n - mean * mean, 0.0) * effective / (effective - 1.0)
-        half = Z_95 * math.sqrt(variance / effective)
-        returns = Estimate(mean, mean - half, mean + half)
-    return RoleRecord(cell.n, effective, returns, wilson(score, effective))
+    if cell.deals > 1.0:
+        half = student_quantile(cell.deals - 1.0) * math.sqrt(
+            cell.variance(cell.sumsq_return, cell.sum_matches_return, mean)
+        )
+        returns = Estimate(mean, mean - half, mean + half) if half > 0.0 else returns
+    return RoleRecord(cell.n, matches, returns, wilson(score, matches))

@@ -10,28 +10,34 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from games.common.errors import UsageError
-from games.common.files import atomic_write
+from games.common.files import atomic_write, sync_folder, sync_tree
 from league.config import RunConfig
 from league.config.load import load_run_config, run_roles, write_run_config
 from league.learning.policies import new_policy, policies_for_resume, policy_names
 from league.run.exploiter_cycle import save_initial_weights
+from league.run.failures import telling_of_a_full_disk
+from league.run.recovery import SET_ASIDE, telling_what_to_do
 from league.storage.checkpoint import (
     LEARNERS_FOLDER,
     RECORDS_FILE,
+    check_results,
+    checkpoints,
     clear_unfinished,
     finished_iterations,
     has_checkpoint,
     newest_checkpoint,
-    read_record,
+    verified_record,
     write_record,
 )
-from league.storage.lock import LOCK_FILE, run_lock
+from league.storage.lock import run_lock
 from league.storage.population import Origin, Population
 from league.storage.run_state import Beginning
+from learners.advantages import forget_policy
 from learners.update.policy import Policy
 
 ORIGIN_FILE = "origin.json"  # of an evolved run: its source
@@ -41,31 +47,60 @@ _SHARED = ("population", "base")  # immutable folders, whose files the two runs 
 def evolve(source: Path, run_dir: Path, iterations: int | None, overrides: Sequence[str]) -> RunConfig:
     """Create a run in ``run_dir`` that resumes where ``source`` has stopped; return its configuration.
 
-    ``iterations`` is how many more it will train; None: as many as ``source`` has done. Raises UsageError
-    for settings that do not fit the weights, a directory that is not empty, and a source that is training now.
+    ``iterations`` is how many more it will train; None: as many as ``source`` has done. Raises UsageError, and leaves
+    nothing, for settings that do not fit the weights, a directory that is not empty or cannot be written, and a source
+    that is training now or damaged; RunFailed where the disk is full.
     """
     if not has_checkpoint(source):
         raise UsageError(
             f"{source} has no saved state to continue from. Let it train: league train --resume --run-dir {source}"
         )
-    if run_dir.exists() and any(run_dir.iterdir()):
-        raise UsageError(f"{run_dir} is not empty. Choose another --run-dir.")
-    with run_lock(source):
+    if run_dir.exists() and (not run_dir.is_dir() or any(run_dir.iterdir())):
+        raise UsageError(f"{run_dir} is {'not empty' if run_dir.is_dir() else 'a file'}. Choose another --run-dir.")
+    read_only = not os.access(source, os.W_OK)  # then nobody can be training it
+    with telling_of_a_full_disk(run_dir), nullcontext() if read_only else run_lock(source):
+        with telling_what_to_do(source):
+            check_results(source, verified_record(newest_checkpoint(source)))
         old = load_run_config(source)
         done = finished_iterations(source)
         config = load_run_config(source, [*overrides, f"iterations={done + (iterations or max(done, 1))}"])
         _check_weights_fit(old, config)
-        partial = run_dir.with_name(f".{run_dir.name}.partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        run_dir.parent.mkdir(parents=True, exist_ok=True)
-        ignore = shutil.ignore_patterns(LOCK_FILE, "episodes", f"{RECORDS_FILE}*", LEARNERS_FOLDER)
-        shutil.copytree(source, partial, copy_function=_copy, ignore=ignore)
-        _adapt_checkpoint(old, config, partial)
-        write_run_config(partial, config)
-        origin = {"run": str(source), "iteration": done, "settings": list(overrides)}
-        atomic_write(partial / ORIGIN_FILE, json.dumps(origin, indent=1))
-        partial.replace(run_dir)
+        with _appearing(run_dir) as partial:
+            _copy_run(source, partial)
+            _adapt_checkpoint(old, config, partial)
+            write_run_config(partial, config)
+            origin = {"run": str(source), "iteration": done, "settings": list(overrides)}
+            atomic_write(partial / ORIGIN_FILE, json.dumps(origin, indent=1))
     return config
+
+
+@contextmanager
+def _appearing(run_dir: Path) -> Iterator[Path]:
+    """Yield where to make a folder, which then appears at once and durably under its name; nothing after an error."""
+    partial = run_dir.with_name(f".{run_dir.name}.partial")
+    try:
+        run_dir.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+    except OSError as error:
+        raise UsageError(f"{run_dir} cannot be made ({error.strerror}). Choose another --run-dir.") from error
+    try:
+        yield partial
+        sync_tree(partial)
+        partial.replace(run_dir)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    sync_folder(run_dir.parent)
+
+
+def _copy_run(source: Path, partial: Path) -> None:
+    """Copy what a run goes on from: of its checkpoints the newest, and nothing of its learner processes."""
+    older = [folder.name for folder in checkpoints(source)[:-1]]
+    unfinished = (".*", "episodes", SET_ASIDE, f"{RECORDS_FILE}*", LEARNERS_FOLDER)  # the first: the lock too
+    shutil.copytree(
+        source, partial, copy_function=_copy, ignore=shutil.ignore_patterns(*unfinished, *older), dirs_exist_ok=True
+    )
 
 
 def _check_weights_fit(old: RunConfig, new: RunConfig) -> None:
@@ -89,7 +124,7 @@ def _check_weights_fit(old: RunConfig, new: RunConfig) -> None:
 def _adapt_checkpoint(old: RunConfig, new: RunConfig, run_dir: Path) -> None:
     """Rewrite the checkpoint in ``run_dir`` for the policies and objectives of the new configuration."""
     folder = newest_checkpoint(run_dir)
-    record = read_record(folder)
+    record = verified_record(folder)
     population = Population(run_dir / "population")
     old_policies = policies_for_resume(old, run_roles(old), run_dir)
     for name, policy in old_policies.items():
@@ -111,6 +146,8 @@ def _adapt_checkpoint(old: RunConfig, new: RunConfig, run_dir: Path) -> None:
         if name not in old_policies and name not in new.league_roles
     }
     record.frozen_at |= {policy.name: record.iteration for policy in new_exploiters}
+    for name in policies.keys() - old_policies.keys():  # an earlier run may have had another policy of that name
+        record.credit = forget_policy(record.credit, name)
     if new.model_copy(update={"iterations": old.iterations}) != old:
         record.alarms = {}  # the alarms' thresholds were learned under the old settings
     write_record(folder, record)

@@ -15,7 +15,7 @@ from league.evaluation.measure import Measurements, Metrics, Play
 from league.evaluation.meta_game import MetaGame, best_response_among
 from league.meta_solvers import BY_AGE
 from league.players.model_engine import ModelEngine
-from league.run.exploiter_cycle import initial_snapshot, reset_exploiter, resets_after
+from league.run.exploiter_cycle import begin_anew, initial_snapshot, reset_exploiter, resets_after
 from league.storage.checkpoint import publish, save_ratings
 from league.storage.members import Member, MetaStrategy
 from league.storage.population import Origin, Snapshot
@@ -73,7 +73,7 @@ class Snapshots:
         metrics |= _means(ratings) | self._measurements.rate_teams() | self._measure(iteration)
         for name in names:
             if name in self._config.league_roles and resets_after(self._config, name, iteration):
-                reset_exploiter(self._run_dir, state, name)
+                reset_exploiter(self._config, self._run_dir, state, name)
         save_ratings(self._run_dir, state)
         publish(self._run_dir, state)
         return metrics
@@ -118,11 +118,9 @@ class Snapshots:
             ids = [snapshot.id for snapshot in self._state.population.all(name)]
             chosen = ids[0] if start == "first" else best_response_among(meta_game, meta, seat, set(ids))
             if chosen != ids[-1]:
-                policy = self._state.policies[name]
-                weights = policy.lm.with_weights(self._state.population.get(chosen).path)
-                policy.reset(weights.parameters())
+                weights = self._state.policies[name].lm.with_weights(self._state.population.get(chosen).path)
+                begin_anew(self._state, name, weights.parameters())
                 weights.release()
-                self._state.pending.pop(name, None)
                 self._state.begun[name] = Beginning(Origin.RESPONSE, chosen)
 
     def _retire(self) -> None:

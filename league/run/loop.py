@@ -223,7 +223,7 @@ class League:
 
     def checkpoint(self) -> None:
         """Save the run's state; when this returns, a kill loses nothing before it."""
-        save_checkpoint(self.run_dir, self.state)
+        save_checkpoint(self.run_dir, self.state, self.config.checkpoints)
 
     def _scores(self, episodes: Sequence[Episode]) -> Metrics:
         """Record matches; return the number of each game, and the mean scores by role and of exploiters."""

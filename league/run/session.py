@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,21 +22,20 @@ from league.learning.learner_pool import LearnerFailed
 from league.learning.learner_process import FAILED_BATCH_FILE
 from league.learning.policies import policies_for_resume, policy_names, start_policies
 from league.monitors.live_view import LiveView
+from league.monitors.metrics_log import read_metrics
 from league.players.engines import Engines
 from league.players.model_engine import check_engine
 from league.players.outside import anchors_and_guests, check_players
-from league.run.exploiter_cycle import save_initial_weights
+from league.run.exploiter_cycle import check_initial_weights, save_initial_weights
+from league.run.failures import RunFailed, telling_of_a_full_disk
 from league.run.interrupt import StopRequest
 from league.run.loop import League, run_loop
+from league.run.recovery import check_never_trained, check_state, go_back, telling_what_to_do
 from league.storage.checkpoint import clear_state, finished_iterations, has_checkpoint, load_checkpoint
 from league.storage.lock import LOCK_FILE, run_lock
 from league.storage.run_state import RunState, new_state
 from learners.advantages import rule_named
 from learners.update.learner import LearningError
-
-
-class RunFailed(RuntimeError):
-    """Training stopped because an update failed its checks or a learner died; the message says what to do."""
 
 
 class Outcome(NamedTuple):
@@ -51,28 +51,34 @@ def train(config: RunConfig, run_dir: Path, cluster: str = "") -> Outcome:
     """Train a new run, on this machine or on the Ray cluster at the address ``cluster``.
 
     Raises UsageError if the directory is in use or not empty, and RunFailed if an update is not finite, its log-probs
-    disagree with the engine's, or a learner dies.
+    disagree with the engine's, a learner dies, or the disk is full.
     """
     rule_named(config.credit.rule)
     with Engines() as engines:
         check_players(anchors_and_guests(config, engines), run_roles(config))
-    with _Session(config, run_dir, cluster) as session:
+    with telling_of_a_full_disk(run_dir), telling_what_to_do(run_dir), _Session(config, run_dir, cluster) as session:
         session.write_config(config)
         return session.run(session.first_state())
 
 
-def resume(run_dir: Path, cluster: str = "") -> Outcome:
-    """Resume a run from its checkpoint, under its own configuration.
+def resume(run_dir: Path, cluster: str = "", from_iteration: int | None = None) -> Outcome:
+    """Resume a run from its newest checkpoint, or from that of an iteration, under its own configuration.
 
-    Raises UsageError if there is no such run or another process trains it, and RunFailed as ``train``.
+    Raises UsageError if there is no such run, another process trains it or its state is damaged, and RunFailed as
+    ``train``.
     """
     if not (run_dir / CONFIG_FILE).is_file():
         raise UsageError(f"{run_dir} holds no run to resume: it has no {CONFIG_FILE}. Name one with --run-dir.")
     config = load_run_config(run_dir)
-    with _Session(config, run_dir, cluster) as session:
-        session.start_view()
+    with telling_of_a_full_disk(run_dir), telling_what_to_do(run_dir), _Session(config, run_dir, cluster) as session:
+        notes = [] if from_iteration is None else go_back(run_dir, from_iteration)
         if not has_checkpoint(run_dir):  # it was killed in its cold start
+            check_never_trained(run_dir)
+            session.start_view()
             return session.run(session.first_state())
+        check_state(run_dir)
+        session.start_view(notes)
+        check_initial_weights(config, run_dir)
         policies = policies_for_resume(session.config, session.roles, run_dir)
         state = load_checkpoint(session.config, run_dir, policies)
         return session.run(state)
@@ -113,13 +119,16 @@ class _Session:
         write_run_config(self._run_dir, config)
         self.start_view()
 
-    def start_view(self) -> None:
-        """Remove leftovers of killed processes, tune this one, start the live view, and catch Ctrl-C."""
+    def start_view(self, notes: Sequence[str] = ()) -> None:
+        """Remove leftovers of killed processes, tune this one, start the live view with notes, and catch Ctrl-C."""
         remove_leftovers(self._run_dir)
         done = finished_iterations(self._run_dir)
+        before = [metrics for metrics in read_metrics(self._run_dir) if metrics["iteration"] <= done]
         enter = self._stack.enter_context
         enter(tuned_process(self.config.threads))
-        self._view = enter(LiveView(list(self.config.games), self.config.iterations, done))
+        self._view = enter(LiveView(list(self.config.games), self.config.iterations, done, before))
+        for note in notes:
+            self._view.print_line(note)
         message = "stopping once this iteration is finished and saved"
         self._stop = enter(StopRequest(lambda: self._view.announce(message)))
 

@@ -11,6 +11,7 @@ from games.spec import GameSpec, Utility
 from league.config.load import seat_roles
 from league.meta_solvers import NashAverage
 from league.meta_solvers.double_oracle import nash_average_of_many
+from league.meta_solvers.empirical_game import largest, without_rounding
 from league.standings.cycles import Cycle, find_cycles
 from league.storage.run_dir import STATE_FOLDER, Run
 
@@ -53,6 +54,6 @@ def exact_standings(run: Run, spec: GameSpec) -> ExactStandings | None:
     if len(tabulated) < 2:
         return None
     first, second = exact_game([list(tabulated.values())] * 2).values
-    margin = np.asarray((first + second.T) / 2.0)
+    margin = without_rounding((first + second.T) / 2.0, largest(first))
     cycles = find_cycles(list(tabulated), margin)
     return ExactStandings(tuple(tabulated), margin, nash_average_of_many(margin), cycles)

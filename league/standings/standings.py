@@ -10,6 +10,7 @@ of two, the mean return. In other games mean returns say more, and are given too
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
@@ -22,6 +23,7 @@ from games.spec import GameSpec, Utility
 from league.evaluation.pairing import opportunity_cost
 from league.meta_solvers import META_SOLVERS, NashAverage
 from league.meta_solvers.double_oracle import nash_average_of_many, nash_of_many
+from league.meta_solvers.empirical_game import largest, without_rounding
 from league.results.match_store import Cells, MatchStore, Pairs
 from league.results.ratings import Ratings, Skill
 from league.standings.cycles import Cycle, find_cycles
@@ -111,8 +113,10 @@ def game_standings(
         range(len(pairs.players)), key=lambda i: (points.component[i], -round(float(points.ratings[i]), 6), i)
     )
     matrix = payoff_matrix(pairs, cells, [pairs.players[i] for i in order])
-    average = nash_average_of_many(matrix.margin) if order else NashAverage(np.zeros(0), np.zeros(0))
-    mixture = average.mixture if solver == "nash_averaging" or not order else _mixture(matrix.margin, solver)
+    span = spec.max_return - spec.min_return
+    margin = without_rounding(matrix.margin, span if math.isfinite(span) else largest(np.nan_to_num(matrix.returns)))
+    average = nash_average_of_many(margin) if order else NashAverage(np.zeros(0), np.zeros(0))
+    mixture = average.mixture if solver == "nash_averaging" or not order else _mixture(margin, solver)
     connected = len(order) > 1 and points.component[order[1]] == points.component[order[0]]
     return GameStandings(
         spec,

@@ -27,7 +27,7 @@ def freeze(folder: Path, card: str, write: Callable[[Path], None], facts: Mappin
     partial.mkdir()
     try:
         write(partial)
-        hashes = {name: _sha256(partial / name) for name in _files(partial, card)}
+        hashes = hashes_of(partial, card)
         if not any(name.endswith(".safetensors") for name in hashes):
             raise ValueError(f"{folder.name} has no model weights (*.safetensors), only {sorted(hashes)}")
         (partial / card).write_text(json.dumps({**facts, "sha256": hashes}, indent=2) + "\n", encoding="utf-8")
@@ -40,11 +40,16 @@ def freeze(folder: Path, card: str, write: Callable[[Path], None], facts: Mappin
     return hashes
 
 
+def hashes_of(folder: Path, card: str) -> dict[str, str]:
+    """Return the SHA-256 of each file of a folder but its card."""
+    return {name: sha256(folder / name) for name in _files(folder, card)}
+
+
 def changed_files(folder: Path, card: str, hashes: Mapping[str, str]) -> list[str]:
     """Return the files of a frozen folder that are missing, foreign or changed."""
     present = set(_files(folder, card)) if folder.is_dir() else set()
     return sorted(present ^ set(hashes)) or [
-        name for name, expected in hashes.items() if _sha256(folder / name) != expected
+        name for name, expected in hashes.items() if sha256(folder / name) != expected
     ]
 
 
@@ -68,7 +73,7 @@ def _files(folder: Path, card: str) -> list[str]:
     return sorted(path for path in paths if path != card)
 
 
-def _sha256(path: Path) -> str:
+def sha256(path: Path) -> str:
     """Return the SHA-256 of a file's content in hexadecimal, as ``sha256sum`` prints it."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

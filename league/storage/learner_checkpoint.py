@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from games.common.files import sync_files, sync_folder
+from league.storage.manifest import check_manifest, write_manifest
 from learners.trajectory_buffer import TrajectoryBuffer
 from learners.update.policy import Policy
 
@@ -70,13 +71,15 @@ def save_learning(folder: Path, learning: Learning, names: Iterable[str]) -> Non
     write_policies(partial, {name: learning.policies[name] for name in policies}, pending)
     facts = {"policies": policies, "credit": learning.credit}
     (partial / LEARNING_FILE).write_text(json.dumps(facts), encoding="utf-8")
+    write_manifest(partial)
     sync_files(partial)
     partial.rename(folder)
     sync_folder(folder.parent)
 
 
 def load_learning(folder: Path, learning: Learning) -> None:
-    """Load the folder that ``save_learning`` wrote into ``learning``."""
+    """Load the folder that ``save_learning`` wrote into ``learning``. Raises DamagedFile for any other."""
+    check_manifest(folder)
     facts = json.loads((folder / LEARNING_FILE).read_text(encoding="utf-8"))
     names = facts["policies"]
     read_policies(folder, {name: learning.policies[name] for name in names})

@@ -18,13 +18,14 @@ LOCK_FILE = ".lock"  # contains the holder's process id, and stays after its dea
 def run_lock(run_dir: Path, timeout: float = 0.0) -> Iterator[None]:
     """Lock a run directory for training. A forked child does not share the lock.
 
-    Raises UsageError, with the holder's process id, if another process holds it for more than ``timeout`` seconds.
+    Raises UsageError, with the holder's process id, if another process holds it for more than ``timeout`` seconds, and
+    for a directory that cannot be made or written.
     """
-    run_dir.mkdir(parents=True, exist_ok=True)
     path = run_dir / LOCK_FILE
     # filelock's fallback, a soft lock, would stay locked after its holder was killed.
     lock = FileLock(path, timeout=timeout, poll_interval=0.01, fallback_to_soft=False, on_acquired=_write_holder)
     try:
+        run_dir.mkdir(parents=True, exist_ok=True)
         acquired = lock.acquire()
     except Timeout:
         holder = path.read_text(encoding="utf-8").strip() or "unknown"
@@ -32,7 +33,19 @@ def run_lock(run_dir: Path, timeout: float = 0.0) -> Iterator[None]:
             f"{run_dir} is in use by process {holder}. Wait until it ends, stop it with Ctrl-C, or choose another "
             "directory with --run-dir."
         ) from None
+    except OSError as error:
+        raise UsageError(
+            f"{run_dir} cannot be written ({error.strerror}). Make it writable, or choose another directory with "
+            "--run-dir."
+        ) from error
     with acquired:
+        yield
+
+
+@contextmanager
+def waiting_lock(folder: Path) -> Iterator[None]:
+    """Lock a folder that several processes fill, waiting for as long as another has it."""
+    with FileLock(folder / LOCK_FILE, fallback_to_soft=False, on_acquired=_write_holder):
         yield
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from games.common.errors import UsageError, unknown_name
+from games.common.errors import DamagedFile, UsageError, unknown_name
 from league.config import RunConfig
 from league.config.load import CONFIG_FILE, load_run_config
 from league.meta_solvers import BY_AGE, META_SOLVERS
@@ -47,12 +50,14 @@ class Run:
     @cached_property
     def payoffs(self) -> PayoffTable:
         """The payoff table. Raises UsageError while there is none."""
-        return PayoffTable.from_json(self._json("payoffs.json"))
+        with self._read("payoffs.json") as data:
+            return PayoffTable.from_json(data)
 
     @cached_property
     def ratings(self) -> Ratings:
         """The ratings. Raises UsageError while there are none."""
-        return Ratings.from_json(self._json("ratings.json"))
+        with self._read("ratings.json") as data:
+            return Ratings.from_json(data)
 
     def members(self, which: str, policy: str, game: str, seat: int) -> list[tuple[Snapshot, float]]:
         """Return a policy's snapshots, with weights that sum to one, that play in a seat of a game.
@@ -71,11 +76,10 @@ class Run:
 
     def _mixture(self, policy: str, game: str, seat: int) -> list[tuple[Snapshot, float]]:
         """Return the run's meta-strategy: as computed with the newest snapshot, or by age in games without one."""
-        weights = self._json("mixtures.json").get(game)
-        if weights is not None:
-            return [
-                (self.population.get(identity), weight) for identity, weight in weights[seat].items() if weight > 0.0
-            ]
+        with self._read("mixtures.json") as mixtures:
+            if (weights := mixtures.get(game)) is not None:
+                drawn = [(identity, float(weight)) for identity, weight in weights[seat].items() if weight > 0.0]
+                return [(self.population.get(identity), weight) for identity, weight in drawn]
         rule, snapshots = self.config.evaluation.mixture, self.population.all(policy)
         snapshots = snapshots or [self.population.newest(policy)]
         if rule not in BY_AGE and len(snapshots) > 1:
@@ -86,14 +90,21 @@ class Run:
         by_age = META_SOLVERS[rule](np.zeros((len(snapshots), len(snapshots))))
         return [(snapshot, float(weight)) for snapshot, weight in zip(snapshots, by_age, strict=True)]
 
-    def _json(self, name: str) -> Any:
+    @contextmanager
+    def _read(self, name: str) -> Iterator[Any]:
+        """Yield the data of a published file. Raises UsageError where there is none, and DamagedFile within."""
         path = self.path / name
-        if not path.is_file():
+        if not path.exists():
             raise UsageError(f"{self.path} has no {name} yet: it is written when the first snapshot is frozen.")
+        remedy = f"Delete it and write it anew: league train --resume --run-dir {shlex.quote(str(self.path))}"
         try:
-            return json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise UsageError(f"{path} is damaged ({error}). Restore it from a copy.") from error
+            yield json.loads(path.read_bytes())
+        except UsageError:
+            raise
+        except OSError as error:
+            raise DamagedFile(path, f"it cannot be read: {error.strerror}", remedy) from error
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+            raise DamagedFile(path, f"{type(error).__name__}: {error}", remedy) from error
 
 
 def find_run(name: str) -> Path | None:
@@ -121,4 +132,4 @@ def open_run(name: str) -> Run:
 
 def run_names() -> list[str]:
     """Return the paths of the runs under ``runs/``."""
-    return sorted(str(path.parent) for path in RUNS.glob(f"*/{CONFIG_FILE}"))
+    return sorted(str(path.parent) for path in RUNS.glob(f"[!.]*/{CONFIG_FILE}"))

@@ -48,6 +48,10 @@ class Checkpoint:
     )  # snapshots that are no longer drawn as opponents
     meta: dict[str, MetaStrategy] = field(default_factory=dict)  # for the next draw of matches, by game
     mixtures: dict[str, list[dict[str, float]]] = field(default_factory=dict)  # RUN@mixture by game, seat and snapshot
+    # By these a resumed run knows what stands outside its checkpoint, as it was when the checkpoint was saved.
+    ratings_sha256: str = ""  # of the file of ratings
+    journal_sha256: str = ""  # the last line's checksum
+    matches_sha256: str = ""  # ``MatchStore.digest``
 
 
 @dataclass(slots=True, kw_only=True)

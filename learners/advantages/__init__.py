@@ -5,7 +5,8 @@ May import the files at the root of learners.
 A rule is ``rule(trajectories, evidence, state, settings) -> (advantages, weights, state)``: ``advantages[i][k]``
 belongs to turn k of trajectory i, and ``weights[i]`` is the trajectory's weight in the loss, 0 to leave it out.
 ``state`` holds running statistics, plain JSON data that is saved with the run; rules without any return it unchanged.
-``settings`` is the rule's table of the configuration. ``learners.advantages.rule`` has the types.
+``settings`` is the rule's table of the configuration. What a rule remembers of a policy is forgotten (``forget``) when
+that policy begins anew with other weights. ``learners.advantages.rule`` has the types.
 """
 
 from __future__ import annotations
@@ -86,6 +87,12 @@ def assign_credit(
             _check_turns(name, trajectories[i], advantages_K)
             advantages[i], weights[i] = advantages_K, weight
     return Credited(advantages, weights, after)
+
+
+def forget_policy(state: State, policy: str) -> State:
+    """Return the rules' state without what they remember of a policy, which begins anew with other weights."""
+    forgetting = {name: rule.forget for name, rule in RULES.items() if rule.forget is not None}
+    return {name: forgetting[name](part, policy) if name in forgetting else part for name, part in state.items()}
 
 
 def _by_rule(trajectories: Sequence[Trajectory], rule_for: Callable[[str, str], str]) -> dict[str, list[int]]:

@@ -7,10 +7,11 @@ learns to repeat what was good for this one:
 
     A*_k = A1_k + beta gamma (sum over j < k of gamma^(k-j) A1_j) A2_k
 
-A1 and A2 are the two seats' advantages at their k-th turns, which are one round of the game. They need
+A1 and A2 are the two seats' advantages at their k-th moves, which are one round of the game. They need
 no critic: as in "Learning Robust Social Strategies with Large Language Models" (Piche et al., arXiv
-2511.19405) each is the reward to go less its mean at turn k over the group, the matches with the same
-start and players. At beta = 0 only that is left.
+2511.19405) each is the reward to go less its mean at move k over the group, the matches with the same
+start and players. At beta = 0 only that is left. Replies that were refused and calls of tools are turns but no moves:
+they take no time and meet no turn of the other seat, and have the advantage of the move that they led to.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 from pydantic import Field
 
 from games.common.errors import UsageError
-from learners.advantages.common import Floats, Labels, centred, rewards_to_go, split_by_turn, turn_counts
+from learners.advantages.common import Floats, Labels, centred, moves_of, rewards_to_go, split_by_turn, turn_counts
 from learners.advantages.rule import Credited, CreditFacts, CreditRule, Discounted, Need, State, unweighted
 from learners.groups import group_numbers
 from learners.trajectories import Evidence, Trajectory
@@ -40,9 +41,29 @@ def advantage_alignment(
 ) -> Credited:
     """Return A*.
 
-    A2 is 0 at turns that the other seat does not have, and where the other seat is not trained, since it learns
+    A2 is 0 at moves that the other seat does not have, and where the other seat is not trained, since it learns
     nothing from the match. Raises UsageError for uneven or short groups, and for a game without exactly two seats.
     """
+    by_move = _by_move([_merge_moves(trajectory) for trajectory in trajectories], settings)
+    advantages = [
+        [advantages_M[move] for move in moves_of(trajectory)]
+        for trajectory, advantages_M in zip(trajectories, by_move, strict=True)
+    ]
+    return unweighted(advantages, state)
+
+
+def _merge_moves(trajectory: Trajectory) -> Trajectory:
+    """Return the trajectory with one turn a move, the last one, which has the rewards of all of them."""
+    moves = moves_of(trajectory)
+    turns = dict(zip(moves, trajectory.turns, strict=True))
+    rewards = [0.0] * len(turns)
+    for move, reward in zip(moves, trajectory.rewards, strict=True):
+        rewards[move] += reward
+    return trajectory._replace(turns=tuple(turns.values()), rewards=tuple(rewards))
+
+
+def _by_move(trajectories: Sequence[Trajectory], settings: Settings) -> list[list[float]]:
+    """Return A* of trajectories whose every turn is a move."""
     opponents = _opponents(trajectories)
     lengths = turn_counts(trajectories)
     present = np.arange(lengths.max(initial=0)) < lengths[:, None]  # [N, K]
@@ -52,7 +73,7 @@ def advantage_alignment(
     mine[present] = centred(rewards_to_go(trajectories, settings.gamma), labels[present])
     weights = settings.weight * settings.gamma * _past(mine, settings.gamma)
     theirs = np.where(opponents[:, None] < 0, 0.0, mine[opponents])
-    return unweighted(split_by_turn((mine + weights * theirs)[present], trajectories), state)
+    return split_by_turn((mine + weights * theirs)[present], trajectories)
 
 
 def check(facts: CreditFacts) -> None:

@@ -6,7 +6,7 @@ The game pays these rewards (``judged_arithmetic``). The paper trains by REINFOR
 
     A = (R - mean R) / (std R + epsilon)
 
-over a batch's trajectories of one role.
+over a batch's trajectories of one (game, role, policy).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from learners.trajectories import Evidence, Trajectory
 def comas(
     trajectories: Sequence[Trajectory], _evidence: Sequence[Evidence], state: State, _settings: Section
 ) -> Credited:
-    """Return z-scores of the returns over all trajectories of a (game, role)."""
-    roles = label_ids((t.game, t.role) for t in trajectories)
+    """Return z-scores of the returns over all trajectories of a (game, role, policy)."""
+    roles = label_ids((t.game, t.role, t.policy) for t in trajectories)
     return unweighted(broadcast(trajectories, standardised([t.match_return for t in trajectories], roles)), state)
 
 

@@ -36,6 +36,19 @@ def turn_counts(trajectories: Sequence[Trajectory]) -> Labels:
     return np.array([len(t.turns) for t in trajectories], np.intp)
 
 
+def moves_of(trajectory: Trajectory) -> list[int]:
+    """Return for each turn the number of the seat's moves before it [K].
+
+    A move is a turn of the game. Refused replies and calls of tools are turns of a seat before its move: they have the
+    move's number.
+    """
+    numbers, made = [], 0
+    for turn in trajectory.turns:
+        numbers.append(made)
+        made += turn.action is not None and not turn.tool
+    return numbers
+
+
 def split_by_turn(numbers_T: Floats, trajectories: Sequence[Trajectory]) -> list[list[float]]:
     """Return numbers by turn as one list for each trajectory."""
     flat = numbers_T.tolist()

@@ -31,6 +31,7 @@ from learners.advantages.common import standardised
 from learners.advantages.grpo import broadcast, in_groups
 from learners.advantages.rule import Advantages, Credited, CreditRule, Need, State
 from learners.groups import GroupKey, invocations, is_root
+from learners.keys import join_names
 from learners.trajectories import Evidence, Trajectory
 
 PERCENTILE = 0.99  # share of a window's rollouts whose d_k is at most d
@@ -126,7 +127,7 @@ def _calibrated(seen: State, calls: Mapping[tuple[GroupKey, int], Sequence[int]]
 
 def _state_key(key: GroupKey) -> str:
     """Return the key of a role's d in the state."""
-    return f"{key.game}/{key.role}"
+    return join_names(key.game, key.role)
 
 
 RULE = CreditRule(m_grpo, Settings, needs={Need.GROUPS})

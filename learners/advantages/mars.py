@@ -1,13 +1,15 @@
 """Turn-level, role-normalised advantages (MARS / MARSHAL, arXiv 2510.15414).
 
-Rewards are summed first and centred after, over all turns of all trajectories of a (game, role):
+Rewards are summed first and centred after, over all turns of all trajectories of a (game, role, policy):
 
-    R_k = sum over j >= k of r_j,   A_k = R_k - mean of R over the turns of the (game, role)
+    R_k = sum over j >= k of r_j,   A_k = R_k - mean of R over the turns of the (game, role, policy)
 
 There is no division by a standard deviation. Rewards [0, 0, 1] and [0.05, -1] have R = [1, 1, 1] and [-0.95, -1],
 mean 0.21. (The released code centres first and sums after, and pools games.)
+The paper has one policy; here an exploiter that plays the role, too, has a mean of its own, since what another policy
+earns is no baseline for it.
 
-Two ablations: ``baseline = "game"`` takes one mean over all roles of a game, ``level = "trajectory"``
+Two ablations: ``baseline = "game"`` takes one mean over all roles of a (game, policy), ``level = "trajectory"``
 gives every turn the whole return.
 """
 
@@ -38,7 +40,7 @@ def mars(
 ) -> Credited:
     """Return R_k less its mean."""
     by_role = settings.baseline == "role"
-    roles = label_ids((t.game, t.role if by_role else "") for t in trajectories)
+    roles = label_ids((t.game, t.policy, t.role if by_role else "") for t in trajectories)
     lengths = turn_counts(trajectories)
     if settings.level == "turn":
         sums = rewards_to_go(trajectories, settings.gamma)

@@ -8,7 +8,9 @@ depends on its role:
 The paper folds in R trajectory by trajectory; at alpha = 0.95 b is then a mean over only some 20
 matches, whose noise is a common offset of the whole batch. The default folds in the batch mean once.
 
-The ablation ``baseline = "game"`` has one baseline for all roles of a (game, policy).
+``first = "batch"`` begins with the mean of a baseline's first batch instead of 0: where returns are far from 0, as an
+exploiter's are, the first updates would otherwise push up, or down, whatever was said. The ablation
+``baseline = "game"`` has one baseline for all roles of a (game, policy).
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from pydantic import Field
 
 from games.common.section import Section, Share
 from learners.advantages.rule import Credited, CreditRule, State, unweighted
+from learners.keys import join_names, split_names
 from learners.trajectories import Evidence, Trajectory
 
 
@@ -30,6 +33,9 @@ class Settings(Section):
     decay: Share = Field(0.95, description="how much of the old baseline a fold keeps (alpha)")
     fold: Literal["batch", "trajectory"] = Field("batch", description="fold the batch mean, or each return")
     baseline: Literal["role", "game"] = Field("role", description="a baseline for each role, or one for all of a game")
+    first: Literal["zero", "batch"] = Field(
+        "zero", description="a baseline's first value: 0, or its first batch's mean"
+    )
 
 
 def rae(
@@ -37,6 +43,8 @@ def rae(
 ) -> Credited:
     """Return R - b for every turn, and the baselines after it."""
     baselines = dict(state)
+    if settings.first == "batch":
+        baselines = _batch_means(trajectories, settings.baseline) | baselines
     alpha = settings.decay
     returns: dict[str, list[float]] = {}
     advantages: list[list[float]] = []
@@ -57,11 +65,25 @@ def rae(
     return unweighted(advantages, baselines)
 
 
+def forget(state: State, policy: str) -> State:
+    """Return the baselines of all policies but this one."""
+    return {key: baseline for key, baseline in state.items() if split_names(key)[-1] != policy}
+
+
+def _batch_means(trajectories: Sequence[Trajectory], baseline: str) -> dict[str, float]:
+    """Return the mean return of each baseline's trajectories, by its key."""
+    returns: dict[str, list[float]] = {}
+    for trajectory in trajectories:
+        if trajectory.turns:
+            returns.setdefault(_baseline_key(trajectory, baseline), []).append(trajectory.match_return)
+    return {key: fsum(returns_N) / len(returns_N) for key, returns_N in returns.items()}
+
+
 def _baseline_key(trajectory: Trajectory, baseline: str) -> str:
     """Return the key of a trajectory's baseline in the state."""
     if baseline == "game":
-        return f"{trajectory.game}/{trajectory.policy}"
-    return f"{trajectory.game}/{trajectory.role}/{trajectory.policy}"
+        return join_names(trajectory.game, trajectory.policy)
+    return join_names(trajectory.game, trajectory.role, trajectory.policy)
 
 
-RULE = CreditRule(rae, Settings)
+RULE = CreditRule(rae, Settings, forget=forget)

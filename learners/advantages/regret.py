@@ -5,7 +5,7 @@ moves that the other seats made. Its external regret compares it with the best s
 
     R_i = max_a sum_t u_t(a) - sum_t p_t . u_t
 
-The paper's loss, over the matches i of a (game, role) in the batch, is
+The paper's loss, over the matches i of a (game, role, policy) in the batch, is
 
     L = sum_i s_i h(R_i),  h(R) = max(0, R)^2,  s = softmax(focus R)
 
@@ -50,7 +50,7 @@ def regret(
     counterfactuals = [_counterfactuals(trajectory, e) for trajectory, e in zip(trajectories, evidence, strict=True)]
     regrets = np.array([outcome.best_fixed - sum(outcome.expected) for outcome in counterfactuals])
     slopes = np.zeros(len(trajectories))
-    roles = label_ids((t.game, t.role) for t in trajectories)
+    roles = label_ids((t.game, t.role, t.policy) for t in trajectories)
     for role in range(roles.max(initial=-1) + 1):
         slopes[roles == role] = loss_slopes(regrets[roles == role], settings.focus)
     gains = [

@@ -55,6 +55,7 @@ class CreditRule(Generic[SettingsT]):
     settings: type[SettingsT]  # its table of the configuration, ``Section`` for none
     needs: AbstractSet[Need] = frozenset()
     check: Callable[[CreditFacts], None] | None = None  # raises UsageError for a game that the rule cannot credit
+    forget: Callable[[State, str], State] | None = None  # the state without what it holds of a policy; None: nothing
 
 
 class Discounted(Section):

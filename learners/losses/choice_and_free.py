@@ -18,6 +18,7 @@ from arena.lm.logprobs import ScoreOptions
 from arena.lm.scoring import Pass
 from learners.batching import ChoiceRow, FreeRow, Pair
 from learners.losses.chunk_loss import ChunkLoss, Models, PolicyOutput, RowTensors
+from learners.losses.draws import DrawTensors
 from learners.losses.objective import Objective
 from learners.losses.surrogates import ESTIMATORS, entropy, kl, mix_uniform, reply_means
 
@@ -47,15 +48,15 @@ class ChoiceChunkLoss(ChunkLoss):
             weight=torch.tensor([sum(row.weights) for row in chunk_rows], device=device),
             gains=_padded([row.gains for row in chunk_rows], width, device),
             losses=_padded([row.losses for row in chunk_rows], width, device),
-            sampled=_padded([[p or 0.0 for p in row.sampled] for row in chunk_rows], width, device),
             real=torch.ones(len(chunk_rows), 1, device=device),
+            by_draw=DrawTensors.of_rows(chunk_rows, width, device),
         )
         pairs = [
             pair._replace(chosen=index * width + pair.chosen, rejected=index * width + pair.rejected)
             for index, row in enumerate(chunk_rows)
             for pair in row.pairs
         ]
-        super().__init__(models, objective, [row.game for row in chunk_rows], means, tensors, pairs)
+        super().__init__(models, objective, chunk_rows, means, tensors, pairs)
 
     def _forward(self, lm: LanguageModel) -> PolicyOutput:
         logprobs = lm.choice_logprobs(self._chunk, self._tries, self._temperature).replies
@@ -72,9 +73,6 @@ class ChoiceChunkLoss(ChunkLoss):
 
     def _mix_magnet(self, magnet: Tensor) -> Tensor:
         return mix_uniform(magnet, self._padding, self._objective.magnet_uniform)
-
-    def _gap(self, old: Tensor) -> Tensor:
-        return self._tensors.draws * (old - self._tensors.sampled).abs()
 
 
 class FreeChunkLoss(ChunkLoss):
@@ -107,10 +105,10 @@ class FreeChunkLoss(ChunkLoss):
             weight=torch.tensor([row.weight for row in chunk_rows], device=device),
             gains=_padded([[row.gain] * len(row.reply) for row in chunk_rows], width, device),
             losses=_padded([[row.loss] * len(row.reply) for row in chunk_rows], width, device),
-            sampled=_padded([row.sampled for row in chunk_rows], width, device),
             real=(~_padding(lengths, width, device)).float(),
+            by_draw=DrawTensors.of_rows(chunk_rows, width, device),
         )
-        super().__init__(models, objective, [row.game for row in chunk_rows], means, tensors, chunk_pairs)
+        super().__init__(models, objective, chunk_rows, means, tensors, chunk_pairs)
 
     def _forward(self, lm: LanguageModel) -> PolicyOutput:
         return PolicyOutput(*self._replies.scores(lm, self._options))
@@ -126,9 +124,6 @@ class FreeChunkLoss(ChunkLoss):
 
     def _mix_magnet(self, magnet: Tensor) -> Tensor:
         return magnet
-
-    def _gap(self, old: Tensor) -> Tensor:
-        return self._tensors.visits * (old - self._tensors.sampled).sum(1).abs()
 
 
 def _padded(rows: Sequence[Sequence[float]], width: int, device: torch.device) -> Tensor:

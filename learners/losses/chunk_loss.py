@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from arena.lm.language_model import LanguageModel
-from learners.batching import Pair
+from learners.batching import ChoiceRow, FreeRow, Pair
+from learners.losses.draws import DrawTensors
 from learners.losses.objective import Objective
 from learners.losses.preferences import PreferencePairs
 from learners.losses.surrogates import (
@@ -42,13 +43,15 @@ class PolicyOutput(NamedTuple):
     entropy: Tensor  # [R, T]
 
 
-class _FixedLogprobs(NamedTuple):
+class _Fixed(NamedTuple):
     """What the first pass over a batch fixes for its inner steps."""
 
     old: Tensor  # [R, W]
     magnet: Tensor | None  # [R, W]
     reference: Tensor | None  # [R, W]
-    importance: Tensor | None  # [R, W]
+    importance: Tensor | None  # [E]
+    gains: Tensor  # weighted sums of positive advantages, with the importance weights  # [R, W]
+    losses: Tensor  # weighted sums of negative advantages, with the importance weights  # [R, W]
 
 
 class RowTensors(NamedTuple):
@@ -59,8 +62,8 @@ class RowTensors(NamedTuple):
     weight: Tensor  # of each token, summed over turns  # [R]
     gains: Tensor  # weighted sums of positive advantages  # [R, W]
     losses: Tensor  # weighted sums of negative advantages  # [R, W]
-    sampled: Tensor  # the sampler's log-probs  # [R, W]
     real: Tensor  # 1 at tokens, 0 at padding  # [R, T]
+    by_draw: DrawTensors
 
 
 class ChunkLoss(ABC):
@@ -70,22 +73,23 @@ class ChunkLoss(ABC):
         self,
         models: Models,
         objective: Objective,
-        games: Sequence[str],
+        rows: Sequence[ChoiceRow | FreeRow],
         means: Mapping[str, float],
         tensors: RowTensors,
         pairs: Sequence[Pair],
     ) -> None:
         self._models, self._objective, self._tensors = models, objective, tensors
-        device, infinity = models.lm.device, float("inf")
+        device, infinity, games = models.lm.device, float("inf"), [row.game for row in rows]
         self._pairs = PreferencePairs(pairs, device)
         band = [
             (means[g] * objective.band.low, means[g] * objective.band.high) if g in means else (-infinity, infinity)
             for g in games
         ]
         self._low, self._high = torch.tensor(band, device=device).T[:, :, None]  # [R, 1] each
-        self._bonus = torch.tensor([objective.entropy.get(game, 0.0) for game in games], device=device)[:, None]
+        bonus = [objective.entropy.get(row.root_game, 0.0) for row in rows]
+        self._bonus = torch.tensor(bonus, device=device)[:, None]
         self._of_game = {game: torch.tensor([g == game for g in games], device=device) for game in dict.fromkeys(games)}
-        self._fixed: _FixedLogprobs | None = None
+        self._fixed: _Fixed | None = None
 
     def loss(self, sums: MetricSums) -> Tensor:
         """Return the weighted loss of this chunk under the current weights; add its metrics to ``sums``.
@@ -101,21 +105,19 @@ class ChunkLoss(ABC):
         self._report(output, fixed, sums)
         return credited + (tensors.weight * (tokens * tensors.real).sum(1)).sum()
 
-    def _advantage_loss(self, output: PolicyOutput, fixed: _FixedLogprobs, sums: MetricSums) -> Tensor:
+    def _advantage_loss(self, output: PolicyOutput, fixed: _Fixed, sums: MetricSums) -> Tensor:
         """Return the surrogate loss of the advantages, summed over the chunk."""
-        tensors, importance = self._tensors, 1.0 if fixed.importance is None else fixed.importance
         logprobs, old = self._ratio_logprobs(output.logprobs), self._ratio_logprobs(fixed.old)
-        sums.add("clipped", tensors.draws * _outside_clip(logprobs, old, self._objective.surrogate))
-        gains, losses = tensors.gains * importance, tensors.losses * importance
-        return surrogate_loss(logprobs, old, gains, losses, self._objective.surrogate).sum()
+        sums.add("clipped", self._tensors.draws * _outside_clip(logprobs, old, self._objective.surrogate))
+        return surrogate_loss(logprobs, old, fixed.gains, fixed.losses, self._objective.surrogate).sum()
 
-    def _preference_loss(self, output: PolicyOutput, fixed: _FixedLogprobs, sums: MetricSums) -> Tensor:
+    def _preference_loss(self, output: PolicyOutput, fixed: _Fixed, sums: MetricSums) -> Tensor:
         """Return the loss of the chunk's preference pairs, summed."""
         assert fixed.reference is not None, "BatchLoss refuses dpo without a reference"
         ratios = output.logprobs - fixed.reference
         return self._pairs.loss(self._by_reply(ratios), self._objective.surrogate.beta, sums)
 
-    def _outputs(self) -> tuple[PolicyOutput, _FixedLogprobs]:
+    def _outputs(self) -> tuple[PolicyOutput, _Fixed]:
         """Return the output of the model in training, and the fixed log-probs.
 
         That model runs last: the backward pass recomputes activations with the adapter that is active then.
@@ -127,17 +129,21 @@ class ChunkLoss(ABC):
         self._fixed = self._fix_logprobs(output, magnet, reference)
         return output, self._fixed
 
-    def _fix_logprobs(self, output: PolicyOutput, magnet: Tensor | None, reference: Tensor | None) -> _FixedLogprobs:
-        old, bound = output.logprobs.detach(), self._objective.truncate
-        importance = None if bound is None else truncated_importance(old, self._tensors.sampled, bound)
-        return _FixedLogprobs(old, None if magnet is None else self._mix_magnet(magnet), reference, importance)
+    def _fix_logprobs(self, output: PolicyOutput, magnet: Tensor | None, reference: Tensor | None) -> _Fixed:
+        old, bound, tensors = output.logprobs.detach(), self._objective.truncate, self._tensors
+        magnet = None if magnet is None else self._mix_magnet(magnet)
+        if bound is None:
+            return _Fixed(old, magnet, reference, None, tensors.gains, tensors.losses)
+        by_draw = tensors.by_draw
+        importance = truncated_importance(old.flatten()[by_draw.element], by_draw.sampled, bound)
+        return _Fixed(old, magnet, reference, importance, *by_draw.weighted(importance, old.shape))
 
     @torch.no_grad()
     def _frozen_logprobs(self, lm: LanguageModel | None) -> Tensor | None:
         """Return the log-probs of a model that is not trained.  # [R, W]"""
         return None if lm is None else self._forward(lm).logprobs
 
-    def _token_terms(self, output: PolicyOutput, fixed: _FixedLogprobs, sums: MetricSums) -> Tensor:
+    def _token_terms(self, output: PolicyOutput, fixed: _Fixed, sums: MetricSums) -> Tensor:
         """Return all terms but the surrogate, unweighted.  # [R, T]"""
         objective, band = self._objective, self._objective.band
         kl_old = self._divergence(output.logprobs, fixed.old, "k2")
@@ -157,18 +163,18 @@ class ChunkLoss(ABC):
             self._add_by_token(sums, "outside_band", outside)
         return terms
 
-    def _report(self, output: PolicyOutput, fixed: _FixedLogprobs, sums: MetricSums) -> None:
-        tensors = self._tensors
+    def _report(self, output: PolicyOutput, fixed: _Fixed, sums: MetricSums) -> None:
+        tensors, by_draw = self._tensors, self._tensors.by_draw
         sums.add("turns", tensors.visits)
-        sums.add("gap", self._gap(fixed.old))
+        sums.add("gap", by_draw.gaps(fixed.old))
         self._add_by_token(sums, "entropy", output.entropy)
         for game, of_game in self._of_game.items():
             sums.add(f"turns/{game}", tensors.visits[of_game])
             sums.add(f"tokens/{game}", (tensors.visits * tensors.real.sum(1))[of_game])
             sums.add(f"entropy/{game}", (tensors.visits * (output.entropy * tensors.real).sum(1))[of_game])
         if fixed.importance is not None:
-            sums.add("importance", tensors.draws * fixed.importance)
-            sums.add("truncated", tensors.draws * (fixed.importance == self._objective.truncate))
+            sums.add("importance", by_draw.shares * fixed.importance)
+            sums.add("truncated", by_draw.shares * (fixed.importance == self._objective.truncate))
 
     def _add_by_token(self, sums: MetricSums, name: str, values: Tensor) -> None:
         """Add the sum of values by token [R, T], times the turns of each row."""
@@ -193,10 +199,6 @@ class ChunkLoss(ABC):
     @abstractmethod
     def _mix_magnet(self, magnet: Tensor) -> Tensor:
         """Return the magnet's log-probs, mixed with the uniform policy where that is exact.  # [R, W]"""
-
-    @abstractmethod
-    def _gap(self, old: Tensor) -> Tensor:
-        """Return |log pi_old - log pi_sampler| of replies, times the turns that drew them."""
 
 
 def _outside_clip(logprobs: Tensor, old: Tensor, surrogate: Surrogate) -> Tensor:

@@ -32,7 +32,7 @@ _LAYOUT = SqliteLayout(
     version=1,
     name="a record store",
     if_foreign="Move it.",
-    if_damaged="Restore it from a copy.",
+    if_damaged="",
     tables="""
 CREATE TABLE learners (
     name TEXT PRIMARY KEY, batch INTEGER NOT NULL, consumed INTEGER NOT NULL DEFAULT 0,

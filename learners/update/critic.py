@@ -64,6 +64,7 @@ class Critic:
         self._heads = {role: _Head(width, settings.hidden_size, generator) for role in dict.fromkeys(roles)}
         self._steps = settings.steps
         self._optimizer = torch.optim.AdamW(self._parameters().values(), lr=settings.learning_rate, weight_decay=0.0)
+        self._initial = {name: parameter.detach().clone() for name, parameter in self._parameters().items()}
 
     def values(self, lm: LanguageModel, trajectories: Sequence[Trajectory]) -> list[tuple[float, ...]]:
         """Return the value of each turn, in the rewards' units."""
@@ -93,6 +94,10 @@ class Critic:
             error.backward()
             self._optimizer.step()
         return _fit_metrics(float(error.detach()), list(merged.values()))
+
+    def reset(self) -> None:
+        """Return to the initial weights, whose values are 0, and clear the optimiser's state."""
+        self.load_tensors({f"weights/{name}": weight for name, weight in self._initial.items()})
 
     def tensors(self) -> dict[str, Tensor]:
         """Return weights and optimiser state by name."""

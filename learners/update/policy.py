@@ -91,13 +91,18 @@ class Policy:
                     saved.copy_(current)
 
     def reset(self, weights: Mapping[str, Tensor]) -> None:
-        """Replace the weights, by parameter name, and clear the optimiser's state."""
+        """Replace the weights, by parameter name, and forget what was learned with the old ones.
+
+        That is the optimiser's state, the critic and the running means of entropy.
+        """
         with torch.no_grad():
             for name, parameter in self.parameters.items():
                 parameter.copy_(weights[name])
         self._masters.copy_to_model()
         self.optimizer.state.clear()
         self.entropy_means.clear()
+        if self.critic is not None:
+            self.critic.reset()
         self.resets += 1
         self.refresh_magnet()
 

@@ -1,8 +1,11 @@
 """Request bodies, parsed responses, rate limit and usage: pure functions with known answers."""
 
+import html
+import json
 import random
 import re
 from datetime import UTC, datetime
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -12,6 +15,7 @@ from arena.records import Refusal, ReplyRequest
 from arena.remote.chat_completions import parse_completion, parse_error, printable, reply_parser, to_body
 from arena.remote.errors import RetryableError
 from arena.remote.rate_limit import LONGEST_WAIT, RateLimit, backoff, retry_after
+from arena.remote.secret import Secret
 from arena.remote.settings import RemoteSettings
 from arena.remote.usage import Usage, format_usage, with_cost
 from games.common.errors import UsageError
@@ -57,6 +61,8 @@ def test_a_rate_limit_in_numbers():
     pace.take(30, 20.0)
     pace.give_back(20)
     assert pace.take(1, 20.0) == 10.0
+    pace.give_back(-(10**9))  # a count that nobody can have used
+    assert pace.take(1, 31.0) == 60.0
     assert [RateLimit(None).take(1e9, 0.0) for _ in range(3)] == [0.0] * 3
 
 
@@ -77,6 +83,7 @@ def test_waits_double_up_to_a_limit_with_jitter_below(failures, seed):
         ("soon", None),
         ("-1", None),
         ("inf", None),
+        ("Mon, 01 Jan 99999999999 00:00:00 GMT", None),
     ],
 )
 def test_retry_after_is_a_number_or_a_date(header, seconds):
@@ -91,8 +98,9 @@ def test_a_free_reply_is_requested_with_the_roles_messages():
     body = to_body(RemoteSettings(model="m", max_reply_tokens=99), request, 7)
     expected = messages(request.role, request.observation, request.legal, request.refusals)
     assert body == {
-        "model": "m", "messages": expected, "temperature": 0.5, "max_completion_tokens": 99, "seed": 7
+        "model": "m", "messages": expected, "temperature": 0.5, "max_completion_tokens": 99
     }  # fmt: skip
+    assert to_body(RemoteSettings(model="m", max_reply_tokens=99, seed=True), request, 7) == {**body, "seed": 7}
 
 
 def test_each_kind_of_choice_is_requested_as_its_server_documents_it():
@@ -121,9 +129,9 @@ def test_a_model_without_system_messages_gets_it_with_the_request():
 
 
 def test_fields_are_added_and_left_out():
-    settings = RemoteSettings(model="m", body={"top_p": 0.9, "temperature": 1}, leave_out=("seed",))
+    settings = RemoteSettings(model="m", body={"top_p": 0.9, "temperature": 1}, leave_out=("max_completion_tokens",))
     body = to_body(settings, request_for(reply="free", temperature=0.5), 0)
-    assert (body["top_p"], body["temperature"], "seed" in body) == (0.9, 1, False)
+    assert (body["top_p"], body["temperature"], "max_completion_tokens" in body) == (0.9, 1, False)
 
 
 def test_no_message_holds_a_mark_of_a_chat_template():
@@ -143,6 +151,8 @@ def test_a_choice_is_parsed_behind_its_reasoning_and_from_its_json():
     assert read("json_schema", '{"action": "pass"}') == "pass"
     assert read("structured_outputs", "pass") == "pass"
     assert read("plain", "<think>so</think>[bet]", reply="free") == "<think>so</think>[bet]"
+    assert read("json_schema", '{"action": "\\ud800"}', on_illegal="retry") == "\ufffd"
+    assert read("json_schema", "[" * 100_000, on_illegal="retry") == "[" * 100_000
     with pytest.raises(RetryableError, match="choice = 'json_schema'"):
         read("json_schema", '{"action": "fold"}')
 
@@ -151,6 +161,10 @@ def test_completions_and_errors_are_parsed():
     counted = '"usage": {"prompt_tokens": 5, "completion_tokens": 2}'
     assert parse_completion('{"choices": [{"message": {"content": "a"}}], ' + counted + "}") == ("a", 5, 2)
     assert parse_completion('{"choices": [{"message": {"content": null}}]}') == ("", None, None)
+    assert (
+        parse_completion('{"choices": [{"message": {"content": "\\ud83d\\ude00 \\ud83d"}}]}').text
+        == "\U0001f600 \ufffd"
+    )
     for text in ("", "<html>", "[]", "{}", '{"choices": []}', '{"choices": [{"message": null}]}', "null"):
         with pytest.raises(RetryableError, match="no chat completion"):
             parse_completion(text)
@@ -160,6 +174,58 @@ def test_completions_and_errors_are_parsed():
     assert parse_error("[1]") == ("[1]", "")
     assert printable("\x1b[31m" + "x" * 1000).isprintable()
     assert len(printable("x" * 1000)) == 301
+
+
+# The key
+
+
+def spellings(key):
+    """Return texts that a program could write for the key: as it is, as JSON up to four times, in URLs and in HTML."""
+    escaped = "".join(f"\\u{ord(letter):04x}" for letter in key)
+    texts = [key, key.replace("-", "\\u002D"), escaped, key.replace("/", "\\/"), html.escape(key), quote(key, safe="")]
+    texts += ["".join(f"%{ord(letter):02x}" for letter in key), "".join(f"&#{ord(letter)};" for letter in key)]
+    texts += ["".join(f"&#x{ord(letter):04X};" for letter in key)]
+    for text in list(texts):
+        for _ in range(3):
+            text = json.dumps(text)[1:-1]
+            texts.append(text)
+    return texts
+
+
+@pytest.mark.parametrize("key", ["sk-0123456789abcdef", "Zz+/=09.~_-:,;@#$%^&*()<>!?|{}[]"])
+def test_a_key_is_masked_however_it_is_spelled(key):
+    for text in spellings(key):
+        masked = Secret(key).mask(f"before {text} after {text[:-1]}")
+        assert masked == f"before [key] after {text[:-1]}"
+
+
+@given(st.text(alphabet="\\us-k0%&#x;", max_size=40))
+def test_what_is_no_key_stays(text):
+    assert Secret("sk-0123456789abcdef").mask(text) == text
+
+
+def test_a_word_that_is_no_secret_is_not_masked():
+    assert Secret("EMPTY").mask("the pot is EMPTY") == "the pot is EMPTY"
+    assert Secret("").mask("anything") == "anything"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://host/v1", False),
+        ("http://host/v1", True),
+        ("http://10.0.0.7:8000/v1", True),
+        ("http://[2001:db8::1]:8000/v1", True),
+        ("http://localhost.example/v1", True),
+        ("http://127.0.0.1:8000/v1", False),
+        ("http://[::1]:8000/v1", False),
+        ("http://localhost:8000/v1", False),
+        ("http://model.localhost:8000/v1", False),
+    ],
+)
+def test_a_key_is_shown_to_a_network_by_plain_http_to_another_machine(url, shown):
+    assert RemoteSettings(model="m", url=url, key_variable="HOST_KEY").shows_key == shown
+    assert not RemoteSettings(model="m", url=url).shows_key
 
 
 # Account

@@ -205,10 +205,22 @@ def test_tokens_are_spaced_by_their_rate_limit_and_unused_ones_are_given_back():
 
 
 def test_a_seed_is_drawn_from_the_match_before_anything_is_sent():
-    with Server() as server, engine(server, concurrency=1) as opened:
+    with Server() as server, engine(server, concurrency=1, seed=True) as opened:
         opened.sample([request(1), request(1), request(2)])
     seeds = [seen.body["seed"] for seen in server.seen]
     assert seeds[0] == seeds[1] != seeds[2]
+
+
+def test_no_seed_is_sent_unless_asked_for_and_the_match_draws_the_same():
+    """The server of vLLM on a processor ends at a request with a seed whose prompt it reads in two steps."""
+    drawn = []
+    for asked in (False, True):
+        with Server() as server, engine(server, seed=asked) as opened:
+            opened.probe()
+            opened.sample([one := request(1)])
+        assert [("seed" in seen.body) for seen in server.seen] == [asked, asked]
+        drawn.append(one.rng.random())
+    assert drawn[0] == drawn[1]
 
 
 def test_an_illegal_masked_choice_is_retried():

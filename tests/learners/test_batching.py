@@ -8,7 +8,7 @@ from support.matches.kuhn import CHOICE, FREE, kuhn_pocket, self_play
 from support.models.pocket import brief, copied
 
 from arena.records import TokenTrace, Turn
-from learners.batching import to_batch
+from learners.batching import Draw, to_batch
 from learners.losses.batch_loss import BatchLoss
 from learners.losses.objective import Objective
 from learners.losses.surrogates import Surrogate
@@ -37,9 +37,10 @@ def test_equal_prompts_are_one_row_worked_by_hand():
     )
     first, second = batch.choice
     assert (first.prompt, first.legal, first.counts) == ((1, 2), LEGAL, [1.0, 2.0])
-    assert (first.gains, first.losses, first.sampled) == ([0.0, 1.5], [-0.75, -0.375], [-0.5, -0.5])
+    assert (first.gains, first.losses) == ([0.0, 1.5], [-0.75, -0.375])
+    assert first.draws == (Draw(1, (-0.5,), 2.0, 1.5, -0.375), Draw(0, (-0.5,), 1.0, 0.0, -0.75))
     assert (second.prompt, second.counts, second.gains) == ((1, 3), [0.0, 1.0], [0.0, 0.1875])
-    assert second.sampled == [None, -0.5]
+    assert second.draws == (Draw(1, (-0.5,), 1.0, 0.1875, 0.0),)
     assert (first.weights, second.weights) == ([0.75, 1.5], [0.0, 0.75])  # a turn weighs 3 / 4
     assert (batch.policy, batch.turns, batch.snapshots, batch.free) == ("main", 4, ("main",), ())
 
@@ -51,7 +52,19 @@ def test_equal_free_replies_are_one_row_worked_by_hand():
         ((7, 9), 2.0, 4.0, 3.0, -1.0),  # a turn weighs 6 / 3
         ((8, 9), 1.0, 2.0, 2.0, 0.0),
     ]
-    assert batch.free[0].sampled == (-0.5, -0.25)
+    assert batch.free[0].draws == (Draw(0, (-0.5, -0.25), 2.0, 3.0, -1.0),)
+
+
+@pytest.mark.parametrize("mask", [True, False])
+def test_draws_with_other_log_probs_are_kept_apart_in_one_row(mask):
+    """Three draws of one reply at -0.5 nats and one at -0.75: each keeps its own advantages."""
+    turns = [turn(mask=mask) for _ in range(4)]
+    turns[2] = turns[2]._replace(trace=turns[2].trace._replace(logprobs=(-0.75, 0.0) if mask else (-0.75, -0.25)))
+    batch = to_batch("main", [trajectory(*turns)], [[1.0, -2.0, 0.5, -0.25]], {"kuhn_poker": 4.0})
+    (row,) = batch.choice + batch.free
+    usual, other = ((-0.5,), (-0.75,)) if mask else ((-0.5, -0.25), (-0.75, -0.25))
+    reply = LEGAL.index("bet") if mask else 0
+    assert row.draws == (Draw(reply, usual, 3.0, 1.0, -2.25), Draw(reply, other, 1.0, 0.5, 0.0))
 
 
 @pytest.mark.parametrize(
@@ -74,6 +87,26 @@ def test_games_weigh_as_told_however_many_turns_they_have():
     for row in batch.choice:
         totals[row.game] = totals.get(row.game, 0.0) + sum(row.weights)
     assert totals == {"kuhn_poker": pytest.approx(0.25), "tic_tac_toe": pytest.approx(1.0)}
+
+
+def test_a_submatch_weighs_as_the_game_that_its_rollout_began_in():
+    """A game has two turns of its own, of weight 3, and one that "chain", of weight 0.25, has opened: rows apart."""
+    own, planner = trajectory(turn(), turn("pass"), game="find"), trajectory(turn(), game="chain")
+    opened = trajectory(turn(), game="find")._replace(root=0, root_game="chain")
+    weights = {"chain": 0.25, "find": 3.0}
+    batch = to_batch("main", [own, planner, opened], [[1.0, 1.0], [1.0], [1.0]], weights)
+    assert [(row.game, row.root_game, sum(row.weights)) for row in batch.choice] == [
+        ("find", "find", 3.0),
+        ("chain", "chain", 0.25),
+        ("find", "chain", 0.25),
+    ]
+    free = [t._replace(turns=tuple(turn(mask=False) for _ in t.turns)) for t in (own, planner, opened)]
+    batch = to_batch("main", free, [[1.0, 1.0], [1.0], [1.0]], weights)
+    assert [(row.game, row.root_game, row.weight) for row in batch.free] == [
+        ("find", "find", 3.0),
+        ("chain", "chain", 0.25),
+        ("find", "chain", 0.25),
+    ]
 
 
 def test_a_forced_reply_counts_as_a_turn_and_teaches_nothing():

@@ -18,7 +18,8 @@ def turn(tokens, mask=False):
 
 
 def trajectory(role, *turns, match=0, root=None, game="g"):
-    return Trajectory(game, role, "main", 0, match, 0, ("main",), turns, (0.0,) * len(turns), 0.0, root=root)
+    origin = {"root": root, "root_game": None if root is None else "g"}
+    return Trajectory(game, role, "main", 0, match, 0, ("main",), turns, (0.0,) * len(turns), 0.0, **origin)
 
 
 # A role that talks: turns of 3 and 1 tokens. A terse one: two matches, of one and of two choices.
@@ -63,6 +64,29 @@ def test_a_rollout_has_the_tokens_of_all_matches_that_it_opened():
     ]
     weights = token_weights(batch, Normalisation("rollout_mean"))
     assert [weights_K[0] for weights_K in weights] == pytest.approx([1 / 12, 1 / 12, 1 / 12, 1 / 4], abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("constant", [1 / 2, 1 / 2, 1, 1 / 2, 1 / 2]),
+        ("token_mean", [1 / 3, 1 / 3, 1 / 4, 1 / 6, 1 / 6]),
+        ("sequence_mean", [1 / 2, 1 / 4, 1 / 4, 1 / 10, 1 / 2]),
+        ("role_mean", [1 / 2, 1 / 4, 1 / 4, 1 / 10, 1 / 2]),
+        ("rollout_mean", [1 / 2, 1 / 4, 1 / 10, 1 / 10, 1 / 10]),  # rollouts of 1, 2 and 4 + 5 + 1 tokens
+    ],
+)
+def test_a_game_that_another_opens_is_averaged_apart_from_its_own_matches(name, expected):
+    """Two matches of "find", of 1 and 2 tokens; one of "g" with 4 tokens opened two more of "find", of 5 and 1."""
+    batch = [
+        trajectory("worker", turn(1), match=1, game="find"),
+        trajectory("worker", turn(2), match=2, game="find"),
+        trajectory("planner", turn(4), match=3),
+        trajectory("worker", turn(5), match=4, root=3, game="find"),
+        trajectory("worker", turn(1), match=5, root=3, game="find"),
+    ]
+    weights = token_weights(batch, Normalisation(name))
+    assert [weights_K[0] for weights_K in weights] == pytest.approx(expected, abs=1e-15)
 
 
 def test_workers_whose_planner_is_another_policy_still_are_one_rollout():

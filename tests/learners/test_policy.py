@@ -33,6 +33,9 @@ class FakeCritic:
     def load_tensors(self, tensors):
         self.state = tensors
 
+    def reset(self):
+        self.state = {name: torch.zeros(1) for name in self.state}
+
 
 def adapter_policy(seed=0, adapters=None, **settings):
     lm = (adapters or Adapters(pocket(), "base")).add(SHAPE, seed)

@@ -56,7 +56,7 @@ class FixedRank(TorchProcessGroup):
 @given(rows, st.integers(1, 8))
 def test_every_row_has_one_process_and_tokens_are_spread_evenly(lengths, size):
     made = [
-        FreeRow("g", (i, *(5,) * (prompt - 1)), (6,) * reply, 1.0, 1.0, 1.0, 0.0, 0.0, (0.0,) * reply)
+        FreeRow("g", "g", (i, *(5,) * (prompt - 1)), (6,) * reply, 1.0, 1.0, 1.0, 0.0, 0.0)
         for i, (prompt, reply) in enumerate(lengths)
     ]
     units = [(index,) for index in range(len(made))]

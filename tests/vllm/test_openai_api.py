@@ -132,7 +132,7 @@ def test_structured_outputs_spell_a_reply_by_other_tokens_too(url, base_folder, 
 
 def test_equal_seeds_give_equal_replies(url):
     matches = kuhn_matches(24, ("base", "base"))
-    with engine(url) as opened:
+    with engine(url, seed=True) as opened:
         first, again = (replies(played(opened, matches, n, roles_for(**FREE))) for n in (24, 24))
     assert first == again
     assert len({reply for _, reply in first}) > 5

@@ -16,9 +16,10 @@ DOORS = {
     "textarena": ["games/textarena.py"],
     "openskill": ["league/results/ratings.py"],
     "rich": ["league/monitors/live_view.py", "league/cli", "league/commands"],
-    "jinja2": ["league/reports/pages.py"],
+    "jinja2": ["arena/lm/tokenization.py", "league/reports/pages.py"],
     "argparse": ["league/cli", "league/commands"],
     "torch": ["arena", "learners", "league"],
+    "gguf": ["league/models/gguf_file.py"],
     "peft": ["arena/lm/lora.py"],
     "bitsandbytes": ["learners/update/optimizers.py"],
     "transformers": [
@@ -30,6 +31,7 @@ DOORS = {
         "arena/lm/kv_cache.py",
         "arena/lm/tokenization.py",
         "arena/samplers/zero_lora.py",
+        "league/models/gguf_file.py",
         "learners/parallel/fsdp.py",
     ],
 }

@@ -20,6 +20,7 @@ ORDER = {
         "results",
         "exact",
         "storage",
+        "models",
         "monitors",
         "matchmaking",
         "players",

@@ -21,6 +21,7 @@ from league.exact.exploitability import PolicyTable, head_to_head
 from league.learning.counterfactuals import seat_rounds
 from league.players.engines import Engines
 from league.players.player import Player, resolve
+from league.players.settings import PlayerSettings
 from league.results.statistics import Estimate, student_quantile
 
 SEQUENCES = 20  # independent sequences of matches
@@ -67,8 +68,9 @@ class RegretReport(NamedTuple):
 def run(arguments: argparse.Namespace) -> RegretReport:
     """Play the rounds of a repeated game, or draw matches of a small game, and compute the regrets."""
     spec = make_game(arguments.game).spec
-    with Engines() as engines:
+    with Engines(PlayerSettings.of(arguments)) as engines:
         player, opponent = (resolve(text, spec, engines) for text in (arguments.player, arguments.opponent))
+        engines.check_settings([arguments.player, arguments.opponent])
         by_match = bool(arguments.alternatives) or not is_repeated(spec.name)
         if by_match:
             alternatives = [resolve(text, spec, engines) for text in arguments.alternatives]

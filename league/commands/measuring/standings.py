@@ -75,7 +75,7 @@ def _game_report(run: Run, game: str, metrics: list[dict[str, Any]]) -> GameRepo
     standings = None
     if (run.path / STORE_FILE).is_file():
         live = {snapshot.policy for snapshot in run.population.all()} | set(run.config.policies)
-        with MatchStore(run.path / STORE_FILE) as store:
+        with MatchStore(run.path / STORE_FILE, reads=True) as store:
             standings = game_standings(store, spec, ratings=ratings, anchors=run.config.evaluation.anchors, live=live)
     measured = {
         name: [(line["iteration"], line[f"{game}/{name}"]) for line in metrics if f"{game}/{name}" in line]
@@ -92,7 +92,7 @@ def _tournament(folder: Path, game: str | None) -> StandingsReport:
         raise UsageError(f"No match of the tournament in {folder} has been played yet: it has no {STORE_FILE}.")
     spec = make_game(load_plan(folder).game).spec
     _selected(game, [spec.name], folder)
-    with MatchStore(folder / STORE_FILE) as store:
+    with MatchStore(folder / STORE_FILE, reads=True) as store:
         standings = game_standings(store, spec, ratings=Ratings(), anchors=(TOURNAMENT_ANCHOR,))
     return StandingsReport(folder, None, 0, {spec.name: GameReport(spec, standings, [], {})})
 

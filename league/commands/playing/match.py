@@ -25,6 +25,7 @@ from league.commands.formatting import (
 from league.evaluation.head_to_head import A, B, HeadToHead, compare, schedule
 from league.players.engines import Engines
 from league.players.player import resolve
+from league.players.settings import PlayerSettings
 from league.results.statistics import Estimate
 
 
@@ -38,8 +39,9 @@ class MatchReport(NamedTuple):
 def run(arguments: argparse.Namespace) -> MatchReport:
     """Play the matches; with ``--save``, write them."""
     spec = make_game(arguments.game).spec
-    with Engines() as engines:
+    with Engines(PlayerSettings.of(arguments)) as engines:
         first, second = (resolve(text, spec, engines) for text in arguments.players)
+        engines.check_settings(arguments.players)
         total = len(schedule((first, second), arguments.matches, arguments.seed))
         with match_progress() as progress:
             task = progress.add_task(f"playing {spec.name}", total=total)

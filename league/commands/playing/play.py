@@ -19,6 +19,7 @@ from league.config import RolesConfig
 from league.config.load import seat_roles
 from league.players.engines import Engines
 from league.players.player import Player, resolve
+from league.players.settings import PlayerSettings
 from roles.prompts import system_text
 
 PERSON = "you"
@@ -30,8 +31,9 @@ def run(arguments: argparse.Namespace) -> int:
     if not 0 <= seat < spec.seats:
         raise UsageError(f"--seat {seat}: {spec.name} has seats 0 to {spec.seats - 1}.")
     console = Console(highlight=False, markup=False)
-    with Engines() as engines:
+    with Engines(PlayerSettings.of(arguments)) as engines:
         opponent = resolve(arguments.against, spec, engines)
+        engines.check_settings([arguments.against])
         episode = _play(opponent, seat, arguments.seed, console)
     labels = [PERSON if other == seat else opponent.label for other in range(spec.seats)]
     console.print(f"\n{_outcome(episode.returns, seat)}", style="bold")

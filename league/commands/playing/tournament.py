@@ -19,6 +19,7 @@ from league.commands.measuring.standings import TOURNAMENT_ANCHOR
 from league.commands.measuring.standings_report import game_to_json, print_game
 from league.evaluation.tournament import Tournament, TournamentPlan, load_plan, open_tournament
 from league.players.engines import Engines
+from league.players.settings import PlayerSettings
 from league.results.match_store import MatchStore
 from league.results.ratings import Ratings
 from league.standings.standings import GameStandings, game_standings
@@ -38,7 +39,7 @@ class TournamentReport(NamedTuple):
 def run(arguments: argparse.Namespace) -> TournamentReport:
     """Play the matches that are not played yet."""
     plan = _plan(arguments)
-    with Engines() as engines:
+    with Engines(plan.settings._replace(threads=arguments.threads)) as engines:
         tournament = Tournament(plan, engines)
         folder = Path(arguments.run_dir) if arguments.run_dir else _new_folder(tournament.spec.name)
         with open_tournament(folder, tournament) as store:
@@ -65,17 +66,23 @@ def _how_to_resume(folder: Path, tournament: Tournament, store: MatchStore) -> s
 
 def _plan(arguments: argparse.Namespace) -> TournamentPlan:
     """Return the plan that the options give, or the one in the folder to resume."""
+    settings = PlayerSettings.of(arguments)
     if not arguments.resume:
         if arguments.game is None:
             raise UsageError("A tournament is in a game: name it, for example --game kuhn_poker.")
         matches = MATCHES if arguments.matches is None else arguments.matches
         seed = SEED if arguments.seed is None else arguments.seed
-        return TournamentPlan(arguments.game, tuple(arguments.players), matches, seed)
+        return TournamentPlan(arguments.game, tuple(arguments.players), matches, seed, settings._replace(threads=None))
     if arguments.run_dir is None:
         raise UsageError("--resume needs the folder of the tournament: --run-dir DIR.")
-    if arguments.players or any(value is not None for value in (arguments.game, arguments.matches, arguments.seed)):
+    if (
+        arguments.players
+        or settings.given()
+        or any(value is not None for value in (arguments.game, arguments.matches, arguments.seed))
+    ):
         raise UsageError(
-            "--resume goes on with what the tournament began with. Leave players, --game, --matches and --seed out."
+            "--resume goes on with what the tournament began with. Leave players, --game, --matches, --seed and all "
+            "settings of players but --threads out."
         )
     return load_plan(Path(arguments.run_dir))
 
@@ -98,7 +105,7 @@ def to_json(report: TournamentReport) -> dict[str, Any]:
     """Return the report as JSON data."""
     return {
         "tournament": str(report.folder),
-        "question": report.tournament.plan._asdict(),
+        "question": report.tournament.plan.to_json(),
         "standings": game_to_json(report.standings),
         "usage": {player: usage._asdict() for player, usage in report.tournament.engines.usage().items()},
     }

@@ -14,7 +14,7 @@ from rich.text import Text
 from games.common.errors import UsageError
 from league.reports.match_list import MOST_MATCHES, MatchList, find_matches, replay_page
 from league.reports.pages import plain, signed, write_page
-from league.reports.replay import Board, Replay, Step, to_replay
+from league.reports.replay import Board, MatchReplay, Step, to_replay
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -62,7 +62,7 @@ def _print_list(found: MatchList, console: Console) -> None:
     console.print(table)
 
 
-def _show(replay: Replay, console: Console, pause: bool, indent: int = 0) -> None:
+def _show(replay: MatchReplay, console: Console, pause: bool, indent: int = 0) -> None:
     """Print a match step by step; with ``pause`` the next step comes with Enter."""
     _print_head(replay, console, indent)
     for step in replay.steps:
@@ -80,7 +80,7 @@ def _show(replay: Replay, console: Console, pause: bool, indent: int = 0) -> Non
         _show(child, console, pause, indent + 4)
 
 
-def _print_head(replay: Replay, console: Console, indent: int) -> None:
+def _print_head(replay: MatchReplay, console: Console, indent: int) -> None:
     _print(console, replay.title, indent, "bold")
     facts = [f"deal seed {replay.deal_seed}", f"sample seed {replay.sample_seed}"]
     facts += [f"iteration {replay.iteration}"] if replay.iteration is not None else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from rich.console import Console
@@ -24,8 +25,13 @@ def run(arguments: argparse.Namespace) -> int:
     source = open_run(arguments.run).path
     run_dir = Path(arguments.run_dir) if arguments.run_dir else new_run_dir(f"{source.name}-evolved")
     from league.run.evolve import evolve  # torch is slow to import
+    from league.run.failures import RunFailed
 
-    config = evolve(source, run_dir, arguments.iterations, arguments.set)
+    try:
+        config = evolve(source, run_dir, arguments.iterations, arguments.set)
+    except RunFailed as failure:
+        sys.stderr.write(f"league: {failure}\n")
+        return 1
     console = Console(highlight=False, soft_wrap=True)
     console.print(
         f"{run_dir} goes on with the population of {source}, to iteration {config.iterations}. "

@@ -39,6 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
         if (rendezvous := torchrun_rendezvous()) is not None:
             run_follower(rendezvous)
             return 0
+    if arguments.from_iteration is not None and not arguments.resume:
+        raise UsageError("--from goes back to a saved state of a run that is resumed: add --resume.")
     if arguments.resume:
         run_dir = _run_to_resume(arguments)
     else:
@@ -52,13 +54,17 @@ def run(arguments: argparse.Namespace) -> int:
 
     cluster = arguments.cluster or ""
     return run_session(
-        lambda: resume(run_dir, cluster) if arguments.resume else train(config, run_dir, cluster), run_dir, console
+        lambda: (
+            resume(run_dir, cluster, arguments.from_iteration) if arguments.resume else train(config, run_dir, cluster)
+        ),
+        run_dir,
+        console,
     )
 
 
 def run_session(session: Callable[[], Outcome], run_dir: Path, console: Console) -> int:
     """Run a training session and print how it ended; return 0, 130 if it was stopped, 1 if an update failed."""
-    from league.run.session import RunFailed
+    from league.run.failures import RunFailed
 
     try:
         outcome = session()
@@ -102,7 +108,7 @@ def _run_to_resume(arguments: argparse.Namespace) -> Path:
     if arguments.run_dir:
         return Path(arguments.run_dir)
     stem = Path(arguments.config).stem if arguments.config else ""
-    run_dirs = [path.parent for path in RUNS.glob(f"{stem}*/{CONFIG_FILE}")]
+    run_dirs = [path.parent for path in RUNS.glob(f"{stem or '[!.]'}*/{CONFIG_FILE}")]
     if not run_dirs:
         raise UsageError(f"There is no run of {stem or 'any preset'} under {RUNS}/ to resume. Name one with --run-dir.")
     return max(run_dirs, key=lambda path: path.stat().st_mtime)

@@ -26,20 +26,19 @@ const current = () => {
   return visible().find(({ match }) => match === focused) || visible().sort((a, b) => away(a) - away(b))[0];
 };
 const chooser = document.getElementById("chooser");
-const choose = () => players.forEach(({ match }) => {
-  if (!match.parentElement.closest(".match")) { match.hidden = match.dataset.match !== chooser.value; }
-});
+const whole = players.filter(({ match }) => !match.parentElement.closest(".match"));
+const choose = () => whole.forEach(({ match }, place) => { match.hidden = place !== chooser.selectedIndex; });
 if (chooser) { chooser.addEventListener("change", () => { choose(); chooser.blur(); }); choose(); }
 const keys = { ArrowLeft: "back", ArrowRight: "on", Home: "first", End: "last" };
 document.addEventListener("keydown", (event) => {
   if (event.altKey || event.ctrlKey || event.metaKey || event.target.closest("select, input, summary")) { return; }
-  const whole = document.querySelector("main.replays") !== null;
+  const alone = document.querySelector("main.replays") !== null;
   if (chooser && (event.key === "ArrowUp" || event.key === "ArrowDown")) {
     const to = chooser.selectedIndex + (event.key === "ArrowDown" ? 1 : -1);
     chooser.selectedIndex = Math.max(0, Math.min(chooser.options.length - 1, to));
     choose();
     event.preventDefault();
-  } else if (event.key in keys && (whole || event.key.startsWith("Arrow"))) {
+  } else if (event.key in keys && (alone || event.key.startsWith("Arrow"))) {
     const player = current();
     if (player) { player.moves[keys[event.key]](); event.preventDefault(); }
   }

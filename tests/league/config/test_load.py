@@ -137,12 +137,12 @@ def test_wrong_sources_are_told(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("first", "said"), [("", "layout 1"), ("layout = 3\n", "layout 3"), ("layout = 'x'\n", "layout x")]
+    ("first", "said"), [("", "layout 1"), ("layout = 4\n", "layout 4"), ("layout = 'x'\n", "layout x")]
 )
 def test_a_run_of_another_layout_is_refused_by_it_and_not_misread(small, tmp_path, first, said):
     write_run_config(tmp_path, load(small))
     path = tmp_path / CONFIG_FILE
     assert load_run_config(tmp_path) == load(small)
     path.write_text(first + path.read_text().partition("\n")[2])
-    with pytest.raises(UsageError, match=f"{said}, and this league reads layout 2"):
+    with pytest.raises(UsageError, match=f"{said}, and this league reads layout 3"):
         load_run_config(tmp_path)

@@ -133,7 +133,7 @@ def test_the_same_command_again_plays_nothing_and_says_the_same(tmp_path, capsys
         assert main([*words(KUHN, tmp_path / "t"), "--json"]) == 0
         reports.append(json.loads(capsys.readouterr().out))
     assert reports[0] == reports[1]
-    assert reports[0]["question"] == {**KUHN._asdict(), "players": list(KUHN.players)}
+    assert reports[0]["question"] == {**KUHN.to_json(), "players": list(KUHN.players)}
     assert reports[0]["standings"]["matches"] == 6 * 60
     ranking = [line["player"] for line in reports[0]["standings"]["ranking"]]
     assert sorted(ranking) == sorted(KUHN.players)

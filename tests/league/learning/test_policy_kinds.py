@@ -18,9 +18,9 @@ from league import cli
 from league.config.load import load, seat_roles, validate
 from league.exact.exploitability import exploitability
 from league.learning.policies import start_policies
+from league.models.base_model import load_base
 from league.players.engines import Engines
 from league.players.player import resolve
-from league.storage.base_model import load_base
 from league.storage.population import Population
 
 KUHN = make_game("kuhn_poker").spec

@@ -9,7 +9,7 @@ from support.learning.trajectories import trajectory, turn
 from arena.records import TokenTrace
 from games.registry import make_game
 from league.config.learning import AlarmsConfig
-from league.monitors.alarms import WINDOW, check_alarms, count_repeats, reasoning_tokens
+from league.monitors.alarms import WINDOW, check_alarms, count_repeats, forget_alarms, reasoning_tokens
 from learners.advantages import assign_credit
 from learners.advantages.rae import Settings
 from learners.trajectories import Evidence
@@ -110,6 +110,53 @@ def test_a_baseline_that_lags_behind_what_is_learned_does_not_ring():
         late = [played.match_return for iteration in data[20:25] for played in iteration]
         early = [played.match_return for iteration in data[:20] for played in iteration]
         assert sum(late) / len(late) - sum(early) / len(early) > SETTINGS.drift
+
+
+def with_exploiter(pairs, chance, rng):
+    """Return an iteration in which a second policy has the first seat in every other match, and its own returns."""
+    played = []
+    for i, (first, second) in enumerate(zip(pairs[::2], pairs[1::2], strict=True)):
+        total = 1.0 if rng.random() < chance else -1.0
+        played += [first._replace(policy="probe", match_return=total) if i % 2 else first, second]
+    return played
+
+
+def test_two_policies_in_one_role_are_judged_apart():
+    """Pooled, +0.7 of one and -0.7 of the other are no drift; apart, both drift, each under its own name."""
+    rng, state, ringing = random.Random(3), {}, []
+    for i in range(ITERATIONS):
+        data = with_exploiter(zero_sum(rng, 0.85, 64), 0.15, rng)
+        advantages = [[t.match_return if t.role == CHOICE[GAME][0].name else 0.0] for t in data]  # no baseline
+        alarms, _, state = check_alarms(i + 1, data, advantages, {}, CHOICE, state, SETTINGS)
+        state = json.loads(json.dumps(state))
+        ringing.append({(alarm.name, alarm.subject) for alarm in alarms})
+    assert ringing[JUDGED - 2 : JUDGED] == [set(), {("drift", FIRST), ("drift", f"{FIRST} (probe)")}]
+    assert "mean of its advantages is -0." in next(a.message for a in alarms if "probe" in a.subject)
+    own = with_exploiter(zero_sum(rng, 0.85, 64), 0.15, rng)
+    mended = [[t.match_return - {"main": 0.7, "probe": -0.7}[t.policy]] if not t.seat else [0.0] for t in own]
+    for i in range(ITERATIONS):
+        alarms, _, state = check_alarms(ITERATIONS + i, own, mended, {}, CHOICE, state, SETTINGS)
+    assert not alarms
+
+
+def test_a_policy_that_begins_anew_is_judged_as_a_new_one_and_its_alarms_end():
+    rng, state = random.Random(4), {}
+    for i in range(ITERATIONS):
+        data = with_exploiter(zero_sum(rng, 0.85, 64), 0.15, rng)
+        advantages, metrics = [[t.match_return] for t in data], {"main/entropy": 0.0, "probe/entropy": 0.0}
+        alarms, _, state = check_alarms(i + 1, data, advantages, metrics, CHOICE, state, SETTINGS)
+    subjects = [FIRST, SECOND, f"{FIRST} (probe)", "main", "probe"]
+    assert sorted(alarm.subject for alarm in alarms) == sorted(subjects)
+    before = json.dumps(state)
+    after = forget_alarms(state, "probe")
+    assert json.dumps(state) == before
+    alarms, _, state = check_alarms(ITERATIONS + 1, data, advantages, metrics, CHOICE, after, SETTINGS)
+    assert sorted(alarm.subject for alarm in alarms) == sorted([FIRST, SECOND, "main"])
+    for i in range(JUDGED - 1):
+        assert f"{FIRST} (probe)" not in {alarm.subject for alarm in alarms}, "its warmup begins again"
+        alarms, _, state = check_alarms(ITERATIONS + 2 + i, data, advantages, metrics, CHOICE, state, SETTINGS)
+    assert f"{FIRST} (probe)" in {alarm.subject for alarm in alarms}
+    assert forget_alarms({}, "probe")["ringing"] == []
 
 
 def test_a_baseline_that_stops_following_rings_after_it_stops():

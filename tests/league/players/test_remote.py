@@ -48,6 +48,7 @@ def test_a_match_is_played_and_its_usage_counted(capsys):
             "input_tokens": INPUT_TOKENS * requests,
             "output_tokens": OUTPUT_TOKENS * requests,
             "uncounted": 0,
+            "unusable": 0,
             "cost": None,
         }
     }
@@ -106,14 +107,20 @@ def test_a_key_goes_only_to_the_server_that_it_is_for(capsys, monkeypatch):
     assert "SECRET" not in err
 
 
-def test_no_key_is_written_anywhere(capsys, caplog, tmp_path, monkeypatch):
+ESCAPED = "".join(f"\\u{ord(letter):04x}" for letter in KEY)
+ECHOES = {"plain": KEY, "one letter escaped": KEY.replace("-", "\\u002d"), "escaped": ESCAPED}
+
+
+@pytest.mark.parametrize("echo", ECHOES)
+def test_no_key_is_written_anywhere(echo, capsys, caplog, tmp_path, monkeypatch):
     """The server repeats the key in replies and errors, all loggers are on, and a match is saved and one fails."""
     monkeypatch.setenv("LAB_KEY", KEY)
     caplog.set_level(logging.DEBUG)
     file, folder = tmp_path / "player.toml", tmp_path / "run" / "tournament"
 
     def behave(number, body):
-        return completion(f"{KEY} [bet]") if number < 12 else error(403, f"{KEY} is blocked")
+        answer = completion("KEY [bet]") if number < 12 else error(403, "KEY is blocked")
+        return answer._replace(data=json.dumps(answer.data).replace("KEY", ECHOES[echo]).encode())
 
     with Server(behave) as server:
         file.write_text(f'model = "m"\nurl = "{server.url}"\nkey_variable = "LAB_KEY"\nconcurrency = 1\n')
@@ -130,6 +137,33 @@ def test_no_key_is_written_anywhere(capsys, caplog, tmp_path, monkeypatch):
     assert len(files) >= 3
     for content in (*(path.read_bytes() for path in files), caplog.text.encode(), "".join(output).encode()):
         assert b"SECRET" not in content
+        assert ESCAPED.encode() not in content
+
+
+def test_a_key_within_json_within_json_is_not_written_either(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("LAB_KEY", KEY)
+    file, saved = tmp_path / "player.toml", tmp_path / "matches.jsonl"
+    with Server(lambda number, body: completion(f'{{"action": "{ESCAPED}"}}')) as server:
+        file.write_text(
+            f'model = "m"\nurl = "{server.url}"\nkey_variable = "LAB_KEY"\nchoice = "json_schema"\nreply = "choice"\n'
+        )
+        arguments = ("match", f"openai:{file}", "random", "--game", "kuhn_poker", "--matches", 2, "--save", saved)
+        run_league(capsys, 0, *arguments)
+    assert "[key]" in saved.read_text()
+    assert "SECRET" not in saved.read_text()
+
+
+def test_a_key_that_goes_over_plain_http_to_another_machine_is_told(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("LAB_KEY", KEY)
+    file = tmp_path / "player.toml"
+    arguments = ("match", f"openai:{file}", "random", "--game", "kuhn_poker", "--matches", 2)
+    with Server() as server:
+        for host, told in (("127.0.0.1", False), ("0.0.0.0", True)):  # the second is this machine, but no loopback
+            url = server.url.replace("127.0.0.1", host)
+            file.write_text(f'model = "m"\nurl = "{url}"\nkey_variable = "LAB_KEY"\n')
+            _, err = run_league(capsys, 0, *arguments)
+            assert (f"{url} gets the key in LAB_KEY over plain http" in err) == told
+            assert KEY not in err
 
 
 def settled(server):

@@ -6,6 +6,7 @@ import json
 import math
 import random
 import timeit
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arena.records import EndReason, Episode, MatchRequest, Turn
-from games.common.errors import UsageError
+from games.common.errors import DamagedFile
 from league.results import journal
 from league.results.payoffs import PayoffTable, Result, summarise
 from league.results.statistics import Estimate, wilson
@@ -45,21 +46,21 @@ def test_summary_of_worked_matches() -> None:
         iteration=9,
     )
     assert results == [
-        Result("a", "b", "toy", "r0", 2, 1.0, 5.0, 1.0, 9),
-        Result("a", "b", "toy", "r1", 1, 0.0, 0.0, 0.5, 9),
-        Result("b", "a", "toy", "r0", 1, 0.0, 0.0, 0.5, 9),
-        Result("b", "a", "toy", "r1", 2, -1.0, 5.0, 1.0, 9),
+        Result("a", "b", "toy", "r0", 2, 1.0, 5.0, 1.0, 9, 2, 1.0, 1.0, 1.0),
+        Result("a", "b", "toy", "r1", 1, 0.0, 0.0, 0.5, 9, 1, 0.0, 0.25, 0.5),
+        Result("b", "a", "toy", "r0", 1, 0.0, 0.0, 0.5, 9, 1, 0.0, 0.25, 0.5),
+        Result("b", "a", "toy", "r1", 2, -1.0, 5.0, 1.0, 9, 2, -1.0, 1.0, 1.0),
     ]
 
 
 def test_with_three_seats_each_player_counts_once_a_match() -> None:
     results = summarise([episode(0, ("a", "b", "b"), (0.0, 1.0, -1.0))], 0)
     assert results == [
-        Result("a", "b", "toy", "r0", 1, 0.0, 0.0, 0.5, 0),  # lost to one b, beat the other
-        Result("b", "a", "toy", "r1", 1, 1.0, 1.0, 1.0, 0),
-        Result("b", "a", "toy", "r2", 1, -1.0, 1.0, 0.0, 0),
-        Result("b", "b", "toy", "r1", 1, 1.0, 1.0, 1.0, 0),
-        Result("b", "b", "toy", "r2", 1, -1.0, 1.0, 0.0, 0),
+        Result("a", "b", "toy", "r0", 1, 0.0, 0.0, 0.5, 0, 1, 0.0, 0.25, 0.5),  # lost to one b, beat the other
+        Result("b", "a", "toy", "r1", 1, 1.0, 1.0, 1.0, 0, 1, 1.0, 1.0, 1.0),
+        Result("b", "a", "toy", "r2", 1, -1.0, 1.0, 0.0, 0, 1, -1.0, 0.0, 0.0),
+        Result("b", "b", "toy", "r1", 1, 1.0, 1.0, 1.0, 0, 1, 1.0, 1.0, 1.0),
+        Result("b", "b", "toy", "r2", 1, -1.0, 1.0, 0.0, 0, 1, -1.0, 0.0, 0.0),
     ]
 
 
@@ -153,8 +154,8 @@ def test_intervals() -> None:
     assert wilson(0.0, 10) == pytest.approx((0.0, 0.0, 0.2775), abs=1e-4)
     table = PayoffTable()
     table.apply([Result("a", "b", "toy", "r0", 4, 4.0, 8.0, 2.0, 0)])
-    # Returns 0, 0, 2, 2: sample variance 4/3, standard error 1/sqrt(3).
-    low, high = 1 - 1.959964 / math.sqrt(3), 1 + 1.959964 / math.sqrt(3)
+    # Returns 0, 0, 2, 2: sample variance 4/3, standard error 1/sqrt(3), Student's quantile with 3 degrees of freedom.
+    low, high = 1 - 3.182446 / math.sqrt(3), 1 + 3.182446 / math.sqrt(3)
     assert table.role_records("a", "b", "toy")["r0"].returns == pytest.approx((1.0, low, high), abs=1e-6)
     table.apply([Result("a", "c", "toy", "r0", 1, 2.0, 4.0, 1.0, 0)])
     assert table.role_records("a", "c", "toy")["r0"].returns == Estimate(2.0, None, None)
@@ -189,29 +190,68 @@ def test_json_round_trip_is_exact_even_in_the_middle(seed: int) -> None:
 
 
 def test_the_journal_folds_to_the_same_table_and_is_cut_back(tmp_path: Path) -> None:
-    path = tmp_path / "payoffs.jsonl"
+    path, checksum = tmp_path / "payoffs.jsonl", ""
     batches = random_results(5, 10)
-    assert journal.replay(path, 3) == []
+    assert journal.replay(path, 3) == ([], "", 0, 0)
     for iteration, batch in enumerate(batches):
-        journal.append(path, iteration, batch)
+        checksum = journal.append(path, iteration, batch, checksum)
     direct, replayed = (PayoffTable(["main"], 0.9) for _ in range(2))
     for batch in batches[:7]:
         direct.apply(batch)
     with path.open("a") as file:
         file.write('[10,[["main","old')  # killed in the middle of a line
-    replayed.apply(journal.replay(path, 6))
+    replay = journal.replay(path, 6)
+    replayed.apply(replay.results)
     assert json.dumps(replayed.to_json()) == json.dumps(direct.to_json())
-    assert len(path.read_text().splitlines()) == 7
-    journal.append(path, 7, batches[7])
-    assert journal.replay(path, 99) == [item for batch in batches[:8] for item in batch]
+    journal.truncate(path, replay)
+    assert len(path.read_text().splitlines()) == replay.iterations == 7
+    journal.append(path, 7, batches[7], replay.checksum)
+    assert journal.replay(path, 99).results == [item for batch in batches[:8] for item in batch]
 
 
-def test_a_damaged_journal_is_refused_by_line(tmp_path: Path) -> None:
+def test_a_checksum_is_the_sha256_of_the_one_before_and_the_line(tmp_path: Path) -> None:
+    """The expected digests are those of ``sha256sum``, given the checksum before and the line without its own."""
     path = tmp_path / "payoffs.jsonl"
-    journal.append(path, 0, [])
-    path.write_text(path.read_text() + "[1,[[1]]]\n")
-    with pytest.raises(UsageError, match=r"Line 2 of .*payoffs\.jsonl is damaged"):
+    first = journal.append(path, 0, [], "")
+    assert first == "e4c7a41ff176dfd6ab981800d39531e03aa6aa8d05fbd6a0d0192c1ec23f9519"
+    second = journal.append(path, 1, [], first)
+    assert second == "7a4f1f5ede3b098e5b8604aad060c331fcee6a5300c10fdd69f9701669af62c9"
+    assert path.read_text() == f'[0,[],"{first}"]\n[1,[],"{second}"]\n'
+
+
+@pytest.mark.parametrize(
+    ("damage", "number"),
+    [
+        (lambda lines: [lines[0], lines[1].replace(b"old-", b"odd-"), *lines[2:]], 2),
+        (lambda lines: [lines[0], lines[1].replace(b",1,", b",2,", 1), *lines[2:]], 2),
+        (lambda lines: lines[1:], 1),
+        (lambda lines: lines[:2] + lines[3:], 3),
+        (lambda lines: [lines[1], lines[0], *lines[2:]], 1),
+        (lambda lines: [*lines[:2], b"[2,[]]\n"], 3),
+        (lambda lines: [*lines[:2], b"\xff\n", *lines[2:]], 3),
+        (lambda lines: [*lines[:2], b"{\n"], 3),
+    ],
+    ids=["word", "digit", "first line gone", "line gone", "lines swapped", "no checksum", "bytes", "bracket"],
+)
+def test_a_journal_that_was_changed_anywhere_is_refused_by_line(
+    damage: Callable[[list[bytes]], list[bytes]], number: int, tmp_path: Path
+) -> None:
+    path, checksum = tmp_path / "payoffs.jsonl", ""
+    for iteration in range(4):
+        checksum = journal.append(path, iteration, [result("main", "old-1", 1, 1.0, iteration)], checksum)
+    lines = path.read_bytes().splitlines(keepends=True)
+    assert damage(lines) != lines
+    path.write_bytes(b"".join(damage(lines)))
+    with pytest.raises(DamagedFile, match=rf"payoffs\.jsonl is damaged \(line {number}, or one before it"):
         journal.replay(path, 5)
+
+
+def test_a_journal_that_ends_too_early_has_another_checksum(tmp_path: Path) -> None:
+    path, checksums = tmp_path / "payoffs.jsonl", [""]
+    for iteration in range(3):
+        checksums.append(journal.append(path, iteration, [], checksums[-1]))
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
+    assert journal.replay(path, 5).checksum == checksums[2] != checksums[3]
 
 
 def test_a_win_rate_and_an_update_cost_the_same_in_a_large_population() -> None:

@@ -94,8 +94,8 @@ def test_a_missing_and_a_foreign_file_are_refused_by_name(tmp_path: Path) -> Non
 def test_files_are_hashed_once_in_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Population(tmp_path).add("main", 3, None, writer())
     hashed: list[Path] = []
-    original = immutable_folder._sha256
-    monkeypatch.setattr(immutable_folder, "_sha256", lambda path: hashed.append(path) or original(path))
+    original = immutable_folder.sha256
+    monkeypatch.setattr(immutable_folder, "sha256", lambda path: hashed.append(path) or original(path))
     population = Population(tmp_path)
     assert not hashed, "opening reads no weights"
     for _ in range(3):

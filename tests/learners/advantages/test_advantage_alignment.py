@@ -5,7 +5,7 @@ from statistics import fmean
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.learning.trajectories import credit, quarters, trajectory
+from support.learning.trajectories import credit, quarters, trajectory, turn
 
 from games.common.errors import UsageError
 
@@ -54,6 +54,49 @@ def test_the_past_is_discounted_by_its_age():
     first, second, *_ = aligned(batch, gamma=0.5)
     assert first == [1.0, 0.5 * 0.5 * 0.5, 0.5 * 0.25 * 1.0]
     assert second == [0.0, 0.5, 1.0]  # before its third turn it had no advantage but 1/2 to go at the second
+
+
+REFUSED, CALL = {"action": None}, {"action": "search: Ann", "tool": "search"}
+
+
+def with_more(t, at, **fields):
+    """Return a trajectory with one more turn, that is no move, before its move ``at`` (or behind its last one)."""
+    turns, rewards = list(t.turns), list(t.rewards)
+    turns.insert(at, turn()._replace(**fields))
+    rewards.insert(at, 0.0)
+    return t._replace(turns=tuple(turns), rewards=tuple(rewards))
+
+
+@pytest.mark.parametrize("extra", [REFUSED, CALL], ids=["refused", "tool"])
+def test_turns_that_are_no_moves_take_no_time_worked_by_hand(extra):
+    """The matches of ``test_two_matches_by_hand``, where seat 0 of the first one needs a second try at its first move.
+
+    Its second move still meets seat 1's second, and both turns of its first move have that move's 2.
+    """
+    batch = [*seats(0, [2.0, 4.0], [0.0, 2.0]), *seats(1, [0.0, 0.0], [1.0, 8.0])]
+    batch[0] = with_more(batch[0], 0, **extra)
+    assert aligned(batch, gamma=0.5, beta=2.0) == [[2.0, 2.0, -1.0], [-2.0, -5.0], [-2.0, -5.0], [2.0, 1.0]]
+
+
+@few
+@given(matches(), st.data())
+def test_turns_that_are_no_moves_change_no_move(batch, data):
+    """However many of them there are: moves keep their advantages, and the other turns have that of their move."""
+    expected, longer = [list(advantages_K) for advantages_K in aligned(batch, 0.9)], list(batch)
+    for i, t in enumerate(batch):
+        for at in sorted(data.draw(st.lists(st.integers(0, max(len(t.turns) - 1, 0)), max_size=3)), reverse=True):
+            if t.turns:
+                longer[i] = with_more(longer[i], at, **data.draw(st.sampled_from([REFUSED, CALL])))
+                expected[i].insert(at, expected[i][at])
+    assert aligned(longer, 0.9) == near(expected)
+
+
+def test_a_seat_that_forfeits_is_at_a_move():
+    """Seat 0 of match 1 never gets its second move through: both tries are at it, and share what it cost."""
+    batch = [*seats(0, [1.0, 2.0], [0.0, 0.0]), *seats(1, [1.0, 0.0, -2.0], [0.0, 0.0])]
+    turns = batch[2].turns
+    batch[2] = batch[2]._replace(turns=(turns[0], *(late._replace(action=None) for late in turns[1:])))
+    assert aligned(batch, beta=0.0) == [[2.0, 2.0], [0.0, 0.0], [-2.0, -2.0, -2.0], [0.0, 0.0]]
 
 
 def by_loops(batch, gamma, beta):

@@ -33,10 +33,10 @@ def near(advantages):
 
 
 def by_role(batch, advantages):
-    """Return all advantages of each (game, role)."""
+    """Return all advantages of each (game, role, policy)."""
     pooled = {}
     for t, advantages_K in zip(batch, advantages, strict=True):
-        pooled.setdefault((t.game, t.role), []).append(advantages_K)
+        pooled.setdefault((t.game, t.role, t.policy), []).append(advantages_K)
     return pooled
 
 

@@ -41,7 +41,8 @@ def mars(batch, t, k, credit):
 
     pool = []
     for other in batch:
-        if other.game == t.game and (credit.baseline == "game" or other.role == t.role):
+        same = (other.game, other.policy) == (t.game, t.policy)
+        if same and (credit.baseline == "game" or other.role == t.role):
             pool += [credited(other, j) for j in range(len(other.turns))]
     return credited(t, k) - fmean(pool)
 

@@ -61,6 +61,12 @@ def test_focus_dwells_on_the_worst_match():
     assert loss(np.array([1.0, 2.0]), 500.0) == pytest.approx(4.0)  # the paper's limit: the worst alone
 
 
+def test_each_policy_in_a_role_has_a_loss_of_its_own():
+    """The two matches above, one of each policy: alone, s is 1 and c is 2 R, whatever the other policy regrets."""
+    batch = [match([1.0], [0.0], 1.0), match([1.0], [0.0], 2.0, policy="probe")]
+    assert credited(batch, focus=float(np.log(2.0))) == [[2.0], [4.0]]
+
+
 def softmax(logits):
     weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return weights / weights.sum(axis=-1, keepdims=True)

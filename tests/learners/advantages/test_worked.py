@@ -3,6 +3,7 @@
 import pytest
 from support.learning.trajectories import credit, trajectory
 
+from learners.advantages import forget_policy
 from learners.trajectories import Evidence
 from learners.update.critic import critic_targets
 
@@ -40,6 +41,51 @@ def test_rae_with_one_baseline_for_a_game_and_policy():
     advantages, _, state = credit("rae", batch, baseline="game", fold="trajectory")
     assert advantages == near([[1.0], [-1.05], [4.0]])
     assert state == {"kuhn_poker/main": pytest.approx(0.05 * 0.95 - 0.05), "kuhn_poker/rival": pytest.approx(0.2)}
+
+
+@pytest.mark.parametrize("rule", ["mars", "comas"])
+def test_what_another_policy_earns_in_a_role_is_no_baseline(rule):
+    """Main always wins, and the exploiter always loses: neither is ahead of what it earns anyhow."""
+    batch = [trajectory([r], policy=p) for r, p in ((1.0, "main"), (-1.0, "probe")) * 4]
+    assert advantages(rule, batch) == [[0.0]] * 8
+    assert advantages("mars", batch, baseline="game") == [[0.0]] * 8
+
+
+def test_comas_by_policy():
+    """Main earns 1 and 0, of mean 1/2 and spread 1/2; the exploiter -1 and 3, of mean 1 and spread 2."""
+    batch = [trajectory([r], policy=p) for r, p in ((1.0, "main"), (-1.0, "probe"), (0.0, "main"), (3.0, "probe"))]
+    assert advantages("comas", batch) == near([[1.0], [-1.0], [-1.0], [1.0]])
+
+
+def test_rae_from_the_first_batchs_mean():
+    """B is -0.5, the mean of the first batch, and then 0.95 * -0.5 + 0.05 * 1; by trajectory it moves in between."""
+    first, later = [trajectory([r]) for r in (-1.0, 0.0)], [trajectory([1.0])]
+    advantages, _, state = credit("rae", first, first="batch")
+    assert (advantages, state) == ([[-0.5], [0.5]], {"kuhn_poker/first/main": -0.5})
+    advantages, _, state = credit("rae", later, state, first="batch")
+    assert (advantages, state) == ([[1.5]], {"kuhn_poker/first/main": pytest.approx(-0.425)})
+    by_trajectory, *_ = credit("rae", first, first="batch", fold="trajectory")
+    assert by_trajectory == near([[-0.5], [0.0 - (0.95 * -0.5 + 0.05 * -1.0)]])
+
+
+def test_rae_keeps_baselines_apart_however_the_names_are_spelt():
+    """Games "a" and "a/b" with roles "b/c" and "c", and a policy "c/d" beside one of the name "d"."""
+    names = [("a", "b/c", "d"), ("a/b", "c", "d"), ("a", "b", "c/d"), ("a%2Fb", "c", "d")]
+    batch = [trajectory([float(i)], game=g, role=r, policy=p) for i, (g, r, p) in enumerate(names, start=1)]
+    state = credit("rae", batch)[2]
+    assert sorted(state.values()) == pytest.approx([0.05, 0.1, 0.15, 0.2])
+    assert [a for (a,) in credit("rae", batch, state)[0]] == pytest.approx([0.95, 1.9, 2.85, 3.8])
+    assert sorted(forget_policy({"rae": state}, "d")["rae"].values()) == pytest.approx([0.15])
+    assert len(forget_policy({"rae": state}, "c/d")["rae"]) == 3
+
+
+def test_what_rules_remember_of_a_policy_is_forgotten_when_it_begins_anew():
+    batch = [trajectory([r], policy=p) for r, p in ((1.0, "main"), (0.8, "probe"))]
+    state = {"rae": credit("rae", batch, decay=0.0)[2], "m_grpo": {"seen": {}, "calls": 3}, "of another version": {}}
+    assert state["rae"] == {"kuhn_poker/first/main": 1.0, "kuhn_poker/first/probe": 0.8}
+    after = forget_policy(state, "probe")
+    assert after == state | {"rae": {"kuhn_poker/first/main": 1.0}}
+    assert credit("rae", batch, after["rae"])[0] == [[0.0], [0.8]], "a new policy's baseline is 0"
 
 
 GROUP = [trajectory([r, 0.0]) for r in (1.0, 0.0, 0.0, 1.0)]

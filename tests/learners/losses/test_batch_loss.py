@@ -1,6 +1,7 @@
 """The whole loss under every surrogate, normalisation and term: merged or not, against finite differences, by hand."""
 
 import math
+import random
 
 import pytest
 import torch
@@ -43,16 +44,26 @@ def lm():
 
 
 @pytest.fixture(scope="module", params=[CHOICE, FREE], ids=["choice", "free"])
-def trajectories(lm, request):
-    """Return matches, every second opened by the one before, of an engine that is off by a fifth of each log-prob."""
-    return [
-        t._replace(parent=t.match - 1 if t.match % 2 else None, turns=tuple(mistaken(turn) for turn in t.turns))
-        for t in self_play(lm, 12, request.param)
-    ]
+def exact(lm, request):
+    """Return matches, every second opened by the one before."""
+    return [t._replace(parent=t.match - 1 if t.match % 2 else None) for t in self_play(lm, 12, request.param)]
+
+
+@pytest.fixture(scope="module")
+def trajectories(exact):
+    """Return the matches of an engine that is off by a fifth of each log-prob, and otherwise at every draw."""
+    rng = random.Random(0)
+    return [t._replace(turns=tuple(noisy(mistaken(turn), rng) for turn in t.turns)) for t in exact]
 
 
 def mistaken(turn, factor=1.2):
     return turn._replace(trace=turn.trace._replace(logprobs=tuple(factor * p for p in turn.trace.logprobs)))
+
+
+def noisy(turn, rng, nats=0.1):
+    """Return a turn of an engine whose arithmetic gives each token another log-prob at every draw, as vLLM's does."""
+    logprobs = tuple(p + rng.gauss(0.0, nats) for p in turn.trace.logprobs)
+    return turn._replace(trace=turn.trace._replace(logprobs=logprobs))
 
 
 def batch_of(trajectories, normalisation=Normalisation(), **options):  # noqa: B008 (a frozen record)
@@ -163,15 +174,15 @@ def test_importance_weighs_each_token_worked_by_hand(lm, reply):
 
 def halve(turn):
     """Return the turn of an engine that gave each free token, or each choice, half of the learner's probability."""
-    first, *rest = (p / 1.2 for p in turn.trace.logprobs)
+    first, *rest = turn.trace.logprobs
     less = math.log(2)
     later = rest if turn.trace.mask else [p - less for p in rest]
     return turn._replace(trace=turn.trace._replace(logprobs=(first - less, *later)))
 
 
-def test_importance_scales_the_policy_gradient_and_nothing_else(lm, trajectories):
+def test_importance_scales_the_policy_gradient_and_nothing_else(lm, exact):
     """An engine that gave every reply half its probability doubles the surrogate's gradient, not the entropy's."""
-    halved = [t._replace(turns=tuple(halve(turn) for turn in t.turns)) for t in trajectories]
+    halved = [t._replace(turns=tuple(halve(turn) for turn in t.turns)) for t in exact]
     gradients = {}
     for name, objective in {
         "surrogate": BARE,

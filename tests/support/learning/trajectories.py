@@ -52,12 +52,13 @@ def own_settings(rule):
 
 @st.composite
 def batches(draw, least_turns=0, seats=seat_counts):
-    """Return whole groups: roles differ in turns and in groups; seats that left early have no turn."""
+    """Return whole groups: roles differ in turns, groups and policies; seats that left early have no turn."""
     size, members = draw(st.integers(2, 4)), []
     count = draw(seats)
     for start in range(draw(st.integers(1, 3))):
         game = draw(st.sampled_from(["kuhn_poker", "tic_tac_toe"]))
         trained = draw(st.lists(st.integers(0, count - 1), min_size=1, max_size=count, unique=True))
+        policies = {seat: draw(st.sampled_from(["main", "probe"])) for seat in trained}
         for number in range(size):
             for seat in trained:
                 rewards = draw(st.lists(quarters, min_size=least_turns, max_size=2 + seat))
@@ -68,6 +69,7 @@ def batches(draw, least_turns=0, seats=seat_counts):
                         None if rewards else draw(quarters),
                         game=game,
                         role=f"seat {seat}",
+                        policy=policies[seat],
                         seat=seat,
                         match=start * size + number,
                         deal_seed=start,

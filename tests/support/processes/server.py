@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
@@ -20,12 +21,17 @@ class ReceivedRequest(NamedTuple):
 
 
 class Response(NamedTuple):
-    """A response; ``cut``: the connection is closed after half of it."""
+    """A response; ``cut``: the connection is closed after half of it.
+
+    ``data`` is an object to send as JSON, bytes, or an iterator of bytes to send in chunks. With ``bare``, the bytes
+    are all that is sent, status line and headers included, and the connection is closed.
+    """
 
     status: int = 200
     data: object = None
     headers: dict = {}  # noqa: RUF012 - never changed
     cut: bool = False
+    bare: bool = False
 
 
 def completion(text, usage=True):
@@ -110,7 +116,15 @@ class _Handler(BaseHTTPRequestHandler):
             self.send(error(404, "no such page"))
 
     def send(self, response):
+        if isinstance(response.data, Iterator):
+            self.send_chunks(response)
+            return
         content = response.data if isinstance(response.data, bytes) else json.dumps(response.data).encode()
+        if response.bare:
+            with suppress(ConnectionError):
+                self.wfile.write(content)
+            self.close_connection = True
+            return
         with suppress(ConnectionError):  # the client may have gone
             self.send_response(response.status)
             for name, value in {"Content-Length": len(content), **response.headers}.items():
@@ -118,6 +132,17 @@ class _Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(content[: len(content) // 2] if response.cut else content)
         self.close_connection = response.cut or self.close_connection
+
+    def send_chunks(self, response):
+        with suppress(ConnectionError):
+            self.send_response(response.status)
+            for name, value in {"Transfer-Encoding": "chunked", **response.headers}.items():
+                self.send_header(name.replace("_", "-"), str(value))
+            self.end_headers()
+            for piece in response.data:
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+            self.wfile.write(b"0\r\n\r\n")
+        self.close_connection = True
 
     def log_message(self, *_):
         pass

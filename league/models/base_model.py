@@ -1,6 +1,6 @@
 """The base model of a run's adapters, stored once in ``RUN/base/``, in Hugging Face layout.
 
-Only a base that was built for the run is stored; a run on a checkpoint refers to it by path or hub id.
+Only a base that was built for the run is stored; a run on a checkpoint refers to it by name, path or hub id.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 from arena.lm.language_model import LanguageModel
 from games.common.errors import UsageError
 from league.config import RunConfig
+from league.models.source import model_folder
 from league.storage.immutable_folder import changed_files, discard, freeze, remove_partial
 
 BASE_FOLDER = "base"  # in a run directory
@@ -18,8 +19,11 @@ _CARD = "base.json"
 
 
 def base_source(config: RunConfig) -> str:
-    """Return where a run's base is, as its snapshots record it: a path relative to their own folders, or a hub id."""
-    return f"../../{BASE_FOLDER}" if config.model.source == "pocket" else config.model.source
+    """Return where a run's base is, as its snapshots record it: a folder (a stored one's from theirs), or a hub id.
+
+    Raises UsageError for a model that is not on this machine.
+    """
+    return f"../../{BASE_FOLDER}" if config.model.source == "pocket" else str(model_folder(config.model.source))
 
 
 def save_base(config: RunConfig, run_dir: Path, lm: LanguageModel) -> None:
@@ -41,7 +45,7 @@ def load_base(config: RunConfig, run_dir: Path) -> LanguageModel:
 def verified_base(config: RunConfig, run_dir: Path) -> Path | str:
     """Return where the base of a run's adapters is: a folder, or a hub id. Raises UsageError as ``load_base``."""
     if config.model.source != "pocket":
-        return config.model.source
+        return model_folder(config.model.source)
     folder = run_dir / BASE_FOLDER
     try:
         hashes = json.loads((folder / _CARD).read_text(encoding="utf-8"))["sha256"]

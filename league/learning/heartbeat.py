@@ -1,0 +1,61 @@
+"""Signs of life: a process that is stopped or starved beats no more, and the one that waits for it notices.
+
+A process that has died is seen by its exit status. One that hangs, stopped by SIGSTOP or in a system call that does not
+return, would be waited for without an end.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing.context import BaseContext
+
+INTERVAL = 0.5  # seconds between two beats
+SILENCE = 30.0  # seconds without a beat after which a process is given up
+PAUSE = 5.0  # seconds between two looks after which the one who looks was held up itself, as by Ctrl-Z
+
+
+class Heartbeat:
+    """A counter in memory that two processes share; pass it to the child process."""
+
+    def __init__(self, context: BaseContext) -> None:
+        self._beats = context.RawValue(ctypes.c_uint64, 0)
+
+    def start(self) -> None:
+        """Let a thread of this process count, as long as the process runs."""
+        threading.Thread(target=self._beat, daemon=True).start()
+
+    def count(self) -> int:
+        """Return the number of beats so far."""
+        return int(self._beats.value)
+
+    def _beat(self) -> None:
+        while True:
+            self._beats.value += 1
+            time.sleep(INTERVAL)
+
+
+class Listener:
+    """Tells for how long a heartbeat has been silent. ``clock`` returns seconds."""
+
+    def __init__(self, heartbeat: Heartbeat, clock: Callable[[], float] = time.monotonic) -> None:
+        self._heartbeat, self._clock = heartbeat, clock
+        self._count, self._heard, self._looked = -1, 0.0, 0.0
+
+    def silence(self) -> float:
+        """Return the seconds since the last beat, as far as this process was looking."""
+        now, count = self._clock(), self._heartbeat.count()
+        if count != self._count or now - self._looked > PAUSE:
+            self._count, self._heard = count, now
+        self._looked = now
+        return now - self._heard
+
+
+def gone_silent(who: str, process_id: int | None) -> str:
+    """Return the sentence about a process that was given up."""
+    return (
+        f"{who} (process {process_id}) has given no sign of life for {SILENCE:.0f} s: it was stopped, or this machine "
+        "is too busy to let it run."
+    )

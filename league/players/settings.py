@@ -1,0 +1,68 @@
+"""What a command line says of the language models that it lets play, whatever their run or card says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from games.common.errors import UsageError
+from games.common.validation import validated
+from league.config import RolesConfig, RunConfig
+from league.config.load import validate
+
+
+class PlayerSettings(NamedTuple):
+    """The options of a command; None leaves a setting as the run or the role card has it."""
+
+    reply: str | None = None  # "choice" or "free"
+    max_reply_tokens: int | None = None
+    temperature: float | None = None
+    dtype: str | None = None
+    engine: str | None = None
+    threads: int | None = None  # torch's; no result depends on it but by rounding
+
+    @classmethod
+    def of(cls, arguments: Any) -> PlayerSettings:
+        """Return the settings of parsed options. Raises UsageError for a number out of range."""
+        settings = cls(*(getattr(arguments, name) for name in cls._fields))
+        if settings.threads is not None and settings.threads < 1:
+            raise UsageError(f"--threads {settings.threads}: at least one thread is needed.")
+        settings.roles(RolesConfig())
+        return settings
+
+    def given(self) -> dict[str, Any]:
+        """Return the settings that were given, but for ``threads``: what decides which replies are sampled."""
+        return {name: value for name, value in self._asdict().items() if value is not None and name != "threads"}
+
+    def roles(self, config: RolesConfig) -> RolesConfig:
+        """Return the overrides of role cards with these settings. Raises UsageError for a value out of range."""
+        given = {key: value for key, value in self.given().items() if key in RolesConfig.model_fields}
+        table = config.model_dump(exclude_none=True) | given
+        if given.get("reply") == "free" and table.get("on_illegal") == "mask":
+            del table["on_illegal"]  # a free reply cannot be masked: it forfeits
+        return validated(RolesConfig, table, "The settings of players")
+
+    def run(self, config: RunConfig) -> RunConfig:
+        """Return a run's configuration with these settings."""
+        table = config.model_dump(exclude_none=True)
+        table["roles"] = self.roles(config.roles).model_dump(exclude_none=True)
+        if self.dtype is not None:
+            table["model"]["dtype"] = self.dtype
+            for of_engine in table["engine"].values():
+                if isinstance(of_engine, dict):  # an engine's own type of weights, which would go before the model's
+                    of_engine.pop("dtype", None)
+        if self.engine is not None:
+            table["engine"]["kind"] = self.engine
+        return validate(table)
+
+    def check_used(self, names: Iterable[str], language_models: bool) -> None:
+        """Raise UsageError if settings were given, and none of the players is a language model."""
+        given = [f"--{name.replace('_', '-')}" for name, value in self._asdict().items() if value is not None]
+        if given and not language_models:
+            raise UsageError(
+                f"{', '.join(given)}: there is no language model among {', '.join(names)}, so this changes nothing. "
+                "Leave it out."
+            )
+
+
+UNCHANGED = PlayerSettings()

@@ -1,0 +1,56 @@
+"""What stops a run, in sentences that say what is saved and how to go on."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from safetensors import SafetensorError
+
+from games.common.errors import UsageError
+from league.config.load import CONFIG_FILE
+from league.storage.checkpoint import checkpoints, finished_iterations
+from league.storage.full_disk import full_disk_errno
+
+
+class RunFailed(RuntimeError):
+    """Training stopped because an update failed its checks, a learner died or the disk is full; says what to do."""
+
+
+@contextmanager
+def telling_of_a_full_disk(run_dir: Path) -> Iterator[None]:
+    """Raise RunFailed where the disk, or the user's share of it, has no more room."""
+    try:
+        yield
+    except (OSError, SafetensorError, UsageError) as error:
+        if (number := full_disk_errno(error)) is None:
+            raise
+        raise RunFailed(_full_disk(run_dir, number)) from error
+
+
+def _full_disk(run_dir: Path, number: int) -> str:
+    """Return what is needed, what is saved, and how to go on."""
+    saved = checkpoints(run_dir)
+    sentences = [f"There is no room left for {run_dir} ({os.strerror(number)})."]
+    if saved:
+        newest = max((run_dir / "population").glob("[!.]*"), key=lambda path: path.stat().st_mtime)
+        sentences.append(
+            f"A checkpoint takes about {_megabytes(saved[-1])} MB and a snapshot {_megabytes(newest)} MB, and "
+            f"{shutil.disk_usage(run_dir).free / 1e6:,.1f} MB are free. "
+            f"Everything up to iteration {finished_iterations(run_dir)} is saved."
+        )
+    else:
+        sentences.append("Nothing was saved yet.")
+    if (run_dir / CONFIG_FILE).is_file():
+        sentences.append(f"Make room, then go on:\n  league train --resume --run-dir {shlex.quote(str(run_dir))}")
+    else:
+        sentences.append("Make room, or name another place with --run-dir, and begin again.")
+    return " ".join(sentences)
+
+
+def _megabytes(folder: Path) -> str:
+    return f"{sum(path.stat().st_size for path in folder.rglob('*') if path.is_file()) / 1e6:,.1f}"

@@ -1,0 +1,64 @@
+"""A chunk's draws as tensors: what depends on the log-probs that the engine sampled, draw by draw.
+
+An engine's arithmetic may give equal replies to equal prompts other log-probs from draw to draw (vLLM does), so
+importance weights and gaps belong to draws, and only what they are multiplied with may be merged. Dimensions: rows R
+and elements W of the chunk; draws D, each the turns of a row with equal replies and equal log-probs; entries E, the
+elements that a draw sampled, one draw after another: a choice is one, a free reply as many as it has tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from learners.batching import ChoiceRow, FreeRow
+
+
+class DrawTensors(NamedTuple):
+    """The draws of a chunk, entry by entry."""
+
+    element: Tensor  # index into the chunk's R * W elements  # [E]
+    draw: Tensor  # index of the entry's draw  # [E]
+    sampled: Tensor  # the sampler's log-prob (nats)  # [E]
+    shares: Tensor  # the draw's turns, divided by the number of its entries  # [E]
+    gains: Tensor  # the draw's weighted sum of positive advantages  # [E]
+    losses: Tensor  # the draw's weighted sum of negative advantages  # [E]
+    turns: Tensor  # [D]
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[ChoiceRow | FreeRow], width: int, device: torch.device) -> Self:
+        """Return the draws of a chunk's rows, which are padded to ``width`` elements."""
+        draws = [(row_index * width + draw.reply, draw) for row_index, row in enumerate(rows) for draw in row.draws]
+        lengths = [len(draw.sampled) for _, draw in draws]
+
+        def by_entry(numbers: Sequence[float]) -> Tensor:
+            return torch.repeat_interleave(torch.tensor(numbers), torch.tensor(lengths, dtype=torch.long)).to(device)
+
+        return cls(
+            torch.tensor([first + t for first, draw in draws for t in range(len(draw.sampled))]).long().to(device),
+            by_entry(range(len(draws))).long(),
+            torch.tensor([logprob for _, draw in draws for logprob in draw.sampled], device=device),
+            by_entry([draw.turns / len(draw.sampled) for _, draw in draws]),
+            by_entry([draw.gain for _, draw in draws]),
+            by_entry([draw.loss for _, draw in draws]),
+            torch.tensor([draw.turns for _, draw in draws], device=device),
+        )
+
+    def weighted(self, importance: Tensor, shape: torch.Size) -> tuple[Tensor, Tensor]:
+        """Return gains and losses, each draw's times its importance weights, summed over draws.
+
+        ``importance`` is by entry [E]; both sums have the chunk's shape [R, W].
+        """
+        gains, losses = (
+            importance.new_zeros(shape.numel()).index_add(0, self.element, importance * sums).view(shape)
+            for sums in (self.gains, self.losses)
+        )
+        return gains, losses
+
+    def gaps(self, old: Tensor) -> Tensor:
+        """Return |log pi_old - log pi_sampler| of each draw's whole reply, times its turns.  # [R, W] -> [D]"""
+        differences = old.flatten()[self.element] - self.sampled
+        return self.turns * torch.zeros_like(self.turns).index_add(0, self.draw, differences).abs()
