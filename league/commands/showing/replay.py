@@ -16,6 +16,8 @@ from league.reports.match_list import MOST_MATCHES, MatchList, find_matches, rep
 from league.reports.pages import plain, signed, write_page
 from league.reports.replay import Board, MatchReplay, Step, to_replay
 
+PIPE_WIDTH = 160  # characters
+
 
 def run(arguments: argparse.Namespace) -> int:
     """Show a match, list the matches, or write the page."""
@@ -24,7 +26,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output and not arguments.html:
         raise UsageError("-o is where --html writes its page: give both.")
     found = find_matches(arguments.source)
-    console = Console(highlight=False, markup=False)
+    # Without a terminal there is no width to keep to.
+    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
     if arguments.list:
         _print_list(found, console)
     elif arguments.html:
@@ -47,7 +50,7 @@ def _print_list(found: MatchList, console: Console) -> None:
     """Print a line for each match."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for name in ("match", "game", "iteration", "players", "returns", "turns", "kept as"):
-        table.add_column(name, justify="right" if name in ("match", "iteration", "turns") else "left")
+        table.add_column(name, overflow="fold", justify="right" if name in ("match", "iteration", "turns") else "left")
     for sample in found.matches:
         episode = sample.episode
         table.add_row(
