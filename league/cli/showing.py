@@ -8,8 +8,8 @@ from league.cli.parser import add_command, add_json_option
 
 
 def _add_board(subparsers: Any) -> None:
-    parser = add_command(subparsers, "board", "show a run's curves in TensorBoard")
-    parser.add_argument("run", metavar="RUN")
+    parser = add_command(subparsers, "board", "show runs in TensorBoard")
+    parser.add_argument("runs", metavar="RUN", nargs="+")
     parser.add_argument("--port", type=int, default=6006, metavar="N", help="0 takes any free port (default: 6006)")
 
 

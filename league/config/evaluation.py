@@ -1,4 +1,4 @@
-"""The table ``[evaluation]``: how snapshots are rated and measured."""
+"""The tables ``[evaluation]`` and ``[board]``: how snapshots are rated and measured, and what is shown of them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,17 @@ from typing import Literal
 
 from pydantic import Field
 
-from games.common.section import Positive, Section
+from games.common.section import Positive, Section, Share
 
 MetaSolver = Literal["uniform", "linear", "nash", "prd", "alpha_rank", "nash_averaging", "least_exploitable"]
+
+
+class BoardConfig(Section):
+    """What TensorBoard gets beside the metrics of each iteration."""
+
+    time: Share = Field(
+        0.02, description="most of the run's time that logging and drawing may take; 0: no figures, 1: no limit"
+    )
 
 
 class EvaluationConfig(Section):

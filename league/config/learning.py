@@ -122,4 +122,9 @@ class AlarmsConfig(Section):
     variance: Share = Field(0.5, description="echo trap: the variance of returns is below this share of the warmup's")
     drift: NonNegative = Field(0.3, description="a role's mean advantage, in its own standard deviations, beyond this")
     entropy_low: NonNegative = Field(0.02, description="entropy below this, in nats a turn")
+    collapse: Share = Field(0.98, description="a role plays one action in more than this share of its choices")
+    signal: Share = Field(0.05, description="fewer of a role's turns than this share have an advantage")
+    cycle: Share = Field(
+        0.05, description="snapshots beat each other in a circle, each by at least this share of half the game's range"
+    )
     entropy_high: float | None = Field(None, gt=0.0, description="entropy above this, in nats a turn; None: no limit")

@@ -14,7 +14,7 @@ from league.config.async_learners import AsyncLearnersConfig
 from league.config.cluster import ClusterConfig
 from league.config.credit import CreditConfig, CriticConfig
 from league.config.engine import EngineConfig
-from league.config.evaluation import EvaluationConfig
+from league.config.evaluation import BoardConfig, EvaluationConfig
 from league.config.learning import AlarmsConfig, LeagueRole, ObjectiveConfig, OptimizerConfig, PolicyConfig
 from league.config.matchmaking import ExploitersConfig, MatchmakingConfig
 
@@ -124,6 +124,7 @@ class RunConfig(Section):
     exploiters: ExploitersConfig = ExploitersConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     alarms: AlarmsConfig = AlarmsConfig()
+    board: BoardConfig = BoardConfig()
 
     @property
     def league_roles(self) -> dict[str, LeagueRole]:

@@ -14,6 +14,7 @@ from league.config import RunConfig
 from league.evaluation.meta_game import MetaGame, joint_metrics, meta_strategy, mixture_metrics, mixture_weights
 from league.evaluation.policy_tables import PolicyTables, Profile, exact_metrics, profiles
 from league.evaluation.rating_matches import rating_matches, score_against
+from league.evaluation.strategies import GameStrategy, Strategies, strategy_metrics
 from league.evaluation.teams import team_matches, team_metrics
 from league.exact.exploitability import PolicyTable
 from league.meta_solvers import BY_AGE
@@ -36,6 +37,8 @@ class PopulationMeasurement(NamedTuple):
     mixtures: dict[str, list[dict[str, float]]]  # the weight of each snapshot in RUN@mixture, by seat
     meta: dict[str, MetaStrategy]  # that the next matches are drawn from
     meta_games: dict[str, MetaGame]  # that ``meta`` was solved from
+    tables: dict[str, dict[Profile, PolicyTable]]  # of all line-ups of snapshots, where the game is small enough
+    strategies: dict[str, GameStrategy]  # of main policies, where there are tables
 
 
 class Measurements:
@@ -57,12 +60,13 @@ class Measurements:
         self._config, self._roles, self._specs = config, roles, specs
         self._state, self._engine, self._play = state, engine, play
         self._tables = PolicyTables(run_dir / STATE_FOLDER / "tables", config.evaluation.exact_limit)
+        self._strategies = Strategies()
         self._main = {role.policy for game_roles in roles.values() for role in game_roles}
 
     def measure(self, iteration: int) -> PopulationMeasurement:
         """Return the mixtures and meta-strategies, and exact metrics of games that are small enough."""
         config = self._config
-        measurement = PopulationMeasurement({}, {}, {}, {})
+        measurement = PopulationMeasurement({}, {}, {}, {}, {}, {})
         for game, spec in self._specs.items():
             tables = self._tabulated(spec)
             mixed_game = self._meta_game(spec, config.evaluation.mixture, tables)
@@ -72,10 +76,25 @@ class Measurements:
             if tables:
                 metrics = exact_metrics(spec, tables[self._profiles(game)[-1]])
                 metrics |= mixture_metrics(spec, mixed_game, mixture) | joint_metrics(meta_game, meta)
+                metrics |= self._strategy(spec, tables, measurement)
                 measurement.metrics.update(with_prefix(game, metrics))
+                measurement.tables[game] = tables
             measurement.mixtures[game] = mixture
             measurement.meta[game], measurement.meta_games[game] = meta, meta_game
         return measurement
+
+    def _strategy(
+        self, spec: GameSpec, tables: Mapping[Profile, PolicyTable], measurement: PopulationMeasurement
+    ) -> Metrics:
+        """Add the strategy of the main policies over their line-ups; return the metrics of the newest."""
+        step_of = {snapshot.id: snapshot.step for snapshot in self._state.population.all()}
+        steps = {profile: max(step_of[player] for player in profile) for profile in self._profiles(spec.name)}
+        roles = [role.name for role in self._roles[spec.name]]
+        strategy = self._strategies.over_snapshots(spec, roles, tables, steps)
+        if strategy is None:
+            return {}
+        measurement.strategies[spec.name] = strategy
+        return strategy_metrics(spec.name, strategy.states, tables[list(steps)[-1]])
 
     def rate_snapshot(self, snapshot: Snapshot, earlier: Sequence[Snapshot]) -> Metrics:
         """Play the rating matches of a new snapshot; return its rating and its scores against the anchors."""
@@ -103,6 +122,8 @@ class Measurements:
         ]
         ratings = [state.ratings.rating(snapshot.id, game)[0] for game in played]
         metrics: Metrics = {"rating": fmean(ratings)} if ratings else {}
+        if ratings:
+            metrics["rating_error"] = fmean([state.ratings.rating(snapshot.id, game)[1] for game in played])
         for game in self._specs:
             for anchor in self._config.evaluation.anchors:
                 score = score_against(results, snapshot.id, anchor, game)

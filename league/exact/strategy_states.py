@@ -29,7 +29,7 @@ class ShownAction(NamedTuple):
     """One action of a shown information state, and the least and greatest probability of it in equilibria."""
 
     label: str
-    index: int  # among the legal actions, by ascending id
+    place: int  # among the legal actions, by ascending id
     low: float | None  # None: no equilibrium is known
     high: float | None
 
@@ -51,12 +51,12 @@ def _kuhn(seat: int, state: str, name: str, title: str, low: float, high: float)
 _THIRD = 1.0 / 3.0
 NAMED = {
     "kuhn_poker": (
-        _kuhn(0, "0", "jack_bets", "first bets the jack (a bluff)", 0.0, _THIRD),
-        _kuhn(0, "1", "queen_bets", "first bets the queen", 0.0, 0.0),
-        _kuhn(0, "2", "king_bets", "first bets the king", 0.0, 1.0),
-        _kuhn(0, "1pb", "queen_calls", "first calls with the queen", _THIRD, 2 * _THIRD),
-        _kuhn(1, "0p", "jack_bets", "second bets the jack (a bluff)", _THIRD, _THIRD),
-        _kuhn(1, "1b", "queen_calls", "second calls with the queen", _THIRD, _THIRD),
+        _kuhn(0, "0", "jack_bets", "first bets J (a bluff)", 0.0, _THIRD),
+        _kuhn(0, "1", "queen_bets", "first bets Q", 0.0, 0.0),
+        _kuhn(0, "2", "king_bets", "first bets K", 0.0, 1.0),
+        _kuhn(0, "1pb", "queen_calls", "first calls with Q", _THIRD, 2 * _THIRD),
+        _kuhn(1, "0p", "jack_bets", "second bets J (a bluff)", _THIRD, _THIRD),
+        _kuhn(1, "1b", "queen_calls", "second calls with Q", _THIRD, _THIRD),
     )
 }
 
@@ -93,12 +93,18 @@ def shown_states(spec: GameSpec, roles: Sequence[str], weights: np.ndarray) -> t
         position = positions[key]
         labels = [label for _, label in sorted(zip(position.legal_ids(), position.legal_actions(), strict=True))]
         row = None if equilibrium is None else equilibrium.probabilities[key]
-        actions = tuple(ShownAction(label, i, row and row[i], row and row[i]) for i, label in enumerate(labels))
+        actions = tuple(_action(label, i, row) for i, label in enumerate(labels))
         title = "; ".join(position.observe(key[0]).splitlines())
         role = roles[key[0]]
         name = f"{role}/{_short(_NOT_IN_TAGS.sub('_', key[1]).strip('_'), index)}"
         states.append(ShownState(name, f"{role}: {title}", key, actions[1:] if len(actions) == 2 else actions))
     return tuple(states)
+
+
+def _action(label: str, place: int, row: Sequence[float] | None) -> ShownAction:
+    """Return an action with the probability of one equilibrium, whose row is None where none is known."""
+    known = None if row is None else row[place]
+    return ShownAction(label, place, known, known)
 
 
 def _short(name: str, index: int) -> str:

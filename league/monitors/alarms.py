@@ -3,7 +3,7 @@
 What a policy does in a role is judged by itself: another that plays the role, such as an exploiter, has other returns
 and other words. The first ``warmup`` iterations in which it has turns there define what is normal for it; its last
 ``WINDOW`` iterations are compared with that. Everything is kept as sums, which add up over iterations, so that small
-batches are judged together. There are four alarms:
+batches are judged together. There are four alarms here; those about strategy are in ``strategy_alarms``:
 
 reasoning   the tokens before the answer of a free reply fall to a share of their number in the warmup;
 echo_trap   free replies repeat each other's phrases while the variance of returns falls: the policy has
@@ -17,10 +17,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
 from league.config.learning import AlarmsConfig
+from league.monitors.strategy_alarms import Verdict, judge_roles
 from learners.keys import join_names, split_names
 from learners.trajectories import Trajectory
 from roles.role import ReplyForm, Role
@@ -39,8 +41,8 @@ Verdicts = Iterator[tuple[str, str]]  # the name of an alarm that could be judge
 class Alarm(NamedTuple):
     """An alarm that rings."""
 
-    name: str  # reasoning, echo_trap, drift or entropy
-    subject: str  # "game/role", with the policy in brackets if it is not the role's own; or the policy
+    name: str  # reasoning, echo_trap, drift, entropy, collapse, signal or cycle
+    subject: str  # "game/role", with the policy in brackets if it is not the role's own; the policy, or the game
     message: str  # what was measured, and what is normal
     since: int  # the iteration since which it rings without a pause
 
@@ -73,11 +75,13 @@ def check_alarms(
     roles: Mapping[str, Sequence[Role]],
     state: State,
     settings: AlarmsConfig,
+    of_population: Sequence[Verdict] = (),
 ) -> tuple[list[Alarm], dict[str, float], State]:
     """Return the alarms that ring, a metric ``alarms/NAME`` (0 or 1) for each that could be judged, and the new state.
 
     ``advantages`` hold one number a turn, ``metrics`` the updates' ``POLICY/entropy``, ``roles`` the cards by
-    game and seat. ``state`` is plain JSON data, empty at first.
+    game and seat; ``of_population`` are the verdicts on the snapshots, where they were compared. ``state`` is plain
+    JSON data, empty at first.
     """
     histories, entropies = dict(state.get("roles", {})), dict(state.get("entropies", {}))
     verdicts: list[tuple[str, str, str]] = []  # subject, name, message
@@ -90,9 +94,18 @@ def check_alarms(
         if f"{policy}/entropy" in metrics:
             entropies[policy] = [*entropies.get(policy, []), metrics[f"{policy}/entropy"]][-WINDOW:]
             verdicts += [(policy, *verdict) for verdict in _judge_entropy(entropies[policy], settings)]
+    of_roles, windows = judge_roles(
+        trajectories, advantages, state.get("windows", {}), settings, partial(_subject, roles=roles)
+    )
+    verdicts += [*of_roles, *of_population]
     ringing = _ringing([Alarm(*alarm) for alarm in state.get("ringing", [])], verdicts, iteration)
     measured = {f"alarms/{name}": 0.0 for _, name, _ in verdicts} | {f"alarms/{alarm.name}": 1.0 for alarm in ringing}
-    new_state = {"roles": histories, "entropies": entropies, "ringing": [list(alarm) for alarm in ringing]}
+    new_state = {
+        "roles": histories,
+        "entropies": entropies,
+        "windows": windows,
+        "ringing": [list(alarm) for alarm in ringing],
+    }
     return ringing, measured, new_state
 
 
@@ -107,6 +120,7 @@ def forget_alarms(state: State, policy: str) -> State:
     return state | {
         "roles": {key: history for key, history in histories.items() if key not in forgotten},
         "entropies": {name: values for name, values in entropies.items() if name != policy},
+        "windows": {key: rows for key, rows in state.get("windows", {}).items() if split_names(key)[-1] != policy},
         "ringing": [alarm for alarm in state.get("ringing", []) if alarm[1] not in subjects],
     }
 

@@ -11,7 +11,7 @@ from arena.records import MatchRequest
 from games.spec import GameSpec
 from league.config import RunConfig
 from league.evaluation.gate import estimate_gain, gate_matches, significantly_positive
-from league.evaluation.measure import Measurements, Metrics, Play
+from league.evaluation.measure import Measurements, Metrics, Play, PopulationMeasurement
 from league.evaluation.meta_game import MetaGame, best_response_among
 from league.meta_solvers import BY_AGE
 from league.players.model_engine import ModelEngine
@@ -40,6 +40,7 @@ class Snapshots:
         self._config, self._run_dir, self._roles, self._specs = config, run_dir, roles, specs
         self._scales, self._state, self._engine, self._play = scales, state, engine, play
         self._measurements = Measurements(config, run_dir, roles, specs, state, engine, play)
+        self.measured: PopulationMeasurement | None = None  # when the last snapshot was frozen in this process
         for snapshot in state.population.all():
             self._register(snapshot)
 
@@ -65,9 +66,11 @@ class Snapshots:
                 metrics |= self._gate(name, last, self._config.evaluation.gate)
                 if not metrics[f"{name}/promoted"]:
                     continue
-            origin, parent = state.begun.pop(name, None) or self._beginning(name, last)
+            origin, parent = state.begun.get(name) or self._beginning(name, last)
             snapshot = state.population.add(name, iteration, parent, state.policies[name].lm.save, origin)
             self._register(snapshot)
+            if name in state.begun:
+                del state.begun[name]
             state.frozen_at[name] = iteration
             ratings.append(self._measurements.rate_snapshot(snapshot, earlier))
         metrics |= _means(ratings) | self._measurements.rate_teams() | self._measure(iteration)
@@ -99,7 +102,7 @@ class Snapshots:
 
     def _measure(self, iteration: int) -> Metrics:
         """Measure the population, set the next mixtures and meta-strategies, reset responders, retire snapshots."""
-        measurement = self._measurements.measure(iteration)
+        measurement = self.measured = self._measurements.measure(iteration)
         self._state.mixtures, self._state.meta = measurement.mixtures, measurement.meta
         for game, meta in measurement.meta.items():
             self._reset_responders(measurement.meta_games[game], meta)

@@ -26,8 +26,12 @@ from league.learning.learner import InProcessLearner, Learner, LearnResult
 from league.matchmaking import DrawContext, MetaStrategy, draw_matches
 from league.matchmaking.self_play import rotate_seats
 from league.monitors.alarms import Alarm, check_alarms
+from league.monitors.conduct import conduct_metrics, observe_conduct
 from league.monitors.live_view import LiveView
-from league.monitors.metrics_log import MetricsLog
+from league.monitors.phases import PhaseClock, counts_as
+from league.monitors.strategy_alarms import Verdict, judge_cycles
+from league.run.board import Board, Frozen
+from league.run.comparison import compare_population
 from league.run.exploiter_cycle import exploiters_due
 from league.run.freeze import Snapshots
 from league.run.interrupt import StopRequest
@@ -96,7 +100,8 @@ class League:
         self.rollouts = rollouts or LocalRollouts(config, run_dir, roles, state.policies)
         self._engine = self.rollouts.engine
         self.view = view
-        self._log: MetricsLog | None = None
+        self.phases = PhaseClock()
+        self._board = Board(config, run_dir, self.specs, roles, state, self.phases)
         self._started, self._tokens_before = time.perf_counter(), 0
         for policy in state.policies.values():
             self._engine.add(policy.live_id, policy.lm)
@@ -104,8 +109,7 @@ class League:
 
     def close(self) -> None:
         """Close the rollout backend and the log."""
-        if self._log is not None:
-            self._log.close()
+        self._board.close()
         self.rollouts.close()
 
     def start_learning(self) -> None:
@@ -123,6 +127,7 @@ class League:
         played = max(self.state.played_ahead, default=self.state.iteration)
         return range(played + 1, min(iteration + self.learner.lead, self.config.iterations) + 1)
 
+    @counts_as("play")
     def draw_matches(self, iteration: int) -> list[MatchRequest]:
         """Return an iteration's match requests, of every game that is due."""
         members, kinds = self._snapshots.members(), self.config.league_roles
@@ -150,6 +155,7 @@ class League:
         self.state.next_match += len(requests)
         return requests
 
+    @counts_as("play")
     def play(self, requests: Sequence[MatchRequest]) -> list[Episode]:
         """Play matches with the present weights; submatches have live policies unless a request has its own cast.
 
@@ -163,6 +169,7 @@ class League:
         self.state.next_match += len(flatten_episodes(episodes)) - len(episodes)
         return episodes
 
+    @counts_as("learn")
     def submit(self, iteration: int, episodes: list[Episode]) -> None:
         """Give an iteration's trajectories and evidence to the learner; keep its matches until its turn comes."""
         self._engine.sleep()
@@ -173,7 +180,8 @@ class League:
 
     def collect(self, iteration: int) -> LearnResult:
         """Wait for an iteration's learning; the policies of the run's state are then as after it."""
-        return self.learner.collect(iteration)
+        with self.phases.phase("learn" if isinstance(self.learner, InProcessLearner) else "wait"):
+            return self.learner.collect(iteration)
 
     def record(self, iteration: int, learned: LearnResult) -> Results:
         """Record an iteration's matches and results; return them with the metrics of playing and learning."""
@@ -186,6 +194,7 @@ class League:
         metrics["tokens_per_second"] = (self._tokens_before - before) / (time.perf_counter() - self._started)
         return Results(episodes, metrics)
 
+    @counts_as("evaluate")
     def snapshot(self, iteration: int) -> Metrics:
         """Freeze the policies that are due into the population, and return their measurements; empty if none is."""
         main = iteration % self.config.snapshot_every == 0 or iteration == self.config.iterations
@@ -200,30 +209,56 @@ class League:
 
         Iteration 0 has only a snapshot.
         """
+        frozen = self._frozen(learned, results) if snapshot else None
         metrics, alarms = snapshot, list[Alarm]()
         if learned is not None and results is not None:
-            metrics = results.metrics | snapshot | {"seconds": time.perf_counter() - self._started}
-            if snapshot:
+            metrics, alarms = self._watch(iteration, learned, results.metrics | snapshot, frozen)
+        with self.phases.phase("log"):
+            if learned is not None and results is not None and snapshot:
                 self._save_samples(results.episodes, learned, iteration)
-            alarms, alarm_metrics, self.state.alarms = check_alarms(
-                iteration,
-                learned.trajectories,
-                learned.advantages,
-                metrics,
-                self.roles,
-                self.state.alarms,
-                self.config.alarms,
-            )
-            metrics |= alarm_metrics
-        if self._log is None:
-            self._log = MetricsLog(self.run_dir, resume_at=iteration)
-        self._log.write(iteration, metrics, alarms)
+            self._board.write(iteration, metrics, alarms, frozen)
         if self.view is not None:
             self.view.update(iteration - 1, metrics, alarms)
 
+    @counts_as("watch")
+    def _watch(
+        self, iteration: int, learned: LearnResult, metrics: Metrics, frozen: Frozen | None
+    ) -> tuple[Metrics, list[Alarm]]:
+        """Return an iteration's metrics, with those of time, conduct and alarms, and the alarms that ring."""
+        alarms, alarm_metrics, self.state.alarms = check_alarms(
+            iteration,
+            learned.trajectories,
+            learned.advantages,
+            metrics,
+            self.roles,
+            self.state.alarms,
+            self.config.alarms,
+            self._cycles(frozen),
+        )
+        conduct = conduct_metrics(frozen.conducts) if frozen else {}
+        seconds = {"seconds": time.perf_counter() - self._started}
+        return metrics | conduct | self.phases.metrics() | seconds | alarm_metrics, alarms
+
+    @counts_as("save")
     def checkpoint(self) -> None:
         """Save the run's state; when this returns, a kill loses nothing before it."""
         save_checkpoint(self.run_dir, self.state, self.config.checkpoints)
+
+    @counts_as("watch")
+    def _frozen(self, learned: LearnResult | None, results: Results | None) -> Frozen | None:
+        """Return what the board shows of a snapshot beside its metrics."""
+        measured = self._snapshots.measured
+        if measured is None:
+            return None
+        conducts = observe_conduct(learned.trajectories, learned.advantages, self.roles) if learned else []
+        comparisons = compare_population(self.config, self.specs, self.state, measured)
+        return Frozen(measured, comparisons, conducts, learned, results.episodes if results else ())
+
+    def _cycles(self, frozen: Frozen | None) -> list[Verdict]:
+        """Return the verdicts on cycles of the population, where it was compared."""
+        comparisons = frozen.comparisons if frozen else {}
+        wins = [win for comparison in comparisons.values() for win in comparison.wins()]
+        return judge_cycles(list(comparisons), wins, self.config.alarms)
 
     def _scores(self, episodes: Sequence[Episode]) -> Metrics:
         """Record matches; return the number of each game, and the mean scores by role and of exploiters."""

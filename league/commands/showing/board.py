@@ -1,4 +1,4 @@
-"""``league board``: a run's curves in TensorBoard, until Ctrl-C."""
+"""``league board``: runs in TensorBoard, beside each other, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from league.storage.run_dir import open_run
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve the run's ``tb/`` until Ctrl-C."""
-    path = open_run(arguments.run).path
-    if not (path / TENSORBOARD_FOLDER).is_dir():
-        raise UsageError(f"{path} has no curves yet: they are written from the first iteration on.")
+    """Serve the runs' ``tb/`` until Ctrl-C."""
+    paths = [open_run(run).path for run in arguments.runs]
+    for path in paths:
+        if not (path / TENSORBOARD_FOLDER).is_dir():
+            raise UsageError(f"{path} has no curves yet: they are written from the first iteration on.")
+        if "," in str(path.resolve()):
+            raise UsageError(f"{path} has a comma in its path, which TensorBoard takes for two folders. Rename it.")
     try:
-        address = serve_tensorboard(path, arguments.port)
+        address = serve_tensorboard(paths, arguments.port)
     except OSError as error:
         raise UsageError(f"--port {arguments.port}: {error.strerror}. Choose another, or 0 for any free one.") from None
     try:
-        print(f"TensorBoard shows {path} at {address}\nCtrl-C stops it.", flush=True)
+        print(f"TensorBoard shows {', '.join(map(str, paths))} at {address}\nCtrl-C stops it.", flush=True)
         threading.Event().wait()
     except KeyboardInterrupt:
         print("\nTensorBoard has stopped.")

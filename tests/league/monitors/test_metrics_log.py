@@ -8,7 +8,8 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from league.monitors.alarms import Alarm
-from league.monitors.metrics_log import MetricsLog, pinned_metrics, read_metrics, serve_tensorboard
+from league.monitors.metrics_log import MetricsLog, read_metrics, serve_tensorboard
+from league.monitors.questions import pinned_metrics
 
 
 def scalars(path, name):
@@ -80,7 +81,7 @@ def test_exploitability_is_pinned_first_and_a_score_that_cannot_move_not_at_all(
 def test_the_board_opens_on_the_pinned_curves(tmp_path):
     with MetricsLog(tmp_path) as board:
         board.write(0, {"kuhn_poker(players=3)/exploitability": 1.0})
-    with urlopen(serve_tensorboard(tmp_path, 0)) as page:
+    with urlopen(serve_tensorboard([tmp_path], 0)) as page:
         query = parse_qs(urlparse(page.url).query)
         assert b"TensorBoard" in page.read()
     assert json.loads(query["pinnedCards"][0]) == [{"plugin": "scalars", "tag": "kuhn_poker(players=3)/exploitability"}]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from league.results.match_store import STORE_FILE, MatchStore
 from league.storage.checkpoint import RECORDS_FILE
 
-TIMINGS = {"tokens_per_second", "seconds"}  # the metrics that differ from run to run
+TIMINGS = {"tokens_per_second", "seconds"}  # the metrics that differ from run to run, with those of time and memory
 
 TINY = """
 iterations = 6
@@ -136,6 +136,11 @@ def live(words: list[str], log: Path, run_dir: str, die_at: tuple[str, int] | No
     sys.exit(status)
 
 
+def is_reproducible(name: str) -> bool:
+    """Return whether a metric is the same in every run of one configuration."""
+    return name not in TIMINGS and not name.startswith(("time/", "memory/"))
+
+
 def contents(run_dir: Path) -> dict[str, Any]:
     """Return a run's files, bit for bit, by name; metrics are without timings, and ``tb/`` is left out.
 
@@ -153,5 +158,5 @@ def contents(run_dir: Path) -> dict[str, Any]:
     with MatchStore(run_dir / STORE_FILE) as store:
         matches = {game: list(store.matches(game)) for game in store.games()}
     lines = map(json.loads, files["metrics.jsonl"].decode().splitlines())
-    metrics = [{name: value for name, value in line.items() if name not in TIMINGS} for line in lines]
+    metrics = [{name: value for name, value in line.items() if is_reproducible(name)} for line in lines]
     return {**files, "metrics.jsonl": metrics, STORE_FILE: matches}

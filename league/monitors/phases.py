@@ -1,0 +1,130 @@
+"""Where a run's time and memory go: by phase of the loop, by the run's own clock."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any, Protocol
+
+PAGES = Path("/proc/self/statm")  # where there is one: memory in pages, the second number is what is resident
+PHASES = ("play", "learn", "wait", "evaluate", "watch", "log", "save", "rest")
+MIB = 2**20
+_FIRST = 1.0  # seconds of the first figure: it imports matplotlib
+
+
+class PhaseClock:
+    """Adds up seconds by phase. A phase within another counts for the outer one."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.clock = clock
+        self.started = self._since = clock()
+        self.logged = 0.0  # seconds of the phase "log" since the start
+        self._seconds: dict[str, float] = {}
+        self._memory: dict[str, float] = {}
+        self._current: str | None = None
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Count the time until the exit for a phase."""
+        if self._current is not None:
+            yield
+            return
+        self._current, begun = name, self.clock()
+        try:
+            yield
+        finally:
+            self._current = None
+            seconds = self.clock() - begun
+            self._seconds[name] = self._seconds.get(name, 0.0) + seconds
+            self._memory[name] = max(self._memory.get(name, 0.0), resident_memory() / MIB)
+            if name == "log":
+                self.logged += seconds
+
+    def metrics(self) -> dict[str, float]:
+        """Return the share of time of each phase since the last call, and the memory that is in use after it, in MiB.
+
+        Where this machine has an accelerator, also the most of its memory so far. ``time/board`` is the share of the
+        whole run until now that logging and drawing have taken.
+        """
+        now = self.clock()
+        elapsed = max(now - self._since, 1e-9)
+        shares = {name: seconds / elapsed for name, seconds in self._seconds.items()}
+        shares["rest"] = max(1.0 - sum(shares.values()), 0.0)
+        metrics = {f"time/{name}": shares.get(name, 0.0) for name in PHASES if name in shares}
+        metrics |= {f"memory/{name}": used for name, used in self._memory.items()}
+        metrics |= _accelerator_memory()
+        metrics["time/board"] = self.logged / max(now - self.started, 1e-9)
+        self._since, self._seconds, self._memory = now, {}, {}
+        return metrics
+
+
+class _HasPhases(Protocol):
+    phases: PhaseClock
+
+
+def counts_as(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator for methods of an object with ``phases``: the time in the method counts for a phase."""
+
+    def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def timed(self: _HasPhases, *arguments: Any, **named: Any) -> Any:
+            with self.phases.phase(name):
+                return method(self, *arguments, **named)
+
+        return timed
+
+    return decorate
+
+
+def resident_memory() -> float:
+    """Return the memory of this process in bytes: what is resident now, or elsewhere than on Linux the most so far."""
+    if PAGES.exists():
+        return float(PAGES.read_text().split()[1]) * resource.getpagesize()
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+
+
+def _accelerator_memory() -> dict[str, float]:
+    import torch
+
+    if not torch.cuda.is_available() or not torch.cuda.is_initialized():
+        return {}
+    return {"memory/accelerator": torch.cuda.max_memory_allocated() / MIB}
+
+
+class DrawingBudget:
+    """Decides whether there is time to draw: logging and drawing take at most a share of the run's time until now.
+
+    Before the run's end it also keeps back what drawing everything once will take then.
+    """
+
+    def __init__(self, share: float, phases: PhaseClock) -> None:
+        self._share, self._phases = share, phases
+        self._costs: dict[str, float] = {}  # the last measured seconds of each task
+        self._begun = phases.clock()
+
+    def affords(self, task: str, tasks: int, progress: float, spent_now: float) -> bool:
+        """Return whether a task may be done at ``progress`` of the run in (0, 1]; ``tasks`` are all that there are.
+
+        ``spent_now`` are the seconds of the logging under way. A task that was never done is taken to cost as much as
+        the mean of the others.
+        """
+        if self._share >= 1.0:
+            return True
+        mean = sum(self._costs.values()) / len(self._costs) if self._costs else _FIRST
+        cost = self._costs.get(task, mean)
+        spent = self._phases.logged + spent_now + cost
+        elapsed = self._phases.clock() - self._phases.started
+        if spent > self._share * elapsed:
+            return False
+        return progress >= 1.0 or spent + mean * tasks <= self._share * elapsed / progress
+
+    @contextmanager
+    def measure(self, task: str) -> Iterator[None]:
+        """Measure what a task costs."""
+        begun = self._phases.clock()
+        yield
+        self._costs[task] = self._phases.clock() - begun

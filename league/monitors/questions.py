@@ -1,0 +1,111 @@
+"""What the board shows first, and in which groups: by the question that a person asks, not by the module that answers.
+
+Figures are named "QUESTION/…" and the tab of custom scalars has a category a question. The opening page pins, in the
+order of the story: what rings, whether it learns, what it does differently now, who beats whom and who descends from
+whom, and then the curves behind them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+LEARNING = "1_is_it_learning"
+DOING = "2_what_does_it_do"
+BEATS = "3_who_beats_whom"
+BREAKING = "4_is_it_breaking"
+CHANGE = "5_what_to_change"
+
+# The most informative curves, in this order: TensorBoard shows them above all others.
+PINNED = (
+    r".+/(mixture_)?exploitability",
+    r".+/return",
+    r".+/score_against_.+",
+    r"rating",
+    r".+/score/.+",
+    r"alarms/.+",
+    r"illegal_rate",
+    r"gap",
+)
+
+# The figures of the opening page, in this order, before all curves.
+PINNED_FIGURES = (
+    rf"{BREAKING}/alarms",
+    rf"{LEARNING}/learning",
+    rf"{DOING}/strategy/.+",
+    rf"{DOING}/actions/.+",
+    rf"{BEATS}/payoffs/.+",
+    rf"{BEATS}/wins/.+",
+    rf"{BEATS}/population",
+    rf"{CHANGE}/time",
+)
+MOST_PINNED_FIGURES = 10
+
+
+def pinned_metrics(metrics: Iterable[Mapping[str, float]]) -> list[str]:
+    """Return the names of metrics that match ``PINNED``, in its order.
+
+    A score that never changes, as in a cooperative game, is left out, and so is an alarm that never rang.
+    """
+    values: dict[str, set[float]] = {}
+    for line in metrics:
+        for name, value in line.items():
+            values.setdefault(name, set()).add(value)
+    names = [name for name, distinct in values.items() if len(distinct) > 1 or not re.search("/score|^alarms/", name)]
+    return [name for pattern in PINNED for name in names if re.fullmatch(pattern, name)]
+
+
+def pinned_figures(names: Iterable[str]) -> list[str]:
+    """Return the names of figures that match ``PINNED_FIGURES``, in its order; of many games, those of the first."""
+    known = list(dict.fromkeys(names))
+    chosen = [name for pattern in PINNED_FIGURES for name in known if re.fullmatch(pattern, name)]
+    return chosen[:MOST_PINNED_FIGURES]
+
+
+def layout(games: Mapping[str, Sequence[tuple[str, str, str]]]) -> dict[str, dict[str, list[Any]]]:
+    """Return the tab of custom scalars: charts by question, as TensorBoard takes them.
+
+    ``games`` gives for each game its named probabilities with the ends of their bands: tags of value, low and high.
+    """
+    doing: dict[str, list[Any]] = {}
+    for game, margins in games.items():
+        for tags in margins:
+            doing[tags[0]] = ["Margin", list(tags)]
+        name = re.escape(game)
+        if not margins:
+            doing[f"{game}: probabilities at information states"] = ["Multiline", [rf"{name}/strategy/.+"]]
+        doing[f"{game}: first moves"] = ["Multiline", [rf"{name}/opening/.+"]]
+        doing[f"{game}: entropy of a reply by turn, nats"] = ["Multiline", [rf"{name}/entropy/.+"]]
+        doing[f"{game}: kinds of replies"] = ["Multiline", [rf"{name}/replies/.+"]]
+    return {
+        "1 Is it learning?": {
+            "exploitability": ["Multiline", [r".+/(mixture_)?exploitability"]],
+            "return in cooperative games": ["Multiline", [r".+/return"]],
+            "score against anchors": ["Multiline", [r".+/score_against_.+"]],
+            "rating of the newest snapshot": ["Multiline", [r"(.+/)?rating$"]],
+        },
+        "2 What does it do?": doing,
+        "3 Who beats whom?": {
+            "score by role": ["Multiline", [r".+/score/.+"]],
+            "score of exploiters": ["Multiline", [r"[^/]+/score$"]],
+        },
+        "4 Is it cheating or breaking?": {
+            "alarms": ["Multiline", [r"alarms/.+"]],
+            "illegal replies": ["Multiline", [r"illegal_rate"]],
+            "log-prob gap, nats": ["Multiline", [r"(.+/)?gap$"]],
+            "staleness, updates": ["Multiline", [r"staleness|dropped"]],
+            "entropy of updates, nats": ["Multiline", [r"[^/]+/entropy$"]],
+        },
+        "5 What should I change?": {
+            "mean advantage by role and turn": ["Multiline", [r".+/advantage/.+/mean"]],
+            "spread of advantages": ["Multiline", [r".+/advantage/.+/spread"]],
+            "groups without signal": ["Multiline", [r".+/flat_groups/.+"]],
+            "loss": ["Multiline", [r"[^/]+/loss"]],
+            "KL to the policy before the update, nats": ["Multiline", [r".+/kl_.+"]],
+            "share of clipped ratios": ["Multiline", [r".+/clipped"]],
+            "gradient norm": ["Multiline", [r".+/grad_norm"]],
+            "share of time by phase": ["Multiline", [r"time/.+"]],
+            "memory after phases, MiB": ["Multiline", [r"memory/.+"]],
+        },
+    }

@@ -1,0 +1,168 @@
+"""The board of a run: each iteration's metrics, and after snapshots what people look at, within the run's time.
+
+Metrics do not depend on the clock. Figures do: they are drawn, the one drawn longest ago first, as long as logging and
+drawing stay within ``board.time`` of the run. Nothing here touches the weights or draws a random number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from arena.records import Episode
+from games.spec import GameSpec
+from league.config import RunConfig
+from league.evaluation.measure import PopulationMeasurement
+from league.exact.strategy_states import NAMED
+from league.learning.learner import LearnResult
+from league.monitors.alarms import Alarm
+from league.monitors.conduct import RoleConduct
+from league.monitors.metrics_log import MetricsLog, read_metrics, read_mixtures
+from league.monitors.phases import DrawingBudget, PhaseClock
+from league.monitors.questions import layout
+from league.monitors.transcripts import tell_match, worth_reading
+from league.run.comparison import Comparison
+from league.run.figures import KEPT, Subject, figures
+from league.storage.run_state import RunState
+from roles.role import Roles
+
+COMPARED_BY = ("exploitability", "mixture_exploitability", "return", "score_against_random")  # of each game, by HParams
+
+
+class Frozen(NamedTuple):
+    """What is known after a snapshot, beside its metrics."""
+
+    measured: PopulationMeasurement
+    comparisons: Mapping[str, Comparison]  # by game
+    conducts: Sequence[RoleConduct]
+    learned: LearnResult | None  # None: before training
+    episodes: Sequence[Episode]
+
+
+class Board:
+    """Writes ``metrics.jsonl``, ``mixtures.jsonl`` and ``tb/`` of one run."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        run_dir: Path,
+        specs: Mapping[str, GameSpec],
+        roles: Roles,
+        state: RunState,
+        phases: PhaseClock,
+    ) -> None:
+        self._config, self._run_dir, self._specs, self._roles, self._state = config, run_dir, specs, roles, state
+        self._phases, self._budget = phases, DrawingBudget(config.board.time, phases)
+        self._log: MetricsLog | None = None
+        self._history: list[dict[str, Any]] = []  # of the metrics that figures show
+        self._mixtures: list[dict[str, Any]] = []
+        self._drawn: dict[str, int] = {}  # the iteration of each figure's last drawing
+
+    def close(self) -> None:
+        """Close the log."""
+        if self._log is not None:
+            self._log.close()
+
+    def write(
+        self, iteration: int, metrics: Mapping[str, float], alarms: Sequence[Alarm], frozen: Frozen | None
+    ) -> None:
+        """Log an iteration; after a snapshot also its mixtures, distributions, transcripts and figures."""
+        begun = self._phases.clock()
+        log = self._log or self._open(iteration)
+        log.write(iteration, metrics, alarms)
+        self._history.append(_kept({"iteration": iteration, **metrics}))
+        if frozen is not None:
+            log.mixtures(iteration, self._state.mixtures)
+            self._mixtures.append({"iteration": iteration, **self._state.mixtures})
+            if self._config.board.time:
+                self._distributions(log, iteration, frozen)
+                self._transcripts(log, iteration, frozen)
+                self._draw(log, iteration, alarms, frozen, begun)
+            log.flush()
+
+    def _open(self, iteration: int) -> MetricsLog:
+        """Open the log, cut off what lies beyond ``iteration``, and read what was before."""
+        log = self._log = MetricsLog(self._run_dir, resume_at=iteration)
+        self._history = [_kept(line) for line in read_metrics(self._run_dir)]
+        self._mixtures = list(read_mixtures(self._run_dir))
+        log.settings(_flat(self._config.model_dump()), self._compared_by())
+        log.layout(layout({game: _margins(game) for game in self._specs}))
+        return log
+
+    def _compared_by(self) -> list[str]:
+        return [f"{game}/{name}" for game in self._specs for name in COMPARED_BY] + ["rating"]
+
+    def _distributions(self, log: MetricsLog, iteration: int, frozen: Frozen) -> None:
+        for conduct in frozen.conducts:
+            log.histogram(f"{conduct.game}/advantages/{conduct.role}", conduct.advantages, iteration)
+            if conduct.lengths:
+                log.histogram(f"{conduct.game}/reply_lengths/{conduct.role}", conduct.lengths, iteration)
+
+    def _transcripts(self, log: MetricsLog, iteration: int, frozen: Frozen) -> None:
+        """Write the matches that are worth reading, and the first one whole."""
+        if frozen.learned is None:
+            return
+        trajectories, advantages = frozen.learned.trajectories, frozen.learned.advantages
+        by_match = {episode.request.index: episode for episode in frozen.episodes}
+        for game in self._specs:
+            first = next((episode for episode in frozen.episodes if episode.request.game == game), None)
+            if first is not None:
+                log.text(f"transcripts/{game}/a_match", tell_match(first), iteration)
+            for why, index in worth_reading(game, trajectories, advantages):
+                trajectory = trajectories[index]
+                episode = by_match.get(trajectory.match)
+                if episode is not None:
+                    numbers = {(trajectory.seat, k): value for k, value in enumerate(advantages[index])}
+                    told = tell_match(episode, numbers, f"{why.replace('_', ' ')} for {trajectory.role}")
+                    log.text(f"transcripts/{game}/{why}", told, iteration)
+
+    def _draw(self, log: MetricsLog, iteration: int, alarms: Sequence[Alarm], frozen: Frozen, begun: float) -> None:
+        """Draw what there is time for, the figure drawn longest ago first."""
+        subject = Subject(
+            iteration,
+            self._specs,
+            self._history,
+            self._mixtures,
+            alarms,
+            frozen.measured.strategies,
+            frozen.comparisons,
+            frozen.conducts,
+            self._state.population.all(),
+            self._state.retired,
+            self._state.ratings,
+            self._config.evaluation.anchors,
+        )
+        tasks: dict[str, Callable[[], Any]] = figures(subject)
+        progress = iteration / self._config.iterations
+        for name in sorted(tasks, key=lambda name: self._drawn.get(name, -1)):
+            if not self._budget.affords(name, len(tasks), max(progress, 1e-6), self._phases.clock() - begun):
+                break
+            with self._budget.measure(name):
+                log.figure(name, tasks[name](), iteration)
+            self._drawn[name] = iteration
+
+
+def _kept(line: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metrics that figures show."""
+    return {name: value for name, value in line.items() if name == "iteration" or KEPT.search(name)}
+
+
+def _margins(game: str) -> list[tuple[str, str, str]]:
+    """Return the tags of a game's named probabilities, with those of the ends of their bands."""
+    names = [f"{state.name}/{action.label}" for state in NAMED.get(game, ()) for action in state.actions]
+    return [
+        (f"{game}/strategy/{name}", f"{game}/equilibrium/{name}/low", f"{game}/equilibrium/{name}/high")
+        for name in names
+    ]
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, bool | float | str]:
+    """Return settings by their dotted names, as ``--set`` takes them."""
+    flat: dict[str, bool | float | str] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = value if isinstance(value, bool | int | float | str) else str(value)
+    return flat
