@@ -57,7 +57,7 @@ class Row(NamedTuple):
     differences: list[Difference | None]  # by condition after the first
 
 
-class Comparison(NamedTuple):
+class RunComparison(NamedTuple):
     """All figures of several runs, at the last iteration that all have done."""
 
     iteration: int
@@ -66,14 +66,14 @@ class Comparison(NamedTuple):
     settings: dict[str, list[Any]]  # those that differ, by run
 
 
-def compare(records: Sequence[RunRecord]) -> Comparison:
+def compare(records: Sequence[RunRecord]) -> RunComparison:
     """Compare runs."""
     iteration = min(record.done for record in records)
     conditions = _conditions(records)
     names = [name for name in dict.fromkeys(name for record in records for name in record.metrics) if _is_figure(name)]
     rows = [_row(name, records, conditions, iteration) for name in names]
     settings = differing([record.config for record in records])
-    return Comparison(iteration, conditions, [row for row in rows if row is not None], settings)
+    return RunComparison(iteration, conditions, [row for row in rows if row is not None], settings)
 
 
 def value_at(record: RunRecord, metric: str, iteration: int) -> float | None:

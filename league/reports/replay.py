@@ -35,7 +35,7 @@ class Private(NamedTuple):
     text: str
 
 
-class Board(NamedTuple):
+class BoardView(NamedTuple):
     """A position, as far as it could be set up again: where it could not, only what the seat to act was shown."""
 
     public: str  # the lines that all seats see; "" where there are none, or nothing is known of other seats
@@ -51,7 +51,7 @@ class Step:
     seat: int
     role: str
     player: str
-    board: Board  # before the turn
+    board: BoardView  # before the turn
     sees: str  # what the seat was shown
     legal: tuple[str, ...]
     reasoning: str  # of the reply, the text before the answer
@@ -95,7 +95,7 @@ class MatchReplay:
     iteration: int | None  # of the run
     kept_as: tuple[str, ...]  # why the run kept it
     steps: tuple[Step, ...]
-    last_board: Board  # when the match is over
+    last_board: BoardView  # when the match is over
     children: tuple[MatchReplay, ...]
 
     @property
@@ -149,7 +149,7 @@ def _replay(episode: Episode, sample: SampledMatch, advantages: Iterator[TurnAdv
     )
 
 
-def _step(number: int, turn: Turn, board: Board, advantage: float | None) -> Step:
+def _step(number: int, turn: Turn, board: BoardView, advantage: float | None) -> Step:
     trace = turn.trace
     tokens = () if trace is None else tuple(map(Token, trace.reply_ids, trace.logprobs))
     return Step(
@@ -187,21 +187,21 @@ def _before(text: str, action: str | None) -> str:
     return _OPENING.sub("", text[: max(place, 0)])
 
 
-def to_board(views: Views | None, roles: Sequence[str], turn: Turn | None) -> Board:
+def to_board(views: Views | None, roles: Sequence[str], turn: Turn | None) -> BoardView:
     """Return a position from what each seat sees of it; where that is not known, from what was shown for a turn.
 
     A line is public if every seat sees it.
     """
     if views is None:
         shown = () if turn is None else (Private(turn.seat, turn.role, turn.observation),)
-        return Board("", shown, complete=False)
+        return BoardView("", shown, complete=False)
     lines = [view.splitlines() for view in views]
     public = [line for line in lines[0] if all(line in other for other in lines[1:])]
     private = (
         Private(seat, roles[seat], "\n".join(line for line in mine if line not in public))
         for seat, mine in enumerate(lines)
     )
-    return Board("\n".join(public), tuple(one for one in private if one.text.strip()), complete=True)
+    return BoardView("\n".join(public), tuple(one for one in private if one.text.strip()), complete=True)
 
 
 def positions(episode: Episode) -> list[Views | None]:

@@ -14,7 +14,7 @@ from rich.text import Text
 from games.common.errors import UsageError
 from league.reports.match_list import MOST_MATCHES, MatchList, find_matches, replay_page
 from league.reports.pages import plain, signed, write_page
-from league.reports.replay import Board, MatchReplay, Step, to_replay
+from league.reports.replay import BoardView, MatchReplay, Step, to_replay
 
 PIPE_WIDTH = 160  # characters
 
@@ -113,7 +113,7 @@ def _print_step(step: Step, console: Console, indent: int) -> None:
         _print(console, "; ".join(facts), indent + 2, "dim")
 
 
-def _print_board(board: Board, seat: int | None, console: Console, indent: int) -> None:
+def _print_board(board: BoardView, seat: int | None, console: Console, indent: int) -> None:
     """Print what all seats see, and what single seats see beside it."""
     if board.public.strip():
         _print(console, "all see:", indent, "dim")
