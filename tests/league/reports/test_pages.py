@@ -58,7 +58,7 @@ def test_a_report_has_its_plots_and_rows(browser, page_of_one, made_run):
         assert "40 of 40 iterations (finished)" in page.locator("#headline").inner_text()
         for name in ("kuhn_poker/exploitability", "kuhn_poker/score", "rating", "kuhn_poker/elo"):
             assert page.locator(f'figure[data-chart="{name}"] svg path').count() >= 1
-        bluff = page.locator('figure[data-state="first bets the jack (a bluff)"]')
+        bluff = page.locator('figure[data-state="first bets J (a bluff)"]')
         assert bluff.locator("rect.band").count() == 1
         matrix = page.locator('table.matrix[data-game="kuhn_poker"]')
         assert matrix.locator("tbody tr").count() == 10
@@ -72,7 +72,7 @@ def test_the_bluff_is_drawn_where_the_tables_say(page_of_one, made_run):
     rows = read_sealed(made_run / "state/tables/main-000040.kuhn_poker.json", "")
     [bluff] = [row[3] for row in rows if row[:2] == [0, "0"]]
     text = page_of_one.read_text()
-    figure = text[text.index('data-state="first bets the jack') :]
+    figure = text[text.index('data-state="first bets J') :]
     [path] = re.findall(r'class="line s0" d="([^"]+)"', figure)[:1]
     assert float(path.split()[-1]) == pytest.approx(148 - 140 * bluff, abs=0.06)
 
