@@ -11,7 +11,10 @@ setup(
     license="MIT",
     python_requires=">=3.11",
     packages=find_packages(include=[pattern for name in PACKAGES for pattern in (name, f"{name}.*")]),
-    package_data={"roles": ["cards/*.toml"], "league": ["presets/*.toml", "evaluation/*.toml"]},
+    package_data={
+        "roles": ["cards/*.toml"],
+        "league": ["presets/*.toml", "evaluation/*.toml", "reports/templates/*"],
+    },
     entry_points={"console_scripts": ["league = league.cli:main"]},
     # Ranges stay open here; constraints.txt pins what the Makefile installs.
     install_requires=[
@@ -31,6 +34,7 @@ setup(
         "matplotlib>=3.9",
         "openskill>=6.0",
         "rich>=13.9",
+        "jinja2>=3.1",
         "pydantic>=2.9",
         "tomli_w>=1.1",
         "filelock>=4.2",
@@ -41,6 +45,7 @@ setup(
             "pytest-xdist>=3.6",
             "hypothesis>=6.110",
             "psutil>=6.0",
+            "playwright>=1.50",
             "ruff>=0.9",
             "mypy>=1.14",
             "ray[rllib]>=2.60",

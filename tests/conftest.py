@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 import pytest
 from hypothesis import HealthCheck, settings
+from support.browser import open_chromium
 from support.models.pocket import plainly, pocket
 
 GAME = "kuhn_poker"
@@ -32,6 +33,13 @@ def lm():
 def plain(lm, tmp_path_factory):
     """Return the same model as ``transformers`` loads it by itself."""
     return plainly(lm, tmp_path_factory.mktemp("plain"))
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Return a Chromium, or skip the test with the reason where there is none."""
+    with open_chromium() as chromium:
+        yield chromium
 
 
 @pytest.fixture(scope="session")

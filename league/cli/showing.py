@@ -19,4 +19,19 @@ def _add_games(subparsers: Any) -> None:
     add_json_option(add_command(subparsers, "games", "list the games"))
 
 
-SHOWING = {"games": _add_games, "board": _add_board}
+def _add_replay(subparsers: Any) -> None:
+    parser = add_command(subparsers, "replay", "show a match step by step")
+    parser.add_argument("source", metavar="RUN|FILE", help="a run, or a file that `league match --save` wrote")
+    parser.add_argument("--match", type=int, metavar="N", help="which match (default: the newest surprising one)")
+    parser.add_argument("--list", action="store_true", help="list the matches that there are")
+    parser.add_argument("--html", action="store_true", help="write one HTML page that steps with the arrow keys")
+    parser.add_argument("-o", "--output", metavar="FILE", help="where --html writes it")
+
+
+def _add_report(subparsers: Any) -> None:
+    parser = add_command(subparsers, "report", "write one HTML page on a run, or on several beside each other")
+    parser.add_argument("runs", nargs="+", metavar="RUN")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="where the page is written")
+
+
+SHOWING = {"games": _add_games, "board": _add_board, "replay": _add_replay, "report": _add_report}

@@ -114,7 +114,10 @@ class RunConfig(Section):
     checkpoints: Positive = Field(
         2, description="newest saved states that are kept, each as large as a policy in training"
     )
-    episodes_kept: Count = Field(8, description="sampled episodes written each time a snapshot is frozen")
+    episodes_kept: Count = Field(
+        12,
+        description="matches kept to be read when a snapshot is frozen: first, best, worst, most surprising of a game",
+    )
     games: dict[str, GameConfig] = Field(min_length=1, description="games of the curriculum by name")
     roles: RolesConfig = RolesConfig()
     model: ModelConfig = ModelConfig()

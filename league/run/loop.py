@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from arena.records import Episode, MatchRequest, flatten_episodes
-from arena.replays import save_episodes
 from games.registry import make_game
 from league.backends.interface import RolloutBackend
 from league.backends.local import LocalRollouts
@@ -38,6 +37,7 @@ from league.run.freeze import Snapshots
 from league.run.interrupt import StopRequest
 from league.storage.checkpoint import publish, save_checkpoint
 from league.storage.run_state import RunState
+from league.storage.sampled_matches import sample_matches, save_samples
 from learners.trajectories import return_scale, to_trajectories
 from roles.role import Roles
 
@@ -214,8 +214,8 @@ class League:
         if learned is not None and results is not None:
             metrics, alarms = self._watch(iteration, learned, results.metrics | snapshot, frozen)
         with self.phases.phase("log"):
-            if results is not None and snapshot:
-                self._save_episodes(results.episodes, iteration)
+            if learned is not None and results is not None and snapshot:
+                self._save_samples(results.episodes, learned, iteration)
             self._board.write(iteration, metrics, alarms, frozen)
         if self.view is not None:
             self.view.update(iteration - 1, metrics, alarms)
@@ -279,12 +279,11 @@ class League:
                 metrics[f"{name}/score"] = sum(r.sum_score for r in mine) / sum(r.n for r in mine)
         return metrics
 
-    def _save_episodes(self, episodes: Sequence[Episode], iteration: int) -> None:
-        """Save the first of an iteration's episodes of each game, for a person to read."""
+    def _save_samples(self, episodes: Sequence[Episode], learned: LearnResult, iteration: int) -> None:
+        """Save some of an iteration's matches of each game, for a person to read."""
         per_game = -(-self.config.episodes_kept // len(self.specs))
-        by_game = [[episode for episode in episodes if episode.request.game == game] for game in self.specs]
-        saved = [episode for of_game in by_game for episode in of_game[:per_game]]
-        save_episodes(self.run_dir / "episodes" / f"iteration-{iteration:06d}.jsonl", saved)
+        samples = sample_matches(episodes, learned.trajectories, learned.advantages, iteration, per_game)
+        save_samples(self.run_dir, iteration, samples)
 
 
 def _reply_metrics(episodes: Sequence[Episode]) -> Metrics:

@@ -17,6 +17,7 @@ DOORS = {
     "textarena": ["games/textarena.py"],
     "openskill": ["league/results/ratings.py"],
     "rich": ["league/monitors/live_view.py", "league/monitors/terminal.py", "league/cli", "league/commands"],
+    "jinja2": ["arena/lm/tokenization.py", "league/reports/pages.py"],
     "argparse": ["league/cli", "league/commands"],
     "torch": ["arena", "learners", "league"],
     "gguf": ["league/models/gguf_file.py"],

@@ -27,6 +27,7 @@ ORDER = {
         "learning",
         "evaluation",
         "standings",
+        "reports",
         "backends",
         "run",
         "commands",

@@ -1,0 +1,160 @@
+"""Runs beside each other: figures at the same iteration, and how much of a difference the seeds explain.
+
+Runs whose configurations differ in nothing but the seed are one condition. The mean of a condition has Student's
+interval over its seeds. Conditions are compared with the first: seed by seed where they share seeds (a paired
+interval), else by their means (Welch 1947). One seed gives a difference, and no interval.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from league.config import RunConfig
+from league.reports.again import differing
+from league.reports.run_record import RunRecord
+from league.results.statistics import Estimate, student_quantile
+
+FIGURES = (
+    "exploitability",
+    "return",
+    "score_against_",
+    "score/",
+    "rating",
+    "illegal_rate",
+    "held_out",
+    "tokens_per_second",
+)
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+SHOWN_SETTINGS = 4  # in a condition's name
+
+
+class Condition(NamedTuple):
+    """Runs of one configuration, by seed."""
+
+    letter: str
+    name: str  # its settings that differ from other conditions'
+    runs: dict[int, RunRecord]
+
+
+class Difference(NamedTuple):
+    """How a condition differs from the first one in a figure."""
+
+    condition: str  # its letter
+    estimate: Estimate  # no bounds with too few seeds
+    by_seed: dict[int, float]  # of the seeds that both have
+    pairs: bool  # whether the interval is over seeds that both have
+
+
+class Row(NamedTuple):
+    """A figure of all runs."""
+
+    metric: str
+    values: list[float | None]  # by run
+    means: list[Estimate | None]  # by condition
+    differences: list[Difference | None]  # by condition after the first
+
+
+class RunComparison(NamedTuple):
+    """All figures of several runs, at the last iteration that all have done."""
+
+    iteration: int
+    conditions: list[Condition]
+    rows: list[Row]
+    settings: dict[str, list[Any]]  # those that differ, by run
+
+
+def compare(records: Sequence[RunRecord]) -> RunComparison:
+    """Compare runs."""
+    iteration = min(record.done for record in records)
+    conditions = _conditions(records)
+    names = [name for name in dict.fromkeys(name for record in records for name in record.metrics) if _is_figure(name)]
+    rows = [_row(name, records, conditions, iteration) for name in names]
+    settings = differing([record.config for record in records])
+    return RunComparison(iteration, conditions, [row for row in rows if row is not None], settings)
+
+
+def value_at(record: RunRecord, metric: str, iteration: int) -> float | None:
+    """Return the latest value of a metric up to an iteration."""
+    series = record.metrics.get(metric)
+    values = [] if series is None else [v for i, v in zip(*series, strict=True) if i <= iteration]
+    return values[-1] if values else None
+
+
+def seed_mean(values: Sequence[float]) -> Estimate:
+    """Return the mean over seeds with Student's 95 % interval; no bounds with one seed."""
+    mean = statistics.fmean(values)
+    if len(values) < 2:
+        return Estimate(mean, None, None)
+    half = student_quantile(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+    return Estimate(mean, mean - half, mean + half)
+
+
+def welch(a: Sequence[float], b: Sequence[float]) -> Estimate:
+    """Return mean(b) − mean(a) with Welch's 95 % interval; no bounds if either has one value."""
+    gain = statistics.fmean(b) - statistics.fmean(a)
+    if min(len(a), len(b)) < 2:
+        return Estimate(gain, None, None)
+    parts = [statistics.variance(values) / len(values) for values in (a, b)]
+    error = math.sqrt(sum(parts))
+    if error == 0.0:
+        return Estimate(gain, gain, gain)
+    degrees = sum(parts) ** 2 / sum(part**2 / (len(v) - 1) for part, v in zip(parts, (a, b), strict=True))
+    half = student_quantile(degrees) * error
+    return Estimate(gain, gain - half, gain + half)
+
+
+def _conditions(records: Sequence[RunRecord]) -> list[Condition]:
+    """Return the runs by configuration; a second run of the same seed is a condition of its own."""
+    groups: list[tuple[RunConfig, dict[int, RunRecord]]] = []
+    for record in records:
+        bare = record.config.model_copy(update={"seed": 0})
+        for config, runs in groups:
+            if config == bare and record.config.seed not in runs:
+                runs[record.config.seed] = record
+                break
+        else:
+            groups.append((bare, {record.config.seed: record}))
+    settings = differing([config for config, _ in groups])
+    return [
+        Condition(LETTERS[number % len(LETTERS)], _name(settings, number), runs)
+        for number, (_, runs) in enumerate(groups)
+    ]
+
+
+def _name(settings: Mapping[str, Sequence[Any]], number: int) -> str:
+    words = [f"{key} = {values[number]}" for key, values in settings.items()]
+    more = f" and {len(words) - SHOWN_SETTINGS} more" if len(words) > SHOWN_SETTINGS else ""
+    return ", ".join(words[:SHOWN_SETTINGS]) + more
+
+
+def _is_figure(name: str) -> bool:
+    return any(figure in name for figure in FIGURES) and "advantage" not in name
+
+
+def _row(metric: str, records: Sequence[RunRecord], conditions: Sequence[Condition], iteration: int) -> Row | None:
+    values = [value_at(record, metric, iteration) for record in records]
+    by_condition = [
+        {seed: value for seed, run in condition.runs.items() if (value := value_at(run, metric, iteration)) is not None}
+        for condition in conditions
+    ]
+    if all(value is None for value in values) or (len({*values}) == 1 and "exploitability" not in metric):
+        return None
+    means = [seed_mean([*found.values()]) if found else None for found in by_condition]
+    first = by_condition[0]
+    differences = [
+        _difference(condition.letter, first, found)
+        for condition, found in zip(conditions[1:], by_condition[1:], strict=True)
+    ]
+    return Row(metric, values, means, differences)
+
+
+def _difference(letter: str, a: Mapping[int, float], b: Mapping[int, float]) -> Difference | None:
+    if not a or not b:
+        return None
+    shared = {seed: b[seed] - a[seed] for seed in sorted(a.keys() & b.keys())}
+    if len(shared) > 1 or (shared and len(a) == len(b) == 1):
+        return Difference(letter, seed_mean([*shared.values()]), shared, pairs=True)
+    return Difference(letter, welch([*a.values()], [*b.values()]), shared, pairs=False)

@@ -1,0 +1,63 @@
+"""Differences of runs: by seed where they share seeds, with intervals that textbooks and SciPy give."""
+
+import pytest
+from scipy.stats import ttest_ind
+
+from league.config.load import validate
+from league.reports.differences import compare, seed_mean, value_at, welch
+from league.reports.run_record import RunRecord, Series
+
+METRIC = "kuhn_poker/exploitability"
+
+
+def record(name, values, seed=0, **settings):
+    config = validate({"seed": seed, "games": {"kuhn_poker": {}}, **settings})
+    series = Series(tuple(range(len(values))), tuple(values))
+    return RunRecord(name, None, config, len(values) - 1, {METRIC: series}, [], {}, {}, {}, {}, {})
+
+
+def test_a_mean_over_seeds_has_students_interval():
+    """Three values 1, 2, 3: sd 1, t(2) = 4.3027, so the half-width is 4.3027/√3 = 2.4841."""
+    estimate = seed_mean([1.0, 2.0, 3.0])
+    assert estimate == pytest.approx((2.0, 2.0 - 2.4841, 2.0 + 2.4841), abs=1e-4)
+    assert seed_mean([1.0])[1:] == (None, None)
+
+
+def test_different_seeds_are_compared_as_welch_says():
+    a, b = [0.5, 0.7, 0.4, 0.6], [0.2, 0.3, 0.9]
+    interval = ttest_ind(b, a, equal_var=False).confidence_interval()
+    estimate = welch(a, b)
+    assert (estimate.low, estimate.high) == pytest.approx((interval.low, interval.high))
+
+
+def test_conditions_are_compared_seed_by_seed():
+    """The differences are −0.1, −0.2, −0.3: mean −0.2, half-width 0.24841."""
+    base = [record(f"a{seed}", [1.0, 0.5 + seed / 10], seed) for seed in range(3)]
+    better = [record(f"b{seed}", [1.0, 0.4], seed, iterations=300) for seed in range(3)]
+    comparison = compare([*base, *better])
+    assert [sorted(condition.runs) for condition in comparison.conditions] == [[0, 1, 2], [0, 1, 2]]
+    assert comparison.conditions[1].name == "iterations = 300"
+    [row] = comparison.rows
+    [difference] = row.differences
+    assert difference.pairs
+    assert difference.by_seed == pytest.approx({0: -0.1, 1: -0.2, 2: -0.3})
+    assert difference.estimate == pytest.approx((-0.2, -0.4484, 0.0484), abs=1e-4)
+
+
+def test_one_seed_gives_a_difference_and_no_interval():
+    [row] = compare([record("a", [0.5]), record("b", [0.2], iterations=300)]).rows
+    assert row.differences[0].estimate == pytest.approx((-0.3, None, None))
+
+
+def test_runs_of_one_configuration_are_one_condition():
+    comparison = compare([record("a", [0.5], 0), record("b", [0.3], 1)])
+    assert len(comparison.conditions) == 1
+    assert comparison.settings == {"seed": [0, 1]}
+    assert comparison.rows[0].means[0].mean == pytest.approx(0.4)
+
+
+def test_figures_are_compared_at_the_iteration_that_all_have_done():
+    comparison = compare([record("a", [0.9, 0.5, 0.1]), record("b", [0.8, 0.6], seed=1)])
+    assert comparison.iteration == 1
+    assert comparison.rows[0].values == [0.5, 0.6]
+    assert value_at(record("a", [0.9]), "absent", 1) is None
