@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from pydantic import Field
 
@@ -10,6 +10,20 @@ from games.common.section import Positive, Section
 
 VllmRank = Literal[8, 16, 32, 64, 128, 256, 320, 512]
 VLLM_RANKS: tuple[int, ...] = get_args(VllmRank)
+
+
+class EnginePackage(NamedTuple):
+    """A package that an engine needs and that the league is installed without."""
+
+    name: str  # as its makers write it
+    module: str
+    how: str  # to install it
+
+
+# By kind of engine, of those that need one; here because it is looked for before anything slow is imported.
+ENGINE_PACKAGES = {
+    "vllm": EnginePackage("vLLM", "vllm", "pip install 'llm-league[vllm]'; without a GPU, see docs/engines.md"),
+}
 
 
 class VllmSettings(Section):

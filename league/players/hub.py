@@ -11,12 +11,14 @@ from games.common.errors import UsageError
 from league.models.catalogue import CATALOGUE
 
 CONFIG = "config.json"  # of a model in Hugging Face layout
+ADAPTER_CONFIG = "adapter_config.json"  # of an adapter in PEFT's layout, which names its base
 PATIENCE = 10.0  # seconds in which a hub has to answer at all
 
 
-def check_model(source: str, where: str) -> None:
+def check_model(source: str, where: str, *, adapters: bool = False) -> None:
     """Raise UsageError, which begins with ``where``, unless ``source`` is a model's folder or may be a hub's id.
 
+    With ``adapters``, the folder may be an adapter's; its base is left to whoever loads it.
     Whether the hub knows the id is left to whoever loads the model; that there is a hub is found out here, by one
     request, unless a copy of the model is kept on this machine.
     """
@@ -24,8 +26,7 @@ def check_model(source: str, where: str) -> None:
     if source in CATALOGUE or path.suffix.lower() == ".gguf":
         return  # ``model_folder`` tells
     if path.is_dir():
-        if not (path / CONFIG).is_file():
-            raise UsageError(f"{where}: the folder {path} is no model in Hugging Face layout: it has no {CONFIG}.")
+        _check_folder(path, where, adapters=adapters)
         return
     if path.exists():
         raise UsageError(f"{where}: {path} is a file. Name the folder of a model in Hugging Face layout.")
@@ -46,6 +47,17 @@ def check_model(source: str, where: str) -> None:
             f"{where}: there is no such folder, nor a copy from the hub, which HF_HUB_OFFLINE forbids to ask."
         )
     _ask(constants.ENDPOINT, where)
+
+
+def _check_folder(path: Path, where: str, *, adapters: bool) -> None:
+    is_adapter = (path / ADAPTER_CONFIG).is_file()
+    if (path / CONFIG).is_file() or (is_adapter and adapters):
+        return
+    if is_adapter:
+        raise UsageError(
+            f"{where}: the folder {path} holds an adapter. Name the model that it adapts, or merge the two with PEFT."
+        )
+    raise UsageError(f"{where}: the folder {path} is no model in Hugging Face layout: it has no {CONFIG}.")
 
 
 def _ask(hub: str, where: str) -> None:

@@ -1,4 +1,4 @@
-"""What this machine has for a run: cores, a GPU, vLLM; known without torch, which takes seconds to import."""
+"""What this machine has for a run: cores, a GPU, an engine's package; known without torch, which is slow to import."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from games.common.errors import UsageError
 from league.config import RunConfig
+from league.config.engine import ENGINE_PACKAGES
 from roles.role import Roles
 
 PROCESSES_PER_CORE = 4  # that learn beside each other; more would only wait for one another
@@ -30,13 +31,16 @@ def check_processes(config: RunConfig, roles: Roles) -> None:
             )
 
 
-def require_vllm() -> None:
-    """Raise UsageError, which says how to install it, where vLLM is not installed."""
-    vllm = find_spec("vllm")
-    if vllm is None or vllm.origin is None:
+def require_engine_package(config: RunConfig) -> None:
+    """Raise UsageError, which says how to install it, where the package that a run's engine needs is missing."""
+    package = ENGINE_PACKAGES.get(config.engine.kind)
+    if package is None:
+        return
+    spec = find_spec(package.module)
+    if spec is None or spec.origin is None:  # without an origin: a folder of that name, which is no package
         raise UsageError(
-            "engine.kind = 'vllm', but vLLM is not installed. Install it (pip install 'llm-league[vllm]'; without a "
-            "GPU, see docs/engines.md), or set engine.kind = 'torch'."
+            f"engine.kind = {config.engine.kind!r}, but {package.name} is not installed. Install it "
+            f"({package.how}), or set engine.kind = 'torch'."
         )
 
 

@@ -1,6 +1,7 @@
 """The kinds of engines for a run's language models, and checks that one can play a run before anything is started.
 
-All that the league knows of a kind of engine is its entry in ``ENGINES``.
+All that the league knows of a kind of engine is its entry in ``ENGINES``, and the package that it needs beyond the
+league's own, which ``league.config.engine`` names because it is looked for before torch is imported.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from league.config import RunConfig
 from league.config.engine import VLLM_RANKS
 from league.config.load import validate
 from league.players.demonstrations import demonstrations
-from league.players.machine import no_gpu, require_vllm
+from league.players.machine import no_gpu, require_engine_package
 from roles.role import ReplyForm, Roles
 
 if TYPE_CHECKING:
@@ -131,6 +132,7 @@ def check_engine(config: RunConfig, policies: Iterable[str]) -> None:
         raise no_gpu(config)
     if kind.check is not None:
         kind.check(config, policies)
+    require_engine_package(config)
 
 
 def _has_device(name: str) -> bool:
@@ -193,7 +195,6 @@ def _check_vllm(config: RunConfig, policies: Iterable[str]) -> None:
     _check_vllm_policies(config, list(policies))
     if config.engine.vllm.sleep:
         _check_vllm_sleep(config)
-    require_vllm()
 
 
 def _check_vllm_policies(config: RunConfig, policies: Sequence[str]) -> None:

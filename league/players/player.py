@@ -171,7 +171,7 @@ def _checkpoint(text: str, spec: GameSpec, engines: Engines) -> Player:
             "hf: is followed by a name of `league models`, a folder, a .gguf file or a hub id, for example "
             "hf:Qwen/Qwen3-0.6B."
         )
-    check_model(source, text)
+    check_model(source, text, adapters=True)
     folder = model_folder(source)
     engine = engines.checkpoint(text, folder, spec.name)
     engine.register(text, folder)

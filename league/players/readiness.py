@@ -5,7 +5,7 @@ from __future__ import annotations
 from league.config import RunConfig
 from league.config.load import run_roles
 from league.players.hub import check_model
-from league.players.machine import check_processes, may_have_gpu, no_gpu, require_vllm
+from league.players.machine import check_processes, may_have_gpu, no_gpu, require_engine_package
 from league.players.outside import check_players, scripted_only
 
 
@@ -17,8 +17,7 @@ def check_start(config: RunConfig, cluster: str) -> None:
     if cluster:
         return
     check_processes(config, roles)
-    if config.engine.kind == "vllm":
-        require_vllm()
+    require_engine_package(config)
     if config.model.device.startswith("cuda") and not may_have_gpu():
         raise no_gpu(config)
     if config.model.source != "pocket":

@@ -57,10 +57,13 @@ def train(config: RunConfig, run_dir: Path, cluster: str = "") -> Outcome:
     disagree with the engine's, a learner dies, or the disk is full.
     """
     rule_named(config.credit.rule)
-    check_model(config, run_roles(config))
     with Engines() as engines:
         check_players(anchors_and_guests(config, engines), run_roles(config))
-    with telling_of_a_full_disk(run_dir), telling_what_to_do(run_dir), _Session(config, run_dir, cluster) as session:
+    with (
+        telling_of_a_full_disk(run_dir),
+        telling_what_to_do(run_dir),
+        _Session(config, run_dir, cluster, new=True) as session,
+    ):
         session.write_config(config)
         try:
             state = session.first_state()
@@ -99,14 +102,16 @@ class _Session:
     ``config`` is the driver's: with a cluster, its policies may be on another device than the workers'.
     """
 
-    def __init__(self, config: RunConfig, run_dir: Path, cluster: str) -> None:
+    def __init__(self, config: RunConfig, run_dir: Path, cluster: str, *, new: bool = False) -> None:
         self.config, self.roles = config, run_roles(config)
-        self._run_dir, self._cluster = run_dir, cluster
+        self._run_dir, self._cluster, self._new = run_dir, cluster, new
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:  # the deployment first: its processes must inherit no lock, thread or view
             self._deployment = stack.enter_context(_deployment(self.config, self._run_dir, self._cluster))
             self.config = _driver_config(self.config, self._deployment)
+            if self._new:  # after the machine, because a hub may be slow, and before there is a folder
+                check_model(self.config, self.roles)
             stack.enter_context(run_lock(self._run_dir))
             self._engines = stack.enter_context(Engines())
             self._stack = stack.pop_all()

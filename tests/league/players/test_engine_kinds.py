@@ -101,7 +101,7 @@ def test_a_third_engine_trains_and_plays_by_its_entry_alone(kind, separate_proce
     assert all(learned[name].equal(tensor) for name, tensor in expected.items())
 
     with Engines() as engines:
-        first, second = (resolve(f"{run}@{name}", make_game("kuhn_poker").spec, engines) for name in ("mixture", ""))
+        first, second = (resolve(name, make_game("kuhn_poker").spec, engines) for name in (f"{run}@mixture", str(run)))
         assert first.engine is second.engine is third.made[-1]
         assert len(compare((first, second), 8, 0).episodes) == 8
     assert len(third.made) == 2
@@ -141,9 +141,16 @@ FILES = [
 
 
 def engine_names(tree):
-    """Yield the lines that name a kind of engine, or ask a configuration for it to compare."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in ENGINES:
+    """Yield the lines that name a kind of engine, or ask a configuration for it to compare.
+
+    Whoever looks for PyTorch, which the league learns with whatever plays, names no engine.
+    """
+    nodes = list(ast.walk(tree))
+    pytorch = {
+        id(node.args[0]) for node in nodes if isinstance(node, ast.Call) and ast.unparse(node) == "find_spec('torch')"
+    }
+    for node in nodes:
+        if isinstance(node, ast.Constant) and node.value in ENGINES and id(node) not in pytorch:
             yield node.lineno
         if isinstance(node, ast.Compare):
             yield from (part.lineno for part in ast.walk(node) if ast.unparse(part).endswith("engine.kind"))
@@ -151,6 +158,11 @@ def engine_names(tree):
 
 def test_no_other_file_names_an_engine():
     assert list(engine_names(ast.parse("if config.engine.kind == other: pass\nkinds = ['vllm']"))) == [1, 2]
+    assert list(engine_names(ast.parse("find_spec('torch')\nfind_spec('vllm')\nfind_spec('torch', 'torch')"))) == [
+        2,
+        3,
+        3,
+    ]
     lines = [
         f"{path.relative_to(ROOT)}:{line}"
         for path in FILES

@@ -98,6 +98,13 @@ def test_an_adapter_by_itself_is_played_on_its_base(model, tmp_path):
         assert episode(player).turns[0].trace.temperature == 0.5
 
 
+def test_an_adapter_is_no_model_to_train_from(model, tmp_path, capsys):
+    Adapters(pocket(), str(model)).add(AdapterShape(rank=2), 1).save(tmp_path / "adapter")
+    words = ["--run-dir", tmp_path / "run", "--set", f"model.source={tmp_path / 'adapter'}"]
+    assert f"{tmp_path / 'adapter'} holds an adapter. Name the model that it adapts" in refusal(capsys, "train", *words)
+    assert not (tmp_path / "run").exists()
+
+
 def test_vllm_is_asked_for_where_it_is_not_installed(model, capsys):
     from importlib.util import find_spec
 
