@@ -21,8 +21,7 @@ from transformers.utils import logging as transformers_logging
 from arena.lm import prefix_attention
 from arena.lm.chunks import Chunk, Tokens, plan_chunks
 from arena.lm.logprobs import ChoiceLogprobs, choice_logprobs
-from arena.lm.output_head import use_contiguous_states
-from arena.lm.tensors import own_memory
+from arena.lm.tensors import own_memory, use_contiguous_states
 from arena.lm.tokenization import ChatTokenizer, context_of, read_tokenizer, unreadable
 from games.common.errors import UsageError
 from roles.trie import ReplyTrie

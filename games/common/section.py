@@ -12,7 +12,7 @@ LARGEST_SEED = 2**63 - 1  # what TOML and JSON readers in every language take as
 Positive = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
 Count = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
-LearningRate = Annotated[float, Field(ge=0.0, le=10.0)]  # of AdamW, which moves every weight by about so much
+LearningRate = Annotated[float, Field(ge=0.0, le=1e30)]  # what single precision holds
 NonNegative = Annotated[float, Field(ge=0.0)]
 
 

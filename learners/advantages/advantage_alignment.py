@@ -55,6 +55,8 @@ def advantage_alignment(
 def _merge_moves(trajectory: Trajectory) -> Trajectory:
     """Return the trajectory with one turn a move, the last one, which has the rewards of all of them."""
     moves = moves_of(trajectory)
+    if moves[-1:] == [len(moves) - 1]:  # every turn is a move
+        return trajectory
     turns = dict(zip(moves, trajectory.turns, strict=True))
     rewards = [0.0] * len(turns)
     for move, reward in zip(moves, trajectory.rewards, strict=True):

@@ -128,9 +128,9 @@ def test_tic_tac_toe_has_4520_boards_to_decide_on():
 
 
 def test_decision_points_of_a_large_game_say_how_many_were_visited():
-    with pytest.raises(UsageError, match=r"connect_four is too large.*: 101 information states.*limit is 100"):
+    with pytest.raises(UsageError, match=r"connect_four is too large.*more than 100 information states"):
         decision_points("connect_four", 100)
-    with pytest.raises(UsageError, match=r"leduc_poker is too large.*limit is 935"):
+    with pytest.raises(UsageError, match=r"leduc_poker is too large.*more than 935 information states"):
         decision_points("leduc_poker", 935)
 
 

@@ -33,7 +33,7 @@ def train(*arguments, run_dir):
 
 
 def final_weights(run):
-    (newest,) = (run / "state").glob("iteration-*")
+    newest = max((run / "state").glob("iteration-*"))
     return load_file(newest / "main.safetensors")
 
 

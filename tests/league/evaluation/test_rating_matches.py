@@ -16,14 +16,14 @@ from league.evaluation.rating_matches import rating_matches, score_against
 from league.players.engines import Engines
 from league.players.outside import outside_engines
 from league.results.payoffs import PairRecord, summarise
-from league.storage.population import Snapshot
+from league.storage.population import Origin, Snapshot
 
 KUHN = make_game("kuhn_poker").spec
 THREE = make_game("kuhn_poker(players=3)").spec
 
 
 def snapshot(policy, step):
-    return Snapshot(f"{policy}-{step:06d}", policy, step, None, {}, Path())
+    return Snapshot(f"{policy}-{step:06d}", policy, step, None, Origin.TRAINED, {}, Path())
 
 
 def drawn(spec, policies, snapshot, earlier, pair_record=None, **config):

@@ -62,6 +62,7 @@ def test_the_mean_advantage_of_a_new_exploiter_is_what_it_earns(state, tmp_path)
     """The old one came to 0.8 a match. Of a new one that earns 0, every advantage would be -0.8, and -0.29 after 20."""
     config, state, _ = state
     state.policies["probe"].lm.model.lm_head.weight.data.mul_(2.0)
+    state.population.add("main", 0, None, kuhn_pocket(1).save)
     reset_exploiter(config, tmp_path, state, "probe")
     assert credited(config, state, {"main": 0.25, "probe": 0.0}) == pytest.approx({"main": 0.0, "probe": 0.0}, abs=1e-3)
     models = (state.policies["probe"].lm.model, kuhn_pocket(1).model)

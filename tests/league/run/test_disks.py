@@ -93,7 +93,7 @@ def test_a_folder_that_cannot_be_written_can_be_looked_at(log, unbroken, tmp_pat
         assert "main-000002" in capsys.readouterr().out
         assert main(["match", str(run), "random", *game, "--matches", "8"]) == 0
         assert main(["exploitability", f"{run}@mixture", *game]) == 0
-        address = serve_tensorboard(run, 0)
+        address = serve_tensorboard([run], 0)
         with urllib.request.urlopen(f"{address}data/plugins_listing", timeout=30) as reply:
             assert reply.status == 200
         capsys.readouterr()
@@ -101,7 +101,7 @@ def test_a_folder_that_cannot_be_written_can_be_looked_at(log, unbroken, tmp_pat
             target = run / "more" if words[0] == "evolve" else run
             assert main([*words, "--run-dir", str(target)]) == 2
             error = capsys.readouterr().err
-            assert f"{target} cannot be" in error
+            assert f"{target}: nothing can be written" in error
             assert "ead-only" in error or "denied" in error
         assert main(["evolve", str(run), "--run-dir", str(tmp_path / "more"), "--iterations", "1"]) == 0
     assert files(run) == before

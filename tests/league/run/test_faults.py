@@ -111,7 +111,7 @@ def test_a_directory_that_is_not_empty_is_refused_and_left_alone(unbroken, tmp_p
     (tmp_path / "thesis.tex").write_text("draft")
     assert main(["train", str(unbroken[0]), "--run-dir", str(tmp_path)]) == 2
     assert "is not empty (it holds thesis.tex)" in capsys.readouterr().err
-    assert {path.name for path in tmp_path.iterdir()} == {"thesis.tex", ".lock"}
+    assert {path.name for path in tmp_path.iterdir()} == {"thesis.tex"}
 
 
 @pytest.mark.parametrize(

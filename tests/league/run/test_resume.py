@@ -201,6 +201,7 @@ def test_a_run_has_the_documented_files_and_no_others(unbroken_runs):
         "payoffs.json",
         "ratings.json",
         "mixtures.json",
+        "mixtures.jsonl",
         "episodes",
         "results.sqlite",
     }

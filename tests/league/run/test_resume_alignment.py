@@ -41,7 +41,7 @@ from pathlib import Path
 import torch
 held = [torch.empty(size) for size in range(1, {allocated})], [bytearray(size) for size in range(1, {allocated})]
 from support.processes import runs
-runs.live({arguments!r}, Path({log!r}), {run!r}, None)
+runs.live({arguments!r}, Path({log!r}), {run!r}, None, {{}}, None)
 """
 PRODUCTS = ("linear", "matmul", "mm", "mv", "dot", "attention")
 
