@@ -109,7 +109,8 @@ class Population:
             if wrong := changed_files(snapshot.path, _CARD, snapshot.sha256):
                 raise UsageError(
                     f"Snapshot {snapshot.id} is not as it was frozen: {', '.join(wrong)} in {snapshot.path} is "
-                    f"missing, foreign or changed, or {_CARD} is. Restore the folder from a copy, or delete it to go on without it."
+                    f"missing, foreign or changed, or {_CARD} is. "
+                    "Restore the folder from a copy, or delete it to go on without it."
                 )
             self._verified.add(snapshot.id)
         return snapshot
