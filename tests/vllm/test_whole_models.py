@@ -103,6 +103,6 @@ def test_ctrl_c_is_not_for_the_engine_and_a_dead_one_is_an_error(started):
 
 
 def _children():
-    """Return the processes of vLLM."""
-    own = psutil.Process().children(recursive=True)
-    return {child.pid for child in own if "resource_tracker" not in " ".join(child.cmdline())}
+    """Return the processes of vLLM that run: one that has ended may not have been waited for yet."""
+    running = [child for child in psutil.Process().children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]
+    return {child.pid for child in running if "resource_tracker" not in " ".join(child.cmdline())}
