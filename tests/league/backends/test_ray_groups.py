@@ -40,7 +40,7 @@ def final_weights(run):
 SHARDS = pytest.param(["--set", "optimizer.sharded=true"], id="shards", marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("options", [pytest.param([], id="copies"), SHARDS])
+@pytest.mark.parametrize("options", [pytest.param([], id="copies", marks=pytest.mark.slow), SHARDS])
 def test_a_group_learns_what_one_process_does(config, options, tmp_path):
     alone = train(config, run_dir=tmp_path / "alone")
     assert_close(alone, train(config, *GROUP, *options, run_dir=tmp_path / "run"))

@@ -165,6 +165,7 @@ def test_from_one_seat_only_that_seat_is_attacked():
     assert estimate.exploitability.mean == pytest.approx(estimate.gains[0].mean / 2)
 
 
+@pytest.mark.slow
 def test_the_same_seed_trains_the_same_network():
     pytest.importorskip("ray")
     first, again, other = (attack_on("random", steps=1, seed=seed, matches=40) for seed in (5, 5, 6))

@@ -84,6 +84,7 @@ def copy_of(run, tmp_path):
     return Path(shutil.copytree(run, tmp_path / "copy"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_run_killed_many_times_ends_as_an_unbroken_one(variant, unbroken_runs, tmp_path):
     unbroken, run = unbroken_runs(variant), tmp_path / "run"

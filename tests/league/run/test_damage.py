@@ -213,7 +213,14 @@ def apart(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("kind", ["emptied", "cut in half", "middle bit flipped", "another file"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "emptied",
+        "middle bit flipped",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("cut in half", "another file")),
+    ],
+)
 @pytest.mark.parametrize("name", APART)
 def test_a_damaged_file_of_a_learner_is_refused_by_name_and_can_be_done_without(name, kind, apart, tmp_path):
     run = shutil.copytree(apart / "run", tmp_path / "run")

@@ -147,7 +147,11 @@ def random_deaths(number, unbroken, seed):
     return rng.sample(deaths, len(deaths))
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+LONG = ("joint PSRO", "policies of their own pace", "trees of replies, preferences")
+MARKED = [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in VARIANTS]
+
+
+@pytest.mark.parametrize("variant", MARKED)
 def test_killed_at_random_moments(variant, unbroken_runs, tmp_path):
     unbroken = unbroken_runs(variant)
     train_through(random_deaths(2, unbroken, seed=variant), unbroken.config, tmp_path / "run")
