@@ -44,6 +44,40 @@ PINNED_FIGURES = (
 )
 MOST_PINNED_FIGURES = 10
 
+# The groups of charts that stand before and after those by game, as TensorBoard takes them.
+_BEFORE: dict[str, dict[str, list[Any]]] = {
+    "1 Is it learning?": {
+        "exploitability": ["Multiline", [r".+/(mixture_)?exploitability"]],
+        "return in cooperative games": ["Multiline", [r".+/return"]],
+        "score against anchors": ["Multiline", [r".+/score_against_.+"]],
+        "rating of the newest snapshot": ["Multiline", [r"(.+/)?rating$"]],
+    },
+}
+_AFTER: dict[str, dict[str, list[Any]]] = {
+    "3 Who beats whom?": {
+        "score by role": ["Multiline", [r".+/score/.+"]],
+        "score of exploiters": ["Multiline", [r"[^/]+/score$"]],
+    },
+    "4 Is it cheating or breaking?": {
+        "alarms": ["Multiline", [r"alarms/.+"]],
+        "illegal replies": ["Multiline", [r"illegal_rate"]],
+        "log-prob gap, nats": ["Multiline", [r"(.+/)?gap$"]],
+        "staleness, updates": ["Multiline", [r"staleness|dropped"]],
+        "entropy of updates, nats": ["Multiline", [r"[^/]+/entropy$"]],
+    },
+    "5 What should I change?": {
+        "mean advantage by role and turn": ["Multiline", [r".+/advantage/.+/mean"]],
+        "spread of advantages": ["Multiline", [r".+/advantage/.+/spread"]],
+        "groups without signal": ["Multiline", [r".+/flat_groups/.+"]],
+        "loss": ["Multiline", [r"[^/]+/loss"]],
+        "KL to the policy before the update, nats": ["Multiline", [r".+/kl_.+"]],
+        "share of clipped ratios": ["Multiline", [r".+/clipped"]],
+        "gradient norm": ["Multiline", [r".+/grad_norm"]],
+        "share of time by phase": ["Multiline", [r"time/.+"]],
+        "memory after phases, MiB": ["Multiline", [r"memory/.+"]],
+    },
+}
+
 
 def pinned_metrics(metrics: Iterable[Mapping[str, float]]) -> list[str]:
     """Return the names of metrics that match ``PINNED``, in its order.
@@ -87,34 +121,4 @@ def layout(games: Mapping[str, Sequence[tuple[str, str, str]]]) -> dict[str, dic
         doing[f"{game}: first moves"] = ["Multiline", [rf"{name}/opening/.+"]]
         doing[f"{game}: entropy of a reply by turn, nats"] = ["Multiline", [rf"{name}/entropy/.+"]]
         doing[f"{game}: kinds of replies"] = ["Multiline", [rf"{name}/replies/.+"]]
-    return {
-        "1 Is it learning?": {
-            "exploitability": ["Multiline", [r".+/(mixture_)?exploitability"]],
-            "return in cooperative games": ["Multiline", [r".+/return"]],
-            "score against anchors": ["Multiline", [r".+/score_against_.+"]],
-            "rating of the newest snapshot": ["Multiline", [r"(.+/)?rating$"]],
-        },
-        "2 What does it do?": doing,
-        "3 Who beats whom?": {
-            "score by role": ["Multiline", [r".+/score/.+"]],
-            "score of exploiters": ["Multiline", [r"[^/]+/score$"]],
-        },
-        "4 Is it cheating or breaking?": {
-            "alarms": ["Multiline", [r"alarms/.+"]],
-            "illegal replies": ["Multiline", [r"illegal_rate"]],
-            "log-prob gap, nats": ["Multiline", [r"(.+/)?gap$"]],
-            "staleness, updates": ["Multiline", [r"staleness|dropped"]],
-            "entropy of updates, nats": ["Multiline", [r"[^/]+/entropy$"]],
-        },
-        "5 What should I change?": {
-            "mean advantage by role and turn": ["Multiline", [r".+/advantage/.+/mean"]],
-            "spread of advantages": ["Multiline", [r".+/advantage/.+/spread"]],
-            "groups without signal": ["Multiline", [r".+/flat_groups/.+"]],
-            "loss": ["Multiline", [r"[^/]+/loss"]],
-            "KL to the policy before the update, nats": ["Multiline", [r".+/kl_.+"]],
-            "share of clipped ratios": ["Multiline", [r".+/clipped"]],
-            "gradient norm": ["Multiline", [r".+/grad_norm"]],
-            "share of time by phase": ["Multiline", [r"time/.+"]],
-            "memory after phases, MiB": ["Multiline", [r"memory/.+"]],
-        },
-    }
+    return {**_BEFORE, "2 What does it do?": doing, **_AFTER}

@@ -113,8 +113,7 @@ def game_standings(
         range(len(pairs.players)), key=lambda i: (points.component[i], -round(float(points.ratings[i]), 6), i)
     )
     matrix = payoff_matrix(pairs, cells, [pairs.players[i] for i in order])
-    span = spec.max_return - spec.min_return
-    margin = without_rounding(matrix.margin, span if math.isfinite(span) else largest(np.nan_to_num(matrix.returns)))
+    margin = without_rounding(matrix.margin, _span(spec, matrix))
     average = nash_average_of_many(margin) if order else NashAverage(np.zeros(0), np.zeros(0))
     mixture = average.mixture if solver == "nash_averaging" or not order else _mixture(margin, solver)
     connected = len(order) > 1 and points.component[order[1]] == points.component[order[0]]
@@ -131,6 +130,12 @@ def game_standings(
         () if cells is None else store.roles(spec.name),
         cells,
     )
+
+
+def _span(spec: GameSpec, matrix: PayoffMatrix) -> float:
+    """Return between what bounds a match's return lies, or the largest mean return where there are none."""
+    span = spec.max_return - spec.min_return
+    return span if math.isfinite(span) else largest(np.nan_to_num(matrix.returns))
 
 
 def _without(pairs: Pairs, excluded: Collection[str]) -> Pairs:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from safetensors.torch import load_file
 from support.processes.runs import TINY, TrainingProcess, contents, league_train
+from support.processes.unbroken import each_once
 
 from arena.lm.language_model import LanguageModel
 from games.common.errors import UsageError
@@ -57,27 +58,9 @@ WINDOWS = [  # where a run is killed: around the base and the first adapters
 ]
 
 
-class UnbrokenRun:
-    """A configuration's file, and the run that was trained by it without a break."""
-
-    def __init__(self, variant, folder):
-        self.config = folder / "config.toml"
-        self.config.write_text(TINY + VARIANTS[variant])
-        self.run = folder / "run"
-        ended = league_train(self.config, run_dir=self.run)
-        assert ended.status == 0, ended.output
-
-
 @pytest.fixture(scope="module")
 def unbroken_runs(tmp_path_factory):
-    made = {}
-
-    def unbroken(variant):
-        if variant not in made:
-            made[variant] = UnbrokenRun(variant, tmp_path_factory.mktemp("unbroken"))
-        return made[variant]
-
-    return unbroken
+    return each_once(VARIANTS, tmp_path_factory)
 
 
 def copy_of(run, tmp_path):

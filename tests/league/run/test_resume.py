@@ -8,6 +8,7 @@ import time
 
 import pytest
 from support.processes.runs import TINY, TrainingProcess, contents, league_train
+from support.processes.unbroken import each_once
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from games.registry import make_game
@@ -104,28 +105,9 @@ WINDOWS = [  # moments at which a death is most likely to tear something, in the
 ]
 
 
-class UnbrokenRun:
-    """A configuration's file, and the run that was trained by it without a break."""
-
-    def __init__(self, variant, folder):
-        self.config = folder / "config.toml"
-        self.config.write_text(TINY + VARIANTS[variant])
-        self.run = folder / "run"
-        ended = league_train(self.config, run_dir=self.run)
-        assert ended.status == 0, ended.output
-        self.seconds = ended.seconds
-
-
 @pytest.fixture(scope="module")
 def unbroken_runs(tmp_path_factory):
-    made = {}
-
-    def unbroken(variant):
-        if variant not in made:
-            made[variant] = UnbrokenRun(variant, tmp_path_factory.mktemp("unbroken"))
-        return made[variant]
-
-    return unbroken
+    return each_once(VARIANTS, tmp_path_factory)
 
 
 def train_through(deaths, config, run_dir):

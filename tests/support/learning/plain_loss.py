@@ -77,26 +77,31 @@ def estimate(name, logprobs, other):
     return {"k1": -log_ratio, "k2": log_ratio**2 / 2, "k3": np.exp(log_ratio) - 1 - log_ratio}[name]
 
 
+def divergences(trace, policies, objective):
+    """Return a turn's KL to the policy before the update, to the magnet and to the reference: estimates or exact."""
+    lm, old, magnet, reference = policies
+    if trace.mask is None:
+        kl_old, kl_magnet = (estimate("k2", lm.logprobs, other.logprobs) for other in (old, magnet))
+        return kl_old, kl_magnet, estimate(objective.kl_estimator, lm.logprobs, reference.logprobs)
+    share = objective.magnet_uniform
+    mixed = np.log((1 - share) * np.exp(magnet.logprobs) + share / len(trace.mask))
+    return [
+        np.array([(np.exp(lm.logprobs) * (lm.logprobs - other)).sum()])
+        for other in (old.logprobs, mixed, reference.logprobs)
+    ]
+
+
 def turn_terms(turn, policies, advantage, objective, entropy_mean):
     """Return a turn's loss, its sum over tokens, and what is reported of it."""
     trace, free = turn.trace, turn.trace.mask is None
-    lm, old, magnet, reference = policies
+    lm, old, _, _ = policies
     drawn = slice(None) if free else [trace.mask.index(turn.reply)]
     sampled = np.array(trace.logprobs if free else [sum(trace.logprobs)])
     log_ratio = (lm.logprobs - old.logprobs)[drawn]
     importance = np.minimum(np.exp(old.logprobs[drawn] - sampled), objective.truncate or np.inf)
     weighed = advantage * (importance if objective.truncate else 1.0)
     credited = surrogate(log_ratio, lm.logprobs[drawn], weighed, objective.surrogate)
-    if free:
-        kl_old, kl_magnet = (estimate("k2", lm.logprobs, other.logprobs) for other in (old, magnet))
-        kl_reference = estimate(objective.kl_estimator, lm.logprobs, reference.logprobs)
-    else:
-        share = objective.magnet_uniform
-        mixed = np.log((1 - share) * np.exp(magnet.logprobs) + share / len(trace.mask))
-        kl_old, kl_magnet, kl_reference = (
-            np.array([(np.exp(lm.logprobs) * (lm.logprobs - other)).sum()])
-            for other in (old.logprobs, mixed, reference.logprobs)
-        )
+    kl_old, kl_magnet, kl_reference = divergences(trace, policies, objective)
     low, high = objective.band.low * entropy_mean, objective.band.high * entropy_mean
     outside = np.maximum(low - lm.entropy, 0) + np.maximum(lm.entropy - high, 0)
     loss = (
