@@ -46,7 +46,7 @@ def test_the_oldest_retire_but_for_those_that_carry_weight(tmp_path, keep, mixtu
     config = config_with(keep, mixture)
     state = state_of(tmp_path, config, 5)
     state.mixtures = {GAME: [{"main-000001": 1.0, "main-000002": 1e-12}, {"main-000001": 1.0}]}
-    state.meta = {GAME: MetaStrategy(joint=[(("main-000000", "main-000001"), 1.0)])}
+    state.meta = {GAME: MetaStrategy(joint=[(("main-000000", "main-000000"), 1.0)])}
     snapshots = Snapshots(config, tmp_path, run_roles(config), SPECS, {}, state, ENGINE, None)
     snapshots._retire()
     assert state.retired == {f"main-{step:06d}" for step in retired}
