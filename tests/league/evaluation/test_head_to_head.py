@@ -160,13 +160,13 @@ def test_each_player_plays_by_its_own_cards_in_every_seating_and_draws_by_its_ow
 
 
 def test_illegal_replies_are_those_of_the_player_who_gave_them():
-    """A gives three replies, one of them illegal, and B two, both illegal, in whichever seat they sit."""
+    """A gives two replies, both legal, and B three, two of them illegal, in whichever seat they sit."""
     scheduled = [
         ScheduledMatch(0, seating, MatchRequest(index, "kuhn_poker", 0, index, ("x", "x"), (False, False)))
         for index, seating in enumerate([(A, B), (B, A)])
     ]
     legal, illegal = "pass", None
-    replies = [[(0, legal), (1, illegal), (0, legal)], [(0, illegal), (1, illegal)]]
+    replies = [[(0, legal), (1, illegal)], [(0, legal), (1, legal), (0, illegal)]]
     episodes = [
         Episode(
             match.request,
@@ -177,4 +177,4 @@ def test_illegal_replies_are_those_of_the_player_who_gave_them():
         for match, given in zip(scheduled, replies, strict=True)
     ]
     result = summarise(("a", "b"), KUHN, 0, ("first", "second"), scheduled, episodes)
-    assert result.illegal_rates == pytest.approx((1 / 3, 1.0))
+    assert result.illegal_rates == pytest.approx((0.0, 2 / 3))
