@@ -66,9 +66,8 @@ def draw_matches(
     groups = matches // size
     seatings = _exploiter_seatings(exploiters, sampler, game.seats, attackers, groups, limit)
     if learners or trains_in_submatches:
-        taken = len(seatings)  # the exploiters' deals are not played again
-        of_main = _main_seatings(config, sampler, context, learners, learning, groups - taken, limit, rng)
-        seatings += [seating._replace(deal=taken + seating.deal) for seating in of_main]
+        of_main = _main_seatings(config, sampler, context, learners, learning, groups - len(seatings), limit, rng)
+        seatings += [seating._replace(deal=len(seatings) + seating.deal) for seating in of_main]
     if not seatings:
         raise _too_few(game, matches, size)
     requests = _requests(seatings, size, run_seed, first_index, game.name)
