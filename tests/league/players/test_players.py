@@ -116,7 +116,7 @@ def test_estimates_come_near_the_truth():
 
 
 def test_each_seat_has_the_mixture_that_was_measured_for_it(run_dir, tmp_path):
-    """The second seat of Kuhn poker decides once a match, so its mixture's rows are the weighted means of the tables'."""
+    """The second seat of Kuhn poker decides once a match, so its mixture's rows are weighted means of the tables'."""
     path = copy_of(run_dir, tmp_path)
     old, new = f"{path}@main-000000", f"{path}@main-000010"
     weights = [{"main-000000": 1.0, "main-000010": 0.0}, {"main-000000": 0.25, "main-000010": 0.75}]
