@@ -4,6 +4,7 @@ import json
 from dataclasses import MISSING, fields
 
 import pytest
+from support.learning.trajectories import trajectory
 
 from arena.records import EndReason, Episode, MatchRequest
 from league.config import RunConfig
@@ -13,6 +14,8 @@ from league.storage.members import MetaStrategy
 from league.storage.population import Origin
 from league.storage.run_dir import STATE_FOLDER
 from league.storage.run_state import Beginning, Checkpoint, new_state
+from learners.trajectories import Evidence
+from learners.trajectory_buffer import TrajectoryBuffer
 
 CONFIG = RunConfig(games={"kuhn_poker": {}}, policies={"probe": {"league_role": "main_exploiter"}})
 # Of every field something that a new run does not have.
@@ -72,12 +75,15 @@ def test_every_field_comes_back(state, tmp_path):
     assert set(FIELDS) | OUTSIDE == {field.name for field in fields(Checkpoint)}
     assert all(FIELDS[field.name] != default_of(field) for field in fields(Checkpoint) if field.name in FIELDS)
     state.played_ahead = {5: [match(20)], 6: [match(21), match(22)]}
+    gathered = [trajectory([1.0, -0.5], policy="main", match=index) for index in (16, 17)]
+    state.pending = {"main": TrajectoryBuffer(2, gathered, [Evidence()] * 2, [(0.25, 0.75), (0.0, 1 / 3)], [1.0, 0.5])}
     save_ratings(tmp_path, state)
     save_checkpoint(tmp_path, state, 2)
     state.store.close()
     back = load_checkpoint(CONFIG, tmp_path, {})
     assert {name: getattr(back, name) for name in FIELDS} == FIELDS
     assert back.played_ahead == state.played_ahead
+    assert back.pending == state.pending
     assert back.ratings.to_json() == state.ratings.to_json()
     assert back.unsaved == []
     assert [snapshot.id for snapshot in back.population.all()] == ["main-000000", "main-000004"]
