@@ -76,7 +76,7 @@ def test_every_field_comes_back(state, tmp_path):
     assert all(FIELDS[field.name] != default_of(field) for field in fields(Checkpoint) if field.name in FIELDS)
     state.played_ahead = {5: [match(20)], 6: [match(21), match(22)]}
     gathered = [trajectory([1.0, -0.5], policy="main", match=index) for index in (16, 17)]
-    state.pending = {"main": TrajectoryBuffer(2, gathered, [Evidence()] * 2, [(0.25, 0.75), (0.0, 1 / 3)], [1.0, 0.5])}
+    state.pending = {"main": TrajectoryBuffer(2, gathered, [Evidence()] * 2, [[0.25, 0.75], [0.0, 1 / 3]], [1.0, 0.5])}
     save_ratings(tmp_path, state)
     save_checkpoint(tmp_path, state, 2)
     state.store.close()
