@@ -15,10 +15,10 @@ from games.common.errors import UsageError
 from games.registry import make_game
 from league.cli import main
 from league.evaluation.tournament import PLAN_FILE, Tournament, TournamentPlan, open_tournament
-from league.results.match_store import STORE_FILE, Cells, MatchStore, Pairs
+from league.results.match_store import STORE_FILE, MatchStore, Pairs
 from league.results.ratings import Ratings
 from league.standings.cycles import significant_wins
-from league.standings.payoff_matrix import payoff_matrix, role_results
+from league.standings.payoff_matrix import payoff_matrix
 from league.standings.standings import game_standings
 
 ROCK, PAPER, SCISSORS = "always:Rock", "always:Paper", "always:Scissors"
@@ -285,26 +285,3 @@ def test_a_thousand_players_and_a_million_matches(tmp_path):
     spent = after.children_user + after.children_system - before.children_user - before.children_system
     assert "1,000,000 matches, 1,000 players" in process.stdout
     assert spent < 5.0, f"{spent:.1f} s of work, {time.monotonic() - begin:.1f} s in all"
-
-
-@pytest.mark.parametrize(("deals", "known"), [((2, 2), False), ((2, 3), True)])
-def test_by_role_an_error_takes_five_deals_however_many_matches_they_had(deals, known):
-    """Two line-ups of 40 and 120 matches: means weighed 1 to 3, so 0.25 and an error of 0.5 · ¼ + 0.1 · ¾."""
-    cells = Cells(
-        ("a", "b", "c"),
-        np.array([[0, 1, 2], [0, 2, 1]]),
-        np.array([40, 120]),
-        np.array(deals),
-        np.array([[1.0, -1.0, 0.0], [0.0, 0.0, 0.0]]),
-        np.array([[0.5, 0.5, 0.5], [0.1, 0.1, 0.1]]),
-        np.full((2, 3), 0.5),
-        np.full((2, 3), 0.2),
-    )
-    found = role_results(cells, ("first", "second", "second"), "a")
-    assert [(one.opponent, one.role, one.matches, one.returns) for one in found] == [
-        ("b", "first", 160, 0.25),
-        ("c", "first", 160, 0.25),
-    ]
-    for one in found:
-        assert one.returns_error == pytest.approx(0.2 if known else np.nan, nan_ok=True)
-        assert one.score_error == pytest.approx(0.2 if known else np.nan, nan_ok=True)
