@@ -195,6 +195,14 @@ def test_a_baseline_follows_that_closes_a_twentieth_of_its_distance_to_the_retur
     assert bool(_judge_drift(stats(0.0), stats(0.0), stats(moved), SETTINGS)) == rings
 
 
+@pytest.mark.parametrize(("deals", "rings"), [(25, False), (400, True)])
+def test_what_chance_may_do_is_told_by_the_deals_however_many_turns_they_have(deals, rings):
+    """400 turns, their mean 0.4 standard deviations beyond ``drift``: 3/√25 = 0.6 may be chance, 3/√400 = 0.15."""
+    mean = SETTINGS.drift + 0.4
+    stats = RoleStats(400, deals, 0.0, 0.0, 400, 400 * mean, 400 * mean, 400 * (1.0 + mean**2), 0.0, 0, 0, 0)
+    assert bool(_judge_drift(stats, stats, stats, SETTINGS)) == rings
+
+
 def test_returns_that_never_vary_do_not_ring_by_rounding():
     data = ([played for deal in range(8) for played in match(deal, (0.1, 0.7))] for _ in range(400))
     assert not names(run(data)[0])
