@@ -19,7 +19,7 @@ from games.common.errors import UsageError
 from games.openspiel.repeated import stage_game
 from games.registry import make_game
 from league.cli import main
-from league.commands.measuring.regret import sequences_of_matches, sequences_of_rounds
+from league.commands.measuring.regret import _per_round, sequences_of_matches, sequences_of_rounds
 from league.config import RolesConfig
 from league.config.load import seat_roles
 from league.evaluation.head_to_head import compare
@@ -241,6 +241,13 @@ def test_in_each_seat_what_might_have_been_played_meets_the_rival_of_the_other_s
     assert first.alternatives == second.alternatives == ("p", "b")
     np.testing.assert_allclose(first.payoffs, np.broadcast_to([-1.0, 0.0], first.payoffs.shape), atol=1e-12)
     np.testing.assert_allclose(second.payoffs, np.broadcast_to([0.0, 1.0], second.payoffs.shape), atol=1e-12)
+
+
+def test_regret_a_round_has_students_interval_over_sequences() -> None:
+    """Three sequences of two rounds end at 2, 4 and 6: 1, 2 and 3 a round, and the half-width is t(2) / √3 = 2.4841."""
+    estimate = _per_round(np.array([[1.0, 2.0], [1.0, 4.0], [9.0, 6.0]]))
+    assert estimate == pytest.approx((2.0, 2.0 - 2.4841, 2.0 + 2.4841), abs=1e-4)
+    assert _per_round(np.array([[1.0, 3.0]])) == (1.5, None, None)
 
 
 def test_what_cannot_be_regretted_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
