@@ -263,7 +263,7 @@ class VllmLM:
         return logprobs
 
     def _check_logprobs(self, weights: Weights, logprobs: Sequence[float]) -> None:
-        """Raise NotFinite if weights that are finite, as those of a broken base, or too large, compute numbers that are not."""
+        """Raise NotFinite for numbers that are not finite: weights may compute them that are finite themselves."""
         check_logprobs(weights.player, sum(logprobs), live=weights.player in self._live)
 
     def _count_tokens(self, reply: Reply) -> Reply:

@@ -1,4 +1,4 @@
-"""Weights that are not finite reach no match: of an adapter, of the base under adapters, and of a policy in training."""
+"""Weights that are not finite, or compute such numbers, reach no match: of adapters, and of a policy in training."""
 
 import shutil
 
