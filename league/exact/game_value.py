@@ -21,7 +21,7 @@ from games.common.errors import UsageError
 from games.spec import GameSpec, Utility
 from league.exact.exploitability import PolicyTable, exact_form
 from league.exact.position_graph import PositionGraph
-from league.exact.sequence_form import SequenceForm, sequence_form
+from league.exact.sequence_form import Key, SequenceForm, sequence_form
 
 SEQUENCE_LIMIT = 5_000  # of both seats; leduc_poker has about 2,500 and takes a second
 _UNREACHED = 1e-12  # probability of a seat's own moves; less is rounding
@@ -42,6 +42,21 @@ def nash_equilibrium(spec: GameSpec) -> PolicyTable | None:
     """Return one of a game's equilibria, of which there may be many; where a seat never gets by its own moves it is
     uniform. None as ``game_value``, and for board games.
     """
+    reached = reached_equilibrium(spec)
+    if reached is None:
+        return None
+    form = sequence_form(spec.name)
+    rows = {
+        key: tuple(reached[key].values()) if key in reached else (1.0 / len(ids),) * len(ids)
+        for key, ids in zip(form.keys, form.legal, strict=True)
+    }
+    return PolicyTable(spec.name, rows)
+
+
+def reached_equilibrium(spec: GameSpec) -> dict[Key, dict[int, float]] | None:
+    """Return one of a game's equilibria: the probability of each action id in the information states that a seat gets
+    to by its own moves. None as ``nash_equilibrium``.
+    """
     form = _solvable(spec)
     if form is None or isinstance(form, PositionGraph):
         return None
@@ -51,8 +66,9 @@ def nash_equilibrium(spec: GameSpec) -> PolicyTable | None:
     for key, first, ids in zip(form.keys, form.first, form.legal, strict=True):
         weights = plan[first : first + len(ids)]
         total = float(weights.sum())
-        rows[key] = tuple((weights / total).tolist() if total > _UNREACHED else [1.0 / len(ids)] * len(ids))
-    return PolicyTable(spec.name, rows)
+        if total > _UNREACHED:
+            rows[key] = dict(zip(ids, (weights / total).tolist(), strict=True))
+    return rows
 
 
 def _solvable(spec: GameSpec) -> SequenceForm | PositionGraph | None:

@@ -183,6 +183,7 @@ def test_a_policy_whose_last_step_broke_it_plays_no_match(run, unbroken, monkeyp
     assert not (run / "population/main-000006").exists()
     assert main(["train", "--resume", "--run-dir", str(run)]) == 1  # iteration 5 was saved with what it had learned
     assert league_train("--resume", "--from", "4", run_dir=run).status == 0
+    shutil.rmtree(run / "set_aside")
     assert contents(run) == contents(unbroken[1])
 
 
