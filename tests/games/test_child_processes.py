@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+from support.processes.family import survivors
 from support.source import ROOT
 
 PARENT = """
@@ -20,15 +21,6 @@ if __name__ == "__main__":
     print(*[child.pid for child in children], flush=True)
     time.sleep(1000)
 """
-
-
-def alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    status = open(f"/proc/{pid}/stat").read() if os.path.exists(f"/proc/{pid}/stat") else ""  # noqa: PTH110, PTH123, SIM115
-    return ") Z " not in status  # a dead one that nobody has collected yet
 
 
 @pytest.mark.parametrize("start", ["fork", "spawn"])
@@ -47,12 +39,4 @@ def test_children_end_with_a_parent_that_is_killed(tmp_path, start, settled):
             time.sleep(2.0)
             os.kill(children[1], signal.SIGSTOP)  # hangs: it cannot look whether its parent is there
         process.kill()
-    try:
-        for _ in range(600):
-            if not any(map(alive, children)):
-                break
-            time.sleep(0.1)
-        assert not any(map(alive, children))
-    finally:
-        for child in filter(alive, children):
-            os.kill(child, signal.SIGKILL)
+    assert survivors(children) == []
