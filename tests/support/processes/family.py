@@ -24,6 +24,12 @@ def alive(pid):
         return False
 
 
+def stay(file):
+    """Write an empty file, and stay for a long time."""
+    Path(file).touch()
+    time.sleep(1000)
+
+
 def survivors(pids, seconds=60.0):
     """Return which processes still run when so much time has passed, or none as soon as all have ended; kill those."""
     deadline = time.monotonic() + seconds
