@@ -16,10 +16,10 @@ import filecmp
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import count
-from math import exp
+from math import exp, nan
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -234,7 +234,7 @@ class VllmLM:
             logprobs=0,
         )
         ids = tuple(completion.token_ids)
-        logprobs = tuple(position[token].logprob for position, token in zip(completion.logprobs, ids, strict=True))
+        logprobs = tuple(_logprob(position, token) for position, token in zip(completion.logprobs, ids, strict=True))
         self._check_logprobs(weights, logprobs)
         trace = TokenTrace(weights.player, prompt, ids, logprobs, None, request.role.temperature)
         return self._count_tokens(Reply(self.tokenizer.decode(ids), trace))
@@ -258,7 +258,7 @@ class VllmLM:
         completion = await self._vllm(weights).generate(
             ids, weights, max_tokens=1, allowed_token_ids=list(allowed), logprobs=len(allowed)
         )
-        logprobs = tuple(completion.logprobs[0][token].logprob for token in allowed)
+        logprobs = tuple(_logprob(completion.logprobs[0], token) for token in allowed)
         self._check_logprobs(weights, logprobs)
         return logprobs
 
@@ -283,6 +283,11 @@ def _results(futures: Sequence[Future[_T]]) -> list[_T]:
     finally:
         for future in futures:
             future.cancel()
+
+
+def _logprob(position: Mapping[int, Any], token: int) -> float:
+    """Return a token's log-prob; where logits are NaN, vLLM lists other tokens than the ones that were asked for."""
+    return float(position[token].logprob) if token in position else nan
 
 
 def _equal_files(a: Path, b: Path) -> bool:
