@@ -10,7 +10,7 @@ import random
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from math import exp, isfinite
+from math import exp
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -19,11 +19,12 @@ import torch
 from arena.errors import check_tabular
 from arena.lm.chunks import Tokens
 from arena.lm.decoding import generate
+from arena.lm.finite import check_logprobs
 from arena.lm.language_model import LanguageModel
 from arena.lm.lora import load_model
 from arena.lm.tokenization import MAX_CACHED_PROMPTS
 from arena.records import Refusal, Reply, ReplyRequest, TokenTrace
-from games.common.errors import UsageError, unknown_name
+from games.common.errors import unknown_name
 from roles.prompts import messages
 from roles.role import ReplyForm, Role
 from roles.trie import ReplyTrie, token_logprobs
@@ -174,7 +175,7 @@ class TorchLM:
                 first += count
         for i, key in enumerate(keys):
             choice = _choice_distribution(key, prompts[i], tries[i], nodes[i])
-            self._check_finite(player, choice.cumulated[-1])
+            check_logprobs(player, choice.cumulated[-1], live=player in self._live)
             self._choices[key] = choice
 
     def _decode(self, player: str, requests: Sequence[ReplyRequest]) -> list[Reply]:
@@ -193,21 +194,12 @@ class TorchLM:
         texts: dict[Tokens, str] = {}
         replies = []
         for prompt, (ids, logprobs) in zip(prompts, sampled, strict=True):
-            self._check_finite(player, sum(logprobs))
+            check_logprobs(player, sum(logprobs), live=player in self._live)
             if ids not in texts:
                 texts[ids] = lm.decode(ids)
             trace = TokenTrace(player, prompt, ids, logprobs, None, role.temperature)
             replies.append(Reply(texts[ids], trace))
         return replies
-
-    def _check_finite(self, player: str, total: float) -> None:
-        """Raise UsageError if a frozen model's numbers are not finite; of a live one the learner's checks tell more."""
-        if player not in self._live and not isfinite(total):
-            raise UsageError(
-                f"{player} cannot play: its model computes numbers that are not finite (NaN or infinite), so its "
-                "replies have no probabilities. Its weights were broken when they were saved. Take another player, as "
-                "an earlier snapshot, or restore the model from a copy."
-            )
 
     def _prompt(self, lm: LanguageModel, key: _PromptKey) -> Tokens:
         """Return the prompt's tokens from a cache that players of one tokenizer share."""

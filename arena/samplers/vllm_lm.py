@@ -16,15 +16,16 @@ import filecmp
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import count
-from math import exp
+from math import exp, nan
 from pathlib import Path
 from typing import Any, TypeVar
 
 from arena.errors import EngineError, check_tabular
 from arena.lm.chunks import Tokens
+from arena.lm.finite import check_logprobs, check_weights
 from arena.lm.language_model import LanguageModel
 from arena.lm.lora import is_adapter, read_shape
 from arena.lm.tokenization import MAX_CACHED_PROMPTS, ChatTokenizer
@@ -165,6 +166,7 @@ class VllmLM:
                 raise unknown_name("language-model player", player, [*self._live, *self._sources])
             folder = self._sources[player]()
             self._check_rank(folder)
+            check_weights(player, folder, live=False)
             self._current[player] = Weights(player, next(self._numbers), player, folder)
         return self._current[player]
 
@@ -174,6 +176,7 @@ class VllmLM:
         weights = Weights(f"{player}#{number}", number, player, self._folder / str(number))
         self._live[player].save(weights.folder)
         self._check_rank(weights.folder)
+        check_weights(player, weights.folder, live=True)
         self._stale.discard(player)
         if before is not None and _equal_files(before.folder, weights.folder):
             shutil.rmtree(weights.folder)
@@ -231,7 +234,8 @@ class VllmLM:
             logprobs=0,
         )
         ids = tuple(completion.token_ids)
-        logprobs = tuple(position[token].logprob for position, token in zip(completion.logprobs, ids, strict=True))
+        logprobs = tuple(_logprob(position, token) for position, token in zip(completion.logprobs, ids, strict=True))
+        self._check_logprobs(weights, logprobs)
         trace = TokenTrace(weights.player, prompt, ids, logprobs, None, request.role.temperature)
         return self._count_tokens(Reply(self.tokenizer.decode(ids), trace))
 
@@ -254,7 +258,13 @@ class VllmLM:
         completion = await self._vllm(weights).generate(
             ids, weights, max_tokens=1, allowed_token_ids=list(allowed), logprobs=len(allowed)
         )
-        return tuple(completion.logprobs[0][token].logprob for token in allowed)
+        logprobs = tuple(_logprob(completion.logprobs[0], token) for token in allowed)
+        self._check_logprobs(weights, logprobs)
+        return logprobs
+
+    def _check_logprobs(self, weights: Weights, logprobs: Sequence[float]) -> None:
+        """Raise NotFinite for numbers that are not finite: weights may compute them that are finite themselves."""
+        check_logprobs(weights.player, sum(logprobs), live=weights.player in self._live)
 
     def _count_tokens(self, reply: Reply) -> Reply:
         if reply.trace is not None:
@@ -273,6 +283,11 @@ def _results(futures: Sequence[Future[_T]]) -> list[_T]:
     finally:
         for future in futures:
             future.cancel()
+
+
+def _logprob(position: Mapping[int, Any], token: int) -> float:
+    """Return a token's log-prob; where logits are NaN, vLLM lists other tokens than the ones that were asked for."""
+    return float(position[token].logprob) if token in position else nan
 
 
 def _equal_files(a: Path, b: Path) -> bool:

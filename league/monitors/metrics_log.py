@@ -26,6 +26,7 @@ from games.common.errors import DamagedFile
 from games.common.files import atomic_write
 from league.monitors.alarms import Alarm
 from league.monitors.questions import pinned_figures, pinned_metrics
+from league.monitors.start_page import start_page
 
 METRICS_FILE = "metrics.jsonl"
 MIXTURES_FILE = "mixtures.jsonl"  # the weights of RUN@mixture after each snapshot
@@ -214,9 +215,9 @@ def run_names(runs: Sequence[Path]) -> list[str]:
 
 
 def _with_pinned_cards(app: Callable[..., Any], names: Sequence[str], runs: Sequence[Path]) -> Callable[..., Any]:
-    """Return TensorBoard's WSGI application with its bare address redirected to what is pinned, unsmoothed."""
+    """Return TensorBoard's WSGI application whose bare address leads to what is pinned, unsmoothed and unclipped."""
 
-    def redirect(environ: Mapping[str, Any], start_response: Callable[..., Any]) -> Any:
+    def begin(environ: Mapping[str, Any], start_response: Callable[..., Any]) -> Any:
         if environ["PATH_INFO"] != "/" or environ.get("QUERY_STRING"):
             return app(environ, start_response)
         cards: list[dict[str, Any]] = [
@@ -228,10 +229,11 @@ def _with_pinned_cards(app: Callable[..., Any], names: Sequence[str], runs: Sequ
         cards += [{"plugin": "scalars", "tag": curve} for curve in curves]
         _wait_until_loaded(app, {card["tag"] for card in cards})
         location = f"/?pinnedCards={quote(json.dumps(cards))}&smoothing=0"
-        start_response("302 Found", [("Location", location), ("Content-Length", "0")])
-        return []
+        page = start_page(location)
+        start_response("200 OK", [("Content-Type", "text/html; charset=utf-8"), ("Content-Length", str(len(page)))])
+        return [page]
 
-    return redirect
+    return begin
 
 
 def _wait_until_loaded(app: Callable[..., Any], tags: set[str]) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from arena.records import Sampler
-from arena.samplers.scripted import Always, Equilibrium, Mcts, Random, Script
+from arena.samplers.scripted import Always, Equilibrium, ExactPolicy, Mcts, Random, Script
 from games.common.errors import UsageError
 from games.common.section import LARGEST_COUNT
+from games.spec import GameSpec
 
 
 def _mcts(sims: str) -> Sampler:
@@ -16,11 +17,21 @@ def _mcts(sims: str) -> Sampler:
     return Mcts(int(sims))
 
 
+def _equilibrium() -> Sampler:
+    return Equilibrium(_exact)
+
+
+def _exact(spec: GameSpec) -> ExactPolicy | None:
+    from league.exact.game_value import reached_equilibrium  # scipy is slow to import
+
+    return reached_equilibrium(spec)
+
+
 # Constructors by the form of the name. The text after a colon is the constructor's argument.
 SCRIPTED: dict[str, Callable[..., Sampler]] = {
     "random": Random,
     "always:ACTION": Always,
-    "equilibrium": Equilibrium,
+    "equilibrium": _equilibrium,
     "mcts:SIMS": _mcts,
     "scripted:NAME": Script,
 }

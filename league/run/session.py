@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from arena.lm.finite import NotFinite
 from arena.process import tuned_process
 from arena.remote.usage import Usage
 from games.common.errors import UsageError
@@ -53,8 +54,8 @@ class Outcome(NamedTuple):
 def train(config: RunConfig, run_dir: Path, cluster: str = "") -> Outcome:
     """Train a new run, on this machine or on the Ray cluster at the address ``cluster``.
 
-    Raises UsageError if the directory is in use or not empty, and RunFailed if an update is not finite, its log-probs
-    disagree with the engine's, a learner dies, or the disk is full.
+    Raises UsageError if the directory is in use or not empty, and RunFailed if an update or a policy's weights are not
+    finite, its log-probs disagree with the engine's, a learner dies, or the disk is full.
     """
     rule_named(config.credit.rule)
     with Engines() as engines:
@@ -168,7 +169,7 @@ class _Session:
             path = run_dir / FAILED_BATCH_FILE
             atomic_write(path, json.dumps(error.batch._asdict(), indent=1))
             raise RunFailed(f"{error} The batch is in {path}.") from error
-        except LearnerFailed as error:
+        except (LearnerFailed, NotFinite) as error:
             raise RunFailed(str(error)) from error
         finally:
             state.store.close()

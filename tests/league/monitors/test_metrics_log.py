@@ -1,7 +1,8 @@
 """What a run measured is written once for each iteration, whatever interrupted it."""
 
 import json
-from urllib.parse import parse_qs, urlparse
+import re
+from urllib.parse import parse_qs, urljoin, urlparse
 from urllib.request import urlopen
 
 import pytest
@@ -81,7 +82,10 @@ def test_exploitability_is_pinned_first_and_a_score_that_cannot_move_not_at_all(
 def test_the_board_opens_on_the_pinned_curves(tmp_path):
     with MetricsLog(tmp_path) as board:
         board.write(0, {"kuhn_poker(players=3)/exploitability": 1.0})
-    with urlopen(serve_tensorboard([tmp_path], 0)) as page:
+    address = serve_tensorboard([tmp_path], 0)
+    with urlopen(address) as page:
+        [place] = re.findall(r'address = ("/.*");', page.read().decode())
+    with urlopen(urljoin(address, json.loads(place))) as page:
         query = parse_qs(urlparse(page.url).query)
         assert b"TensorBoard" in page.read()
     assert json.loads(query["pinnedCards"][0]) == [{"plugin": "scalars", "tag": "kuhn_poker(players=3)/exploitability"}]
