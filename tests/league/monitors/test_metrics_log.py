@@ -8,7 +8,8 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from league.monitors.alarms import Alarm
-from league.monitors.metrics_log import MetricsLog, read_metrics, serve_tensorboard
+from league.monitors.metrics_log import MetricsLog, read_metrics
+from league.monitors.server import serve_tensorboard
 from league.monitors.questions import pinned_metrics
 
 
