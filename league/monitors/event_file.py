@@ -10,7 +10,7 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 BINS = 30  # of a histogram
+Charts = Mapping[str, Mapping[str, tuple[str, Sequence[str]]]]  # by category and title: "Multiline" or "Margin", tags
 
 
 class EventFile:
@@ -66,8 +67,8 @@ class EventFile:
         }
         self._summary([{"tag": tag, "histo": histogram}], step)
 
-    def layout(self, categories: Mapping[str, Mapping[str, tuple[str, Sequence[str]]]]) -> None:
-        """Write the tab of custom scalars: by category and title of chart its kind and tags.
+    def layout(self, categories: Charts) -> None:
+        """Write the tab of custom scalars.
 
         "Margin" has the tags of value, lower and upper bound, "Multiline" patterns of tags.
         """
@@ -90,8 +91,10 @@ class EventFile:
             [{"tag": "custom_scalars__config__", "metadata": _metadata("custom_scalars"), "tensor": tensor}], 0
         )
 
-    def settings(self, settings: Mapping[str, bool | float | str], metrics: Sequence[str]) -> None:
-        """Write the settings of this run in the order in which they are shown, and tags that compare it with others."""
+    def settings(
+        self, settings: Mapping[str, bool | float | str], first: Container[str], metrics: Sequence[str]
+    ) -> None:
+        """Write the run's settings, which of them are shown first, and the tags by which it is compared with others."""
         from tensorboard.plugins.hparams.api_pb2 import DataType, Experiment
         from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionStartInfo
 
@@ -100,7 +103,8 @@ class EventFile:
             kind = "bool" if isinstance(value, bool) else "string" if isinstance(value, str) else "number"
             setattr(start.hparams[name], f"{kind}_value", value)
             label = {"bool": "BOOL", "string": "STRING", "number": "FLOAT64"}[kind]
-            experiment.hparam_infos.add(name=name, type=DataType.Value(f"DATA_TYPE_{label}"))
+            # TensorBoard sorts settings said to differ between runs before the others, and shows the first five.
+            experiment.hparam_infos.add(name=name, type=DataType.Value(f"DATA_TYPE_{label}"), differs=name in first)
         for tag in metrics:
             experiment.metric_infos.add(name={"tag": tag})
         data = {"experiment": {"experiment": experiment}, "session_start_info": {"session_start_info": start}}

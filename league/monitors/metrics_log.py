@@ -6,7 +6,7 @@ import json
 import math
 import os
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +19,7 @@ from games.aliases import short_metric
 from games.common.errors import DamagedFile
 from games.common.files import atomic_write
 from league.monitors.alarms import Alarm
-from league.monitors.event_file import EventFile
+from league.monitors.event_file import Charts, EventFile
 
 METRICS_FILE = "metrics.jsonl"
 MIXTURES_FILE = "mixtures.jsonl"  # the weights of RUN@mixture after each snapshot
@@ -67,6 +67,10 @@ class MetricsLog:
                 self.text(f"alarms/{alarm.name}/{alarm.subject}", textwrap.fill(str(alarm), LETTERS), iteration)
         self._events.flush()
 
+    def later(self, name: str, value: float, iteration: int) -> None:
+        """Give TensorBoard a number that was not yet known when the iteration was written."""
+        self._events.scalars({name: value}, iteration)
+
     def mixtures(self, iteration: int, weights: Mapping[str, Sequence[Mapping[str, float]]]) -> None:
         """Append the weights of a mixture, by game, seat and player."""
         with (self._run_dir / MIXTURES_FILE).open("a", encoding="utf-8") as file:
@@ -87,13 +91,15 @@ class MetricsLog:
         """Write the distribution of values, of which there is one at least."""
         self._events.histogram(name, np.asarray(values, dtype=float), iteration)
 
-    def layout(self, categories: Layout) -> None:
+    def layout(self, categories: Charts) -> None:
         """Write the tab of custom scalars (``league.monitors.questions.layout``)."""
         self._events.layout(categories)
 
-    def settings(self, settings: Mapping[str, bool | float | str], metrics: Sequence[str]) -> None:
-        """Write the run's settings by name, in the order in which TensorBoard shows them, and what it compares runs by."""
-        self._events.settings(settings, metrics)
+    def settings(
+        self, settings: Mapping[str, bool | float | str], first: Container[str], metrics: Sequence[str]
+    ) -> None:
+        """Write the run's settings by name, which of them are shown first, and what TensorBoard compares runs by."""
+        self._events.settings(settings, first, metrics)
 
     def flush(self) -> None:
         """Hand everything to the disk."""

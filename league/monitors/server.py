@@ -15,6 +15,17 @@ from games.aliases import short_metric
 from league.monitors.metrics_log import TENSORBOARD_FOLDER, figures_of, read_metrics
 from league.monitors.questions import pinned_figures, pinned_metrics
 
+# What a person sees who has never chosen otherwise: all of a curve, and the cards as wide as the window is.
+PREFERENCES = {
+    "_ignoreYOutliers": "false",
+    "_tb_global_settings": json.dumps({"ignoreOutliers": False, "timeSeriesSettingsPaneOpened": False}),
+}
+OPENING = """<!doctype html><title>TensorBoard</title><noscript>TensorBoard needs JavaScript.</noscript><script>
+for (const [name, value] of Object.entries(%(preferences)s))
+  if (localStorage.getItem(name) === null) localStorage.setItem(name, value);
+location.replace(%(address)s + location.hash);
+</script>
+"""
 PATIENCE = 60.0  # seconds in which TensorBoard must have read the events before a page opens without pins
 
 
@@ -49,9 +60,9 @@ def run_names(runs: Sequence[Path]) -> list[str]:
 
 
 def _with_pinned_cards(app: Callable[..., Any], names: Sequence[str], runs: Sequence[Path]) -> Callable[..., Any]:
-    """Return TensorBoard's WSGI application with its bare address redirected to what is pinned, unsmoothed."""
+    """Return TensorBoard's WSGI application whose bare address opens on what is pinned, unsmoothed."""
 
-    def redirect(environ: Mapping[str, Any], start_response: Callable[..., Any]) -> Any:
+    def opened(environ: Mapping[str, Any], start_response: Callable[..., Any]) -> Any:
         if environ["PATH_INFO"] != "/" or environ.get("QUERY_STRING"):
             return app(environ, start_response)
         cards: list[dict[str, Any]] = [
@@ -62,11 +73,16 @@ def _with_pinned_cards(app: Callable[..., Any], names: Sequence[str], runs: Sequ
         curves = map(short_metric, pinned_metrics(read_metrics(runs[0])))
         cards += [{"plugin": "scalars", "tag": curve} for curve in curves]
         _wait_until_loaded(app, {card["tag"] for card in cards})
-        location = f"/?pinnedCards={quote(json.dumps(cards))}&smoothing=0"
-        start_response("302 Found", [("Location", location), ("Content-Length", "0")])
-        return []
+        page = OPENING % {
+            "preferences": json.dumps(PREFERENCES),
+            "address": json.dumps(f"/?pinnedCards={quote(json.dumps(cards))}&smoothing=0"),
+        }
+        content = page.encode()
+        headers = [("Content-Type", "text/html; charset=utf-8"), ("Content-Length", str(len(content)))]
+        start_response("200 OK", headers)
+        return [content]
 
-    return redirect
+    return opened
 
 
 def _wait_until_loaded(app: Callable[..., Any], tags: set[str]) -> None:

@@ -65,7 +65,7 @@ def sample_matches(
 def _choose(
     episodes: Sequence[Episode], places: Sequence[int], surprises: Mapping[int, float], most: int
 ) -> dict[int, tuple[str, ...]]:
-    """Return at most ``most`` places of one game's matches, in their order, with why each is kept; the first of equals."""
+    """Return at most ``most`` places of one game's matches, in their order, with why each is kept."""
     measures: dict[str, Callable[[int], tuple[float, float]]] = {
         FIRST: lambda _: (0.0, 0.0),
         BEST: lambda place: (max(returns[place]), sum(returns[place]) / len(returns[place])),
@@ -134,7 +134,7 @@ def _none_of(episode: Episode) -> tuple[TurnAdvantages, ...]:
 
 
 def _numbers(episodes: Sequence[Episode]) -> list[list[int]]:
-    """Return each match's number within the batch, followed by those of its submatches, as ``flatten_episodes`` does."""
+    """Return each match's number within the batch, with those of its submatches, as ``flatten_episodes`` gives them."""
     following = count(max((episode.request.index for episode in episodes), default=-1) + 1)
     return [[episode.request.index, *islice(following, _submatches(episode))] for episode in episodes]
 

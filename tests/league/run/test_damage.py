@@ -127,7 +127,16 @@ def test_a_checkpoint_under_another_name_is_refused(run):
 
 @pytest.mark.parametrize(
     ("name", "iteration"),
-    [("weights", 3), ("record", 3), ("manifest", 3), ("journal", 4), ("ratings", 4), ("table", 4), ("metrics", 4), ("mixtures", 4)],
+    [
+        ("weights", 3),
+        ("record", 3),
+        ("manifest", 3),
+        ("journal", 4),
+        ("ratings", 4),
+        ("table", 4),
+        ("metrics", 4),
+        ("mixtures", 4),
+    ],
 )
 def test_going_back_as_the_error_says_ends_with_the_same_bits(name, iteration, unbroken, run, capsys):
     damage(run / STATE[name], "another file" if name in ("metrics", "mixtures") else "middle bit flipped")
