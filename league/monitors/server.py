@@ -15,10 +15,12 @@ from games.aliases import short_metric
 from league.monitors.metrics_log import TENSORBOARD_FOLDER, figures_of, read_metrics
 from league.monitors.questions import pinned_figures, pinned_metrics
 
-# What a person sees who has never chosen otherwise: all of a curve, and the cards as wide as the window is.
+# What a person sees who has never chosen otherwise: all of a curve, and three cards beside each other at 1280 pixels.
 PREFERENCES = {
     "_ignoreYOutliers": "false",
-    "_tb_global_settings": json.dumps({"ignoreOutliers": False, "timeSeriesSettingsPaneOpened": False}),
+    "_tb_global_settings": json.dumps(
+        {"ignoreOutliers": False, "timeSeriesSettingsPaneOpened": False, "sideBarWidthInPercent": 14}
+    ),
 }
 OPENING = """<!doctype html><title>TensorBoard</title><noscript>TensorBoard needs JavaScript.</noscript><script>
 for (const [name, value] of Object.entries(%(preferences)s))

@@ -13,7 +13,7 @@ MOST_TURNS = 60  # of one match
 def tell_match(episode: Episode, advantages: Sequence[Sequence[float | None]] = (), heading: str = "") -> str:
     """Return a whole match with its submatches, turn by turn.
 
-    ``advantages`` are by turn of the match, then of its submatches as ``flatten_episodes`` orders them; None: not known.
+    ``advantages`` are by turn of the match, then of its submatches in ``flatten_episodes``' order; None: not known.
     """
     lines = [heading] if heading else []
     for number, match in enumerate(flatten_episodes([episode])):

@@ -60,7 +60,7 @@ class Ringing(NamedTuple):
 def draw_alarms(title: str, alarms: Sequence[Ringing], iteration: int) -> Pixels:
     """Return which alarm rang when, and in red what rings now, in words."""
     now = [text for alarm in alarms for text in alarm.messages]
-    lines = [line for text in now for line in textwrap.wrap(text, 78)[:3]][:8]
+    lines = [line for text in now for line in textwrap.wrap(text, 72)[:3]][:8]
     figure = new_figure(title)
     height = figure.get_figheight()
     verdict, colour = (f"{len(now)} alarm{'s' * (len(now) > 1)} now", ALARM) if now else ("nothing rings now", GOOD)
@@ -110,7 +110,8 @@ def draw_by_turn(title: str, rows: Mapping[str, Sequence[ByTurn]]) -> Pixels:
         axes.axhline(0.0, color=INK, lw=0.6)
         axes.set_xticks([turn + 0.4 - width / 2 for turn in range(longest)])
         axes.set_xticklabels([f"turn {turn + 1}" for turn in range(longest)])
-        axes.legend(fontsize=SMALL - 1, frameon=False, loc="upper right", ncols=4, handlelength=1)
+        above = {"loc": "lower right", "bbox_to_anchor": (1.0, 0.97), "borderaxespad": 0.0}  # beside the title
+        axes.legend(fontsize=SMALL - 1, frameon=False, ncols=4, handlelength=1, **above)
         tidy(axes, name)
     return pixels(figure)
 
