@@ -39,6 +39,7 @@ PINNED_FIGURES = (
     rf"{BEATS}/payoffs/.+",
     rf"{BEATS}/wins/.+",
     rf"{BEATS}/population",
+    rf"{CHANGE}/credit/.+",
     rf"{CHANGE}/time",
 )
 MOST_PINNED_FIGURES = 10

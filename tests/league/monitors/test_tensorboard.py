@@ -34,7 +34,7 @@ def pinned_titles(page):
 def test_the_opening_page_tells_the_story_in_order(browser, address, width, tmp_path):
     with browser.open(address, width=width) as page:
         figures, titles = pinned_titles(page)
-        assert len(figures) == 7
+        assert len(figures) == 8
         assert all(title.startswith(figure) for title, figure in zip(titles, figures, strict=False))
         assert screenshot(page, tmp_path / "board.png").stat().st_size > 50_000
 
@@ -52,7 +52,11 @@ def test_every_tab_has_what_the_page_of_questions_names(browser, address, width,
         shown = {
             "images": ["1_is_it_learning/learning"],
             "text": [f"transcripts/kuhn_poker/{why}" for why in ("first", "best", "worst", "most_surprising")],
-            "custom_scalars": ["1 Is it learning?", "kuhn_poker/strategy/first/jack_bets/bet", "share of time by phase"],
+            "custom_scalars": [
+                "1 Is it learning?",
+                "kuhn_poker/strategy/first/jack_bets/bet",
+                "share of time by phase",
+            ],
             "hparams": ["exploiters.freeze_after", "pocket-league/."],
             "histograms": ["kuhn_poker/advantages/first"],
         }
@@ -85,7 +89,7 @@ def test_league_board_opens_a_run_that_has_just_ended(browser, tmp_path):
     try:
         address = board.stdout.readline().split()[-1]
         with browser.open(address) as page:
-            page.wait_for_function(f"{DRAWN} >= 7")
+            page.wait_for_function(f"{DRAWN} >= 8")
             assert page.locator("metrics-pinned-view").get_by_text("exploitability").count()
     finally:
         board.terminate()
