@@ -15,7 +15,9 @@ class BoardConfig(Section):
     """What TensorBoard gets beside the metrics of each iteration."""
 
     time: Share = Field(
-        0.02, description="most of the run's time that logging and drawing may take; 0: no figures, 1: no limit"
+        0.02,
+        description="most of the run's time that logging and drawing may take; 0: no figures, 1: no limit. All figures "
+        "are drawn after the last iteration, which may take more of a short run",
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 PAGES = Path("/proc/self/statm")  # where there is one: memory in pages, the second number is what is resident
 PHASES = ("play", "learn", "wait", "evaluate", "watch", "log", "save", "rest")
 MIB = 2**20
-_FIRST = 1.0  # seconds of the first figure: it imports matplotlib
+_FIRST, _TYPICAL = 1.0, 0.25  # seconds of the first figure, which imports matplotlib, and of any other
 
 
 class PhaseClock:
@@ -98,29 +98,26 @@ def _accelerator_memory() -> dict[str, float]:
 class DrawingBudget:
     """Decides whether there is time to draw: logging and drawing take at most a share of the run's time until now.
 
-    Before the run's end it also keeps back what drawing everything once will take then.
+    It keeps back what drawing everything once will take at the run's end, which is done in any case.
     """
 
     def __init__(self, share: float, phases: PhaseClock) -> None:
         self._share, self._phases = share, phases
         self._costs: dict[str, float] = {}  # the last measured seconds of each task
-        self._begun = phases.clock()
 
     def affords(self, task: str, tasks: int, progress: float, spent_now: float) -> bool:
-        """Return whether a task may be done at ``progress`` of the run in (0, 1]; ``tasks`` are all that there are.
+        """Return whether a task may be done at ``progress`` of the run in (0, 1); ``tasks`` are all that there are.
 
         ``spent_now`` are the seconds of the logging under way. A task that was never done is taken to cost as much as
         the mean of the others.
         """
         if self._share >= 1.0:
             return True
-        mean = sum(self._costs.values()) / len(self._costs) if self._costs else _FIRST
-        cost = self._costs.get(task, mean)
+        mean = sum(self._costs.values()) / len(self._costs) if self._costs else _TYPICAL
+        cost = self._costs.get(task, mean) if self._costs else _FIRST
         spent = self._phases.logged + spent_now + cost
         elapsed = self._phases.clock() - self._phases.started
-        if spent > self._share * elapsed:
-            return False
-        return progress >= 1.0 or spent + mean * tasks <= self._share * elapsed / progress
+        return max(spent, (spent + mean * tasks) * progress) <= self._share * elapsed
 
     @contextmanager
     def measure(self, task: str) -> Iterator[None]:

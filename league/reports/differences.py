@@ -2,16 +2,20 @@
 
 Runs whose configurations differ in nothing but the seed are one condition. The mean of a condition has Student's
 interval over its seeds. Conditions are compared with the first: seed by seed where they share seeds (a paired
-interval), else by their means (Welch 1947). One seed gives a difference, and no interval.
+interval), else by their means (Welch 1947). One seed gives a difference, and no interval. No interval goes beyond what
+a figure can be: a score is from 0 to 1, and two scores differ by 1 at most.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from games.common.errors import UsageError
+from games.registry import make_game
 from league.config import RunConfig
 from league.reports.again import differing
 from league.reports.run_record import RunRecord
@@ -142,19 +146,46 @@ def _row(metric: str, records: Sequence[RunRecord], conditions: Sequence[Conditi
     ]
     if all(value is None for value in values) or (len({*values}) == 1 and "exploitability" not in metric):
         return None
-    means = [seed_mean([*found.values()]) if found else None for found in by_condition]
+    low, high = possible_values(metric)
+    means = [_within(seed_mean([*found.values()]), low, high) if found else None for found in by_condition]
     first = by_condition[0]
     differences = [
-        _difference(condition.letter, first, found)
+        _difference(condition.letter, first, found, high - low)
         for condition, found in zip(conditions[1:], by_condition[1:], strict=True)
     ]
     return Row(metric, values, means, differences)
 
 
-def _difference(letter: str, a: Mapping[int, float], b: Mapping[int, float]) -> Difference | None:
+def possible_values(metric: str) -> tuple[float, float]:
+    """Return the least and the greatest value that a figure can have, infinite where nothing is known."""
+    game, _, name = metric.partition("/")
+    if re.search(r"(^|/)score(/|_|$)", metric) or metric == "illegal_rate":
+        return 0.0, 1.0
+    if metric == "tokens_per_second":
+        return 0.0, math.inf
+    if name.endswith("exploitability") or re.search(r"(^|_)return(/|_|$)", name):
+        try:
+            spec = make_game(game).spec
+        except UsageError:  # such as a game of OpenSpiel's that was read from a file
+            return -math.inf, math.inf
+        if name.endswith("exploitability"):
+            return 0.0, spec.max_return - spec.min_return
+        return spec.min_return, spec.max_return
+    return -math.inf, math.inf
+
+
+def _within(estimate: Estimate, low: float, high: float) -> Estimate:
+    """Return an estimate whose interval has only possible values; its mean is one."""
+    if estimate.low is None or estimate.high is None:
+        return estimate
+    return Estimate(estimate.mean, max(estimate.low, low), min(estimate.high, high))
+
+
+def _difference(letter: str, a: Mapping[int, float], b: Mapping[int, float], most: float) -> Difference | None:
+    """Return the difference of two conditions, by seed; ``most`` is the greatest there can be."""
     if not a or not b:
         return None
     shared = {seed: b[seed] - a[seed] for seed in sorted(a.keys() & b.keys())}
     if len(shared) > 1 or (shared and len(a) == len(b) == 1):
-        return Difference(letter, seed_mean([*shared.values()]), shared, pairs=True)
-    return Difference(letter, welch([*a.values()], [*b.values()]), shared, pairs=False)
+        return Difference(letter, _within(seed_mean([*shared.values()]), -most, most), shared, pairs=True)
+    return Difference(letter, _within(welch([*a.values()], [*b.values()]), -most, most), shared, pairs=False)

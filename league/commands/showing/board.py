@@ -7,7 +7,8 @@ import threading
 
 from games.common.errors import UsageError
 from games.common.text import plain
-from league.monitors.metrics_log import TENSORBOARD_FOLDER, serve_tensorboard
+from league.monitors.metrics_log import TENSORBOARD_FOLDER
+from league.monitors.server import serve_tensorboard
 from league.storage.run_dir import open_run
 
 
