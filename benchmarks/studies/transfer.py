@@ -37,10 +37,28 @@ MATCHES = {  # by game; the long ones are fewer
     "liars_dice(dice_sides=4)": 200,
 }
 SUMS, LARGEST = 200, 20
-UNITS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
-).split()
+UNITS = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+]
 TENS = {2: "twenty", 3: "thirty", 4: "forty"}
 
 
