@@ -78,6 +78,25 @@ ROWS: dict[str, list[Row]] = {
         Row("kuhn_exploitability", "Kuhn poker: exploitability of the last main, from samples", "{:.3f}", 0.15),
         Row("illegal_rate", "illegal replies", "{:.2%}", 0.02),
     ],
+    "smol": [
+        Row("seconds", "time from an empty directory to the end", "{:,.0f} s", 25 * 60),
+        Row("peak_memory_gb", "peak memory", "{:.2f} GB", 4),
+        Row("kuhn_exploitability", "Kuhn poker: exploitability of the last main", "{:.3f}", 0.10),
+        Row("kuhn_mixture_exploitability", "Kuhn poker: exploitability of the mixture", "{:.3f}", 0.06),
+        Row(
+            "tic_tac_toe_score",
+            "tic-tac-toe: score against random, 400 matches",
+            "{:.3f}",
+            0.80,
+            at_most=False,
+        ),
+    ],
+    "smol-free": [
+        Row("seconds", "time from an empty directory to the end", "{:,.0f} s"),
+        Row("peak_memory_gb", "peak memory", "{:.2f} GB", 4),
+        Row("kuhn_exploitability", "Kuhn poker: exploitability of the last main, from samples", "{:.3f}"),
+        Row("illegal_rate", "illegal replies", "{:.2%}", 0.02),
+    ],
     "arena": [
         Row("arena", "steps/s of this arena", "{:,.0f}"),
         Row("textarena_raw", "steps/s of TextArena, bare environment", "{:,.0f}"),
