@@ -45,6 +45,12 @@ class RolesConfig(Section):
     temperature: float | None = Field(None, gt=0.0, description="sampling temperature of every role")
     policy: dict[str, str] = Field({}, description='policy by role, as "game/role" = "policy"')
     cards: str | None = Field(None, description="folder of role cards that replace the built-in ones")
+    wording: Literal["brief", "full"] | None = Field(
+        None,
+        description="full: cards with all rules, and the legal replies at the end of a request; "
+        "None: brief for a pocket model, full for a pretrained one",
+    )
+    demonstrations: Count | None = Field(None, description="turns of legal play that a role is shown before its own")
 
     @model_validator(mode="after")
     def _free_replies_cannot_be_masked(self) -> RolesConfig:

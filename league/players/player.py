@@ -175,7 +175,7 @@ def _checkpoint(text: str, spec: GameSpec, engines: Engines) -> Player:
     folder = model_folder(source)
     engine = engines.checkpoint(text, folder, spec.name)
     engine.register(text, folder)
-    roles = seat_roles(engines.settings.roles(RolesConfig()), spec)
+    roles = seat_roles(engines.settings.roles(RolesConfig(wording="full")), spec)
     return Player(text, spec, engine, roles, (((text, 1.0),),) * spec.seats)
 
 
