@@ -43,9 +43,7 @@ class CardFile(Section):
     role: tuple[dict[str, Any], ...] = Field(min_length=1, description="one [[role]] table for each seat")
 
 
-def load_roles(
-    spec: GameSpec, folder: Path | None = None, wording: Wording | str = Wording.BRIEF
-) -> tuple[Role, ...]:
+def load_roles(spec: GameSpec, folder: Path | None = None, wording: Wording | str = Wording.BRIEF) -> tuple[Role, ...]:
     """Return the roles of a game, by seat.  # [seats]
 
     Looked for in this order: ``folder``, the built-in cards, the default roles; in each folder first

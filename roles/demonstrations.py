@@ -1,4 +1,4 @@
-"""Demonstrations: turns of legal play that a role is shown before its own, so that a model sees what a reply looks like.
+"""Demonstrations: turns of legal play that a role is shown before its own, to show a model what a reply looks like.
 
 Which positions and actions are shown depends on the observation and the role's seed alone, so that equal positions have
 equal prompts. It changes from position to position, and in one prompt from turn to turn: a model copies what it is
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.registry import make_game
-from games.spec import IsSubmatch, OpensSubmatches
+from games.spec import HasTools, IsSubmatch, OpensSubmatches
 from roles.role import Role
 
 MATCHES = 64  # of random play that demonstrations are drawn from
@@ -52,13 +52,13 @@ def shown_turns(role: Role, observation: str) -> tuple[ShownTurn, ...]:
 def legal_positions(game_name: str, seat: int, seed: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return different positions of a seat in matches of random legal play, as (observation, legal actions).
 
-    Raises UsageError for a game of submatches, which one game object cannot play alone.
+    Raises UsageError for a game of submatches or tools, which one game object cannot play alone.
     """
     game, rng = make_game(game_name), random.Random(derive_seed("legal play", seed, game_name))
-    if isinstance(game, OpensSubmatches | IsSubmatch):
+    if isinstance(game, OpensSubmatches | IsSubmatch | HasTools):
         raise UsageError(
-            f"demonstrations cannot be drawn from {game_name}, because its matches open or are submatches. Set "
-            "roles.demonstrations = 0."
+            f"demonstrations cannot be drawn from {game_name}, because its matches open submatches, are such, or have "
+            "tools. Set roles.demonstrations = 0."
         )
     found: dict[str, tuple[str, ...]] = {}
     for _ in range(MATCHES):

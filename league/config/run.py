@@ -95,7 +95,10 @@ class ModelConfig(Section):
 
 
 class ColdStartConfig(Section):
-    """Imitation before the first match (only for models that start from scratch)."""
+    """Imitation before the first match.
+
+    A model from scratch imitates scripted players; a pretrained one with free replies, legal replies of its own.
+    """
 
     steps: Count = Field(60, description="optimiser steps; 0 skips the cold start")
     matches: Positive = Field(200, description="matches of each game to imitate")
@@ -104,6 +107,12 @@ class ColdStartConfig(Section):
     )
     batch_size: Positive = Field(256, description="turns in a step")
     learning_rate: LearningRate = Field(3e-3, description="peak learning rate")
+    own_replies: Count = Field(
+        0,
+        description="replies that a pretrained model draws in each position of these matches, to imitate the legal "
+        "ones; 0: it has no cold start",
+    )
+    demonstrations: Count = Field(2, description="turns of legal play that it is shown while it draws them")
 
 
 class RunConfig(Section):
