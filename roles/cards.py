@@ -31,7 +31,7 @@ from roles.role import OnIllegal, ReplyForm, Role, RoleCard, Wording
 
 BUILT_IN = Path(__file__).parent / "cards"
 FULL = BUILT_IN / "full"  # with all rules, for models that know a language
-ASK = "It is your turn. Reply with one of these: {replies}"  # what ends a request in the full wording
+ASK = "Legal: {replies}\nYour move:"  # what ends a request in the full wording
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
 

@@ -7,7 +7,6 @@ writes it anew. Prompts are what ``encode_prompt`` gives a tokenizer with SmolLM
 
 from pathlib import Path
 
-from support.source import ROOT
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
@@ -18,6 +17,7 @@ from games.spec import HasTools, IsSubmatch
 from league.config import RolesConfig
 from league.config.load import seat_roles
 from roles.prompts import messages
+from support.source import ROOT
 
 PAGE = ROOT / "docs" / "prompts.md"
 GAMES = (*RENDERED, "ipd", *NATIVE, "judged_arithmetic(judge=1)")
