@@ -15,10 +15,10 @@ def test_the_page_is_what_the_model_reads():
 
 
 def test_the_published_model_reads_the_same():
-    folder = stored_model("smollm2-135m")
-    if folder is None:
+    model = stored_model("smollm2-135m")
+    if model is None:
         pytest.skip("smollm2-135m is not on this machine: league models get smollm2-135m")
-    tokenizer = ChatTokenizer.read(folder)
+    tokenizer = ChatTokenizer.read(model.folder)
     assert tokenizer.tokenizer.chat_template == TEMPLATE
     assert PAGE.read_text(encoding="utf-8") == page(tokenizer)
 
