@@ -14,7 +14,7 @@ from typing import NamedTuple
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.registry import make_game
-from games.spec import HasTools, IsSubmatch, OpensSubmatches
+from games.spec import Game, HasTools, IsSubmatch, OpensSubmatches
 from roles.role import Role
 
 MATCHES = 64  # of random play that demonstrations are drawn from
@@ -48,6 +48,11 @@ def shown_turns(role: Role, observation: str) -> tuple[ShownTurn, ...]:
     return tuple(turns)
 
 
+def can_be_drawn(game: Game) -> bool:
+    """Return whether random play gives demonstrations of a game: it has neither submatches nor tools."""
+    return not isinstance(game, OpensSubmatches | IsSubmatch | HasTools)
+
+
 @lru_cache(maxsize=256)
 def legal_positions(game_name: str, seat: int, seed: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return different positions of a seat in matches of random legal play, as (observation, legal actions).
@@ -55,7 +60,7 @@ def legal_positions(game_name: str, seat: int, seed: int) -> tuple[tuple[str, tu
     Raises UsageError for a game of submatches or tools, which one game object cannot play alone.
     """
     game, rng = make_game(game_name), random.Random(derive_seed("legal play", seed, game_name))
-    if isinstance(game, OpensSubmatches | IsSubmatch | HasTools):
+    if not can_be_drawn(game):
         raise UsageError(
             f"demonstrations cannot be drawn from {game_name}, because its matches open submatches, are such, or have "
             "tools. Set roles.demonstrations = 0."
