@@ -12,7 +12,7 @@ setup(
     python_requires=">=3.11",
     packages=find_packages(include=[pattern for name in PACKAGES for pattern in (name, f"{name}.*")]),
     package_data={
-        "roles": ["cards/*.toml"],
+        "roles": ["cards/*.toml", "cards/full/*.toml"],
         "league": ["presets/*.toml", "evaluation/*.toml", "reports/templates/*"],
     },
     entry_points={"console_scripts": ["league = league.cli:main"]},

@@ -44,7 +44,7 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     | dict.fromkeys(("kuhn", "leduc", "joint"), "benchmarks.studies.populations")
     | dict.fromkeys(("teams", "decoupled", "alignment"), "benchmarks.studies.teams")
     | dict.fromkeys(("relay", "pair", "judged"), "benchmarks.studies.relay")
-    | {"transfer": "benchmarks.studies.transfer"}
+    | {"transfer": "benchmarks.studies.transfer", "wordings": "benchmarks.studies.wordings"}
 )
 PARTS = (*PRESETS, *MODULES, *STUDIES)
 NEEDS = {  # libraries of other systems that parts measure, and what installs them

@@ -42,12 +42,14 @@ def illegal_reason(role: Role, text: str) -> str:
     """
     if role.reply is _CHOICE:
         return "Your reply is not a legal action."
-    form = f"{role.answer_open}action{role.answer_close}"
+    form = f"in the form {role.answer_open}action{role.answer_close}"
+    if role.ask:  # whose model may echo a word that stands for the action
+        form = f"between {role.answer_open} and {role.answer_close}"
     answers = marked_answers(role, text)
     if not answers:
-        return f"Your reply has no answer in the form {form}."
+        return f"Your reply has no answer {form}."
     if len({_fold(answer) for answer in answers}) > 1:
-        return f"Your reply has more than one answer in the form {form}."
+        return f"Your reply has more than one answer {form}."
     return "Your answer is not a legal action."
 
 

@@ -19,6 +19,7 @@ _TEMPLATE_FIELDS = {
     "system": frozenset[str](),
     "prompt": frozenset({"observation", "legal"}),
     "retry": frozenset({"observation", "legal", "reply", "reason"}),
+    "ask": frozenset({"legal", "replies"}),
 }
 
 
@@ -27,6 +28,13 @@ class ReplyForm(StrEnum):
 
     CHOICE = "choice"
     FREE = "free"
+
+
+class Wording(StrEnum):
+    """For whom the cards are written: a model that learns a game from nothing, or one that knows a language."""
+
+    BRIEF = "brief"  # as short as can be: a model from scratch has no words to understand rules with
+    FULL = "full"  # all rules, and the legal replies in their form at the end of the request
 
 
 class OnIllegal(StrEnum):
@@ -52,8 +60,8 @@ class Conduct(Section, strict=True):
 class RoleCard(Section, strict=True):
     """A ``[[role]]`` table of a card.
 
-    ``system``, ``prompt`` and ``retry`` are ``str.format`` templates. ``system`` uses no field: it is the same in
-    every request.
+    ``system``, ``prompt``, ``ask`` and ``retry`` are ``str.format`` templates. ``system`` uses no field: it is the same
+    in every request.
     """
 
     name: str = Field(min_length=1, description="what the role is called")
@@ -64,6 +72,12 @@ class RoleCard(Section, strict=True):
     reply: ReplyForm = Field(ReplyForm.CHOICE, strict=False, description="how it answers")
     system: Annotated[str, StringConstraints(strip_whitespace=True)] = Field(description="the instructions")
     prompt: str = Field(description="the request: a template with {observation} and {legal}")
+    ask: str = Field("", description="what ends the request: a template with {legal}, and {replies} in their form")
+    terms: tuple[tuple[str, str], ...] = Field(
+        (), description="(label, words): what a line of an observation that begins with the label begins with instead"
+    )
+    demonstrations: Count = Field(0, description="turns of legal play that are shown before the request")
+    demonstration_seed: int = Field(0, description="the seed that they are drawn with")
     retry: str = Field(DEFAULT_RETRY, description="what it is told before it tries again: also {reply} and {reason}")
     conduct: Conduct = Field(Conduct(), description="the rule for illegal replies")
     answer_open: str = Field("[", min_length=1, description="the mark before the action in a free reply")
@@ -82,7 +96,12 @@ class RoleCard(Section, strict=True):
                 return {**data, "conduct": {"on_illegal": OnIllegal.FORFEIT, **conduct}}
         return data
 
-    @field_validator("system", "prompt", "retry")
+    @field_validator("terms", mode="before")
+    @classmethod
+    def _by_label(cls, table: Any) -> Any:
+        return tuple(table.items()) if isinstance(table, Mapping) else table
+
+    @field_validator("system", "prompt", "retry", "ask")
     @classmethod
     def _plain_template(cls, template: str, info: ValidationInfo) -> str:
         name = info.field_name or ""

@@ -78,15 +78,18 @@ def _draw(states: list[list[_Row]], logits: Tensor, end: int) -> tuple[list[int]
     cumulated = logprobs.exp().cumsum(-1, dtype=torch.float64)
     state_of = [s for s, rows in enumerate(states) for _ in rows]
     rows = [row for state in states for row in state]
-    points = torch.tensor([row.rng.random() for row in rows], dtype=torch.float64, device=logits.device)
-    if len(rows) > len(states):
-        parents = torch.tensor(state_of, device=logits.device)
-        logprobs, cumulated = logprobs[parents], cumulated[parents]  # [R, V]
-    drawn = torch.searchsorted(cumulated, (points * cumulated[:, -1])[:, None], right=True)
-    drawn = drawn.clamp(max=logits.shape[1] - 1)
-    chosen = logprobs.gather(1, drawn)[:, 0].tolist()
+    parents = torch.tensor(state_of, device=logits.device)
+    columns = torch.tensor([column for state in states for column in range(len(state))], device=logits.device)
+    # One row of points for each state: to copy its distribution for each of its requests would take far longer.
+    points = torch.zeros(len(states), max(map(len, states)), dtype=torch.float64, device=logits.device)
+    points[parents, columns] = torch.tensor(
+        [row.rng.random() for row in rows], dtype=torch.float64, device=logits.device
+    )
+    found = torch.searchsorted(cumulated, points * cumulated[:, -1:], right=True)
+    drawn = found[parents, columns].clamp(max=logits.shape[1] - 1)
+    chosen = logprobs[parents, drawn].tolist()
     unfinished: dict[tuple[int, int], list[_Row]] = {}
-    for row, state, token, logprob in zip(rows, state_of, drawn[:, 0].tolist(), chosen, strict=True):
+    for row, state, token, logprob in zip(rows, state_of, drawn.tolist(), chosen, strict=True):
         row.ids.append(token)
         row.logprobs.append(logprob)
         if token != end:

@@ -48,15 +48,17 @@ def check_masked(settings: RemoteSettings, request: ReplyRequest) -> None:
 def to_body(settings: RemoteSettings, request: ReplyRequest, seed: int) -> dict[str, Any]:
     """Return the body of the chat-completion request for a reply."""
     role = request.role
-    system, user, *rest = messages(role, request.observation, request.legal, request.refusals)
+    system, *chat = messages(role, request.observation, request.legal, request.refusals)
+    user = chat[-1 - 2 * len(request.refusals)]  # the last message before refusals; demonstrations come before it
     constraint: dict[str, Any] = {}
     if role.reply is ReplyForm.CHOICE:
         form = f'as the "{_FIELD}" of a JSON object' if settings.choice == "json_schema" else "and nothing else"
         user["content"] += f"\nAnswer with one of these, letter for letter, {form}: {legal_list(request.legal)}"
         constraint = _constraint(settings, request)
-    if not settings.system_message:
-        user["content"] = f"{system['content']}\n\n{user['content']}"
-    chat = [system, user, *rest] if settings.system_message else [user, *rest]
+    if settings.system_message:
+        chat = [system, *chat]
+    else:
+        chat[0]["content"] = f"{system['content']}\n\n{chat[0]['content']}"
     return complete_body(settings, chat, constraint, temperature=role.temperature, seed=seed)
 
 

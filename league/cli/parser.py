@@ -83,6 +83,9 @@ def add_player_options(parser: Parser) -> None:
     group.add_argument("--dtype", choices=["float32", "bfloat16"], help="type of the weights")
     group.add_argument("--engine", metavar="KIND", help="torch or vllm, whatever a run was trained with")
     group.add_argument("--threads", type=int, metavar="N", help="threads of the engine (default: torch's)")
+    group.add_argument(
+        "--demonstrations", type=int, metavar="N", help="legal turns shown first (default: 1 for free replies of hf:)"
+    )
 
 
 def add_game_option(parser: Parser) -> None:

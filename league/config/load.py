@@ -33,9 +33,10 @@ def preset_names() -> list[str]:
     return sorted(path.stem for path in PRESETS.glob("*.toml"))
 
 
-def load(source: str, overrides: Sequence[str] = ()) -> RunConfig:
+def load(source: str, overrides: Sequence[str] = (), wording: str = "full") -> RunConfig:
     """Return the configuration of a preset or a ``.toml`` file, with ``key=value`` overrides applied in order.
 
+    ``wording`` is that of a pretrained model's roles, where the file does not state it.
     Raises UsageError for an unknown preset, key, game or role, for TOML that cannot be read, and for
     values or combinations that the configuration refuses.
     """
@@ -45,9 +46,16 @@ def load(source: str, overrides: Sequence[str] = ()) -> RunConfig:
         keys, value = parse_override(override)
         _set_key(data, keys, value)
     _resolve_aliases(data)
-    config = validate(data)
+    config = _worded(validate(data), wording)
     check_config(config, run_roles(config))
     return config
+
+
+def _worded(config: RunConfig, wording: str) -> RunConfig:
+    """Return the configuration with its roles' wording stated, if its model is a pretrained one."""
+    if config.roles.wording is not None or config.model.source == "pocket":
+        return config
+    return config.model_copy(update={"roles": config.roles.model_copy(update={"wording": wording})})
 
 
 def _resolve_aliases(data: dict[str, Any]) -> None:
@@ -73,7 +81,7 @@ def load_run_config(run_dir: Path, overrides: Sequence[str] = ()) -> RunConfig:
         raise UsageError(
             f"{run_dir} has layout {layout}, and this league reads layout {LAYOUT}; {how} the version that made it."
         )
-    return load(str(path), overrides)
+    return load(str(path), overrides, wording="brief")  # as before there were full ones
 
 
 def write_run_config(run_dir: Path, config: RunConfig) -> None:
@@ -134,8 +142,9 @@ def seat_roles(config: RolesConfig, spec: GameSpec) -> tuple[Role, ...]:
             max_reply_tokens=config.max_reply_tokens,
             temperature=config.temperature,
             policy=config.policy.get(f"{spec.name}/{role.name}"),
+            demonstrations=config.demonstrations,
         )
-        for role in load_roles(spec, cards)
+        for role in load_roles(spec, cards, config.wording or "brief")
     )
 
 

@@ -45,6 +45,12 @@ class RolesConfig(Section):
     temperature: float | None = Field(None, gt=0.0, description="sampling temperature of every role")
     policy: dict[str, str] = Field({}, description='policy by role, as "game/role" = "policy"')
     cards: str | None = Field(None, description="folder of role cards that replace the built-in ones")
+    wording: Literal["brief", "full"] | None = Field(
+        None,
+        description="full: cards with all rules, and the legal replies at the end of a request; "
+        "None: brief for a pocket model, full for a pretrained one",
+    )
+    demonstrations: Count | None = Field(None, description="turns of legal play that a role is shown before its own")
 
     @model_validator(mode="after")
     def _free_replies_cannot_be_masked(self) -> RolesConfig:
@@ -89,7 +95,10 @@ class ModelConfig(Section):
 
 
 class ColdStartConfig(Section):
-    """Imitation before the first match (only for models that start from scratch)."""
+    """Imitation before the first match.
+
+    A model from scratch imitates scripted players; a pretrained one with free replies, legal replies of its own.
+    """
 
     steps: Count = Field(60, description="optimiser steps; 0 skips the cold start")
     matches: Positive = Field(200, description="matches of each game to imitate")
@@ -98,6 +107,12 @@ class ColdStartConfig(Section):
     )
     batch_size: Positive = Field(256, description="turns in a step")
     learning_rate: LearningRate = Field(3e-3, description="peak learning rate")
+    own_replies: Count = Field(
+        0,
+        description="replies that a pretrained model draws in each position of these matches, to imitate the legal "
+        "ones; 0: it has no cold start",
+    )
+    demonstrations: Count = Field(2, description="turns of legal play that it is shown while it draws them")
 
 
 class RunConfig(Section):

@@ -23,6 +23,7 @@ class Demonstration(NamedTuple):
     reply: str
     role: Role
     legal: tuple[str, ...]
+    observation: str
 
 
 def demonstrations(config: RunConfig, roles: Roles) -> list[Demonstration]:
@@ -54,7 +55,7 @@ def demonstrations(config: RunConfig, roles: Roles) -> list[Demonstration]:
         in_flight=config.in_flight,
     )
     return [
-        Demonstration(messages(role, turn.observation, turn.legal), turn.reply, role, turn.legal)
+        Demonstration(messages(role, turn.observation, turn.legal), turn.reply, role, turn.legal, turn.observation)
         for episode in flatten_episodes(episodes)
         for turn in episode.turns
         for role in [roles[episode.request.game][turn.seat]]

@@ -29,6 +29,7 @@ from league.players.hub import check_model
 from league.players.remote import check_price, remote_roles
 from league.players.scripted import SCRIPTED
 from league.storage.run_dir import Run, find_run, run_names
+from roles.demonstrations import can_be_drawn
 from roles.replies import parse_reply
 from roles.role import ReplyForm, Role
 
@@ -175,7 +176,10 @@ def _checkpoint(text: str, spec: GameSpec, engines: Engines) -> Player:
     folder = model_folder(source)
     engine = engines.checkpoint(text, folder, spec.name)
     engine.register(text, folder)
-    roles = seat_roles(engines.settings.roles(RolesConfig()), spec)
+    config = RolesConfig(wording="full")
+    if engines.settings.reply == ReplyForm.FREE and can_be_drawn(make_game(spec.name)):
+        config = RolesConfig(wording="full", demonstrations=1)  # untrained, few of its replies would be legal without
+    roles = seat_roles(engines.settings.roles(config), spec)
     return Player(text, spec, engine, roles, (((text, 1.0),),) * spec.seats)
 
 

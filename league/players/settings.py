@@ -20,6 +20,7 @@ class PlayerSettings(NamedTuple):
     dtype: str | None = None
     engine: str | None = None
     threads: int | None = None  # torch's; no result depends on it but by rounding
+    demonstrations: int | None = None
 
     @classmethod
     def of(cls, arguments: Any) -> PlayerSettings:

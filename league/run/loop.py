@@ -33,6 +33,7 @@ from league.monitors.strategy_alarms import Verdict, judge_cycles
 from league.run.board import Board, Frozen
 from league.run.comparison import compare_population
 from league.run.exploiter_cycle import exploiters_due
+from league.run.failures import stop_if_nothing_is_legal
 from league.run.freeze import Snapshots
 from league.run.interrupt import StopRequest
 from league.storage.checkpoint import publish, save_checkpoint
@@ -63,6 +64,7 @@ def run_loop(league: League, stop: StopRequest) -> bool:
         snapshot = league.snapshot(iteration)
         league.report(iteration, learned, results, snapshot)
         league.checkpoint()
+        stop_if_nothing_is_legal(config, state)
         if stop.requested:
             break
     publish(league.run_dir, state)
