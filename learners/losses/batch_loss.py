@@ -83,6 +83,11 @@ class BatchLoss:
             for chunk in chunks:
                 sums.add("loss", chunk.loss(sums))
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether every inner step takes the whole batch, so that the first one's passes see all of it."""
+        return all(key.total == 1 for key in self._chunks)
+
     def chunk_count(self, step: int | None = None) -> int:
         """Return the number of chunks of an inner step, or of the batch."""
         return sum(len(chunks) for key, chunks in self._chunks.items() if step is None or key.is_at(step))
