@@ -24,9 +24,16 @@ class Chunk(NamedTuple):
 
 
 def plan_chunks(
-    prompts: Sequence[Tokens], continuations: Sequence[Sequence[Tokens]], max_tokens: int, *, share: bool = True
+    prompts: Sequence[Tokens],
+    continuations: Sequence[Sequence[Tokens]],
+    max_tokens: int,
+    *,
+    share: bool = True,
+    cost: int = GROUP_COST,
 ) -> list[Chunk]:
     """Return chunks that hold every prompt once, each of at most ``max_tokens`` padded suffix tokens.
+
+    A further group of prompts behind a prefix of its own costs as much as ``cost`` tokens.
 
     At least one token of a prompt stays in its suffixes, so that its logits are computed. A prompt whose
     continuations have more than ``max_tokens`` is a chunk by itself. Without ``share`` every prefix is empty.
@@ -34,7 +41,7 @@ def plan_chunks(
     if not prompts:
         return []
     chunks = []
-    for prefix, items in prefix_groups(prompts, GROUP_COST) if share else [((), _in_order(prompts))]:
+    for prefix, items in prefix_groups(prompts, cost) if share else [((), _in_order(prompts))]:
         suffixes = [(i, [(prompts[i] + c)[len(prefix) :] for c in continuations[i]]) for i in items]
         chunks += _split(prefix, suffixes, max_tokens)
     return chunks

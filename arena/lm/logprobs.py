@@ -14,7 +14,9 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from arena.lm.truncation import truncate
 from roles.trie import ReplyTrie
+from roles.truncation import NO_TRUNCATION, Truncation
 
 MAX_LOGITS = 1 << 25  # logits held at once, 128 MB in single precision; about five tensors of that size exist together
 CPU_CACHE_SIZE = 1 << 18  # numbers in a processor's cache, 1 MB
@@ -27,7 +29,7 @@ Head = Callable[[Tensor], Tensor]  # states [n, H] -> logits [n, V]
 class Scores(NamedTuple):
     """A model's scores of tokens, in nats; two tensors of one shape."""
 
-    logprobs: Tensor  # log pi(token), after temperature
+    logprobs: Tensor  # log pi(token), after temperature and truncation
     entropy: Tensor  # of the distribution over the vocabulary at the token's position
 
 
@@ -36,6 +38,7 @@ class ScoreOptions(NamedTuple):
 
     temperature: float = 1.0
     entropy_gradient: bool = True  # False: the entropy is computed, but not differentiated
+    truncation: Truncation = NO_TRUNCATION
 
 
 def token_scores(
@@ -66,6 +69,7 @@ def _score(head: Head, states: Tensor, targets: Tensor, options: ScoreOptions) -
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     if options.temperature != 1.0:
         logits = logits / options.temperature
+    logits = truncate(logits, options.truncation, targets)
     distributions = logits.log_softmax(-1)  # [m, V]
     logprobs = distributions.gather(1, targets[:, None])[:, 0]
     with torch.set_grad_enabled(torch.is_grad_enabled() and options.entropy_gradient):

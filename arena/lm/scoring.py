@@ -15,9 +15,10 @@ from torch import Tensor
 
 from arena.lm.checkpointing import checkpointed
 from arena.lm.chunks import Chunk, Tokens
+from arena.lm.flops import tokens_of
 from arena.lm.language_model import LanguageModel
 from arena.lm.logprobs import ScoreOptions, Scores, token_scores
-from arena.lm.packing import Layout, Pack, lay_out, plan_packs
+from arena.lm.packing import Pack, lay_out, packed_inputs, plan_packs
 
 
 class Pass(Protocol):
@@ -68,7 +69,8 @@ class PackedPass:
         """See ``Pass``."""
         layout = lay_out(self._pack, self._replies, lm.device)
         with last_states(lm.model) as states, checkpointed(lm.model):
-            lm.forward(**packed_inputs(layout))
+            lm.forward(**packed_inputs(layout, layout.scored[:0]))
+        lm.cost.count(*tokens_of(self._pack.chunks), len(layout.targets))
         head, vocabulary = lm.model.get_output_embeddings(), lm.model.config.vocab_size
         flat = token_scores(head, states[0][0, layout.scored], layout.targets, options, vocabulary)
         return Scores(*(part.new_zeros(layout.real.shape).masked_scatter(layout.real, part) for part in flat))
@@ -95,18 +97,6 @@ class PaddedPass:
         real = tokens >= 0
         flat = token_scores(_identity, logits[real], tokens[real], options, vocabulary)
         return Scores(*(part.new_zeros(real.shape).masked_scatter(real, part) for part in flat))
-
-
-def packed_inputs(layout: Layout) -> dict[str, Any]:
-    """Return a model's arguments for a packed pass that computes no logits."""
-    return {
-        "input_ids": layout.ids,
-        "position_ids": layout.positions,
-        "attention_mask": layout.ids.new_empty(1, 1, 1, 1),  # placeholder: otherwise one of [tokens, tokens] is built
-        "packed": layout.attention,
-        "use_cache": False,
-        "logits_to_keep": layout.scored[:0],
-    }
 
 
 def _identity(logits: Tensor) -> Tensor:

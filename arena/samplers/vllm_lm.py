@@ -225,6 +225,7 @@ class VllmLM:
             prompt,
             weights,
             temperature=request.role.temperature,
+            **request.role.truncation._asdict(),
             seed=seed,
             max_tokens=request.role.max_reply_tokens,
             stop_token_ids=[self.tokenizer.end_token],
@@ -232,7 +233,8 @@ class VllmLM:
         )
         ids = tuple(completion.token_ids)
         logprobs = tuple(position[token].logprob for position, token in zip(completion.logprobs, ids, strict=True))
-        trace = TokenTrace(weights.player, prompt, ids, logprobs, None, request.role.temperature)
+        role = request.role
+        trace = TokenTrace(weights.player, prompt, ids, logprobs, None, role.temperature, role.truncation)
         return self._count_tokens(Reply(self.tokenizer.decode(ids), trace))
 
     async def _probabilities(self, request: ReplyRequest, weights: Weights, prompt: Tokens) -> tuple[float, ...]:

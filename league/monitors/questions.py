@@ -74,6 +74,7 @@ _AFTER: dict[str, dict[str, list[Any]]] = {
         "share of clipped ratios": ["Multiline", [r".+/clipped"]],
         "gradient norm": ["Multiline", [r".+/grad_norm"]],
         "share of time by phase": ["Multiline", [r"time/.+"]],
+        "model FLOP utilisation": ["Multiline", [r"mfu/.+"]],
         "memory after phases, MiB": ["Multiline", [r"memory/.+"]],
     },
 }

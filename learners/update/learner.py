@@ -55,6 +55,7 @@ def update(
     rows, and all take the same steps. Raises LearningError, and leaves the weights as they were before that step, if
     the mean gap exceeds ``steps.max_gap`` or a loss or gradient is not finite.
     """
+    policy.frozen_results.begin_update()
     losses = _losses(policy, batch, objective, steps, process_group)
     passes, norms = Passes(policy, process_group, losses), list[float]()
     before = passes.backward(0, first=True) if losses.is_whole else passes.record_old()
@@ -83,6 +84,7 @@ def _losses(
         objective,
         max_tokens=steps.max_tokens,
         reference=policy.reference,
+        results=None if policy.sharded else policy.frozen_results,  # shards are gathered in step with other processes
         entropy_means=policy.entropy_means,
         minibatches=steps.inner_steps,
         minibatch_rows=steps.minibatch,

@@ -1,0 +1,57 @@
+"""What passes of one model's present weights have computed, kept so that an equal pass is not run again.
+
+Products round differently in batches of other sizes. So nothing is kept by prompt: keys and values are kept of a
+prefix, which runs by itself, and results of a whole chunk, which another run, or a resumed one, would compute from
+exactly the same inputs. What comes from here has the bits of a pass that is run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from arena.lm.chunks import Chunk, Tokens
+from arena.lm.language_model import LanguageModel
+from roles.trie import ReplyTrie
+
+MOST_PREFIXES = 16  # of one model; the keys and values of a prefix of 200 tokens take some 10 MB in a model of 135 M
+MOST_ANSWERS = 4096  # nodes of one model's tries, whose log-probs are kept
+
+Nodes = list[list[float]]
+
+
+class PassCache:
+    """The passes of one model. To be dropped when its weights change or are freed."""
+
+    def __init__(self, lm: LanguageModel) -> None:
+        self._lm = lm
+        self._prefixes: dict[Tokens, dict[str, Any]] = {}  # least recently used first
+        self._nodes: dict[object, Nodes] = {}
+        self._kept = 0
+
+    def nodes(self, chunk: Chunk, tries: Sequence[ReplyTrie], temperature: float) -> Nodes:
+        """Return the masked log-probs of the nodes of a chunk of ``plan_choice``, in order; call it without gradients.
+
+        ``tries`` are those of all planned prompts.
+        """
+        branches = tuple(tries[item].branches for item in chunk.items)
+        key = (temperature, chunk.prefix, chunk.suffixes, branches)
+        if key not in self._nodes:
+            inputs = self._prefix_inputs(chunk.prefix)
+            nodes: Nodes = self._lm.choice_logprobs(chunk, tries, temperature, inputs).nodes.tolist()
+            if self._kept + len(nodes) > MOST_ANSWERS:
+                self._nodes.clear()
+                self._kept = 0
+            self._nodes[key] = nodes
+            self._kept += len(nodes)
+        return self._nodes[key]
+
+    def _prefix_inputs(self, prefix: Tokens) -> dict[str, Any]:
+        """Return ``LanguageModel.prefix_inputs`` of a prefix."""
+        if not prefix:
+            return {}
+        inputs = self._prefixes.pop(prefix, None) or self._lm.prefix_inputs(prefix)
+        if len(self._prefixes) >= MOST_PREFIXES:
+            del self._prefixes[next(iter(self._prefixes))]
+        self._prefixes[prefix] = inputs
+        return inputs
