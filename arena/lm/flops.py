@@ -2,7 +2,7 @@
 
 Counted are the products with weights and those of attention, as in the MFU of PaLM (Chowdhery et al., arXiv 2204.02311,
 appendix B): of tokens that are read, without padding, and in training twice the forward pass for trained weights, once
-for frozen ones, through which only the gradient of their input goes. What activation checkpointing computes again does
+for frozen ones, through which only the gradient of their input goes (the lowest layer needs none, but is counted). What activation checkpointing computes again does
 not count.
 """
 
@@ -63,6 +63,7 @@ class PassCost(NamedTuple):
         backward = 0.0
         if torch.is_grad_enabled() and (self.trained or self.head_trained):
             backward = forward + self.trained * tokens + self.head * scored * self.head_trained
+            backward += self.attention * attended  # both of its products have two inputs
         COUNTED.total += 2.0 * (forward + backward)
 
 

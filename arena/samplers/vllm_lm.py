@@ -32,7 +32,6 @@ from arena.match_rng import MatchRng
 from arena.records import Reply, ReplyRequest, TokenTrace
 from arena.samplers.trie_sampling import sample_on_trie, tempered
 from arena.samplers.vllm_process import VllmProcess, VllmShape, Weights
-from arena.samplers.zero_lora import save_zero_adapter
 from games.common.errors import UsageError, unknown_name
 from roles.prompts import messages
 from roles.role import ReplyForm
@@ -79,10 +78,7 @@ class VllmLM:
                 return Path(source)
             if str(source) != str(self._base):
                 raise UsageError(f"{source} is no adapter of {self._base}, which is the one model of this engine.")
-            zero = self._folder / "zero"
-            if not zero.exists():
-                save_zero_adapter(source, zero)
-            return zero
+            return Path(source)
 
         self._sources[player] = folder
 
@@ -164,8 +160,10 @@ class VllmLM:
             if player not in self._sources:
                 raise unknown_name("language-model player", player, [*self._live, *self._sources])
             folder = self._sources[player]()
-            self._check_rank(folder)
-            self._current[player] = Weights(player, next(self._numbers), player, folder)
+            bare = self._shape.adapters and not is_adapter(folder)
+            if not bare:
+                self._check_rank(folder)
+            self._current[player] = Weights(player, next(self._numbers), player, folder, bare)
         return self._current[player]
 
     def _publish(self, player: str) -> None:

@@ -60,6 +60,7 @@ class Weights(NamedTuple):
     number: int  # from 1; unique, never reused
     player: str
     folder: Path
+    bare: bool = False  # the base of adapters by itself, without one
 
 
 class VllmProcess:
@@ -84,8 +85,10 @@ class VllmProcess:
         if self._asleep:
             await self._wake()
         if self._shape.adapters:
-            lora = LoRARequest(weights.name, weights.number, str(weights.folder))
-            return await self._generate(ids, lora, params)
+            lora = None if weights.bare else LoRARequest(weights.name, weights.number, str(weights.folder))
+            # vLLM 0.32 on a CPU answers a request without an adapter with another's if both are in one batch.
+            async with self._bare_lock.using(weights.bare):
+                return await self._generate(ids, lora, params)
         async with self._weight_lock.using(weights):
             return await self._generate(ids, None, params)
 
@@ -109,7 +112,7 @@ class VllmProcess:
 
     async def _start(self) -> Any:
         shape = self._shape
-        self._weight_lock = WeightLock[Weights](self._load)
+        self._weight_lock, self._bare_lock = WeightLock[Weights](self._load), WeightLock[bool](_load_nothing)
         lora: dict[str, Any] = {
             "enable_lora": True,
             "max_loras": shape.max_loras,
@@ -174,6 +177,10 @@ class VllmProcess:
             if self._engine.errored:
                 for task in self._waiting:
                     task.cancel()
+
+
+async def _load_nothing(_bare: bool) -> None:
+    """Do nothing: the base and its adapters are in memory together."""
 
 
 async def _last(outputs: AsyncIterator[_T]) -> _T:

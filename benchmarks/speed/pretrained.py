@@ -107,7 +107,7 @@ class Workload:
 
     def play_without_caches(self) -> None:
         """Play as if each round began anew."""
-        with mock.patch.object(PassCache, "_prefix_inputs", return_value=None):
+        with mock.patch.object(PassCache, "_prefix_inputs", return_value=None), _plain_head(self.live.model):
             self.kept = PassCache(self.snapshot)
             self.play(kept=False)
 
@@ -124,9 +124,23 @@ class Workload:
 
 
 @contextmanager
+def _plain_head(model: Any) -> Iterator[None]:
+    """Let a model's output head read its states as they lie within."""
+    hooks = model.get_output_embeddings()._forward_pre_hooks
+    kept = dict(hooks)
+    hooks.clear()
+    try:
+        yield
+    finally:
+        hooks.update(kept)
+
+
+@contextmanager
 def taken_back(repairs: Sequence[str], work: Workload) -> Iterator[None]:
     """Take repairs of the update back within."""
     with ExitStack() as stack:
+        if "head" in repairs:
+            stack.enter_context(_plain_head(work.live.model))
         if "packed" in repairs:
             stack.enter_context(mock.patch("arena.lm.language_model.PACKED_WIDTH", 1 << 30))
         if "first pass" in repairs:
@@ -140,10 +154,10 @@ def taken_back(repairs: Sequence[str], work: Workload) -> Iterator[None]:
         yield
 
 
-REPAIRS = ("packed", "in place", "first pass", "magnet")  # in the order in which they are made
+REPAIRS = ("head", "packed", "in place", "first pass", "magnet")  # in the order in which they are made
 
 
-UPDATES = ("update_before", "update_packed", "update_in_place", "update_first_pass", "update_after")
+UPDATES = ("update_before", "update_head", "update_packed", "update_in_place", "update_first_pass", "update_after")
 
 
 def _seconds(run: Callable[[], object]) -> float:

@@ -1,4 +1,4 @@
-"""FLOPs are those that PyTorch counts while it computes, without what only padding costs."""
+"""FLOPs are those that PyTorch counts while it computes, and those of attention, which it does not count on a CPU."""
 
 import pytest
 import torch
@@ -30,10 +30,14 @@ def read(lm, texts):
         lm.choice_logprobs(chunk, tries, 1.0)
 
 
+def attention(layers, length):
+    """Return the FLOPs of causal attention to ``TEXTS`` by 4 heads of 32 numbers: each token sees those up to itself."""
+    return 2 * 2 * layers * 4 * 32 * len(TEXTS) * length * (length + 1) / 2
+
+
 def test_reading_costs_what_pytorch_counts():
-    """Causal attention is computed in full, of which half is needed: 3 % here."""
     said, measured = counted(lambda: read(pocket(hidden_size=128), TEXTS))
-    assert said == pytest.approx(measured, rel=0.05)
+    assert said == measured + attention(2, 60)
 
 
 def test_a_prefix_costs_once():
@@ -45,7 +49,8 @@ def test_a_prefix_costs_once():
 
 @pytest.mark.parametrize("adapted", [False, True], ids=["all weights", "an adapter"])
 def test_learning_costs_what_pytorch_counts(adapted):
-    lm = pocket(hidden_size=128)
+    """An adapter's lowest layer needs no gradient of its input: 3 % of ten layers."""
+    lm = pocket(hidden_size=128, layers=10)
     lm = Adapters(lm, "base").add(SHAPE, 0) if adapted else lm
 
     def learn():
@@ -53,7 +58,8 @@ def test_learning_costs_what_pytorch_counts(adapted):
             one.scores(lm, ScoreOptions()).logprobs.sum().backward()
 
     said, measured = counted(learn)
-    assert said == pytest.approx(measured, rel=0.06)
+    expected = measured + 3 * attention(10, 62)  # the last of three tokens of a reply is not read
+    assert said == pytest.approx(expected, rel=0.06 if adapted else 1e-9)
 
 
 def test_the_peak_is_measured_once():
