@@ -1,9 +1,9 @@
 """Model FLOPs: what passes had to compute, and the rate that a plain product reaches on the same device.
 
 Counted are the products with weights and those of attention, as in the MFU of PaLM (Chowdhery et al., arXiv 2204.02311,
-appendix B): of tokens that are read, without padding, and in training twice the forward pass for trained weights, once
-for frozen ones, through which only the gradient of their input goes (the lowest layer needs none, but is counted). What activation checkpointing computes again does
-not count.
+appendix B): of tokens that are read, without padding. Backward a trained weight costs twice its forward pass, a frozen
+one once, for the gradient of its input (the lowest layer's needs none, but is counted). What activation checkpointing
+computes again does not count.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def read(lm, texts):
 
 
 def attention(layers, length):
-    """Return the FLOPs of causal attention to ``TEXTS`` by 4 heads of 32 numbers: each token sees those up to itself."""
+    """Return the FLOPs of attention by 4 heads of 32 numbers in ``TEXTS``: each token sees those up to itself."""
     return 2 * 2 * layers * 4 * 32 * len(TEXTS) * length * (length + 1) / 2
 
 
