@@ -44,7 +44,7 @@ class PassCost(NamedTuple):
     @classmethod
     def of(cls, model: Any, own: Mapping[str, torch.nn.Parameter]) -> PassCost:
         """Return the cost of a view on a model, whose own parameters are all of the model's or those of an adapter."""
-        config, head = model.config, model.get_output_embeddings().weight
+        config, head = model.config.get_text_config(), model.get_output_embeddings().weight
         skipped = {id(head), id(model.get_input_embeddings().weight)}
         adapters = {id(p) for name, p in model.named_parameters() if ".lora_" in name}
         weights = [p for p in model.parameters() if id(p) not in skipped | adapters]
@@ -52,8 +52,9 @@ class PassCost(NamedTuple):
             weights += own.values()
         products = [p for p in weights if p.dim() == 2]
         trained = sum(p.numel() for p in products if p.requires_grad)
-        width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        attention = 2 * config.num_hidden_layers * config.num_attention_heads * width
+        heads = getattr(config, "num_attention_heads", 0)  # a model may have no attention
+        width = getattr(config, "head_dim", None) or config.hidden_size // max(heads, 1)
+        attention = 2 * config.num_hidden_layers * heads * width
         frozen = sum(p.numel() for p in products) - trained
         return cls(frozen, trained, head.numel(), bool(head.requires_grad), attention)
 

@@ -82,9 +82,7 @@ def add_player_options(parser: Parser) -> None:
     group.add_argument("--temperature", type=float, metavar="T", help="sampling temperature")
     group.add_argument("--top-k", type=int, metavar="K", help="free replies: only the K most likely tokens")
     group.add_argument("--top-p", type=float, metavar="P", help="free replies: the likeliest tokens that sum to P")
-    group.add_argument(
-        "--min-p", type=float, metavar="P", help="free replies: only tokens P times as likely as any"
-    )
+    group.add_argument("--min-p", type=float, metavar="P", help="free replies: only tokens P times as likely as any")
     group.add_argument("--dtype", choices=["float32", "bfloat16"], help="type of the weights")
     group.add_argument("--engine", metavar="KIND", help="torch or vllm, whatever a run was trained with")
     group.add_argument("--threads", type=int, metavar="N", help="threads of the engine (default: torch's)")

@@ -31,7 +31,6 @@ DOORS = {
         "arena/lm/prefix_attention.py",
         "arena/lm/kv_cache.py",
         "arena/lm/tokenization.py",
-        "arena/samplers/zero_lora.py",
         "league/models/gguf_file.py",
         "learners/parallel/fsdp.py",
     ],
