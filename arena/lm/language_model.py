@@ -147,6 +147,11 @@ class LanguageModel(ChatTokenizer):
         """
         return self.plan(prompts, [trie.prefixes or ((),) for trie in tries], max_tokens)
 
+    @property
+    def gains_by_packing(self) -> bool:
+        """Whether choices take less time in packed passes."""
+        return self.shares_prefix and bool(self.model.config.hidden_size >= PACKED_WIDTH)
+
     def plan_choice_packs(
         self, prompts: Sequence[Tokens], tries: Sequence[ReplyTrie], max_tokens: int
     ) -> list[Chunk] | list[Pack]:
@@ -154,30 +159,28 @@ class LanguageModel(ChatTokenizer):
 
         Then prefixes are read in the pass of what follows them, and nothing is padded.
         """
-        if not self.shares_prefix or self.model.config.hidden_size < PACKED_WIDTH:
+        if not self.gains_by_packing:
             return self.plan_choice(prompts, tries, max_tokens)
         continuations = [trie.prefixes or ((),) for trie in tries]
         return join_chunks(plan_chunks(prompts, continuations, max_tokens, cost=GROUP_COST), max_tokens)
 
-    def choice_logprobs(
-        self,
-        chunk: Chunk | Pack,
-        tries: Sequence[ReplyTrie],
-        temperature: float,
-        prefix_inputs: dict[str, Any] | None = None,
-    ) -> ChoiceLogprobs:
-        """Return the masked log-probs of a chunk's legal replies; ``tries`` are those given to ``plan_choice``.
+    def choice_logprobs(self, chunk: Chunk | Pack, tries: Sequence[ReplyTrie], temperature: float) -> ChoiceLogprobs:
+        """Return the masked log-probs of a chunk's legal replies; ``tries`` are those given to ``plan_choice``."""
+        logits = self.run_pack(chunk).logits[0] if isinstance(chunk, Pack) else self.run(chunk, 1).logits[:, 0]
+        return choice_logprobs(logits.float() / temperature, [tries[i] for i in chunk.items])
 
-        With ``prefix_inputs``, which that method returned for the chunk's prefix, the prefix does not run again.
-        """
-        if isinstance(chunk, Pack):
-            layout = lay_out_ends(chunk, self.device)
-            self.cost.count(*tokens_of(chunk.chunks), len(layout.scored))
-            logits = self.forward(**packed_inputs(layout, layout.scored)).logits[0]
-        else:
-            logits = self.run(chunk, 1, prefix_inputs=prefix_inputs).logits[:, 0]
-        logits = logits.float() / temperature  # [N, V]
-        return choice_logprobs(logits, [tries[i] for i in chunk.items])
+    def run_pack(self, pack: Pack, **options: Any) -> Any:
+        """Return the model's output, with logits at the last token of each suffix.  # [1, N, V]"""
+        layout = lay_out_ends(pack, self.device)
+        self.cost.count(*tokens_of(pack.chunks), len(layout.scored))
+        return self.forward(**packed_inputs(layout, layout.scored) | options)
+
+    def run_with_prefix(self, chunk: Chunk) -> tuple[Tensor, dict[str, Any]]:
+        """Return the logits [N, V] of a chunk that runs in one pass with its prefix, and the ``prefix_inputs``."""
+        output, length = self.run_pack(Pack((chunk,)), use_cache=True), len(chunk.prefix)
+        layers = output.past_key_values.layers
+        kept = [(layer.keys[:, :, :length].contiguous(), layer.values[:, :, :length].contiguous()) for layer in layers]
+        return output.logits[0], {"shared_prefix": kept}
 
     def reply_logits(self, chunk: Chunk, replies: Sequence[Tokens]) -> Tensor:
         """Return logits [R, T, V] of a chunk of ``plan(prompts, [(reply,), ...])``.

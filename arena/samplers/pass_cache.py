@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from torch import Tensor
+
 from arena.lm.chunks import Chunk, Tokens
 from arena.lm.language_model import LanguageModel
+from arena.lm.logprobs import choice_logprobs
 from roles.trie import ReplyTrie
 
 MOST_PREFIXES = 16  # of one model; the keys and values of a prefix of 200 tokens take some 10 MB in a model of 135 M
@@ -21,10 +24,14 @@ Nodes = list[list[float]]
 
 
 class PassCache:
-    """The passes of one model. To be dropped when its weights change or are freed."""
+    """The passes of one model. To be dropped when its weights change or are freed.
 
-    def __init__(self, lm: LanguageModel) -> None:
-        self._lm = lm
+    ``live``: it is dropped before each iteration, after which a run may be resumed. So a prefix may run in one pass with
+    what follows it first: it then rounds otherwise than by itself, but the same in every run.
+    """
+
+    def __init__(self, lm: LanguageModel, *, live: bool = False) -> None:
+        self._lm, self._live = lm, live
         self._prefixes: dict[Tokens, dict[str, Any]] = {}  # least recently used first
         self._nodes: dict[object, Nodes] = {}
         self._kept = 0
@@ -37,8 +44,8 @@ class PassCache:
         branches = tuple(tries[item].branches for item in chunk.items)
         key = (temperature, chunk.prefix, chunk.suffixes, branches)
         if key not in self._nodes:
-            inputs = self._prefix_inputs(chunk.prefix)
-            nodes: Nodes = self._lm.choice_logprobs(chunk, tries, temperature, inputs).nodes.tolist()
+            logits = self._logits(chunk).float() / temperature
+            nodes: Nodes = choice_logprobs(logits, [tries[item] for item in chunk.items]).nodes.tolist()
             if self._kept + len(nodes) > MOST_ANSWERS:
                 self._nodes.clear()
                 self._kept = 0
@@ -46,12 +53,17 @@ class PassCache:
             self._kept += len(nodes)
         return self._nodes[key]
 
-    def _prefix_inputs(self, prefix: Tokens) -> dict[str, Any]:
-        """Return ``LanguageModel.prefix_inputs`` of a prefix."""
-        if not prefix:
-            return {}
-        inputs = self._prefixes.pop(prefix, None) or self._lm.prefix_inputs(prefix)
+    def _logits(self, chunk: Chunk) -> Tensor:
+        """Run a chunk, behind its prefix if that has run before; return the logits at its nodes.  # [N, V]"""
+        prefix = chunk.prefix
+        inputs = self._prefixes.pop(prefix, None)
+        if prefix and inputs is None and self._live and self._lm.gains_by_packing:
+            logits, inputs = self._lm.run_with_prefix(chunk)
+        else:
+            inputs = inputs or self._lm.prefix_inputs(prefix)
+            logits = self._lm.run(chunk, 1, prefix_inputs=inputs).logits[:, 0]
         if len(self._prefixes) >= MOST_PREFIXES:
             del self._prefixes[next(iter(self._prefixes))]
-        self._prefixes[prefix] = inputs
-        return inputs
+        if prefix:
+            self._prefixes[prefix] = inputs
+        return logits

@@ -173,7 +173,7 @@ class TorchLM:
     def _compute(self, player: str, temperature: float, keys: list[_PromptKey]) -> None:
         """Compute and cache the distributions of a player's prompts."""
         lm = self.model_of(player)
-        passes = self._passes.setdefault(player, PassCache(lm))
+        passes = self._passes.setdefault(player, PassCache(lm, live=player in self._live))
         prompts = [self._prompt(lm, key) for key in keys]
         tries = [lm.trie(key.legal) for key in keys]
         branching = [i for i, trie in enumerate(tries) if trie.prefixes]

@@ -99,7 +99,7 @@ class Workload:
     @torch.inference_mode()
     def play(self, kept: bool = True) -> None:
         """Compute the replies' probabilities of both players in all rounds."""
-        for passes in (PassCache(self.live), self.kept if kept else None):
+        for passes in (PassCache(self.live, live=True) if kept else None, self.kept if kept else None):
             for numbers in ROUNDS:
                 prompts, tries = [self.prompts[i] for i in numbers], [self.trie] * len(numbers)
                 for chunk in self.live.plan_choice(prompts, tries, 8192):
@@ -107,8 +107,8 @@ class Workload:
 
     def play_without_caches(self) -> None:
         """Play as if each round began anew."""
-        with mock.patch.object(PassCache, "_prefix_inputs", return_value=None), _plain_head(self.live.model):
-            self.kept = PassCache(self.snapshot)
+        self.kept = PassCache(self.snapshot)
+        with _plain_head(self.live.model):
             self.play(kept=False)
 
     def update(self) -> None:

@@ -48,6 +48,19 @@ def test_an_equal_chunk_is_not_run_again_and_another_one_has_the_bits_of_a_fresh
     assert nodes(cache, lm, PROMPTS[:2]) == nodes(PassCache(lm), lm, PROMPTS[:2])
 
 
+def test_a_live_models_prefix_may_run_with_what_follows_it(lm, monkeypatch):
+    monkeypatch.setattr("arena.lm.language_model.PACKED_WIDTH", 1)
+    apart = PassCache(lm)
+    expected = nodes(apart, lm, PROMPTS) + nodes(apart, lm, PROMPTS[:2])
+    count, cache = passes_of(lm, monkeypatch), PassCache(lm, live=True)
+    together = nodes(cache, lm, PROMPTS)
+    assert count["passes"] == 1
+    together += nodes(cache, lm, PROMPTS[:2])
+    assert count["passes"] == 2, "the prefix of the first pass serves the second"
+    for ours, other in zip(together, expected, strict=True):
+        torch.testing.assert_close(torch.tensor(ours), torch.tensor(other), rtol=0, atol=1e-5)
+
+
 def test_other_legal_replies_are_another_chunk(lm):
     cache, chunks = PassCache(lm), lm.plan_choice(PROMPTS[:1], [lm.trie(("bet", "pass"))], 8192)
     with torch.inference_mode():
