@@ -17,7 +17,7 @@ from torch import Tensor
 from arena.lm.chunks import Tokens
 from arena.lm.kv_cache import DecodingState, prefill
 from arena.lm.language_model import LanguageModel
-from arena.lm.truncation import truncate
+from arena.lm.logprobs import truncate
 from roles.truncation import NO_TRUNCATION, Truncation
 
 

@@ -58,7 +58,7 @@ class PassCost(NamedTuple):
         frozen = sum(p.numel() for p in products) - trained
         return cls(frozen, trained, head.numel(), bool(head.requires_grad), attention)
 
-    def count(self, tokens: int, attended: float, scored: int) -> None:
+    def add(self, tokens: int, attended: float, scored: int) -> None:
         """Count a pass over so many tokens, which attend to so many all together, and whose logits are ``scored``."""
         forward = (self.frozen + self.trained) * tokens + self.head * scored + self.attention * attended
         backward = 0.0

@@ -110,7 +110,7 @@ class _Cached:
         used = torch.tensor(rows, device=device)
         ids[used] = torch.tensor(tokens, device=device)
         self._width += 1
-        self._lm.cost.count(len(rows), len(rows) * self._width, len(rows))
+        self._lm.cost.add(len(rows), len(rows) * self._width, len(rows))
         if self._mask is not None:
             self._mask = torch.cat([self._mask, self._mask.new_ones(total, 1)], 1)
         output = self._lm.forward(

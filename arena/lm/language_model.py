@@ -172,7 +172,7 @@ class LanguageModel(ChatTokenizer):
     def run_pack(self, pack: Pack, **options: Any) -> Any:
         """Return the model's output, with logits at the last token of each suffix.  # [1, N, V]"""
         layout = lay_out_ends(pack, self.device)
-        self.cost.count(*tokens_of(pack.chunks), len(layout.scored))
+        self.cost.add(*tokens_of(pack.chunks), len(layout.scored))
         return self.forward(**packed_inputs(layout, layout.scored) | options)
 
     def run_with_prefix(self, chunk: Chunk) -> tuple[Tensor, dict[str, Any]]:
@@ -220,7 +220,7 @@ class LanguageModel(ChatTokenizer):
         for this prefix, it does not run again. Keys and values of the suffixes go into ``cache`` if one is given.
         """
         ids, positions, mask = self._inputs(chunk)
-        self.cost.count(*tokens_of([chunk], prefixes=False), sum(min(keep, len(s)) for s in chunk.suffixes))
+        self.cost.add(*tokens_of([chunk], prefixes=False), sum(min(keep, len(s)) for s in chunk.suffixes))
         return self.forward(
             input_ids=ids,
             attention_mask=mask,
@@ -237,7 +237,7 @@ class LanguageModel(ChatTokenizer):
         if not prefix:
             return {}
         ids = torch.tensor([prefix], device=self.device)
-        self.cost.count(*tokens_of([Chunk(prefix, (), ())]), 0)
+        self.cost.add(*tokens_of([Chunk(prefix, (), ())]), 0)
         cache = self.forward(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
         return {"shared_prefix": [(layer.keys, layer.values) for layer in cache.layers]}
 

@@ -19,7 +19,7 @@ from torch.nn import Linear, Module, Parameter
 from transformers.pytorch_utils import Conv1D
 
 from arena.lm.language_model import LanguageModel
-from arena.lm.lora_forward import adapted_layers
+from arena.lm.tensors import adapted_layers
 from games.common.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:

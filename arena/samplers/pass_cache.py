@@ -26,8 +26,8 @@ Nodes = list[list[float]]
 class PassCache:
     """The passes of one model. To be dropped when its weights change or are freed.
 
-    ``live``: it is dropped before each iteration, after which a run may be resumed. So a prefix may run in one pass with
-    what follows it first: it then rounds otherwise than by itself, but the same in every run.
+    ``live``: it is dropped before each iteration, where a run may be resumed. So a prefix may run in one pass with what
+    follows it first: it then rounds otherwise than by itself, but the same in every run.
     """
 
     def __init__(self, lm: LanguageModel, *, live: bool = False) -> None:

@@ -25,6 +25,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -226,7 +227,7 @@ def head_ratios(repeats: int) -> dict[str, list[float]]:
         for repeat in range(repeats + 1):
             for trained in times:
                 head.weight.requires_grad_(trained)
-                seconds = _seconds(lambda head=head, states=states: head(states[:, -1:]))
+                seconds = _seconds(partial(head, states[:, -1:]))
                 if repeat:
                     times[trained].append(seconds)
         result[f"head_{name}_ratio"] = ratios(times[False], times[True])

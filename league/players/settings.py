@@ -17,12 +17,12 @@ class PlayerSettings(NamedTuple):
     reply: str | None = None  # "choice" or "free"
     max_reply_tokens: int | None = None
     temperature: float | None = None
-    top_k: int | None = None
-    top_p: float | None = None
-    min_p: float | None = None
     dtype: str | None = None
     engine: str | None = None
     threads: int | None = None  # torch's; no result depends on it but by rounding
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
 
     @classmethod
     def of(cls, arguments: Any) -> PlayerSettings:

@@ -61,9 +61,12 @@ class BatchLoss:
         for pair in batch.free_pairs:
             pairs.setdefault(pair.chosen, []).append(pair)
         paired_units = group_paired_rows(batch.free, batch.free_pairs)
-        for (key, *sampling), units in _split(batch.free, paired_units, minibatches, minibatch_rows).items():
+        for (key, temperature, truncation), units in _split(
+            batch.free, paired_units, minibatches, minibatch_rows
+        ).items():
             local_units = process_group.local_units(units, batch.free)
-            self._chunks.setdefault(key, []).extend(self._free_chunks(batch.free, local_units, pairs, *sampling))
+            chunks = self._free_chunks(batch.free, local_units, pairs, temperature, truncation)
+            self._chunks.setdefault(key, []).extend(chunks)
 
     def _choice_chunks(self, rows: Sequence[ChoiceRow], temperature: float) -> Iterator[ChoiceChunkLoss]:
         """Yield the chunks of rows of one temperature."""

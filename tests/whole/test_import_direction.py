@@ -25,7 +25,7 @@ DOORS = {
     "bitsandbytes": ["learners/update/optimizers.py"],
     "transformers": [
         "arena/lm/lora.py",
-        "arena/lm/checkpointing.py",
+        "arena/lm/scoring.py",
         "arena/lm/language_model.py",
         "arena/lm/pocket.py",
         "arena/lm/prefix_attention.py",

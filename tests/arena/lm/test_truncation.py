@@ -10,9 +10,8 @@ from support.models.pocket import pocket
 from transformers import MinPLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from arena.lm.decoding import generate
-from arena.lm.logprobs import ScoreOptions, token_scores
+from arena.lm.logprobs import FIRST_SORTED, ScoreOptions, token_scores, truncate
 from arena.lm.scoring import plan_passes
-from arena.lm.truncation import FIRST_SORTED, truncate
 from roles.truncation import NO_TRUNCATION, Truncation
 
 PROBABILITIES = (0.1, 0.4, 0.05, 0.25, 0.2)  # tokens 1, 3, 4, 0, 2 from the likeliest down
