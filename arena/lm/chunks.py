@@ -23,6 +23,20 @@ class Chunk(NamedTuple):
     suffixes: tuple[Tokens, ...]  # behind the prefix: every continuation of every item, in order
 
 
+def tokens_of(chunks: Sequence[Chunk], *, prefixes: bool = True) -> tuple[int, float]:
+    """Return how many tokens chunks have, and how many these attend to all together."""
+    tokens, attended = 0, 0.0
+    for prefix, _, suffixes in chunks:
+        before = len(prefix)
+        if prefixes:
+            tokens += before
+            attended += before * (before + 1) / 2
+        for suffix in suffixes:
+            tokens += len(suffix)
+            attended += len(suffix) * (before + (len(suffix) + 1) / 2)
+    return tokens, attended
+
+
 def plan_chunks(
     prompts: Sequence[Tokens],
     continuations: Sequence[Sequence[Tokens]],

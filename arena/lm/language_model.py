@@ -18,9 +18,9 @@ from torch.nn import Parameter
 from transformers import AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
+from arena.flops import PassCost
 from arena.lm import prefix_attention
-from arena.lm.chunks import Chunk, Tokens, plan_chunks
-from arena.lm.flops import PassCost, tokens_of
+from arena.lm.chunks import Chunk, Tokens, plan_chunks, tokens_of
 from arena.lm.logprobs import ChoiceLogprobs, choice_logprobs
 from arena.lm.packing import GROUP_COST, Pack, join_chunks, lay_out_ends, packed_inputs
 from arena.lm.tensors import own_memory, use_contiguous_states

@@ -20,8 +20,7 @@ import torch
 from torch import Tensor
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from arena.lm.chunks import Chunk, Tokens
-from arena.lm.flops import tokens_of
+from arena.lm.chunks import Chunk, Tokens, tokens_of
 from arena.lm.language_model import LanguageModel
 from arena.lm.logprobs import ScoreOptions, Scores, token_scores
 from arena.lm.packing import Pack, lay_out, packed_inputs, plan_packs

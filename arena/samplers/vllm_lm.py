@@ -39,6 +39,7 @@ from roles.trie import token_logprobs
 
 _T = TypeVar("_T")
 MIN_TEMPERATURE = 0.01  # vLLM raises lower temperatures to this one
+LOG_LINES = 12  # of vLLM's own that are shown where it could not be started
 
 
 class VllmLM:
@@ -144,10 +145,12 @@ class VllmLM:
         """Return vLLM, started on the base or, if there is none, on the first request's weights."""
         if self._process is None:
             source = self._base or weights.folder
+            log = self._folder / "vllm.log"
             try:
-                self._process = VllmProcess(source, self._shape)
+                self._process = VllmProcess(source, self._shape, log)
             except Exception as error:
-                raise EngineError(f"vLLM could not be started on {source}: {type(error).__name__}: {error}") from error
+                told = f"vLLM could not be started on {source}: {type(error).__name__}: {error}"
+                raise EngineError(f"{told}{_last_lines(log)}") from error
         return self._process
 
     def _weights(self, player: str) -> Weights:
@@ -273,6 +276,12 @@ def _results(futures: Sequence[Future[_T]]) -> list[_T]:
     finally:
         for future in futures:
             future.cancel()
+
+
+def _last_lines(log: Path) -> str:
+    """Return the end of what vLLM's processes wrote, as the end of an error's text."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
+    return "".join(f"\n  {line}" for line in lines[-LOG_LINES:])
 
 
 def _equal_files(a: Path, b: Path) -> bool:

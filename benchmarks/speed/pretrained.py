@@ -32,9 +32,9 @@ from unittest import mock
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from arena.flops import COUNTED
 from arena.lm.chunks import Tokens
 from arena.lm.decoding import generate
-from arena.lm.flops import COUNTED
 from arena.lm.language_model import LanguageModel
 from arena.lm.logprobs import ScoreOptions
 from arena.lm.lora import Adapters, AdapterShape

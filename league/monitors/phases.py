@@ -78,7 +78,7 @@ def clock_of_models(device: str, dtype: str) -> PhaseClock:
     """Return a clock that also says how much of a device's rate of products models reach, measured when it is asked."""
     import torch
 
-    from arena.lm.flops import COUNTED, peak_rate
+    from arena.flops import COUNTED, peak_rate
 
     return PhaseClock(work=lambda: COUNTED.total, peak=lambda: peak_rate(device, dtype, torch.get_num_threads()))
 

@@ -6,7 +6,7 @@ from support.models.adapters import PROMPTS, SHAPE
 from support.models.pocket import pocket
 from torch.utils.flop_counter import FlopCounterMode
 
-from arena.lm.flops import COUNTED, peak_rate
+from arena.flops import COUNTED, peak_rate
 from arena.lm.logprobs import ScoreOptions
 from arena.lm.lora import Adapters
 from arena.lm.scoring import plan_passes

@@ -9,13 +9,11 @@ computes again does not count.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
 import torch
-
-from arena.lm.chunks import Chunk
 
 SIZES = (256, 1024, 4096, 8192)  # of the measured products: the first that takes long enough to be measured
 MIN_SECONDS = 0.005
@@ -66,20 +64,6 @@ class PassCost(NamedTuple):
             backward = forward + self.trained * tokens + self.head * scored * self.head_trained
             backward += self.attention * attended  # both of its products have two inputs
         COUNTED.total += 2.0 * (forward + backward)
-
-
-def tokens_of(chunks: Sequence[Chunk], *, prefixes: bool = True) -> tuple[int, float]:
-    """Return how many tokens chunks have, and how many these attend to all together."""
-    tokens, attended = 0, 0.0
-    for prefix, _, suffixes in chunks:
-        before = len(prefix)
-        if prefixes:
-            tokens += before
-            attended += before * (before + 1) / 2
-        for suffix in suffixes:
-            tokens += len(suffix)
-            attended += len(suffix) * (before + (len(suffix) + 1) / 2)
-    return tokens, attended
 
 
 @cache
