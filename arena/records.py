@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from games.spec import Game
 from roles.role import Role
+from roles.truncation import NO_TRUNCATION
 
 
 class Cast(NamedTuple):
@@ -71,6 +72,7 @@ class TokenTrace(NamedTuple):
     logprobs: tuple[float, ...]  # [T]
     mask: tuple[str, ...] | None  # the legal replies whose token trie masked sampling; None: unmasked
     temperature: float = 1.0
+    truncation: tuple[float, ...] = NO_TRUNCATION  # ``Truncation`` of a free reply; a plain tuple where it was read
 
 
 class Reply(NamedTuple):

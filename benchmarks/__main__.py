@@ -31,6 +31,7 @@ MODULES = {  # of parts that need no arguments
     "arena": "benchmarks.speed.arena",
     "sampler": "benchmarks.speed.sampler",
     "learner": "benchmarks.speed.learner",
+    "pretrained": "benchmarks.speed.pretrained",
     "growth": "benchmarks.speed.population_growth",
     "dilemma": "benchmarks.studies.dilemma",
     "store": "benchmarks.speed.match_store",

@@ -72,6 +72,9 @@ def with_overrides(
     price: float | None = None,
     max_reply_tokens: int | None = None,
     temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
     policy: str | None = None,
     demonstrations: int | None = None,
 ) -> Role:
@@ -84,7 +87,7 @@ def with_overrides(
     if reply == ReplyForm.FREE and role.conduct.on_illegal is OnIllegal.MASK:
         conduct = {"on_illegal": OnIllegal.FORFEIT, **conduct}
     changed = _given(reply=reply, max_reply_tokens=max_reply_tokens, temperature=temperature, policy=policy)
-    changed |= _given(demonstrations=demonstrations)
+    changed |= _given(demonstrations=demonstrations, top_k=top_k, top_p=top_p, min_p=min_p)
     table = {**dict(role), "conduct": {**dict(role.conduct), **conduct}, **changed}
     return validated(Role, table, f"The override of role {role.name!r} of {role.game}")
 

@@ -11,6 +11,7 @@ from pydantic import Field, StringConstraints, ValidationInfo, field_validator, 
 
 from games.common.section import Count, Positive, Section
 from roles.tools import Tool
+from roles.truncation import NO_TRUNCATION, Truncation
 
 DEFAULT_POLICY = "main"
 DEFAULT_RETRY = "{reason} Legal: {legal}."
@@ -84,6 +85,13 @@ class RoleCard(Section, strict=True):
     answer_close: str = Field("]", min_length=1, description="the mark after the action in a free reply")
     max_reply_tokens: Positive = Field(16, description="longest free reply, in tokens")
     temperature: float = Field(1.0, gt=0.0, description="sampling temperature")
+    top_k: Count = Field(0, description="free replies: only the k most likely tokens are sampled; 0: all")
+    top_p: float = Field(
+        1.0, gt=0.0, le=1.0, description="free replies: only the most likely tokens, up to this sum of probabilities"
+    )
+    min_p: float = Field(
+        0.0, ge=0.0, le=1.0, description="free replies: only tokens at least so likely, as a share of the likeliest"
+    )
     tools: tuple[Tool, ...] = Field((), strict=False, description="what it may call")
 
     @model_validator(mode="before")
@@ -120,6 +128,21 @@ class RoleCard(Section, strict=True):
     def _free_replies_cannot_be_masked(self) -> RoleCard:
         if self.reply is ReplyForm.FREE and self.conduct.on_illegal is OnIllegal.MASK:
             raise ValueError("a free reply cannot be masked. Use on_illegal = 'forfeit' or 'retry'.")
+        return self
+
+    @property
+    def truncation(self) -> Truncation:
+        """How its free replies are truncated."""
+        return Truncation(self.top_k, self.top_p, self.min_p)
+
+    @model_validator(mode="after")
+    def _only_free_replies_are_truncated(self) -> RoleCard:
+        if self.reply is ReplyForm.CHOICE and self.truncation != NO_TRUNCATION:
+            raise ValueError(
+                "top_k, top_p and min_p cut off unlikely tokens of free replies, but a choice is drawn from all legal "
+                "replies, each of which must stay possible. Leave them out, lower the temperature, or use reply = "
+                "'free'."
+            )
         return self
 
 

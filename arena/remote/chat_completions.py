@@ -14,6 +14,7 @@ from games.common.errors import UsageError
 from roles.prompts import Message, break_special_tokens, legal_list, messages
 from roles.replies import parse_reply, strip_thoughts
 from roles.role import OnIllegal, ReplyForm
+from roles.truncation import NO_TRUNCATION
 
 RETRY_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504, 529})  # that may pass; 529: overload
 NO_QUOTA = "insufficient_quota"  # OpenAI's error code of a 429 that does not pass
@@ -59,7 +60,9 @@ def to_body(settings: RemoteSettings, request: ReplyRequest, seed: int) -> dict[
         chat = [system, *chat]
     else:
         chat[0]["content"] = f"{system['content']}\n\n{chat[0]['content']}"
-    return complete_body(settings, chat, constraint, temperature=role.temperature, seed=seed)
+    untruncated = NO_TRUNCATION._asdict()  # top_p is OpenAI's; other servers, such as vLLM's, know all three
+    truncation = {name: value for name, value in role.truncation._asdict().items() if value != untruncated[name]}
+    return complete_body(settings, chat, constraint | truncation, temperature=role.temperature, seed=seed)
 
 
 def complete_body(

@@ -141,6 +141,9 @@ def seat_roles(config: RolesConfig, spec: GameSpec) -> tuple[Role, ...]:
             price=config.price,
             max_reply_tokens=config.max_reply_tokens,
             temperature=config.temperature,
+            top_k=config.top_k,
+            top_p=config.top_p,
+            min_p=config.min_p,
             policy=config.policy.get(f"{spec.name}/{role.name}"),
             demonstrations=config.demonstrations,
         )

@@ -43,6 +43,13 @@ class RolesConfig(Section):
     price: float | None = Field(None, description="price of a forfeit in the game's units")
     max_reply_tokens: Positive | None = Field(None, description="longest free reply, in tokens")
     temperature: float | None = Field(None, gt=0.0, description="sampling temperature of every role")
+    top_k: Count | None = Field(None, description="free replies: only the k most likely tokens; 0: all")
+    top_p: float | None = Field(
+        None, gt=0.0, le=1.0, description="free replies: only the most likely tokens, up to this sum of probabilities"
+    )
+    min_p: float | None = Field(
+        None, ge=0.0, le=1.0, description="free replies: only tokens so likely, as a share of the likeliest"
+    )
     policy: dict[str, str] = Field({}, description='policy by role, as "game/role" = "policy"')
     cards: str | None = Field(None, description="folder of role cards that replace the built-in ones")
     wording: Literal["brief", "full"] | None = Field(

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from arena.lm.checkpointing import enable_checkpointing
 from arena.lm.language_model import LanguageModel
 from arena.lm.lora import Adapters, AdapterShape, check_targets, linear_layers
+from arena.lm.scoring import enable_checkpointing
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from league.config import RunConfig

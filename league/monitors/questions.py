@@ -62,6 +62,7 @@ _CHANGE: dict[str, Chart] = {
     "share of clipped ratios": ("Multiline", [r".+/clipped"]),
     "gradient norm": ("Multiline", [r".+/grad_norm"]),
     "share of time by phase": ("Multiline", [r"time/.+"]),
+    "model FLOP utilisation": ("Multiline", [r"mfu/.+"]),
     "memory after phases, MiB": ("Multiline", [r"memory/.+"]),
     "staleness, updates": ("Multiline", [r"staleness|dropped"]),
 }

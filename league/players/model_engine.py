@@ -6,6 +6,7 @@ league's own, which ``league.config.engine`` names because it is looked for befo
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -166,6 +167,7 @@ def _make_torch(config: RunConfig, _: Callable[[], ModelSource]) -> TorchLM:
 
 
 def _make_vllm(config: RunConfig, source: Callable[[], ModelSource]) -> VllmLM:
+    logging.getLogger("vllm").addHandler(logging.NullHandler())  # or its warnings are printed while it is imported
     from arena.samplers.vllm_lm import VllmLM
     from arena.samplers.vllm_process import VllmShape  # takes many seconds to import
 

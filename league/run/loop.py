@@ -28,7 +28,7 @@ from league.matchmaking.self_play import rotate_seats
 from league.monitors.alarms import Alarm, check_alarms
 from league.monitors.conduct import conduct_metrics, observe_conduct
 from league.monitors.live_view import LiveView
-from league.monitors.phases import PhaseClock, counts_as
+from league.monitors.phases import clock_of_models, counts_as
 from league.monitors.strategy_alarms import Verdict, judge_cycles
 from league.run.board import Board, Frozen
 from league.run.comparison import compare_population
@@ -102,7 +102,7 @@ class League:
         self.rollouts = rollouts or LocalRollouts(config, run_dir, roles, state.policies)
         self._engine = self.rollouts.engine
         self.view = view
-        self.phases = PhaseClock()
+        self.phases = clock_of_models(config.model.device, config.model.dtype)
         self._board = Board(config, run_dir, self.specs, roles, state, self.phases)
         self._started, self._tokens_before = time.perf_counter(), 0
         for policy in state.policies.values():

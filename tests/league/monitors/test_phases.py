@@ -98,3 +98,21 @@ def test_a_short_run_draws_at_its_end_alone(clock):
 def test_without_a_share_nothing_is_drawn_and_with_all_of_it_everything(clock):
     assert not any(run(clock, 0.0, 0.1)[1][:-1])
     assert set(run(clock, 1.0, 5.0)[1]) == {5}
+
+
+def test_utilisation_is_flops_by_time_and_peak(clock):
+    """3e9 FLOPs in 6 seconds are a tenth of 5e9 FLOP/s; what is played to evaluate is not play."""
+    work = [0.0]
+    phases = PhaseClock(clock, lambda: work[0], lambda: 5e9)
+    with phases.phase("play"):
+        clock.now += 6.0
+        work[0] += 3e9
+    spend(phases, clock, "learn", 2.0)
+    with phases.phase("evaluate"), phases.phase("play"):
+        clock.now += 1.0
+        work[0] += 1e9
+    metrics = phases.metrics()
+    assert metrics["mfu/play"] == pytest.approx(0.1)
+    assert "mfu/learn" not in metrics, "its models run elsewhere"
+    spend(phases, clock, "play", 1.0)
+    assert "mfu/play" not in phases.metrics()
