@@ -19,6 +19,7 @@ from games.common.validation import validated
 from games.registry import make_game, with_submatches
 from games.spec import GameSpec
 from league.config.checks import check_config
+from league.config.plugins import config_model, prepared, used_plugins
 from league.config.run import RolesConfig, RunConfig
 from roles.cards import load_roles, with_overrides
 from roles.role import Role
@@ -47,7 +48,8 @@ def load(source: str, overrides: Sequence[str] = ()) -> RunConfig:
     _resolve_aliases(data)
     config = validate(data)
     check_config(config, run_roles(config))
-    return config
+    needed = [*config.plugins, *(name for name in used_plugins(config) if name not in config.plugins)]
+    return config.model_copy(update={"plugins": tuple(needed)}) if needed else config
 
 
 def _resolve_aliases(data: dict[str, Any]) -> None:
@@ -83,7 +85,8 @@ def write_run_config(run_dir: Path, config: RunConfig) -> None:
 
 def validate(data: Mapping[str, Any]) -> RunConfig:
     """Return ``data`` as a configuration. Raises UsageError with one sentence for each mistake."""
-    return validated(RunConfig, data)
+    table = prepared(data)
+    return validated(config_model(), table)
 
 
 def to_toml(config: RunConfig) -> str:
