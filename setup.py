@@ -36,6 +36,7 @@ setup(
         "rich>=13.9",
         "jinja2>=3.1",
         "pydantic>=2.9",
+        "argcomplete>=3.5",
         "tomli_w>=1.1",
         "filelock>=4.2",
     ],
@@ -49,10 +50,12 @@ setup(
             "ruff>=0.9",
             "mypy>=1.14",
             "ray[rllib]>=2.60",
+            "pandas>=2.2",
         ],
         "textarena": ["textarena>=0.7"],  # MIT itself, but it brings chess, which is GPL-3: never a dependency here
         "openai": ["httpx2>=2.16"],  # which uncompresses an answer in pieces of bounded size
         "vllm": ["vllm>=0.32"],
+        "pandas": ["pandas>=2.2"],
         "8bit": ["bitsandbytes>=0.49"],
         "ray": ["ray[rllib]>=2.60"],
     },

@@ -34,4 +34,40 @@ def _add_report(subparsers: Any) -> None:
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="where the page is written")
 
 
-SHOWING = {"games": _add_games, "board": _add_board, "replay": _add_replay, "report": _add_report}
+def _add_presets(subparsers: Any) -> None:
+    add_json_option(add_command(subparsers, "presets", "list the presets, and what each of them trains"))
+
+
+def _add_settings(subparsers: Any) -> None:
+    parser = add_command(
+        subparsers, "settings", "list the settings of a run: what they take, their defaults, what they mean"
+    )
+    parser.add_argument("word", nargs="?", metavar="WORD", help="only settings with this in their names or meanings")
+    add_json_option(parser)
+
+
+def _add_plugins(subparsers: Any) -> None:
+    add_json_option(add_command(subparsers, "plugins", "list what plugins add: games, rules, players, engines"))
+
+
+def _add_doctor(subparsers: Any) -> None:
+    add_json_option(add_command(subparsers, "doctor", "look at this machine: what is wrong, and what to type"))
+
+
+def _add_completion(subparsers: Any) -> None:
+    parser = add_command(subparsers, "completion", "print a script that completes commands and options in your shell")
+    shells = ["bash", "zsh", "fish", "tcsh", "powershell"]
+    parser.add_argument("shell", choices=shells, metavar="SHELL", help=f"one of {', '.join(shells)}")
+
+
+SHOWING = {
+    "games": _add_games,
+    "presets": _add_presets,
+    "settings": _add_settings,
+    "plugins": _add_plugins,
+    "doctor": _add_doctor,
+    "completion": _add_completion,
+    "board": _add_board,
+    "replay": _add_replay,
+    "report": _add_report,
+}

@@ -49,8 +49,8 @@ def _add_models(subparsers: Any) -> None:
         subparsers,
         "models",
         "list the pretrained models that can be had without a key, or fetch one",
-        epilog="a model is fetched once, by:  league models get smollm2-135m\n"
-        "It is kept in the folder that LEAGUE_HOME names, else where this platform keeps caches.",
+        notes="A model is fetched once, and kept in the folder that LEAGUE_HOME names, else where this platform keeps\n"
+        "caches.",
     )
     parser.add_argument("action", nargs="?", choices=["get"], metavar="get", help="fetch the model NAME")
     parser.add_argument("name", nargs="?", metavar="NAME", help="a model of the list")

@@ -19,6 +19,7 @@ DOORS = {
     "rich": ["league/monitors/live_view.py", "league/monitors/terminal.py", "league/cli", "league/commands"],
     "jinja2": ["arena/lm/tokenization.py", "league/reports/pages.py"],
     "argparse": ["league/cli", "league/commands"],
+    "argcomplete": ["league/cli/completion.py", "league/commands/showing/completion.py"],
     "torch": ["arena", "learners", "league"],
     "gguf": ["league/models/gguf_file.py"],
     "peft": ["arena/lm/lora.py"],
