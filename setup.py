@@ -12,8 +12,11 @@ setup(
     python_requires=">=3.11",
     packages=find_packages(include=[pattern for name in PACKAGES for pattern in (name, f"{name}.*")]),
     package_data={
-        "roles": ["cards/*.toml"],
-        "league": ["presets/*.toml", "evaluation/*.toml", "reports/templates/*"],
+        "games": ["py.typed"],
+        "arena": ["py.typed"],
+        "learners": ["py.typed"],
+        "roles": ["py.typed", "cards/*.toml"],
+        "league": ["py.typed", "presets/*.toml", "evaluation/*.toml", "reports/templates/*"],
     },
     entry_points={"console_scripts": ["league = league.cli:main"]},
     # Ranges stay open here; constraints.txt pins what the Makefile installs.

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import tomllib
 from collections.abc import Iterator
-from pathlib import Path
 
 from games.common import plugins
 
@@ -18,24 +16,14 @@ def load_plugins(arguments: argparse.Namespace) -> None:
     Raises UsageError for one that is missing.
     """
     plugins.require(arguments.plugin)
-    for text in _texts(arguments):
-        for folder in (Path(text), Path("runs") / text):
-            plugins.require(_plugins_in(folder / "config.toml"))
+    if named := list(_texts(arguments)):
+        from league.storage.run_dir import load_plugins_of  # takes a moment to import
+
+        load_plugins_of(named)
 
 
 def _texts(arguments: argparse.Namespace) -> Iterator[str]:
-    """Yield what a command was given where runs may be named, each without its snapshot."""
+    """Yield what a command was given where runs may be named."""
     for name in NAMES_RUNS:
         given = getattr(arguments, name, None)
-        for text in given if isinstance(given, list) else [given]:
-            if text:
-                yield text.partition("@")[0]
-
-
-def _plugins_in(path: Path) -> tuple[str, ...]:
-    """Return the plugins that a run's configuration names; what is wrong with that is told when the run is opened."""
-    try:
-        found = tomllib.loads(path.expanduser().read_text(encoding="utf-8")).get("plugins", ())
-    except (OSError, ValueError):
-        return ()
-    return tuple(name for name in found if isinstance(name, str)) if isinstance(found, list) else ()
+        yield from (text for text in (given if isinstance(given, list) else [given]) if text)

@@ -78,6 +78,15 @@ def load_run_config(run_dir: Path, overrides: Sequence[str] = ()) -> RunConfig:
     return load(str(path), overrides)
 
 
+def plugins_in(run_dir: Path) -> list[str]:
+    """Return the plugins that a run directory's configuration names; what else is wrong with it is told elsewhere."""
+    try:
+        found = _read_toml(run_dir / CONFIG_FILE).get("plugins", [])
+    except (OSError, UsageError):
+        return []
+    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+
+
 def write_run_config(run_dir: Path, config: RunConfig) -> None:
     """Write a run directory's configuration, with the layout of the directory."""
     atomic_write(run_dir / CONFIG_FILE, f"layout = {LAYOUT}\n{to_toml(config)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from games.common import plugins
 from games.common.errors import DamagedFile, UsageError, unknown_name
 from games.common.files import is_leftover
 from league.config import RunConfig
-from league.config.load import CONFIG_FILE, load_run_config
+from league.config.load import CONFIG_FILE, load_run_config, plugins_in
 from league.meta_solvers import BY_AGE, META_SOLVERS
 from league.results.payoffs import PayoffTable
 from league.results.ratings import Ratings
@@ -142,6 +143,18 @@ def open_run(name: str) -> Run:
     if path is None:
         raise unknown_name("run", name, run_names(), "Runs are made by `league train`.")
     return Run(path)
+
+
+def load_plugins_of(names: Iterable[str]) -> None:
+    """Load the plugins of runs, named as players are (RUN@SNAPSHOT); other names are passed over.
+
+    Raises UsageError for a plugin that is missing.
+    """
+    for name in names:
+        folder = name.partition("@")[0]
+        for path in (Path(folder).expanduser(), RUNS / folder):
+            if folder and (path / CONFIG_FILE).is_file():
+                plugins.require(plugins_in(path))
 
 
 def run_names() -> list[str]:

@@ -150,7 +150,7 @@ def test_the_matchmaker_doubles_with_youth(package):
 def test_the_package_installed_in_a_new_environment_needs_no_plugins_line(tmp_path):
     """Trains by entry points, stops, resumes, and is refused once the package is gone."""
     source = write_package(tmp_path / "source")
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / "env"], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
     python = tmp_path / "env" / "bin" / "python"
     site = subprocess.run(
         [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], capture_output=True, check=True
@@ -158,7 +158,7 @@ def test_the_package_installed_in_a_new_environment_needs_no_plugins_line(tmp_pa
     (Path(site.stdout.decode().strip()) / "project.pth").write_text(  # what the league needs, from this environment
         f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})", encoding="utf-8"
     )
-    pip = [python, "-m", "pip", "--disable-pip-version-check", "-q"]
+    pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check", "-q"]
     subprocess.run([*pip, "install", "--no-deps", "--no-build-isolation", "--no-index", source], check=True)
     place = tmp_path / "place"
     place.mkdir()
