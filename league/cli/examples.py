@@ -7,6 +7,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "my.toml --run-dir runs/mine",
         "--resume --run-dir runs/mine",
     ),
+    "sweep": (
+        "pocket --seeds 0-4 --set credit.rule=rae,mars",
+        "pocket --seeds 0-2 --set optimizer.learning_rate=1e-4,5e-4 --set iterations=50 --run-dir sweeps/rates",
+        "--resume --run-dir sweeps/rates",
+    ),
     "evolve": ("runs/pocket --iterations 100 --set optimizer.learning_rate=1e-4",),
     "models": ("", "get smollm2-135m"),
     "match": (
@@ -28,7 +33,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "plugins": ("", "--plugin my_games"),
     "doctor": ("", "--json"),
     "completion": ("bash >> ~/.bashrc", "zsh >> ~/.zshrc", "fish > ~/.config/fish/completions/league.fish"),
-    "board": ("runs/pocket", "runs/pocket runs/pocket-2 --port 0"),
+    "board": ("runs/pocket", "runs/pocket runs/pocket-2 --port 0", "sweeps/rates"),
     "replay": ("runs/pocket", "runs/pocket --list", "matches.jsonl --match 1 --html -o match.html"),
     "report": ("runs/pocket -o report.html", "runs/pocket runs/pocket-2 -o both.html"),
 }

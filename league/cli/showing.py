@@ -9,7 +9,7 @@ from league.cli.parser import add_command, add_json_option, whole_number
 
 def _add_board(subparsers: Any) -> None:
     parser = add_command(subparsers, "board", "show runs in TensorBoard")
-    parser.add_argument("runs", metavar="RUN", nargs="+")
+    parser.add_argument("runs", metavar="RUN|SWEEP", nargs="+", help="runs, or folders of `league sweep`")
     parser.add_argument(
         "--port", type=whole_number(0, 65_535), default=6006, metavar="N", help="0 takes any free port (default: 6006)"
     )

@@ -57,4 +57,23 @@ def _add_models(subparsers: Any) -> None:
     add_json_option(parser)
 
 
-TRAINING = {"train": _add_train, "evolve": _add_evolve, "models": _add_models}
+def _add_sweep(subparsers: Any) -> None:
+    parser = add_command(
+        subparsers, "sweep", "train a preset under several seeds and settings, and compare them in one table"
+    )
+    parser.add_argument("config", nargs="?", metavar="PRESET|FILE.toml", help="what to train")
+    parser.add_argument("--seeds", default="0-4", metavar="N-M", help="0-4, or 0,2,7 (default: 0-4)")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=V1,V2",
+        help="change a setting, or compare several values of it; of several such settings every combination",
+    )
+    parser.add_argument(
+        "--run-dir", metavar="DIR", help="where the runs are kept (default: a new folder under sweeps/)"
+    )
+    parser.add_argument("--resume", action="store_true", help="go on with the sweep in --run-dir, and print its table")
+
+
+TRAINING = {"train": _add_train, "sweep": _add_sweep, "evolve": _add_evolve, "models": _add_models}

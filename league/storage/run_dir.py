@@ -25,6 +25,7 @@ from league.storage.population import Population, Snapshot
 
 STATE_FOLDER = "state"  # of a run: its checkpoint
 RUNS = Path("runs")  # the folder of new runs, which may be left out of a run's name
+SWEEP_FILE = "sweep.json"  # in the folder of a sweep, whose runs are folders beside it
 
 
 class Run:
@@ -143,6 +144,26 @@ def open_run(name: str) -> Run:
     if path is None:
         raise unknown_name("run", name, run_names(), "Runs are made by `league train`.")
     return Run(path)
+
+
+def runs_in(name: str) -> list[Run]:
+    """Return the runs of a sweep in their order, by its folder, or a single run as ``open_run`` does.
+
+    Raises UsageError that offers the nearest runs, and for a sweep none of whose runs has begun.
+    """
+    folder = Path(name).expanduser()
+    if not (folder / SWEEP_FILE).is_file():
+        return [open_run(name)]
+    try:
+        planned = [
+            folder / run["folder"] for run in json.loads((folder / SWEEP_FILE).read_text(encoding="utf-8"))["runs"]
+        ]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedFile(folder / SWEEP_FILE, str(error), "Restore it from a copy.") from error
+    begun = [Run(path) for path in planned if (path / CONFIG_FILE).is_file()]
+    if not begun:
+        raise UsageError(f"No run of the sweep {name} has begun yet: league sweep --resume --run-dir {name}")
+    return begun
 
 
 def load_plugins_of(names: Iterable[str]) -> None:
