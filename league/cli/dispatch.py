@@ -26,6 +26,7 @@ from league.cli.plugins import load_plugins
 from league.cli.showing import SHOWING
 from league.cli.training import TRAINING
 
+MODULES = {"import": "import_matches"}  # of commands that no module can be named after
 GROUPS = {"training": TRAINING, "playing": PLAYING, "measuring": MEASURING, "showing": SHOWING}
 
 
@@ -163,5 +164,5 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
     for group, commands in GROUPS.items():
         for name, add in commands.items():
             add(subparsers)
-            subparsers.choices[name].set_defaults(module=f"league.commands.{group}.{name}")
+            subparsers.choices[name].set_defaults(module=f"league.commands.{group}.{MODULES.get(name, name)}")
     return parser, dict(subparsers.choices)

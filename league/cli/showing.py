@@ -6,6 +6,14 @@ from typing import Any
 
 from league.cli.parser import add_command, add_json_option, whole_number
 
+FORMATS = """\
+formats:
+  jsonl    whole matches, a line each, which `league import` reads without loss (default)
+  trl      a line for each reply: prompt and completion as TRL has them, log-probs, advantage, reward, token ids
+  openai   a line for each reply: a chat of OpenAI's format for fine-tuning
+  parquet  the columns of trl in a Parquet file; needs pyarrow
+"""
+
 
 def _add_board(subparsers: Any) -> None:
     parser = add_command(subparsers, "board", "show runs in TensorBoard")
@@ -60,6 +68,20 @@ def _add_completion(subparsers: Any) -> None:
     parser.add_argument("shell", choices=shells, metavar="SHELL", help=f"one of {', '.join(shells)}")
 
 
+def _add_export(subparsers: Any) -> None:
+    parser = add_command(subparsers, "export", "write a run's kept matches for other tools", notes=FORMATS)
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("--format", choices=["jsonl", "trl", "openai", "parquet"], default="jsonl", metavar="FORMAT")
+    parser.add_argument("--all-seats", action="store_true", help="replies of seats that do not learn, too")
+    parser.add_argument("-o", "--output", metavar="FILE", help="where it is written (default: named after the run)")
+
+
+def _add_import(subparsers: Any) -> None:
+    parser = add_command(subparsers, "import", "read whole matches that `league export` wrote")
+    parser.add_argument("source", metavar="FILE", help="a file of `league export --format jsonl`")
+    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="where the matches are written")
+
+
 SHOWING = {
     "games": _add_games,
     "presets": _add_presets,
@@ -69,5 +91,7 @@ SHOWING = {
     "completion": _add_completion,
     "board": _add_board,
     "replay": _add_replay,
+    "export": _add_export,
+    "import": _add_import,
     "report": _add_report,
 }

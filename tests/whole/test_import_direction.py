@@ -11,6 +11,8 @@ DOORS = {
     "tensorboard": ["league/monitors/metrics_log.py"],
     "torch.utils.tensorboard": ["league/monitors/metrics_log.py"],
     "matplotlib": ["league/monitors/figures"],
+    "pandas": ["league/api/runs.py"],
+    "pyarrow": ["league/commands/showing/export.py"],
     "filelock": ["league/storage/lock.py"],
     "pettingzoo": ["games/pettingzoo.py"],
     "gymnasium": ["games/pettingzoo.py"],

@@ -33,8 +33,7 @@ LEFT_OUT = ("/score/", "tokens_per_second")  # of the figures that are compared:
 
 def run(arguments: argparse.Namespace) -> int:
     """Train what is missing; return 0 when all is done, 130 when it was stopped, 1 when a run failed."""
-    from league.run.sweep import load_sweep, plan_sweep, run_sweep, save_plan  # torch is slow to import
-    from league.run.sweep import parse_seeds as seeds_of
+    from league.run.sweep import load_sweep, parse_seeds, plan_sweep, run_sweep, save_plan  # torch is slow to import
 
     console = Terminal(soft_wrap=True)
     if arguments.resume:
@@ -47,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         if arguments.config is None:
             raise UsageError("league sweep takes what to train: a preset, such as pocket, or a TOML file.")
-        runs = plan_sweep(arguments.config, seeds_of(arguments.seeds), arguments.set)
+        runs = plan_sweep(arguments.config, parse_seeds(arguments.seeds), arguments.set)
         check_start(runs[0].config, "")
         folder = _new_folder(Path(arguments.config).stem, arguments.run_dir)
         save_plan(folder, runs)
