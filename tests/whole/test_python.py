@@ -38,7 +38,7 @@ def test_the_code_of_the_page_says_what_the_commands_say(told, monkeypatch, caps
         return json.loads(capsys.readouterr().out)
 
     ranking = report("standings", "runs/mine")["games"]["kuhn_poker"]["ranking"]
-    assert first.splitlines()[: len(ranking)] == [f"{row['player']} {round(row['elo'])}" for row in ranking]
+    assert first.splitlines()[: len(ranking)] == [f"{row['player']} {round(row['elo']['mean'])}" for row in ranking]
     result = report("match", "runs/mine", "random", "--game", "kuhn_poker", "--matches", "200", "--seed", "1")
     assert f"{result['score_a']} {result['score_a_low']} {result['score_a_high']}\n" in first
     measured = report("exploitability", "runs/mine@mixture", "--game", "kuhn_poker")
@@ -57,7 +57,7 @@ def test_a_run_tells_its_snapshots_weights_and_prompts(told):
 def test_a_callback_sees_each_iteration_stops_a_run_and_resume_goes_on(told):
     _, (_, _, third, _) = told
     lines = third.splitlines()
-    assert [line.split()[0] for line in lines] == ["0", "1", "2", "4"]
+    assert [line.split()[0] for line in lines] == ["0", "1", "2", "5"]  # and five have been logged in the end
     assert [line.split()[-1] == "None" for line in lines[:3]] == [False, True, False]
 
 

@@ -162,5 +162,5 @@ def test_the_script_for_a_shell_is_printed(capsys):
 
 
 def test_a_shell_that_is_not_known_is_refused(capsys):
-    assert main(["completion", "powershell"]) == 2
+    assert main(["completion", "nushell"]) == 2
     assert "bash" in capsys.readouterr().err

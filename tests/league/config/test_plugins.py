@@ -97,7 +97,7 @@ def test_a_run_that_uses_no_plugin_is_written_as_if_there_were_none():
 
 def test_a_matchmakers_weight_is_a_share(monkeypatch):
     def eldest(pool):
-        """The eldest alone.
+        """Meet the eldest alone.
 
         More.
         """
@@ -105,7 +105,7 @@ def test_a_matchmakers_weight_is_a_share(monkeypatch):
     register_matchmaking("eldest", eldest)
     config = load("pocket", ["matchmaking.eldest=0.4", "matchmaking.self_play=0.6", "matchmaking.fictitious=0"])
     assert config.matchmaking.shares["eldest"] == 0.4
-    assert type(config.matchmaking).model_fields["eldest"].description == "weight of: The eldest alone"
+    assert type(config.matchmaking).model_fields["eldest"].description == "weight of: Meet the eldest alone"
     assert load("pocket").matchmaking.shares["eldest"] == 0.0
     only = ["matchmaking.eldest=1", "matchmaking.self_play=0", "matchmaking.fictitious=0"]
     assert load("pocket", only).matchmaking.shares["self_play"] == 0.0
@@ -141,7 +141,7 @@ def test_a_configuration_brings_its_plugins_into_another_process(tmp_path, monke
         env={"PYTHONPATH": str(ROOT)},
     )
     assert done.stdout == "shift=3.0 shifting ('shifting',)\n", done.stderr
-    assert pickle.loads(pickle.dumps(load("pocket"))) == load("pocket")
+    assert pickle.loads(pickle.dumps(load("pocket"))) == load("pocket")  # noqa: S301  # ours
     monkeypatch.delitem(sys.modules, "shifting")
 
 
@@ -171,7 +171,7 @@ def test_plugins_are_a_list():
 def test_a_name_belongs_to_one():
     register_game("mine", Lookup)
     register_game("mine", Lookup)  # the same may come by an entry point too
-    with pytest.raises(UsageError, match="a plugin .*adds the game 'mine', but the plugin games has one|A plugin adds"):
+    with pytest.raises(UsageError, match="adds the game 'mine', but the plugin games"):
         register_game("mine", object)
     for register, name in ((register_game, "kuhn_poker"), (register_game, "lookup"), (register_credit, "rae")):
         with pytest.raises(UsageError, match="but the league itself has one of that name"):
@@ -218,7 +218,7 @@ def test_entry_points_are_loaded_when_their_names_are_looked_for(monkeypatch):
         rule_named("wrong")
     with pytest.raises(UsageError, match=r"credit rule gone\) cannot be loaded: ModuleNotFoundError"):
         rule_named("gone")
-    with pytest.raises(UsageError, match="no credit rule named 'othr'. Did you mean other"):
+    with pytest.raises(UsageError, match=r"no credit rule named .othr.\. Did you mean other"):
         rule_named("othr")
     rows = {(row.group, row.name): bool(row.error) for row in plugins.listed()}
     assert rows == {
