@@ -55,15 +55,14 @@ class Plays:
 def clean(monkeypatch):
     """Begin without plugins, and forget those of the test."""
     monkeypatch.setattr(plugins, "_registered", {})
-    plugins._installed.cache_clear()
+    monkeypatch.setattr(plugins, "_installed", dict)
     yield
-    plugins._installed.cache_clear()
+    sys.modules.pop("shifting", None)
 
 
 def installed(monkeypatch, *points):
     found = {(group, name): EntryPoint(name, value, f"league.{group}") for group, name, value in points}
     monkeypatch.setattr(plugins, "_installed", lambda: found)
-    monkeypatch.setattr(plugins._installed, "cache_clear", lambda: None, raising=False)
 
 
 def shifted():
@@ -114,13 +113,11 @@ def test_a_matchmakers_weight_is_a_share(monkeypatch):
 def test_a_plugin_is_kept_with_the_runs_that_use_it(tmp_path, monkeypatch):
     (tmp_path / "shifting.py").write_text(PLUGIN)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(plugins, "_installed", dict)
     config = load("pocket", ['plugins=["shifting"]', "credit.rule=shifted"])
     assert config.plugins == ("shifting",)
     assert load("pocket", ["credit.rule=shifted"]).plugins == ("shifting",)  # it is loaded: who uses it needs it
     assert load("pocket").plugins == ()
     assert validate(config.model_dump(exclude_none=True)) == config
-    monkeypatch.delitem(sys.modules, "shifting")
 
 
 def test_a_configuration_brings_its_plugins_into_another_process(tmp_path, monkeypatch):
@@ -142,7 +139,6 @@ def test_a_configuration_brings_its_plugins_into_another_process(tmp_path, monke
     )
     assert done.stdout == "shift=3.0 shifting ('shifting',)\n", done.stderr
     assert pickle.loads(pickle.dumps(load("pocket"))) == load("pocket")  # noqa: S301  # ours
-    monkeypatch.delitem(sys.modules, "shifting")
 
 
 @pytest.mark.parametrize(
@@ -164,7 +160,7 @@ def test_a_plugin_that_is_missing_or_broken_is_named(name, message, tmp_path, mo
 
 
 def test_plugins_are_a_list():
-    with pytest.raises(UsageError, match="plugins = 'my_games': it should be a valid"):
+    with pytest.raises(UsageError, match="plugins = 'my_games': it should be a list such as"):
         load("pocket", ["plugins=my_games"])
 
 
@@ -194,7 +190,6 @@ def test_a_player_is_written_with_what_its_constructor_takes():
     assert scripted_forms()[-2:] == ["plays", "copies:WHOM"]
     assert isinstance(scripted_player("plays"), Plays)
     assert scripted_player("copies:me").whom == "me"
-    assert scripted_player("copies") is None
     assert scripted_player("plays:me") is None
 
 
