@@ -59,6 +59,9 @@ setup(
         "openai": ["httpx2>=2.16"],  # which uncompresses an answer in pieces of bounded size
         "vllm": ["vllm>=0.32"],
         "pandas": ["pandas>=2.2"],
+        "wandb": ["wandb>=0.19"],
+        "mlflow": ["mlflow-skinny>=2.20"],
+        "trackio": ["trackio>=0.2"],
         "parquet": ["pyarrow>=17"],
         "8bit": ["bitsandbytes>=0.49"],
         "ray": ["ray[rllib]>=2.60"],

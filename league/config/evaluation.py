@@ -17,6 +17,9 @@ class BoardConfig(Section):
     time: Share = Field(
         0.02, description="most of the run's time that logging and drawing may take; 0: no figures, 1: no limit"
     )
+    loggers: tuple[str, ...] = Field(
+        (), description="services that get the metrics of each iteration too: wandb, mlflow, trackio"
+    )
 
 
 class EvaluationConfig(Section):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from arena.records import Episode
-from games.aliases import short_name
+from games.aliases import short_metric, short_name
 from games.spec import GameSpec
 from league.config import RunConfig
 from league.evaluation.measure import PopulationMeasurement
@@ -19,6 +19,7 @@ from league.exact.strategy_states import NAMED
 from league.learning.learner import LearnResult
 from league.monitors.alarms import Alarm
 from league.monitors.conduct import RoleConduct
+from league.monitors.loggers.interface import Logger, open_loggers
 from league.monitors.metrics_log import MetricsLog, read_metrics, read_mixtures
 from league.monitors.phases import DrawingBudget, PhaseClock
 from league.monitors.questions import layout
@@ -58,12 +59,15 @@ class Board:
         self._log: MetricsLog | None = None
         self._history: list[dict[str, Any]] = []  # of the metrics that figures show
         self._mixtures: list[dict[str, Any]] = []
+        self._loggers: list[Logger] = []
         self._drawn: dict[str, int] = {}  # the iteration of each figure's last drawing
 
     def close(self) -> None:
         """Close the log."""
         if self._log is not None:
             self._log.close()
+        for logger in self._loggers:
+            logger.close()
 
     def write(
         self, iteration: int, metrics: Mapping[str, float], alarms: Sequence[Alarm], frozen: Frozen | None
@@ -72,6 +76,8 @@ class Board:
         begun = self._phases.clock()
         log = self._log or self._open(iteration)
         log.write(iteration, metrics, alarms)
+        for logger in self._loggers:
+            logger.write(iteration, {short_metric(name): value for name, value in metrics.items()})
         self._history.append(_kept({"iteration": iteration, **metrics}))
         if frozen is not None:
             log.mixtures(iteration, self._state.mixtures)
@@ -87,7 +93,9 @@ class Board:
         log = self._log = MetricsLog(self._run_dir, resume_at=iteration)
         self._history = [_kept(line) for line in read_metrics(self._run_dir)]
         self._mixtures = list(read_mixtures(self._run_dir))
-        log.settings(_flat(self._config.model_dump()), self._compared_by())
+        settings = _flat(self._config.model_dump())
+        log.settings(settings, self._compared_by())
+        self._loggers = open_loggers(self._config.board.loggers, self._run_dir, settings)
         log.layout(layout({short_name(game): _margins(game) for game in self._specs}))
         return log
 

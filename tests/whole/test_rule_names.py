@@ -14,7 +14,9 @@ NAME = re.compile(rf"(?<![\w/])({'|'.join(sorted(RULES, key=len, reverse=True))}
 OTHERWISE = {
     "reinforce": ["learners/losses/surrogates.py", "league/config/learning.py"],
     "regret": ["league/cli/measuring.py", "league/commands/measuring/regret.py", "league/cli/examples.py"],
-    **dict.fromkeys(("rae", "grpo", "mars"), ["league/cli/examples.py"]),
+    "rae": ["league/cli/examples.py"],
+    "grpo": ["league/cli/examples.py"],
+    "mars": ["league/cli/examples.py"],
 }
 
 
