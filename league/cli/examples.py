@@ -35,6 +35,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "completion": ("bash >> ~/.bashrc", "zsh >> ~/.zshrc", "fish > ~/.config/fish/completions/league.fish"),
     "board": ("runs/pocket", "runs/pocket runs/pocket-2 --port 0", "sweeps/rates"),
     "replay": ("runs/pocket", "runs/pocket --list", "matches.jsonl --match 1 --html -o match.html"),
+    "push": ("runs/pocket me/kuhn-player --dry-run", "runs/pocket@main-000120 me/kuhn-player --out model --public"),
     "export": ("runs/pocket --format trl -o replies.jsonl", "runs/pocket -o matches.jsonl"),
     "import": ("matches.jsonl -o imported",),
     "report": ("runs/pocket -o report.html", "runs/pocket runs/pocket-2 -o both.html"),

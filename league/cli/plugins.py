@@ -7,7 +7,18 @@ from collections.abc import Iterator
 
 from games.common import plugins
 
-NAMES_RUNS = ("run", "runs", "player", "players", "opponent", "alternatives", "against", "reference", "source")
+NAMES_RUNS = (
+    "run",
+    "runs",
+    "player",
+    "players",
+    "opponent",
+    "alternatives",
+    "against",
+    "reference",
+    "source",
+    "snapshot",
+)
 
 
 def load_plugins(arguments: argparse.Namespace) -> None:

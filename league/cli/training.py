@@ -76,4 +76,13 @@ def _add_sweep(subparsers: Any) -> None:
     parser.add_argument("--resume", action="store_true", help="go on with the sweep in --run-dir, and print its table")
 
 
-TRAINING = {"train": _add_train, "sweep": _add_sweep, "evolve": _add_evolve, "models": _add_models}
+def _add_push(subparsers: Any) -> None:
+    parser = add_command(subparsers, "push", "send a snapshot to the Hugging Face hub, with a model card")
+    parser.add_argument("snapshot", metavar="RUN@SNAPSHOT", help="a run's newest snapshot, or the one that is named")
+    parser.add_argument("name", metavar="ORG/NAME", help="what it is called on the hub")
+    parser.add_argument("--dry-run", action="store_true", help="show every file, and send nothing")
+    parser.add_argument("--out", metavar="DIR", help="keep the folder there too")
+    parser.add_argument("--public", action="store_true", help="for everybody to see (default: private)")
+
+
+TRAINING = {"train": _add_train, "sweep": _add_sweep, "evolve": _add_evolve, "models": _add_models, "push": _add_push}
