@@ -85,8 +85,8 @@ def _extended(rules: Entries, engines: Entries, matchmakers: Entries) -> type[Ru
         new = {key: field for key, field in added.items() if key not in base.model_fields}
         section = create_model(base.__name__, __base__=base, __module__=__name__, **new)
         fields[name] = (section, section())
-    keywords: dict[str, Any] = {"__base__": RunConfig, "__module__": __name__, **fields}
-    model: type[RunConfig] = create_model("RunConfig", **keywords)
+    create: Any = create_model  # whose overloads know no fields that are made at run time
+    model: type[RunConfig] = create("RunConfig", __base__=RunConfig, __module__=__name__, **fields)
     copyreg.pickle(model, _reduced)
     return model
 
