@@ -61,7 +61,7 @@ setup(
         "pandas": ["pandas>=2.2"],
         "wandb": ["wandb>=0.19"],
         "mlflow": ["mlflow-skinny>=2.20"],
-        "trackio": ["trackio>=0.2"],
+        "trackio": ["trackio>=0.10"],
         "parquet": ["pyarrow>=17"],
         "8bit": ["bitsandbytes>=0.49"],
         "ray": ["ray[rllib]>=2.60"],

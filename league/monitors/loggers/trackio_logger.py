@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +31,15 @@ class TrackioLogger:
 
     def close(self) -> None:
         """Write what is left."""
-        self._run.finish()
+        with redirect_stdout(io.StringIO()):  # it would print where the live view is
+            self._run.finish()
 
 
 def open_logger(name: str, _: Path, settings: Settings, identity: str | None) -> TrackioLogger:
     """Begin a run, or go on with one."""
     project = os.environ.get("TRACKIO_PROJECT", PROJECT)
     called = identity or f"{name}-{os.urandom(3).hex()}"
-    run = trackio.init(
-        project=project, name=called, config=dict(settings), resume="allow", embed=False, auto_log_gpu=False
-    )
+    alone = {"embed": False, "auto_log_gpu": False, "auto_log_cpu": False}  # the run's metrics, and nothing else
+    with redirect_stdout(io.StringIO()):
+        run = trackio.init(project=project, name=called, config=dict(settings), resume="allow", **alone)
     return TrackioLogger(run, called)
