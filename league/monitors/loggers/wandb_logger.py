@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ def open_logger(name: str, run_dir: Path, settings: Settings, identity: str | No
         project=os.environ.get("WANDB_PROJECT", PROJECT),
         name=name,
         config=dict(settings),
-        id=identity or wandb.util.generate_id(),
+        id=identity or secrets.token_hex(4),
         resume="allow",
         dir=str(run_dir),
         settings=wandb.Settings(console="off", silent=True),
