@@ -23,6 +23,7 @@ from typing import Any
 
 from pydantic import Field
 
+from games.common import plugins
 from games.common.errors import UsageError
 from games.common.section import Section
 from games.common.validation import validated
@@ -43,16 +44,25 @@ class CardFile(Section):
     role: tuple[dict[str, Any], ...] = Field(min_length=1, description="one [[role]] table for each seat")
 
 
+def register(game: str, folder: Path) -> None:
+    """Add a plugin's folder of cards for a game, by its name without parameters.
+
+    The project's own cards go before it. Raises UsageError for a game whose cards another plugin has.
+    """
+    plugins.register("roles", game, folder)
+
+
 def load_roles(spec: GameSpec, folder: Path | None = None, wording: Wording | str = Wording.BRIEF) -> tuple[Role, ...]:
     """Return the roles of a game, by seat.  # [seats]
 
-    Looked for in this order: ``folder``, the built-in cards, the default roles; in each folder first
+    Looked for in this order: ``folder``, the built-in cards, a plugin's, the default roles; in each folder first
     a card for the game's full name, then one for its name without parameters if it has as many
     seats. In the full wording, cards with all rules go before the other built-in ones, and every request
     ends with the legal replies. Raises UsageError, with file and role named, for a card that breaks a rule.
     """
     full = wording == Wording.FULL
-    for place in (folder, FULL if full else None, BUILT_IN):
+    added: Path | None = plugins.lookup("roles", spec.name.partition("(")[0])
+    for place in (folder, FULL if full else None, BUILT_IN, added):
         if place is None:
             continue
         roles = _roles_in(place, spec)

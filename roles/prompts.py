@@ -90,6 +90,16 @@ def plain_text(chat: Sequence[Message]) -> str:
     return "\n".join([*lines, CUE])
 
 
+# ``plain_text`` as a chat template, for tokenizers without one: other programs make the same prompt by it.
+PLAIN_TEMPLATE = (
+    "{%- for message in messages -%}"
+    "{%- set text = ('\\n' ~ message['content']).replace('\\n" + CUE + "', '\\n " + CUE + "')[1:] -%}"
+    "{{- ('" + CUE + "' if message['role'] == 'assistant' else '') ~ text ~ '\\n' -}}"
+    "{%- endfor -%}"
+    "{%- if add_generation_prompt -%}{{- '" + CUE + "' -}}{%- endif -%}"
+)
+
+
 def break_special_tokens(text: str, special_tokens: Iterable[str]) -> str:
     """Return the text with every special token broken up, so that a tokenizer reads it as plain text.
 

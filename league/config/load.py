@@ -19,6 +19,7 @@ from games.common.validation import validated
 from games.registry import make_game, with_submatches
 from games.spec import GameSpec
 from league.config.checks import check_config
+from league.config.plugins import config_model, prepared, used_plugins
 from league.config.run import RolesConfig, RunConfig
 from roles.cards import load_roles, with_overrides
 from roles.role import Role
@@ -48,7 +49,8 @@ def load(source: str, overrides: Sequence[str] = (), wording: str = "full") -> R
     _resolve_aliases(data)
     config = _worded(validate(data), wording)
     check_config(config, run_roles(config))
-    return config
+    needed = [*config.plugins, *(name for name in used_plugins(config) if name not in config.plugins)]
+    return config.model_copy(update={"plugins": tuple(needed)}) if needed else config
 
 
 def _worded(config: RunConfig, wording: str) -> RunConfig:
@@ -84,6 +86,15 @@ def load_run_config(run_dir: Path, overrides: Sequence[str] = ()) -> RunConfig:
     return load(str(path), overrides, wording="brief")  # as before there were full ones
 
 
+def plugins_in(run_dir: Path) -> list[str]:
+    """Return the plugins that a run directory's configuration names; what else is wrong with it is told elsewhere."""
+    try:
+        found = _read_toml(run_dir / CONFIG_FILE).get("plugins", [])
+    except (OSError, UsageError):
+        return []
+    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+
+
 def write_run_config(run_dir: Path, config: RunConfig) -> None:
     """Write a run directory's configuration, with the layout of the directory."""
     atomic_write(run_dir / CONFIG_FILE, f"layout = {LAYOUT}\n{to_toml(config)}")
@@ -91,7 +102,8 @@ def write_run_config(run_dir: Path, config: RunConfig) -> None:
 
 def validate(data: Mapping[str, Any]) -> RunConfig:
     """Return ``data`` as a configuration. Raises UsageError with one sentence for each mistake."""
-    return validated(RunConfig, data)
+    table = prepared(data)
+    return validated(config_model(), table)
 
 
 def to_toml(config: RunConfig) -> str:

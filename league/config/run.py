@@ -125,6 +125,9 @@ class ColdStartConfig(Section):
 class RunConfig(Section):
     """The configuration of a run."""
 
+    plugins: tuple[str, ...] = Field(
+        (), description="modules, or installed packages, from outside that the run needs; see docs/extending.md"
+    )
     seed: int = Field(0, ge=0, le=LARGEST_SEED, description="every stream of randomness derives from it")
     iterations: Positive = Field(200, description="updates of each policy")
     snapshot_every: Positive = Field(10, description="iterations between two snapshots")

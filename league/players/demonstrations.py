@@ -11,7 +11,7 @@ from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.registry import make_game, with_submatches
 from league.config import RunConfig
-from league.players.scripted import SCRIPTED, scripted_player
+from league.players.scripted import scripted_forms, scripted_player
 from roles.prompts import Message, messages
 from roles.role import Role, Roles
 
@@ -65,5 +65,6 @@ def demonstrations(config: RunConfig, roles: Roles) -> list[Demonstration]:
 def _demonstrator(name: str) -> Sampler:
     engine = scripted_player(name)
     if engine is None:
-        raise UsageError(f"cold_start.players: {name!r} is not a scripted player. Choose from {', '.join(SCRIPTED)}.")
+        forms = ", ".join(scripted_forms())
+        raise UsageError(f"cold_start.players: {name!r} is not a scripted player. Choose from {forms}.")
     return engine

@@ -18,9 +18,11 @@ from arena.lm.lora import adapter_base, is_adapter, read_shape
 from arena.lm.tokenization import ChatTokenizer
 from arena.records import Reply, ReplyRequest
 from arena.samplers.torch_lm import LoadsWeights, TorchLM
+from games.common import plugins
 from games.common.errors import UsageError, unknown_name
+from games.common.section import Section
 from league.config import RunConfig
-from league.config.engine import VLLM_RANKS
+from league.config.engine import VLLM_RANKS, EngineConfig, EnginePackage
 from league.config.load import validate
 from league.players.demonstrations import demonstrations
 from league.players.machine import no_gpu, require_engine_package
@@ -117,13 +119,23 @@ class EngineKind(NamedTuple):
     fit: Callable[[RunConfig], RunConfig] | None = None
     # Raises UsageError, with the number that would work; by game, the tokens of the longest prompt and its reply.
     check_context: Callable[[RunConfig, Mapping[str, int]], None] | None = None
+    # Of a plugin's engine: its table ``engine.NAME`` in the configuration, and the package that it needs, if it does.
+    settings: type[Section] | None = None
+    package: EnginePackage | None = None
+
+
+def register(name: str, kind: EngineKind) -> None:
+    """Add an engine of a plugin; ``engine.kind`` takes its name. Raises UsageError for a name that is taken."""
+    plugins.register("engines", name, kind, built_in=(*ENGINES, *EngineConfig.model_fields))
 
 
 def engine_kind(config: RunConfig) -> EngineKind:
     """Return a run's kind of engine. Raises UsageError, with the nearest names, for an unknown one."""
-    if config.engine.kind not in ENGINES:
-        raise unknown_name("engine", config.engine.kind, ENGINES, "engine.kind chooses one.")
-    return ENGINES[config.engine.kind]
+    name = config.engine.kind
+    kind: EngineKind | None = ENGINES.get(name) or plugins.lookup("engines", name)
+    if kind is None:
+        raise unknown_name("engine", name, [*ENGINES, *plugins.names("engines")], "engine.kind chooses one.")
+    return kind
 
 
 def check_engine(config: RunConfig, policies: Iterable[str]) -> None:

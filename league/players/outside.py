@@ -11,7 +11,7 @@ from games.registry import make_game
 from league.config import RunConfig
 from league.players.engines import Engines
 from league.players.player import exploiter
-from league.players.scripted import SCRIPTED, scripted_player
+from league.players.scripted import scripted_forms, scripted_player
 from roles.role import Roles
 
 
@@ -44,7 +44,7 @@ def scripted_only(names: Sequence[str]) -> dict[str, Sampler]:
 
 
 def _unknown(name: str, setting: str) -> UsageError:
-    valid = [*SCRIPTED, "best_response:DIR", "openai:MODEL"]
+    valid = [*scripted_forms(), "best_response:DIR", "openai:MODEL"]
     return unknown_name("scripted player", name, valid, f"Set {setting}.")
 
 

@@ -27,7 +27,7 @@ from league.models.source import model_folder
 from league.players.engines import Engines
 from league.players.hub import check_model
 from league.players.remote import check_price, remote_roles
-from league.players.scripted import SCRIPTED
+from league.players.scripted import scripted_forms
 from league.storage.run_dir import Run, find_run, run_names
 from roles.demonstrations import can_be_drawn
 from roles.replies import parse_reply
@@ -145,8 +145,8 @@ def _resolve_in_game(text: str, spec: GameSpec, engines: Engines) -> Player:
         raise UsageError(f"{text}: no snapshot is named after the @. Write {name}@mixture, {name}@SNAPSHOT, or {name}.")
     if path is None:
         forms = "RUN, RUN@SNAPSHOT, RUN@mixture, best_response:DIR, hf:NAME or openai:MODEL"
-        hint = f"A player is {', '.join(SCRIPTED)}, {forms}."
-        raise unknown_name("player", name, [*SCRIPTED, *run_names()], hint)
+        hint = f"A player is {', '.join(scripted_forms())}, {forms}."
+        raise unknown_name("player", name, [*scripted_forms(), *run_names()], hint)
     return _from_run(text, Run(path), which, spec, engines)
 
 

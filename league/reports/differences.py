@@ -8,6 +8,7 @@ a figure can be: a score is from 0 to 1, and two scores differ by 1 at most.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import statistics
@@ -19,7 +20,7 @@ from games.registry import make_game
 from league.config import RunConfig
 from league.reports.again import differing
 from league.reports.run_record import RunRecord
-from league.results.statistics import Estimate, student_quantile
+from league.results.statistics import Estimate, holm, student_p, student_quantile
 
 FIGURES = (
     "exploitability",
@@ -61,6 +62,17 @@ class Row(NamedTuple):
     differences: list[Difference | None]  # by condition after the first
 
 
+class PairTest(NamedTuple):
+    """How much the second of two conditions has more than the first in a figure."""
+
+    first: str  # letters
+    second: str
+    estimate: Estimate  # no bounds with too few seeds
+    pairs: bool  # whether seed by seed: a paired t-test, else Welch's
+    p: float | None  # two-sided
+    p_holm: float | None  # adjusted for all pairs of this figure
+
+
 class RunComparison(NamedTuple):
     """All figures of several runs, at the last iteration that all have done."""
 
@@ -87,6 +99,32 @@ def value_at(record: RunRecord, metric: str, iteration: int) -> float | None:
     return values[-1] if values else None
 
 
+def pair_tests(comparison: RunComparison, row: Row) -> list[PairTest]:
+    """Return the tests of each pair of conditions in a figure; none of a condition without a value."""
+    found = _by_condition(comparison.conditions, row.metric, comparison.iteration)
+    letters = [condition.letter for condition in comparison.conditions]
+    tests = []
+    for (a, first), (b, second) in itertools.combinations(zip(letters, found, strict=True), 2):
+        difference = _difference(b, first, second)
+        if difference is not None:
+            p = _p_value(first, second, difference)
+            tests.append(PairTest(a, b, difference.estimate, difference.pairs, p, None))
+    known = [test for test in tests if test.p is not None]
+    adjusted = iter(holm([test.p for test in known if test.p is not None]))
+    return [test if test.p is None else test._replace(p_holm=next(adjusted)) for test in tests]
+
+
+def _p_value(a: Mapping[int, float], b: Mapping[int, float], difference: Difference) -> float | None:
+    """Return the two-sided p-value that belongs to a difference's interval."""
+    mean, low, high = difference.estimate
+    if low is None or high is None:
+        return None
+    if high == low:  # all seeds agree
+        return 1.0 if mean == 0.0 else 0.0
+    degrees = len(difference.by_seed) - 1.0 if difference.pairs else _welch_error([*a.values()], [*b.values()])[1]
+    return student_p(mean / ((high - low) / 2.0) * student_quantile(degrees), degrees)
+
+
 def seed_mean(values: Sequence[float]) -> Estimate:
     """Return the mean over seeds with Student's 95 % interval; no bounds with one seed."""
     mean = statistics.fmean(values)
@@ -101,13 +139,20 @@ def welch(a: Sequence[float], b: Sequence[float]) -> Estimate:
     gain = statistics.fmean(b) - statistics.fmean(a)
     if min(len(a), len(b)) < 2:
         return Estimate(gain, None, None)
-    parts = [statistics.variance(values) / len(values) for values in (a, b)]
-    error = math.sqrt(sum(parts))
+    error, degrees = _welch_error(a, b)
     if error == 0.0:
         return Estimate(gain, gain, gain)
-    degrees = sum(parts) ** 2 / sum(part**2 / (len(v) - 1) for part, v in zip(parts, (a, b), strict=True))
     half = student_quantile(degrees) * error
     return Estimate(gain, gain - half, gain + half)
+
+
+def _welch_error(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
+    """Return the standard error of mean(b) − mean(a), and Welch's degrees of freedom; 0 where nothing varies."""
+    parts = [statistics.variance(values) / len(values) for values in (a, b)]
+    if sum(parts) == 0.0:
+        return 0.0, 0.0
+    degrees = sum(parts) ** 2 / sum(part**2 / (len(v) - 1) for part, v in zip(parts, (a, b), strict=True))
+    return math.sqrt(sum(parts)), degrees
 
 
 def _conditions(records: Sequence[RunRecord]) -> list[Condition]:
@@ -140,10 +185,7 @@ def _is_figure(name: str) -> bool:
 
 def _row(metric: str, records: Sequence[RunRecord], conditions: Sequence[Condition], iteration: int) -> Row | None:
     values = [value_at(record, metric, iteration) for record in records]
-    by_condition = [
-        {seed: value for seed, run in condition.runs.items() if (value := value_at(run, metric, iteration)) is not None}
-        for condition in conditions
-    ]
+    by_condition = _by_condition(conditions, metric, iteration)
     if all(value is None for value in values) or (len({*values}) == 1 and "exploitability" not in metric):
         return None
     low, high = possible_values(metric)
@@ -179,6 +221,14 @@ def _within(estimate: Estimate, low: float, high: float) -> Estimate:
     if estimate.low is None or estimate.high is None:
         return estimate
     return Estimate(estimate.mean, max(estimate.low, low), min(estimate.high, high))
+
+
+def _by_condition(conditions: Sequence[Condition], metric: str, iteration: int) -> list[dict[int, float]]:
+    """Return a metric's values by seed, of each condition."""
+    return [
+        {seed: value for seed, run in condition.runs.items() if (value := value_at(run, metric, iteration)) is not None}
+        for condition in conditions
+    ]
 
 
 def _difference(letter: str, a: Mapping[int, float], b: Mapping[int, float], most: float) -> Difference | None:

@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from games.aliases import short_name
+from games.aliases import short_metric, short_name
 from games.spec import GameSpec, Utility
 from league.config import RunConfig
 from league.evaluation.measure import PopulationMeasurement
 from league.exact.strategy_states import NAMED
 from league.monitors.alarms import Alarm
 from league.monitors.conduct import RoleConduct
+from league.monitors.loggers.interface import Logger, open_loggers
 from league.monitors.metrics_log import MetricsLog, read_metrics, read_mixtures
 from league.monitors.phases import DrawingBudget, PhaseClock
 from league.monitors.questions import layout
@@ -58,12 +59,15 @@ class Board:
         self._log: MetricsLog | None = None
         self._history: list[dict[str, Any]] = []  # of the metrics that figures show
         self._mixtures: list[dict[str, Any]] = []
+        self._loggers: list[Logger] = []
         self._drawn: dict[str, int] = {}  # the iteration of each figure's last drawing
 
     def close(self) -> None:
         """Close the log."""
         if self._log is not None:
             self._log.close()
+        for logger in self._loggers:
+            logger.close()
 
     def write(
         self,
@@ -77,6 +81,8 @@ class Board:
         begun = self._phases.clock()
         log = self._log or self._open(iteration)
         log.write(iteration, metrics, alarms)
+        for logger in self._loggers:
+            logger.write(iteration, {short_metric(name): value for name, value in metrics.items()})
         self._history.append(_kept({"iteration": iteration, **metrics}))
         if frozen is not None:
             log.mixtures(iteration, self._state.mixtures)
@@ -97,6 +103,7 @@ class Board:
         cooperative = any(spec.utility is Utility.IDENTICAL for spec in self._specs.values())
         margins = {short_name(game): _margins(game) for game in self._specs}
         log.layout(layout(margins, cooperative, exploited=bool(self._config.league_roles)))
+        self._loggers = open_loggers(self._config.board.loggers, self._run_dir, settings)
         return log
 
     def _compared_by(self) -> list[str]:

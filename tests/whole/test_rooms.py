@@ -31,6 +31,7 @@ ORDER = {
         "backends",
         "run",
         "commands",
+        "api",
         "cli",
     ),
 }

@@ -1,6 +1,5 @@
 """TensorBoard as `league board` opens it, in a real browser: a curve's first points are on the chart."""
 
-
 import pytest
 
 from league.monitors.metrics_log import MetricsLog
