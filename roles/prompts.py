@@ -14,17 +14,21 @@ _SEPARATORS = (" ", "\u200b", *map(chr, range(0xE000, 0xE100)))
 
 
 def messages(
-    role: Role, observation: str, legal: Sequence[str], refusals: Iterable[tuple[str, str]] = ()
+    role: Role, observation: str, legal: Sequence[str], refusals: Iterable[tuple[str, str]] = (), form: str = ""
 ) -> list[Message]:
     """Return the chat that requests one reply of a seat: system, user, then one pair for each refusal.
 
     ``refusals`` are (reply, reason) pairs, oldest first; the reason is from ``conduct.retry_message``.
     The system message is the same in every request of a role, so an engine computes it once. Braces in
-    an observation stay as they are: only the card is a template.
+    an observation stay as they are: only the card is a template. Where free text is asked for, ``form`` says what an
+    answer looks like: it stands in the place of the legal actions, or else at the end, and no answer is marked.
     """
+    request = role.prompt.format(observation=observation, legal=legal_text(legal, form))
+    if form and "{legal}" not in role.prompt:
+        request += f"\nAnswer with {form}."
     chat = [
-        {"role": "system", "content": system_text(role)},
-        {"role": "user", "content": role.prompt.format(observation=observation, legal=legal_list(legal))},
+        {"role": "system", "content": role.system.format() if form else system_text(role)},
+        {"role": "user", "content": request},
     ]
     for reply, reason in refusals:
         chat.append({"role": "assistant", "content": reply})
@@ -43,8 +47,13 @@ def system_text(role: Role) -> str:
     return text
 
 
+def legal_text(legal: Sequence[str], form: str = "") -> str:
+    """Return what a template's ``{legal}`` stands for: the legal actions, or the form of a free text."""
+    return form or legal_list(legal)
+
+
 def legal_list(legal: Sequence[str]) -> str:
-    """Return the legal actions as text, for a template's ``{legal}``."""
+    """Return the legal actions as text."""
     return ", ".join(legal)
 
 

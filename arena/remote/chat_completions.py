@@ -48,7 +48,7 @@ def check_masked(settings: RemoteSettings, request: ReplyRequest) -> None:
 def to_body(settings: RemoteSettings, request: ReplyRequest, seed: int) -> dict[str, Any]:
     """Return the body of the chat-completion request for a reply."""
     role = request.role
-    system, user, *rest = messages(role, request.observation, request.legal, request.refusals)
+    system, user, *rest = messages(role, request.observation, request.legal, request.refusals, request.form)
     constraint: dict[str, Any] = {}
     if role.reply is ReplyForm.CHOICE:
         form = f'as the "{_FIELD}" of a JSON object' if settings.choice == "json_schema" else "and nothing else"

@@ -91,7 +91,8 @@ def shown_states(spec: GameSpec, roles: Sequence[str], weights: np.ndarray) -> t
     for index in sorted(int(i) for i in order):
         key = form.keys[index]
         position = positions[key]
-        labels = [label for _, label in sorted(zip(position.legal_ids(), position.legal_actions(), strict=True))]
+        ids, legal = position.legal_ids(), position.legal_actions()
+        labels = [label for _, label in sorted(zip(ids, legal, strict=True))]
         row = None if equilibrium is None else equilibrium.probabilities[key]
         actions = tuple(_action(label, i, row) for i, label in enumerate(labels))
         title = "; ".join(position.observe(key[0]).splitlines())

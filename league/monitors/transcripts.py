@@ -48,8 +48,11 @@ def tell_match(episode: Episode, advantages: dict[tuple[int, int], float] | None
         counts[turn.seat] = index + 1
         lines += ["", f"turn {number}: {turn.role} (seat {turn.seat}) observes"]
         lines += _quoted(turn.observation)
-        lines.append(f"  legal: {', '.join(map(repr, turn.legal[:12]))}{' …' if len(turn.legal) > 12 else ''}")
+        legal = f"{', '.join(map(repr, turn.legal[:12]))}{' …' if len(turn.legal) > 12 else ''}"
+        lines.append(f"  asked for: {turn.form}" if turn.form else f"  legal: {legal}")
         lines.append(f"  reply: {_short(turn.reply)!r}" + ("" if turn.action is not None else "  ILLEGAL"))
+        if turn.form and turn.action not in (None, turn.reply):
+            lines.append(f"  read as: {turn.action!r}")
         facts = [f"reward {turn.reward:+g}"]
         if turn.tool:
             facts.append(f"called {turn.tool}")
