@@ -126,11 +126,13 @@ class raw_env(AECEnv[str, Any, Any]):  # type: ignore[misc]  # noqa: N801  # Pet
 
     def forfeit(self) -> None:
         """End the match at the cost of the agent to act."""
-        loser = self.agent_selection
+        seat = self._game.to_act()
+        assert seat is not None, "the match is over"
+        loser = self.possible_agents[seat]
         self._cumulative_rewards[loser] = 0.0
         self.terminations = dict.fromkeys(self.agents, True)
         self.rewards = dict.fromkeys(self.agents, 0.0)
-        self.rewards[loser] = self.spec.min_return - self._game.returns()[self._seat[loser]]
+        self.rewards[loser] = self.spec.min_return - self._game.returns()[seat]
         self._accumulate_rewards()
         self.agent_selection = self.agents[0]
 
