@@ -20,6 +20,7 @@ from games.native.pair_arithmetic import PairArithmetic
 from games.native.relay_arithmetic import RelayArithmetic
 from games.openspiel.game import OpenSpielGame, openspiel_names
 from games.spec import Game, GameSpec
+from games.talk.simple_negotiation import SimpleNegotiation
 
 NATIVE: dict[str, Callable[..., Game]] = {
     "lookup": Lookup,
@@ -28,6 +29,7 @@ NATIVE: dict[str, Callable[..., Game]] = {
     "relay_arithmetic": RelayArithmetic,
     "pair_arithmetic": PairArithmetic,
     "judged_arithmetic": JudgedArithmetic,
+    "simple_negotiation": SimpleNegotiation,
 }
 
 # Games whose observations and actions are written for language models.

@@ -190,6 +190,26 @@ class IsSubmatch(Protocol):
 
 
 @runtime_checkable
+class Enumerable(Protocol):
+    """A ChoiceGame that tells chance's outcomes with their probabilities, so that its values can be computed exactly.
+
+    ``information_state`` must show all that the seat saw and did before: best responses need perfect recall.
+    """
+
+    def undealt(self) -> Self:
+        """Return a new match before chance's first move. Neither it nor its copies ever draw chance themselves."""
+        ...
+
+    def chance_outcomes(self) -> tuple[tuple[str, float], ...]:
+        """Return the outcomes of the chance move that is next, with probabilities that sum to one; () for none."""
+        ...
+
+    def apply_chance(self, outcome: str) -> None:
+        """Let chance have one of ``chance_outcomes()``."""
+        ...
+
+
+@runtime_checkable
 class HasTools(Protocol):
     """A Game that has tools for the roles whose cards allow them."""
 
