@@ -205,5 +205,5 @@ class _ForfeitIllegal(wrappers.BaseWrapper[str, Any, Any]):  # type: ignore[misc
         except ValueError as error:
             if not live:
                 raise
-            gymnasium.logger.warn(f"[WARNING]: Illegal move made, game terminating with current player losing. {error}")
+            gymnasium.logger.warn("Illegal move made, game terminating with current player losing: %s", error)
             self.unwrapped.forfeit()

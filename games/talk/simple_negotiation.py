@@ -31,6 +31,9 @@ WORDS = ": "  # between an action and the words in which it was said
 class SimpleNegotiation:
     """One match of ``simple_negotiation``."""
 
+    _drawn: tuple[int, ...]  # what each good is worth to the first seat, then to the second
+    _said: tuple[str, ...]  # actions by turn, with their words
+
     def __init__(self, goods: int = 3, stock: int = 3, most: int = 9, turns: int = 8, form: int = 0) -> None:
         name = game_name(
             "simple_negotiation", SimpleNegotiation, goods=goods, stock=stock, most=most, turns=turns, form=form
@@ -172,8 +175,7 @@ class SimpleNegotiation:
         return {"good": self._good, "poor": self._poor, "random": lambda rng: rng.choice(self.legal_actions())}
 
     def _begin(self, drawn: tuple[int, ...]) -> None:
-        self._drawn = drawn  # what each good is worth to the first seat, then to the second
-        self._said: tuple[str, ...] = ()  # actions by turn, with their words
+        self._drawn, self._said = drawn, ()
 
     def _ending(self) -> str:
         return self._said[-1].partition(WORDS)[0] if self._said else ""

@@ -18,7 +18,8 @@ import numpy as np
 from games.spec import GameSpec
 from league.exact.exploitability import PolicyTable, exact_form, information_positions
 from league.exact.game_value import nash_equilibrium
-from league.exact.sequence_form import Key, SequenceForm
+from league.exact.sequence_form import SequenceForm
+from league.exact.states import Key
 
 SHOWN = 6  # information states
 LONGEST_NAME = 60  # characters
