@@ -52,8 +52,11 @@ def episode_to_record(episode: Episode) -> dict[str, Any]:
 
 
 def turn_to_record(turn: Turn) -> dict[str, Any]:
-    """Return a turn as a JSON object."""
-    return {**turn._asdict(), "trace": turn.trace and turn.trace._asdict()}
+    """Return a turn as a JSON object; ``form`` is left out where nothing free was asked for."""
+    record = {**turn._asdict(), "trace": turn.trace and turn.trace._asdict()}
+    if not turn.form:
+        del record["form"]
+    return record
 
 
 def _parse(path: Path, number: int, line: str) -> Any:

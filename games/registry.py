@@ -21,6 +21,8 @@ from games.native.pair_arithmetic import PairArithmetic
 from games.native.relay_arithmetic import RelayArithmetic
 from games.openspiel.game import OpenSpielGame, openspiel_names
 from games.spec import Game, GameSpec
+from games.talk.debate import Debate
+from games.talk.simple_negotiation import SimpleNegotiation
 
 NATIVE: dict[str, Callable[..., Game]] = {
     "lookup": Lookup,
@@ -29,6 +31,8 @@ NATIVE: dict[str, Callable[..., Game]] = {
     "relay_arithmetic": RelayArithmetic,
     "pair_arithmetic": PairArithmetic,
     "judged_arithmetic": JudgedArithmetic,
+    "simple_negotiation": SimpleNegotiation,
+    "debate": Debate,
 }
 
 # Games whose observations and actions are written for language models.

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.registry import make_game
-from games.spec import Game, HasTools, IsSubmatch, OpensSubmatches
+from games.spec import Game, HasTools, IsSubmatch, OpensSubmatches, choice_game
 from roles.role import Role
 
 MATCHES = 64  # of random play that demonstrations are drawn from
@@ -49,22 +49,23 @@ def shown_turns(role: Role, observation: str) -> tuple[ShownTurn, ...]:
 
 
 def can_be_drawn(game: Game) -> bool:
-    """Return whether random play gives demonstrations of a game: it has neither submatches nor tools."""
-    return not isinstance(game, OpensSubmatches | IsSubmatch | HasTools)
+    """Return whether random play gives demonstrations of a game: it has no submatches, tools, or turns of free text."""
+    return not (game.spec.free_text or isinstance(game, OpensSubmatches | IsSubmatch | HasTools))
 
 
 @lru_cache(maxsize=256)
 def legal_positions(game_name: str, seat: int, seed: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return different positions of a seat in matches of random legal play, as (observation, legal actions).
 
-    Raises UsageError for a game of submatches or tools, which one game object cannot play alone.
+    Raises UsageError for a game of submatches, tools or free text, which random legal play cannot play.
     """
     game, rng = make_game(game_name), random.Random(derive_seed("legal play", seed, game_name))
     if not can_be_drawn(game):
         raise UsageError(
-            f"demonstrations cannot be drawn from {game_name}, because its matches open submatches, are such, or have "
-            "tools. Set roles.demonstrations = 0."
+            f"demonstrations cannot be drawn from {game_name}, because its matches open submatches, are such, have "
+            "tools, or ask for free text. Set roles.demonstrations = 0."
         )
+    game = choice_game(game)
     found: dict[str, tuple[str, ...]] = {}
     for _ in range(MATCHES):
         game.reset(rng.getrandbits(32))

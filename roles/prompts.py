@@ -16,19 +16,20 @@ _SEPARATORS = (" ", "\u200b", *map(chr, range(0xE000, 0xE100)))
 
 
 def messages(
-    role: Role, observation: str, legal: Sequence[str], refusals: Iterable[tuple[str, str]] = ()
+    role: Role, observation: str, legal: Sequence[str], refusals: Iterable[tuple[str, str]] = (), form: str = ""
 ) -> list[Message]:
     """Return the chat that requests one reply of a seat: system, demonstrations, user, a pair for each refusal.
 
     ``refusals`` are (reply, reason) pairs, oldest first; the reason is from ``conduct.retry_message``.
     The system message is the same in every request of a role, so an engine computes it once. Braces in
-    an observation stay as they are: only the card is a template.
+    an observation stay as they are: only the card is a template. Where free text is asked for, ``form`` says what an
+    answer looks like: it stands in the place of the legal actions, or else at the end, and no answer is marked.
     """
-    chat = [{"role": "system", "content": system_text(role)}]
-    for turn in shown_turns(role, observation):
+    chat = [{"role": "system", "content": role.system.format() if form else system_text(role)}]
+    for turn in () if form else shown_turns(role, observation):
         chat.append({"role": "user", "content": request_text(role, turn.observation, turn.legal)})
         chat.append({"role": "assistant", "content": format_reply(role, turn.action)})
-    chat.append({"role": "user", "content": request_text(role, observation, legal)})
+    chat.append({"role": "user", "content": request_text(role, observation, legal, form)})
     for reply, reason in refusals:
         chat.append({"role": "assistant", "content": reply})
         chat.append({"role": "user", "content": reason})
@@ -50,9 +51,11 @@ def system_text(role: Role) -> str:
     return text
 
 
-def request_text(role: Role, observation: str, legal: Sequence[str]) -> str:
-    """Return the message that shows a seat its position and requests its reply."""
-    text = role.prompt.format(observation=_in_terms(role, observation), legal=legal_list(legal))
+def request_text(role: Role, observation: str, legal: Sequence[str], form: str = "") -> str:
+    """Return the message that shows a seat its position and requests its reply, or free text of the ``form``."""
+    text = role.prompt.format(observation=_in_terms(role, observation), legal=form or legal_list(legal))
+    if form:
+        return text if "{legal}" in role.prompt else f"{text}\nAnswer with {form}."
     return f"{text}\n{ask_text(role, legal)}" if role.ask else text
 
 
@@ -71,7 +74,7 @@ def _in_terms(role: Role, observation: str) -> str:
 
 
 def legal_list(legal: Sequence[str]) -> str:
-    """Return the legal actions as text, for a template's ``{legal}``."""
+    """Return the legal actions as text."""
     return ", ".join(legal)
 
 

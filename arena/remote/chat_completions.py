@@ -49,7 +49,7 @@ def check_masked(settings: RemoteSettings, request: ReplyRequest) -> None:
 def to_body(settings: RemoteSettings, request: ReplyRequest, seed: int) -> dict[str, Any]:
     """Return the body of the chat-completion request for a reply."""
     role = request.role
-    system, *chat = messages(role, request.observation, request.legal, request.refusals)
+    system, *chat = messages(role, request.observation, request.legal, request.refusals, request.form)
     user = chat[-1 - 2 * len(request.refusals)]  # the last message before refusals; demonstrations come before it
     constraint: dict[str, Any] = {}
     if role.reply is ReplyForm.CHOICE:

@@ -50,6 +50,11 @@ class _PromptKey(NamedTuple):
     observation: str
     legal: tuple[str, ...]
     refusals: tuple[Refusal, ...]
+    form: str = ""
+
+
+def _prompt_key(request: ReplyRequest) -> _PromptKey:
+    return _PromptKey(request.player, request.role, request.observation, request.legal, request.refusals, request.form)
 
 
 class _ChoiceDistribution(NamedTuple):
@@ -160,7 +165,7 @@ class TorchLM:
 
     def _choice_distributions(self, requests: Sequence[ReplyRequest]) -> list[_ChoiceDistribution]:
         """Return each request's distribution; those that are not cached are computed in batches."""
-        keys = [_PromptKey(r.player, r.role, r.observation, r.legal, r.refusals) for r in requests]
+        keys = [_prompt_key(r) for r in requests]
         cached = [self._choices.get(key) for key in keys]
         missing: dict[tuple[str, float], dict[_PromptKey, None]] = {}
         for key, choice in zip(keys, cached, strict=True):
@@ -194,7 +199,7 @@ class TorchLM:
     def _decode(self, player: str, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Decode free replies of one player at one temperature and truncation."""
         lm, role = self.model_of(player), requests[0].role
-        keys = [_PromptKey(r.player, r.role, r.observation, r.legal, r.refusals) for r in requests]
+        keys = [_prompt_key(r) for r in requests]
         prompts = [self._prompt(lm, key) for key in keys]
         sampled = generate(
             lm,
@@ -219,7 +224,7 @@ class TorchLM:
         """Return the prompt's tokens from a cache that players of one tokenizer share."""
         cache_key = lm.tokenizer, key._replace(player="")
         if cache_key not in self._prompts:
-            self._prompts[cache_key] = lm.encode_prompt(messages(key.role, key.observation, key.legal, key.refusals))
+            self._prompts[cache_key] = lm.encode_prompt(messages(*key[1:]))
         return self._prompts[cache_key]
 
     def _unload(self) -> None:

@@ -199,7 +199,7 @@ class VllmLM:
             )
 
     def _prompt(self, request: ReplyRequest) -> Tokens:
-        key = request.role, request.observation, request.legal, request.refusals
+        key = request.role, request.observation, request.legal, request.refusals, request.form
         if key not in self._prompts:
             prompt = self.tokenizer.encode_prompt(messages(*key))
             role, most = request.role, self._shape.max_model_len

@@ -24,7 +24,10 @@ def _add_board(subparsers: Any) -> None:
 
 
 def _add_games(subparsers: Any) -> None:
-    add_json_option(add_command(subparsers, "games", "list the games"))
+    parser = add_command(subparsers, "games", "list the games, or show one: league games show GAME")
+    parser.add_argument("show", nargs="?", choices=["show"], help="show one game: what seats are told, a sample match")
+    parser.add_argument("game", metavar="GAME", nargs="?", help="the game to show")
+    add_json_option(parser)
 
 
 def _add_replay(subparsers: Any) -> None:

@@ -27,6 +27,7 @@ from league.monitors.reply_alarms import judge_replies
 from league.monitors.strategy_alarms import Verdict, judge_roles
 from learners.keys import join_names, split_names
 from learners.trajectories import Trajectory
+from roles.replies import THINK_CLOSE
 from roles.role import ReplyForm, Role
 
 WINDOW = 5  # iterations that are judged together
@@ -170,21 +171,22 @@ def _role_stats(
 
 def _reply_stats(role: Role, trajectories: Sequence[Trajectory]) -> tuple[float, int, int, int]:
     """Return a role's reasoning tokens, free replies, repeated phrases and phrases compared."""
-    if role.reply is ReplyForm.CHOICE:  # a choice is one of few strings, without reasoning
-        return 0.0, 0, 0, 0
     turns = [turn for trajectory in trajectories for turn in trajectory.turns]
-    lengths = [reasoning_tokens(role, turn.reply, len(turn.trace.reply_ids)) for turn in turns if turn.trace]
+    if role.reply is ReplyForm.CHOICE:  # a choice is one of few strings, without reasoning
+        turns = [turn for turn in turns if turn.form]
+    if not turns:
+        return 0.0, 0, 0, 0
+    lengths = [reasoning_tokens(role, turn.reply, len(turn.trace.reply_ids), turn.form) for turn in turns if turn.trace]
     replies = [turn.reply for turn in turns[:: -(-len(turns) // MAX_REPLIES)]]  # evenly spread: neighbours may be alike
     return sum(lengths), len(lengths), *count_repeats(replies)
 
 
-def reasoning_tokens(role: Role, reply: str, tokens: int) -> float:
-    """Return how many of a free reply's tokens precede its last answer mark; all, if it has none.
-
-    They are estimated by the share of the reply's characters, because tokens may cross the mark.
+def reasoning_tokens(role: Role, reply: str, tokens: int, form: str = "") -> float:
+    """Return how many of a free reply's tokens precede its last answer mark (all if it has none), or, where ``form``
+    asked for text without marks, are thoughts: estimated by the share of characters, as tokens may cross the mark.
     """
-    before = reply.rfind(role.answer_open)
-    return float(tokens) if before < 0 else tokens * before / len(reply)
+    before = reply.rfind(THINK_CLOSE if form else role.answer_open)
+    return float(0 if form else tokens) if before < 0 else tokens * before / len(reply)
 
 
 def count_repeats(replies: Sequence[str]) -> tuple[int, int]:

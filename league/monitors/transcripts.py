@@ -49,10 +49,15 @@ def _told_turn(turn: Turn, number: int, advantage: float | None) -> list[str]:
         "",
         f"turn {number}: {turn.role} (seat {turn.seat}) observes",
         *_quoted(turn.observation),
-        f"  legal: {', '.join(map(repr, turn.legal[:12]))}{' …' if len(turn.legal) > 12 else ''}",
+        f"  asked for: {turn.form}" if turn.form else f"  legal: {_listed(turn.legal)}",
         f"  reply: {_short(turn.reply)!r}" + ("" if turn.action is not None else "  ILLEGAL"),
+        *([f"  read as: {turn.action!r}"] if turn.form and turn.action not in (None, turn.reply) else []),
         "  " + ", ".join(facts),
     ]
+
+
+def _listed(legal: Sequence[str]) -> str:
+    return ", ".join(map(repr, legal[:12])) + (" …" if len(legal) > 12 else "")
 
 
 def _quoted(text: str) -> list[str]:

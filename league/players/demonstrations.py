@@ -13,6 +13,7 @@ from games.registry import make_game, with_submatches
 from league.config import RunConfig
 from league.players.scripted import scripted_forms, scripted_player
 from roles.prompts import Message, messages
+from roles.replies import speaking
 from roles.role import Role, Roles
 
 
@@ -55,10 +56,13 @@ def demonstrations(config: RunConfig, roles: Roles) -> list[Demonstration]:
         in_flight=config.in_flight,
     )
     return [
-        Demonstration(messages(role, turn.observation, turn.legal), turn.reply, role, turn.legal, turn.observation)
+        Demonstration(
+            messages(role, turn.observation, turn.legal, (), turn.form), turn.reply, role, turn.legal, turn.observation
+        )
         for episode in flatten_episodes(episodes)
         for turn in episode.turns
-        for role in [roles[episode.request.game][turn.seat]]
+        for card in [roles[episode.request.game][turn.seat]]
+        for role in [speaking(card) if turn.form else card]
     ]
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from arena.records import Cast, ReplyRequest, Sampler, Tabular
 from games.common.errors import UsageError, unknown_name
 from games.registry import make_game, with_submatches
-from games.spec import Game, GameSpec
+from games.spec import Game, GameSpec, labels
 from league.config import RolesConfig
 from league.config.load import seat_roles
 from league.exact.exploitability import POINT_LIMIT, PolicyTable, mixture, tabulate
@@ -107,7 +107,7 @@ class _PolicyReader:
 
     def _request(self, seat: int, game: Game) -> ReplyRequest:
         role = self._player.roles[seat]
-        return ReplyRequest(self._identity, role, game, game.observe(seat), game.legal_actions(), (), self._rng)
+        return ReplyRequest(self._identity, role, game, game.observe(seat), labels(game), (), self._rng)
 
     def _estimate(self, request: ReplyRequest) -> tuple[float, ...]:
         """Return the legal actions' shares of sampled replies; uniform if no reply was legal."""
