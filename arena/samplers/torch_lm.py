@@ -210,7 +210,7 @@ class TorchLM:
             self._check_finite(player, sum(logprobs))
             if ids not in texts:
                 texts[ids] = lm.decode(ids)
-            trace = TokenTrace(player, prompt, ids, logprobs, None, role.temperature, role.truncation)
+            trace = TokenTrace(player, prompt, ids, logprobs, None, role.temperature, tuple(role.truncation))
             replies.append(Reply(texts[ids], trace))
         return replies
 

@@ -235,7 +235,7 @@ class VllmLM:
         ids = tuple(completion.token_ids)
         logprobs = tuple(position[token].logprob for position, token in zip(completion.logprobs, ids, strict=True))
         role = request.role
-        trace = TokenTrace(weights.player, prompt, ids, logprobs, None, role.temperature, role.truncation)
+        trace = TokenTrace(weights.player, prompt, ids, logprobs, None, role.temperature, tuple(role.truncation))
         return self._count_tokens(Reply(self.tokenizer.decode(ids), trace))
 
     async def _probabilities(self, request: ReplyRequest, weights: Weights, prompt: Tokens) -> tuple[float, ...]:
