@@ -73,7 +73,7 @@ class TokenTrace(NamedTuple):
     logprobs: tuple[float, ...]  # [T]
     mask: tuple[str, ...] | None  # the legal replies whose token trie masked sampling; None: unmasked
     temperature: float = 1.0
-    truncation: tuple[float, ...] = NO_TRUNCATION  # ``Truncation`` of a free reply; a plain tuple where it was read
+    truncation: tuple[float, ...] = tuple(NO_TRUNCATION)  # the numbers of a free reply's ``Truncation``
 
 
 class Reply(NamedTuple):

@@ -216,7 +216,7 @@ class TorchLM:
             check_logprobs(player, sum(logprobs), live=player in self._live)
             if ids not in texts:
                 texts[ids] = lm.decode(ids)
-            trace = TokenTrace(player, prompt, ids, logprobs, None, role.temperature, role.truncation)
+            trace = TokenTrace(player, prompt, ids, logprobs, None, role.temperature, tuple(role.truncation))
             replies.append(Reply(texts[ids], trace))
         return replies
 

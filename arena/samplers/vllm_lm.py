@@ -239,7 +239,7 @@ class VllmLM:
         logprobs = tuple(_logprob(position, token) for position, token in zip(completion.logprobs, ids, strict=True))
         self._check_logprobs(weights, logprobs)
         role = request.role
-        trace = TokenTrace(weights.player, prompt, ids, logprobs, None, role.temperature, role.truncation)
+        trace = TokenTrace(weights.player, prompt, ids, logprobs, None, role.temperature, tuple(role.truncation))
         return self._count_tokens(Reply(self.tokenizer.decode(ids), trace))
 
     async def _probabilities(self, request: ReplyRequest, weights: Weights, prompt: Tokens) -> tuple[float, ...]:

@@ -19,6 +19,7 @@ traces = st.builds(
     st.tuples(numbers, numbers),
     st.sampled_from([None, ("pass", "bet")]),
     numbers,
+    st.tuples(st.integers(0, 9), numbers, numbers),
 )
 turns = st.builds(
     Turn,
