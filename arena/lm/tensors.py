@@ -1,4 +1,4 @@
-"""How tensors lie in memory, on which the speed and the last bits of a matrix product may depend; which are finite.
+"""How tensors lie in memory, on which the speed and the last bits of a matrix product may depend.
 
 Kernels of matrix products (MKL's, for example) read a register at a time, and may add in another order if an operand
 does not begin at a multiple of 64 bytes: one register of AVX-512, one cache line. Tensors that PyTorch allocates do:
@@ -14,30 +14,17 @@ A model that is given ``logits_to_keep`` slices its states [N, S, H] to [N, keep
 ``linear`` folds such an input into one product [N * keep, H] x [H, V] only where the weights require a gradient;
 otherwise it takes a batched product, for which it copies the head's weights once a row: with a vocabulary of 49,152 and
 64 rows in bfloat16 that took 5,140 ms where one product takes 11. So the output head reads contiguous states.
-
-A model whose numbers are not finite plays nothing: its replies have no probabilities. An engine in this process checks
-the log-probs of each reply. One in processes of its own checks the weights that it is given as well, because what comes
-back of NaN is up to that program.
 """
 
 from __future__ import annotations
 
-from math import isfinite
-from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
 from torch import Tensor
 from torch.nn import Module
 
-from games.common.errors import UsageError
-
 ALIGNMENT = 64  # bytes
-
-
-class NotFinite(UsageError):
-    """A player's weights or log-probs are not finite."""
 
 
 def is_aligned(tensor: Tensor) -> bool:
@@ -71,37 +58,3 @@ def _contiguous(_head: Any, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     states, *others = inputs
     # Not contiguous(), which leaves a single row as it is, with the strides of the slice: those decide too.
     return (states.clone(memory_format=torch.contiguous_format), *others)
-
-
-def check_logprobs(player: str, total: float, *, live: bool) -> None:
-    """Raise NotFinite if the sum of a player's log-probs is not finite; ``live`` players' weights are in training."""
-    if not isfinite(total):
-        raise _refusal(player, live, "its model computes numbers that are not finite (NaN or infinite)")
-
-
-def check_weights(player: str, folder: Path, *, live: bool) -> None:
-    """Raise NotFinite, with the tensor's name, for a folder with weights that are not finite. It reads all of them."""
-    for path in sorted(folder.glob("*.safetensors")):
-        with safe_open(path, framework="pt") as file:
-            for name in file.keys():  # noqa: SIM118  # it is no dictionary
-                if not _is_finite(file.get_tensor(name)):
-                    raise _refusal(player, live, f"{name} in its weights is not finite (NaN or infinite)")
-
-
-def _is_finite(tensor: Tensor) -> bool:
-    """Return whether all numbers are finite, without a mask as large as the tensor."""
-    if not tensor.is_floating_point() or not tensor.numel():
-        return True
-    if tensor.element_size() == 1:  # eight bits: no minimum and maximum are defined for them
-        tensor = tensor.float()
-    return all(isfinite(bound) for bound in map(float, torch.aminmax(tensor)))
-
-
-def _refusal(player: str, live: bool, reason: str) -> NotFinite:
-    advice = (
-        "The last update of this policy has broken its weights. Train again with a lower optimizer.learning_rate."
-        if live
-        else "Its weights were broken when they were saved. Take another player, as an earlier snapshot, or restore "
-        "the model from a copy."
-    )
-    return NotFinite(f"{player} cannot play: {reason}, so its replies have no probabilities. {advice}")

@@ -19,9 +19,9 @@ import torch
 from arena.errors import check_tabular
 from arena.lm.chunks import Tokens
 from arena.lm.decoding import generate
+from arena.lm.finite import check_logprobs
 from arena.lm.language_model import LanguageModel
 from arena.lm.lora import load_model
-from arena.lm.tensors import check_logprobs
 from arena.lm.tokenization import MAX_CACHED_PROMPTS
 from arena.records import Refusal, Reply, ReplyRequest, TokenTrace
 from games.common.errors import unknown_name

@@ -25,9 +25,9 @@ from typing import Any, TypeVar
 
 from arena.errors import EngineError, check_tabular
 from arena.lm.chunks import Tokens
+from arena.lm.finite import check_logprobs, check_weights
 from arena.lm.language_model import LanguageModel
 from arena.lm.lora import is_adapter, read_shape
-from arena.lm.tensors import check_logprobs, check_weights
 from arena.lm.tokenization import MAX_CACHED_PROMPTS, ChatTokenizer
 from arena.match_rng import MatchRng
 from arena.records import Reply, ReplyRequest, TokenTrace

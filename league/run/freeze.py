@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from statistics import fmean
 
-from arena.lm.tensors import check_weights
+from arena.lm.finite import check_weights
 from arena.records import MatchRequest
 from games.spec import GameSpec
 from league.config import RunConfig

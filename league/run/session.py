@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from arena.lm.tensors import NotFinite
+from arena.lm.finite import NotFinite
 from arena.process import tuned_process
 from arena.remote.usage import Usage
 from games.common.errors import UsageError

@@ -8,8 +8,8 @@ from safetensors.torch import load_file, save_file
 from support.matches.kuhn import FREE, kuhn_matches, played, roles_for
 from support.models.adapters import scrambled
 
+from arena.lm.finite import NotFinite
 from arena.lm.lora import AdapterShape
-from arena.lm.tensors import NotFinite
 
 pytestmark = pytest.mark.xdist_group("adapters")  # one engine for all of a group
 

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from support.matches.kuhn import FREE, engine_with, kuhn_matches, kuhn_pocket, played, roles_for
 
-from arena.lm.tensors import NotFinite
+from arena.lm.finite import NotFinite
 from league.cli.dispatch import main
 from league.config.load import load_run_config, write_run_config
 

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from support.models.pocket import pocket
 from support.processes.runs import TINY, TrainingProcess, contents, league_train
 
-from arena.lm.tensors import NotFinite
+from arena.lm.finite import NotFinite
 from league.cli import main
 from league.learning import learner as learning
 from league.run import freeze
