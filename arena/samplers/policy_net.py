@@ -34,7 +34,7 @@ from games.common.errors import UsageError
 from games.common.files import atomic_write
 from games.openspiel.tensors import seat_tensor
 from games.registry import make_game
-from games.spec import Game
+from games.spec import Game, choice_game
 from roles.replies import format_reply
 from roles.role import Role
 
@@ -115,7 +115,8 @@ def within_budget(attack: Tensor, reference: Tensor, budget: Budget) -> Tensor:
 
 
 def num_features(game: Game) -> int:
-    """Return the length of ``seat_numbers``. Raises UsageError for a game without a tensor."""
+    """Return the length of ``seat_numbers``. Raises UsageError for a game without a tensor or a list of actions."""
+    choice_game(game, "An exploiter's network")
     tensor = seat_tensor(game)
     if tensor is None:
         raise UsageError(
@@ -133,9 +134,9 @@ def seat_numbers(tensor: NDArray[np.float32], seat: int, seats: int) -> NDArray[
 
 
 def scatter_legal(game: Game, values: Sequence[float]) -> NDArray[np.float32]:
-    """Scatter values of ``game.legal_ids()`` to action ids, with zero elsewhere.  # [A]"""
+    """Scatter values of the legal actions to action ids, with zero elsewhere.  # [A]"""
     row = np.zeros(game.spec.num_actions, dtype=np.float32)
-    row[list(game.legal_ids())] = values
+    row[list(choice_game(game, "A network's output").legal_ids())] = values
     return row
 
 
@@ -240,7 +241,8 @@ class PolicyNetEngine:
         inputs = self._inputs(requests)
         rows = attack_policy(self._network(inputs.numbers), inputs, self._budget, self._greedy).double().numpy()
         return [
-            tuple(row[list(request.game.legal_ids())].tolist()) for request, row in zip(requests, rows, strict=True)
+            tuple(row[list(choice_game(request.game).legal_ids())].tolist())
+            for request, row in zip(requests, rows, strict=True)
         ]
 
     def _inputs(self, requests: Sequence[ReplyRequest]) -> Inputs:
@@ -251,7 +253,7 @@ class PolicyNetEngine:
             for game, seat in zip(games, seats, strict=True)
             if (tensor := seat_tensor(game)) is not None
         ]
-        masks = [scatter_legal(game, (1.0,) * len(game.legal_ids())) for game in games]
+        masks = [scatter_legal(game, (1.0,) * len(choice_game(game).legal_ids())) for game in games]
         references = [np.zeros_like(mask) for mask in masks]
         if self._reference is not None:
             distributions = self._reference.distributions(requests, seats)

@@ -6,14 +6,14 @@ OpenSpiel is imported only when a player needs it, so that the command line star
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arena.records import Reply, ReplyRequest
 from games.common.errors import UsageError
-from games.spec import GameSpec, HasScripts
-from roles.replies import format_reply
+from games.spec import FreeText, GameSpec, HasScripts
+from roles.replies import format_reply, read_free_text
 
 if TYPE_CHECKING:
     from games.openspiel.game import OpenSpielGame
@@ -47,12 +47,14 @@ class CfrPolicy(NamedTuple):
 
 
 class Random:
-    """Draws legal actions uniformly."""
+    """Draws legal actions uniformly; where free text is asked for, it plays the game's script ``random``."""
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
-        """Return one uniformly drawn legal reply for each request."""
+        """Return one uniformly drawn legal reply for each request. Raises UsageError for words that it cannot draw."""
         return [
             Reply(format_reply(request.role, request.legal[int(request.rng.random() * len(request.legal))]))
+            if request.legal
+            else Reply(self._words(request))
             for request in requests
         ]
 
@@ -60,9 +62,18 @@ class Random:
         """Return the uniform distribution over each request's legal actions."""
         return [(1.0 / len(request.legal),) * len(request.legal) for request in requests]
 
+    def _words(self, request: ReplyRequest) -> str:
+        scripts = request.game.scripts() if isinstance(request.game, HasScripts) else {}
+        if "random" not in scripts:
+            raise UsageError(
+                f"random cannot play {request.game.spec.name}: it draws from a list of legal actions, and free text has"
+                f" none. Use {_known(scripts)}."
+            )
+        return scripts["random"](request.rng)
+
 
 class Always:
-    """Always plays one action, in games where it is legal at every turn."""
+    """Always plays one action, in games where it is legal at every turn, or always says it where text is free."""
 
     def __init__(self, action: str) -> None:
         """Play ``action``."""
@@ -71,12 +82,23 @@ class Always:
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Return the action for each request. Raises UsageError where it is not legal."""
         for request in requests:
-            if self.action not in request.legal:
+            if request.form:
+                self._check_words(request)
+            elif self.action not in request.legal:
                 raise UsageError(
                     f"always:{self.action} cannot play {request.game.spec.name}, where {', '.join(request.legal)} are "
                     "legal. Name an action that is legal at every turn."
                 )
-        return [Reply(format_reply(request.role, self.action)) for request in requests]
+        return [Reply(format_reply(request.role, self.action, request.form)) for request in requests]
+
+    def _check_words(self, request: ReplyRequest) -> None:
+        """Raise UsageError if the position does not read what is always said as an action."""
+        asked = request.game.actions()
+        if not isinstance(asked, FreeText) or read_free_text(asked, self.action) is None:
+            raise UsageError(
+                f"always:{self.action} cannot play {request.game.spec.name}, which asks for {request.form} and cannot "
+                "read that. Say what it reads at every turn."
+            )
 
 
 class Script:
@@ -88,14 +110,15 @@ class Script:
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Return the script's reply to each request. Raises UsageError for a game without such a script."""
-        return [Reply(format_reply(request.role, self._action(request))) for request in requests]
+        return [Reply(format_reply(request.role, self._action(request), request.form)) for request in requests]
 
     def _action(self, request: ReplyRequest) -> str:
         game = request.game
         scripts = game.scripts() if isinstance(game, HasScripts) else {}
         if self.name not in scripts:
             known = f"the scripts {', '.join(scripts)}" if scripts else "no scripts"
-            raise UsageError(f"scripted:{self.name} cannot play {game.spec.name}, which has {known}. Use random.")
+            use = _known(scripts) if request.form else "random"
+            raise UsageError(f"scripted:{self.name} cannot play {game.spec.name}, which has {known}. Use {use}.")
         return scripts[self.name](request.rng)
 
 
@@ -182,6 +205,12 @@ class Mcts:
         return request.legal[game.legal_ids().index(action)]
 
 
+def _known(scripts: Collection[str]) -> str:
+    """Return who can play a game that asks for free text."""
+    names = [f"scripted:{name}" for name in scripts]
+    return f"{' or '.join(names)}, or a language model" if names else "a language model"
+
+
 @cache
 def solve_cfr(name: str) -> CfrPolicy:
     """Return a game's CFR+ average policy. Raises UsageError, saying why, for a game that CFR+ cannot solve here."""
@@ -237,5 +266,6 @@ def _openspiel_game(request: ReplyRequest, player: str) -> OpenSpielGame:
     from games.openspiel.game import OpenSpielGame
 
     if not isinstance(request.game, OpenSpielGame):
-        raise UsageError(f"{player} plays OpenSpiel's games only, and {request.game.spec.name} is not one. Use random.")
+        use = "a script of it, or a language model" if request.form else "random"
+        raise UsageError(f"{player} plays OpenSpiel's games only, and {request.game.spec.name} is not one. Use {use}.")
     return request.game

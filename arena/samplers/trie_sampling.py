@@ -24,7 +24,7 @@ async def sample_on_trie(trie: ReplyTrie, node: Node, rng: random.Random) -> tup
     logprobs: dict[int, float] = {}  # by position
     for prefix, allowed in zip(trie.prefixes, trie.branches, strict=True):
         position = len(prefix)
-        if trie.tokens[open_replies[0]][:position] == prefix and len(open_replies) > 1:
+        if trie.tokens[open_replies[0]][:position] == prefix:  # then two open replies or more begin with it
             masked = await node(prefix, allowed)
             branch = _draw(masked, rng)
             logprobs[position] = masked[branch]

@@ -33,7 +33,6 @@ from arena.match_rng import MatchRng
 from arena.records import Reply, ReplyRequest, TokenTrace
 from arena.samplers.trie_sampling import sample_on_trie, tempered
 from arena.samplers.vllm_process import VllmProcess, VllmShape, Weights
-from arena.samplers.zero_lora import save_zero_adapter
 from games.common.errors import UsageError, unknown_name
 from roles.prompts import messages
 from roles.role import ReplyForm
@@ -41,6 +40,7 @@ from roles.trie import token_logprobs
 
 _T = TypeVar("_T")
 MIN_TEMPERATURE = 0.01  # vLLM raises lower temperatures to this one
+LOG_LINES = 12  # of vLLM's own that are shown where it could not be started
 
 
 class VllmLM:
@@ -80,10 +80,7 @@ class VllmLM:
                 return Path(source)
             if str(source) != str(self._base):
                 raise UsageError(f"{source} is no adapter of {self._base}, which is the one model of this engine.")
-            zero = self._folder / "zero"
-            if not zero.exists():
-                save_zero_adapter(source, zero)
-            return zero
+            return Path(source)
 
         self._sources[player] = folder
 
@@ -149,10 +146,12 @@ class VllmLM:
         """Return vLLM, started on the base or, if there is none, on the first request's weights."""
         if self._process is None:
             source = self._base or weights.folder
+            log = self._folder / "vllm.log"
             try:
-                self._process = VllmProcess(source, self._shape)
+                self._process = VllmProcess(source, self._shape, log)
             except Exception as error:
-                raise EngineError(f"vLLM could not be started on {source}: {type(error).__name__}: {error}") from error
+                told = f"vLLM could not be started on {source}: {type(error).__name__}: {error}"
+                raise EngineError(f"{told}{_last_lines(log)}") from error
         return self._process
 
     def _weights(self, player: str) -> Weights:
@@ -165,9 +164,11 @@ class VllmLM:
             if player not in self._sources:
                 raise unknown_name("language-model player", player, [*self._live, *self._sources])
             folder = self._sources[player]()
-            self._check_rank(folder)
+            bare = self._shape.adapters and not is_adapter(folder)
+            if not bare:
+                self._check_rank(folder)
             check_weights(player, folder, live=False)
-            self._current[player] = Weights(player, next(self._numbers), player, folder)
+            self._current[player] = Weights(player, next(self._numbers), player, folder, bare)
         return self._current[player]
 
     def _publish(self, player: str) -> None:
@@ -198,7 +199,7 @@ class VllmLM:
             )
 
     def _prompt(self, request: ReplyRequest) -> Tokens:
-        key = request.role, request.observation, request.legal, request.refusals
+        key = request.role, request.observation, request.legal, request.refusals, request.form
         if key not in self._prompts:
             prompt = self.tokenizer.encode_prompt(messages(*key))
             role, most = request.role, self._shape.max_model_len
@@ -228,6 +229,7 @@ class VllmLM:
             prompt,
             weights,
             temperature=request.role.temperature,
+            **request.role.truncation._asdict(),
             seed=seed,
             max_tokens=request.role.max_reply_tokens,
             stop_token_ids=[self.tokenizer.end_token],
@@ -236,7 +238,8 @@ class VllmLM:
         ids = tuple(completion.token_ids)
         logprobs = tuple(_logprob(position, token) for position, token in zip(completion.logprobs, ids, strict=True))
         self._check_logprobs(weights, logprobs)
-        trace = TokenTrace(weights.player, prompt, ids, logprobs, None, request.role.temperature)
+        role = request.role
+        trace = TokenTrace(weights.player, prompt, ids, logprobs, None, role.temperature, role.truncation)
         return self._count_tokens(Reply(self.tokenizer.decode(ids), trace))
 
     async def _probabilities(self, request: ReplyRequest, weights: Weights, prompt: Tokens) -> tuple[float, ...]:
@@ -288,6 +291,12 @@ def _results(futures: Sequence[Future[_T]]) -> list[_T]:
 def _logprob(position: Mapping[int, Any], token: int) -> float:
     """Return a token's log-prob; where logits are NaN, vLLM lists other tokens than the ones that were asked for."""
     return float(position[token].logprob) if token in position else nan
+
+
+def _last_lines(log: Path) -> str:
+    """Return the end of what vLLM's processes wrote, as the end of an error's text."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
+    return "".join(f"\n  {line}" for line in lines[-LOG_LINES:])
 
 
 def _equal_files(a: Path, b: Path) -> bool:

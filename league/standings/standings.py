@@ -116,12 +116,11 @@ def game_standings(
     margin = without_rounding(matrix.margin, _span(spec, matrix))
     average = nash_average_of_many(margin) if order else NashAverage(np.zeros(0), np.zeros(0))
     mixture = average.mixture if solver == "nash_averaging" or not order else _mixture(margin, solver)
-    connected = len(order) > 1 and points.component[order[1]] == points.component[order[0]]
     return GameStandings(
         spec,
         store.count(spec.name),
         _ranking(points, order, matrix, mixture, average.ratings, _rated(ratings, spec.name)),
-        points.difference(order[0], order[1]) if connected else None,
+        points.difference(order[0], order[1]) if order else None,  # all have met somebody
         matrix,
         solver,
         effective_size(mixture) if order else 0.0,

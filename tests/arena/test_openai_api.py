@@ -14,6 +14,7 @@ from support.processes.server import INPUT_TOKENS, MODELS, OUTPUT_TOKENS, Respon
 
 from arena.errors import EngineError
 from arena.records import ReplyRequest
+from arena.remote.rate_limit import RateLimit
 from arena.remote.settings import RemoteSettings
 from arena.samplers.openai_api import OpenAIApi
 from arena.samplers.scripted import Random
@@ -202,6 +203,25 @@ def test_tokens_are_spaced_by_their_rate_limit_and_unused_ones_are_given_back():
         assert server.seen[-1].at - started >= 2 * 0.5
         assert opened.usage().uncounted == 3
         assert opened.usage().cost is None
+
+
+def test_what_counts_of_a_request_is_what_the_server_has_counted():
+    """Of what is taken for it before, all but its 11 tokens read and 3 written are given back."""
+    counted = []
+
+    class Noted(RateLimit):
+        def take(self, amount, now):
+            counted.append(amount)
+            return 0.0
+
+        def give_back(self, amount):
+            counted.append(-amount)
+
+    with Server() as server, engine(server, tokens_per_minute=60_000) as opened:
+        opened._tokens = Noted(60_000)
+        opened.sample([request(seed) for seed in range(5)])
+    assert max(counted) > 100, "a reply may be long"
+    assert sum(counted) == 5 * (INPUT_TOKENS + OUTPUT_TOKENS)
 
 
 def test_a_seed_is_drawn_from_the_match_before_anything_is_sent():

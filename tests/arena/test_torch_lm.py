@@ -10,7 +10,7 @@ from support.matches.kuhn import CHOICE, FREE, engine_with, kuhn_matches, kuhn_p
 from support.models.pocket import pocket
 
 from arena.lm.language_model import LanguageModel
-from arena.records import ReplyRequest
+from arena.records import Refusal, ReplyRequest
 from arena.samplers.torch_lm import TorchLM
 from games.common.errors import UsageError
 from games.registry import make_game
@@ -199,6 +199,23 @@ def test_a_masked_reply_is_recorded_token_by_token(lm):
     assert reply.trace.reply_ids == lm.encode_reply(reply.text)
     assert reply.trace.logprobs[0] == 0.0, "all replies begin alike"
     assert reply.trace.mask == ("bet", "bets", "better")
+
+
+@pytest.mark.parametrize("form", [CHOICE, FREE], ids=["choice", "free"])
+def test_requests_of_one_batch_have_their_own_temperature_and_refusals(lm, form):
+    """Each is answered as if it had been asked alone, though all but one thing about them is alike."""
+    refused = (Refusal("fold", "Your reply is not a legal action."),)
+    asked = [ask("a", temperature=temperature, seed=9, **form) for temperature in (0.25, 1.0, 4.0)]
+    asked += [request._replace(refusals=refused, rng=random.Random(9)) for request in asked]
+    together = engine_with(a=lm).sample(asked)
+    for request, reply in zip(asked, together, strict=True):
+        alone = engine_with(a=lm).sample([request._replace(rng=random.Random(9))])[0].trace
+        prompt = lm.encode_prompt(messages(request.role, request.observation, request.legal, request.refusals))
+        assert reply.trace.prompt_ids == alone.prompt_ids == prompt
+        assert reply.trace.temperature == request.role.temperature
+        assert reply.trace.reply_ids == alone.reply_ids
+        assert reply.trace.logprobs == pytest.approx(alone.logprobs, abs=1e-5)
+    assert together[0].trace.prompt_ids != together[3].trace.prompt_ids
 
 
 def test_tokens_of_prompts_and_replies_are_counted(lm):

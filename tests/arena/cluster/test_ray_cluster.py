@@ -11,6 +11,7 @@ from arena.cluster.interface import WorkerSpec
 from arena.cluster.match_pool import MatchPool, PoolSpec, split
 from arena.cluster.ray_cluster import RayCluster
 from arena.errors import EngineError
+from arena.records import Cast
 from games.common.errors import UsageError
 
 WORKER = WorkerSpec("worker", pool_workers.RandomWorker, (), 0.5)
@@ -44,6 +45,9 @@ def test_chunks_hold_every_match_once_and_know_its_players():
     assert [[request.index for request in chunk.requests] for chunk in chunks] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
     assert {chunk.players for chunk in chunks} == {frozenset({"random"})}
     assert split([], 4) == []
+    (request,) = matches(1)
+    opens = request._replace(cast=(Cast("lookup", ("sub", "helper"), (True, False)),))
+    assert split([opens], 4)[0].players == {"random", "sub", "helper"}, "those of the matches that it may open too"
 
 
 @pytest.mark.parametrize("calls", [1, 2])

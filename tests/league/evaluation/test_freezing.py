@@ -97,3 +97,14 @@ def test_a_gate_compares_by_deals_what_the_new_weights_gain():
     assert significantly_positive(gain, error, 0.99)
     assert not significantly_positive(0.0, 0.0, 0.5)
     assert summarise(episodes, 1), "gate matches count as any other"
+
+
+def test_a_policy_that_a_gate_refused_is_compared_on_other_deals_the_next_time():
+    """Else the luck that refused it, or another of its seed's deals, would decide again."""
+    gated = RunConfig(games={"kuhn_poker": {}}, evaluation={"matches": 30})
+    roles = seat_roles(gated.roles, KUHN)
+    first, second = (
+        gate_matches(gated, "main", "main-5", {"main": "main-5"}, KUHN, roles, index) for index in (100, 500)
+    )
+    assert not {request.deal_seed for request in first} & {request.deal_seed for request in second}
+    assert len({request.sample_seed for request in (*first, *second)}) == 60

@@ -5,13 +5,17 @@ import random
 
 import pytest
 
+from arena.records import EndReason, Episode, MatchRequest, Turn
+from arena.samplers.scripted import Random
 from games.common.errors import UsageError
 from games.registry import make_game
-from league.evaluation.head_to_head import A, B, compare, mean_return, score, seatings
+from league.evaluation.head_to_head import A, B, ScheduledMatch, compare, mean_return, score, seatings, summarise
 from league.players.engines import Engines
-from league.players.player import resolve
+from league.players.player import Player, resolve
 from league.results.statistics import clustered_mean, student_quantile
+from roles.cards import load_roles, with_overrides
 
+KUHN = make_game("kuhn_poker").spec
 UNIT = (0.0, 1.0)
 
 
@@ -124,3 +128,53 @@ def test_teams_of_one_seat_are_compared_on_the_same_deals():
     assert result.by_role["planner"].matches == 60
     assert result.share_of_optimum == 1.0
     assert {child.request.players for episode in poor for child in episode.children} == {("scripted:poor",)}
+
+
+class Noting(Random):
+    """Plays at random, and notes under which player and card it was asked."""
+
+    def __init__(self):
+        self.asked = set()
+
+    def sample(self, requests):
+        self.asked |= {(request.player, request.role.seat, request.role.temperature) for request in requests}
+        return super().sample(requests)
+
+
+def test_each_player_plays_by_its_own_cards_in_every_seating_and_draws_by_its_own_seeds():
+    engine, temperatures = Noting(), {"a": 0.5, "b": 2.0}
+    players = [
+        Player(
+            name,
+            KUHN,
+            engine,
+            tuple(with_overrides(role, temperature=temperature) for role in load_roles(KUHN)),
+            (((name, 1.0),),) * 2,
+        )
+        for name, temperature in temperatures.items()
+    ]
+    result = compare((players[A], players[B]), 20, 0)
+    assert engine.asked == {(name, seat, value) for name, value in temperatures.items() for seat in (0, 1)}
+    assert len({match.request.sample_seed for match in result.matches}) == 20
+    assert len({match.request.deal_seed for match in result.matches}) == 10
+
+
+def test_illegal_replies_are_those_of_the_player_who_gave_them():
+    """A gives two replies, both legal, and B three, two of them illegal, in whichever seat they sit."""
+    scheduled = [
+        ScheduledMatch(0, seating, MatchRequest(index, "kuhn_poker", 0, index, ("x", "x"), (False, False)))
+        for index, seating in enumerate([(A, B), (B, A)])
+    ]
+    legal, illegal = "pass", None
+    replies = [[(0, legal), (1, illegal)], [(0, legal), (1, legal), (0, illegal)]]
+    episodes = [
+        Episode(
+            match.request,
+            tuple(Turn(seat, "", "x", "", ("pass",), "", action, 0.0, None) for seat, action in given),
+            (1.0, -1.0),
+            EndReason.FINISHED,
+        )
+        for match, given in zip(scheduled, replies, strict=True)
+    ]
+    result = summarise(("a", "b"), KUHN, 0, ("first", "second"), scheduled, episodes)
+    assert result.illegal_rates == pytest.approx((0.0, 2 / 3))

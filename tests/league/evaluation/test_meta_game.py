@@ -116,3 +116,27 @@ def test_a_population_of_kuhn_is_measured_as_its_tables_are():
     assert meta_game.matrix()[0, 1] == pytest.approx(sum(values) / 2)
     alone = mixture_metrics(make_game(KUHN).spec, meta_game, ({"u": 1.0, "b": 0.0},) * 2)
     assert alone["mixture_exploitability"] == pytest.approx(exploitability(uniform)) == pytest.approx(11 / 24)
+
+
+def test_seats_with_players_of_their_own_have_the_payoffs_that_matches_showed():
+    """Rows for the first seat's players, columns for the second's; each by its own mean returns, which need no sum."""
+    table = PayoffTable()
+    shown = {("x", "u"): 1.0, ("x", "v"): 2.0, ("y", "u"): 3.0, ("y", "v"): 4.0}
+    table.apply([Result(a, b, RPS, "first", 1, value, value**2, 0.5, 0) for (a, b), value in shown.items()])
+    table.apply([Result(b, a, RPS, "second", 1, -10 * value, 0.0, 0.5, 0) for (a, b), value in shown.items()])
+    values = MetaGame(RPS, (("x", "y"), ("u", "v")), None, table).empirical_game().values
+    np.testing.assert_array_equal(values[0], [[1.0, 2.0], [3.0, 4.0]])
+    np.testing.assert_array_equal(values[1], [[-10.0, -20.0], [-30.0, -40.0]])
+
+
+def test_each_seat_is_advised_by_its_own_marginal():
+    """The first seat's second strategy and the second seat's first one are strictly best, whatever the other does."""
+    table = PayoffTable()
+    first = {("x", "u"): 0.0, ("x", "v"): 0.0, ("y", "u"): 1.0, ("y", "v"): 1.0}
+    second = {("u", "x"): 1.0, ("u", "y"): 1.0, ("v", "x"): 0.0, ("v", "y"): 0.0}
+    table.apply([Result(a, b, RPS, "r", 1, gain, gain, 0.5, 0) for (a, b), gain in (first | second).items()])
+    meta_game = MetaGame(RPS, (("x", "y"), ("u", "v")), None, table)
+    config = MatchmakingConfig(self_play=0.0, fictitious=0.0, jpsro=1.0, jpsro_solver="mgce")
+    meta = meta_strategy(meta_game, config, seed=0)
+    assert [(lineup, pytest.approx(1.0)) for lineup, _ in meta.joint] == list(meta.joint)
+    assert (meta.joint[0][0], meta.advised) == (("y", "u"), ("y", "u"))

@@ -19,14 +19,16 @@ from games.common.errors import UsageError
 from games.openspiel.repeated import stage_game
 from games.registry import make_game
 from league.cli import main
-from league.commands.measuring.regret import sequences_of_rounds
+from league.commands.measuring.regret import _per_round, sequences_of_matches, sequences_of_rounds
+from league.config import RolesConfig
+from league.config.load import seat_roles
 from league.evaluation.head_to_head import compare
 from league.evaluation.regret import external_regret, regret_growth, swap_regret, trend_p_value
 from league.exact.exploitability import head_to_head
 from league.learning.counterfactuals import seat_rounds
 from league.meta_solvers import EmpiricalGame, gaps
 from league.players.engines import Engines
-from league.players.player import resolve
+from league.players.player import Player, resolve
 
 
 def random_rounds(rounds: int, alternatives: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -213,6 +215,39 @@ def test_regret_over_matches_is_the_exact_difference() -> None:
         ]
         assert role["external"] == pytest.approx(max(values) - values[0])
     assert head_to_head([uniform] * 2)[0] == pytest.approx(1 / 8)
+
+
+class Sure:
+    """Knows two ids: "p" always passes, and "b" always bets."""
+
+    def sample(self, requests: Any) -> Any:
+        raise AssertionError("the policies are known")
+
+    def distributions(self, requests: Any) -> list[tuple[float, ...]]:
+        return [tuple(float((label == "bet") == (r.player == "b")) for label in r.legal) for r in requests]
+
+
+def test_in_each_seat_what_might_have_been_played_meets_the_rival_of_the_other_seat() -> None:
+    """The rival passes when it is first and bets when it is second.
+
+    Against that bet, passing loses the ante of 1, and betting is level by the cards; against that pass, a showdown for
+    the antes is level, and a bet wins 1.
+    """
+    spec, engine = make_game("kuhn_poker").spec, Sure()
+    roles = seat_roles(RolesConfig(), spec)
+    player = Player("me", spec, engine, roles, ((("p", 0.5), ("b", 0.5)),) * 2)
+    rival = Player("rival", spec, engine, roles, ((("p", 1.0),), (("b", 1.0),)))
+    first, second = sequences_of_matches(player, rival, [], 6, 0)
+    assert first.alternatives == second.alternatives == ("p", "b")
+    np.testing.assert_allclose(first.payoffs, np.broadcast_to([-1.0, 0.0], first.payoffs.shape), atol=1e-12)
+    np.testing.assert_allclose(second.payoffs, np.broadcast_to([0.0, 1.0], second.payoffs.shape), atol=1e-12)
+
+
+def test_regret_a_round_has_students_interval_over_sequences() -> None:
+    """Three sequences of two rounds end at 2, 4 and 6: 1, 2 and 3 a round, and the half-width is t(2) / √3 = 2.4841."""
+    estimate = _per_round(np.array([[1.0, 2.0], [1.0, 4.0], [9.0, 6.0]]))
+    assert estimate == pytest.approx((2.0, 2.0 - 2.4841, 2.0 + 2.4841), abs=1e-4)
+    assert _per_round(np.array([[1.0, 3.0]])) == (1.5, None, None)
 
 
 def test_what_cannot_be_regretted_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,6 +67,25 @@ def test_every_pair_meets_on_deals_of_its_own_and_other_players_change_nothing(t
         assert {match.rule for match in matches} == {"tournament"}
 
 
+@pytest.mark.parametrize("left_out", [0, 59, 60, 100, 119, 179], ids=lambda index: f"match {index}")
+def test_a_tournament_that_lacks_one_match_plays_that_one(left_out, tmp_path):
+    """Three pairs of 60 matches: the first, the last, and those at the ends of a pair are as any other."""
+    plan = KUHN._replace(players=("random", "always:bet", "always:pass"))
+    whole = tmp_path / "whole"
+    with played(plan, whole) as store:
+        assert store.indices() == set(range(180))
+    again, ended = Tournament(plan), []
+    with open_tournament(tmp_path / "resumed", again) as store:
+        every = []
+        again.play(store, every.append)
+    resumed = tmp_path / "lacking"
+    with open_tournament(resumed, again) as store:
+        store.add(episode for episode in map(again._with_names, every) if episode.request.index != left_out)
+        again.play(store, ended.append)
+    assert [episode.request.index for episode in ended] == [left_out]
+    assert everything(resumed)[0] == everything(whole)[0]
+
+
 def test_bluffing_always_loses_what_it_must(tmp_path):
     """Two players whose moves are fixed: always:bet takes always:pass's ante whenever it is asked to fold."""
     plan = TournamentPlan("kuhn_poker", ("always:bet", "always:pass"), 40, 0)

@@ -83,6 +83,20 @@ def test_where_a_seat_decides_once_visit_times_regret_is_what_a_best_response_ga
     assert sorted(visit_regrets(form, table)) == pytest.approx(sorted(gains))
 
 
+def test_a_later_decision_counts_as_often_as_the_seats_own_moves_lead_there():
+    """Uniform Kuhn poker: the first seat has each card with 1/3, passes with 1/2, and is bet at with 1/2.
+
+    To call with the jack loses 2 where a fold loses 1, so half of the time it throws away 1; the queen wins or loses 2
+    as often, which is 1 better than a fold; the king wins 2, 3 better.
+    """
+    form = exact_form("kuhn_poker")
+    regrets = dict(zip(form.keys, visit_regrets(form, uniform_table("kuhn_poker")).tolist(), strict=True))
+    visit = 1 / 3 * 1 / 2 * 1 / 2
+    assert regrets[0, "0pb"] == pytest.approx(visit * 1 / 2)
+    assert regrets[0, "1pb"] == pytest.approx(visit * 1 / 2)
+    assert regrets[0, "2pb"] == pytest.approx(visit * 3 / 2)
+
+
 def test_a_mistake_at_one_state_is_found_there():
     """Folding the king to a bet gives up 3 chips (−1 for +2) as often as it is met: K with a pass, then a bet."""
     table = kuhn_equilibrium(0.0)

@@ -73,6 +73,19 @@ def test_every_seating_of_every_deal_is_played(
         assert all(counts == held[0] for counts in held), "each opponent holds each seat equally often"
 
 
+def test_the_share_of_a_rule_that_finds_nobody_goes_to_self_play() -> None:
+    """Nothing is forgotten at a rate of 1/2 against everybody; the other rules keep their shares."""
+    matches = draw(config=MatchmakingConfig(self_play=0.5, fictitious=0.3, verification=0.2), matches=1000)
+    assert Counter(match.rule for match in matches) == {"self_play": 700, "fictitious": 300}
+
+
+def test_where_there_are_fewer_deals_than_opponents_each_is_met_as_often() -> None:
+    """One deal in an iteration, three opponents: a third of 300 iterations, give or take 3.7 standard errors."""
+    config = MatchmakingConfig(self_play=0.0, fictitious=1.0, opponents=3)
+    met = Counter(player for i in range(300) for player in opponents(draw(3, config=config, iteration=i, matches=2)))
+    assert [met[f"main-{step:06d}"] / 300 for step in range(3)] == pytest.approx([1 / 3] * 3, abs=0.1)
+
+
 def test_seeds_are_the_matchs_own_and_depend_on_the_run_alone() -> None:
     first, again = draw(), draw()
     assert first == again

@@ -88,6 +88,32 @@ def test_exploiters_have_their_share_and_take_every_seat() -> None:
     assert past <= {"main", "probe-7", "random", *(f"main-{step:06d}" for step in range(3))}
 
 
+def test_no_deal_is_played_under_two_rules() -> None:
+    config = MatchmakingConfig(self_play=0.4, fictitious=0.3, pfsp=0.3, group_size=2)
+    kinds: dict[str, Kind] = {"probe": "main_exploiter", "rover": "league_exploiter"}
+    matches = draw(3, config=config, exploiters=ExploitersConfig(share=0.25), exploiting=kinds, matches=160)
+    by_rule = Counter(match.rule for match in matches)
+    deals = {rule: {match.deal_seed for match in matches if match.rule == rule} for rule in by_rule}
+    assert len(by_rule) == 5
+    for rule, number in by_rule.items():  # two of a group, and against others in both seats
+        assert len(deals[rule]) == number / (2 if rule == "self_play" else 4), rule
+    assert len(set.union(*deals.values())) == sum(map(len, deals.values()))
+
+
+def test_a_main_exploiter_without_hope_meets_mains_snapshots_and_nobody_elses() -> None:
+    kinds: dict[str, Kind] = {"probe": "main_exploiter"}
+    others = [Member("probe-7", "probe", "main_exploiter"), Member("rover-7", "rover", "league_exploiter")]
+    matches = draw(
+        3,
+        exploiting=kinds,
+        others=[*others, Member("random", "random", "guest")],
+        win_rate=lambda player, opponent, game: 0.1 if opponent == "main" else 0.5,
+        matches=160,
+    )
+    players = {player for match in matches if match.rule == "main_exploiter" for player in match.players}
+    assert players == {"probe", *(f"main-{step:06d}" for step in range(3))}
+
+
 def test_a_thousand_players_and_matches_are_drawn_in_twenty_milliseconds() -> None:
     """The weights of every rule at once, 1,024 matches, 1,000 players; by processor time, the best of several."""
     config = MatchmakingConfig(self_play=0.3, fictitious=0.2, pfsp=0.2, verification=0.1, uncertain=0.1, psro=0.1)

@@ -9,7 +9,15 @@ from support.learning.trajectories import trajectory, turn
 from arena.records import TokenTrace
 from games.registry import make_game
 from league.config.learning import AlarmsConfig
-from league.monitors.alarms import WINDOW, check_alarms, count_repeats, forget_alarms, reasoning_tokens
+from league.monitors.alarms import (
+    WINDOW,
+    RoleStats,
+    _judge_drift,
+    check_alarms,
+    count_repeats,
+    forget_alarms,
+    reasoning_tokens,
+)
 from learners.advantages import assign_credit
 from learners.advantages.rae import Settings
 from learners.trajectories import Evidence
@@ -174,6 +182,25 @@ def test_a_baseline_that_stops_following_rings_after_it_stops():
     assert not any(ringing[:PLANTED])
     assert set(ringing[-1]) == {FIRST, SECOND}
     assert all(PLANTED < since <= PLANTED + 2 * WINDOW + 1 for since in ringing[-1].values())
+
+
+@pytest.mark.parametrize(("moved", "rings"), [(0.0, True), (0.0520, True), (0.0530, False), (-0.2, True)])
+def test_a_baseline_follows_that_closes_a_twentieth_of_its_distance_to_the_returns(moved, rings):
+    """It was 1 + moved away from them, and is 1 away: 0.0526 of 1.0526 is a twentieth."""
+
+    def stats(baseline):
+        """400 turns on as many deals with a mean advantage of 1 and a standard deviation of 0.1."""
+        return RoleStats(400, 400, 0.0, 0.0, 400, 400 * (1.0 + baseline), 400.0, 400 * 1.01, 0.0, 0, 0, 0)
+
+    assert bool(_judge_drift(stats(0.0), stats(0.0), stats(moved), SETTINGS)) == rings
+
+
+@pytest.mark.parametrize(("deals", "rings"), [(25, False), (400, True)])
+def test_what_chance_may_do_is_told_by_the_deals_however_many_turns_they_have(deals, rings):
+    """400 turns, their mean 0.4 standard deviations beyond ``drift``: 3/√25 = 0.6 may be chance, 3/√400 = 0.15."""
+    mean = SETTINGS.drift + 0.4
+    stats = RoleStats(400, deals, 0.0, 0.0, 400, 400 * mean, 400 * mean, 400 * (1.0 + mean**2), 0.0, 0, 0, 0)
+    assert bool(_judge_drift(stats, stats, stats, SETTINGS)) == rings
 
 
 def test_returns_that_never_vary_do_not_ring_by_rounding():

@@ -77,8 +77,24 @@ def test_signal_in_one_turn_of_ten_is_enough():
     assert found["signal"] == ""
 
 
-def test_nothing_is_judged_before_the_window_is_full():
-    assert rings(random.Random(0), WINDOW - 1, bets=lambda card: 1.0) == {}
+def test_what_is_no_signal_is_told_by_the_greatest_return_though_it_is_a_loss():
+    """Advantages of 1e-4 where every match is lost by 1: a thousandth of that would be the least signal."""
+    state = {}
+    for _ in range(WINDOW):
+        lost = [trajectory([turn("bet", card)], match_return=-1.0) for card in "JQK" for _ in range(8)]
+        verdicts, state = judge_roles(lost, [[1e-4]] * len(lost), state, SETTINGS, subject)
+    assert {name: message for _, name, message in verdicts}["signal"].startswith("only 0.0% of its turns")
+
+
+def test_no_collapse_is_judged_before_the_window_is_full():
+    assert set(rings(random.Random(0), WINDOW - 1, bets=lambda card: 1.0)) == {"signal"}
+
+
+def test_a_lack_of_signal_is_told_as_soon_as_there_are_enough_turns():
+    """An iteration here has 60 turns, and 64 are enough."""
+    starved = {"bets": lambda _: 0.5, "advantage": lambda rng: 0.0}
+    assert rings(random.Random(0), 1, **starved) == {}
+    assert rings(random.Random(0), 2, **starved)["signal"].startswith("only 0.0% of its turns")
 
 
 def test_a_cycle_of_three_is_named_and_one_of_small_wins_is_not():

@@ -3,6 +3,7 @@
 import json
 import random
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -130,6 +131,23 @@ def test_estimates_come_near_the_truth():
     assert mean == pytest.approx(0.75, abs=0.03)
 
 
+def test_each_seat_has_the_mixture_that_was_measured_for_it(run_dir, tmp_path):
+    """The second seat of Kuhn poker decides once a match, so its mixture's rows are weighted means of the tables'."""
+    path = copy_of(run_dir, tmp_path)
+    old, new = f"{path}@main-000000", f"{path}@main-000010"
+    weights = [{"main-000000": 1.0, "main-000010": 0.0}, {"main-000000": 0.25, "main-000010": 0.75}]
+    (path / "mixtures.json").write_text(json.dumps({"kuhn_poker": weights}))
+    mixed = player(f"{path}@mixture")
+    assert mixed.members == (((old, 1.0),), ((old, 0.25), (new, 0.75)))
+    drawn = [mixed.draw(1, random.Random(seed)) for seed in range(400)]
+    assert drawn.count(new) / 400 == pytest.approx(0.75, abs=4 * (0.75 * 0.25 / 400) ** 0.5)
+    tables = [player(text).tabulate().table.probabilities for text in (old, new)]
+    for key, row in mixed.tabulate().table.probabilities.items():
+        share = 0.25 if key[0] == 1 else 1.0
+        expected = [share * a + (1 - share) * b for a, b in zip(tables[0][key], tables[1][key], strict=True)]
+        assert row == pytest.approx(expected), key
+
+
 def test_a_mixture_is_the_one_that_was_measured_with_the_newest_snapshot(run_dir, tmp_path):
     path = copy_of(run_dir, tmp_path, "evaluation.mixture=nash")
     (path / "mixtures.json").write_text(json.dumps({"kuhn_poker": [{"main-000000": 0.0, "main-000010": 1.0}] * 2}))
@@ -166,5 +184,8 @@ def test_a_run_without_a_snapshot_says_so(run_dir, tmp_path):
 
 
 def test_a_snapshot_is_a_checkpoint_like_any_other(run_dir):
-    as_checkpoint = player(f"hf:{run_dir}/population/main-000010").tabulate()
+    """But for its cards: a run of a pocket model has brief ones, and a model of unknown origin is told all rules."""
+    as_checkpoint = player(f"hf:{run_dir}/population/main-000010")
+    assert [role.ask != "" for role in as_checkpoint.roles] == [True, True]
+    as_checkpoint = replace(as_checkpoint, roles=player(run_dir).roles).tabulate()
     assert as_checkpoint.table.probabilities == player(run_dir).tabulate().table.probabilities

@@ -57,6 +57,11 @@ def test_matches_that_know_nothing_of_their_deal_count_nearly_all() -> None:
     assert 600 < record_of(gains.tolist()).effective_n <= 800
 
 
+def test_deals_whose_luck_cancels_count_no_more_than_their_matches() -> None:
+    """Of 20 deals 18 are won once and lost once: 40 matches, though 177 independent ones would vary as much."""
+    assert record_of([[1.0, -1.0]] * 18 + [[1.0, 1.0], [-1.0, -1.0]]).effective_n == 40
+
+
 def test_all_won_is_as_certain_as_its_deals() -> None:
     assert record_of([[1.0] * 4] * 5).effective_n == 5
     assert record_of([[1.0] * 4] * 5).returns == Estimate(1.0, None, None), "no spread proves nothing"

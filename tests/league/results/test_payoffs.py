@@ -110,6 +110,26 @@ def test_matrix_has_nan_where_nobody_met() -> None:
     assert table.matrix([], "toy")[0].shape == (0, 0)
 
 
+def test_roles_count_alike_in_the_matrix_however_often_each_was_played() -> None:
+    """As first 4 in one match, as second 0 and a score of 1/3 in three: the means of 4 and 0, and of 1 and 1/3."""
+    table = PayoffTable()
+    table.apply(
+        [Result("a", "b", "toy", "r0", 1, 4.0, 16.0, 1.0, 0), Result("a", "b", "toy", "r1", 3, 0.0, 0.0, 1.0, 0)]
+    )
+    returns, scores = table.matrix(["a", "b"], "toy")
+    assert returns[0, 1] == 2.0
+    assert scores[0, 1] == pytest.approx(2 / 3)
+
+
+def test_one_iteration_is_enough_to_forget() -> None:
+    """Eight wins weigh four after an iteration, against eight losses; whoever of the two is live."""
+    for live in ("main", "old"):
+        table = PayoffTable(live=[live], forgetting=0.5)
+        table.apply([result("main", "old", 8, 8.0, 0)])
+        table.apply([result("main", "old", 8, 0.0, 1)])
+        assert table.pair_record("main", "old", "toy").score == 4 / 12
+
+
 def test_a_live_players_results_are_forgotten_and_frozen_ones_kept() -> None:
     table = PayoffTable(live=["main"], forgetting=0.5)
     table.apply([result("main", "old", 8, 8.0, 0), result("old", "older", 8, 8.0, 0)])

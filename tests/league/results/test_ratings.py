@@ -54,6 +54,14 @@ def test_a_draw_between_equals_moves_no_mean() -> None:
     assert ratings.rating("a", "toy")[0] == ratings.rating("b", "toy")[0] == 25.0
 
 
+def test_a_deal_in_which_both_earned_the_same_is_a_draw_whatever_doubles_add_up_to() -> None:
+    """(0.1 + 0.2) / 2 is 0.15 and a little more in doubles: more than the mean of 0.15 and 0.15."""
+    assert (0.1 + 0.2) / 2 > 0.15
+    ratings = Ratings()
+    ratings.update([episode(0, ("a", "b"), (0.1, 0.15), deal=7), episode(1, ("b", "a"), (0.15, 0.2), deal=7)])
+    assert ratings.rating("a", "toy")[0] == ratings.rating("b", "toy")[0] == 25.0
+
+
 def test_mirror_matches_change_nothing() -> None:
     ratings = Ratings()
     ratings.update([episode(i, ("a", "a"), (1.0, -1.0)) for i in range(50)])

@@ -46,6 +46,7 @@ def state(tmp_path):
     state.alarms = {
         "roles": {f"kuhn_poker/first/{name}": {"warmup": [], "recent": [], "subject": name} for name in policies},
         "entropies": {name: [0.0] for name in policies},
+        "windows": {f"kuhn_poker/first/{name}": [[4, 4, 4, "bet", 4, 3]] for name in policies},
         "ringing": [["entropy", name, "it fell", 3] for name in policies],
     }
     return config, state, matches
@@ -83,6 +84,7 @@ def test_all_that_belonged_to_the_old_weights_goes_and_other_policies_keep_their
     assert all(torch.equal(kept[name], tensor) for name, tensor in main.critic.tensors().items())
     assert set(state.pending) == set(state.alarms["entropies"]) == {"main"}
     assert set(state.credit["rae"]) == set(state.alarms["roles"]) == {"kuhn_poker/first/main"}
+    assert set(state.alarms["windows"]) == {"kuhn_poker/first/main"}
     assert state.alarms["ringing"] == [["entropy", "main", "it fell", 3]]
     probe.critic.fit(probe.lm, matches, [[1.0] * len(t.turns) for t in matches])
     begin_anew(state, "probe", kuhn_pocket(5).parameters())

@@ -23,6 +23,14 @@ def test_rock_paper_scissors_is_named() -> None:
     assert cycle.margin == 1.0
 
 
+def test_a_cycle_is_as_wide_as_its_narrowest_win() -> None:
+    """Rock beats scissors by 0.9, scissors paper by 0.2, paper rock by 0.5, in margins (P - P') / 2."""
+    payoffs = np.array([[0.0, -0.5, 0.9], [0.5, 0.0, -0.2], [-0.9, 0.2, 0.0]])
+    (cycle,) = find_cycles(NAMES, payoffs)
+    assert cycle.players == ("rock", "scissors", "paper")
+    assert cycle.margin == pytest.approx(0.2)
+
+
 def test_a_cyclic_population_has_equal_elo_ratings_and_copies_mislead_them() -> None:
     """Elo expects 1/2 where one side always wins; a second rock lifts paper, and Nash averaging sees no change."""
     wins = (ROCK_PAPER_SCISSORS > 0) * 100
