@@ -29,14 +29,23 @@ def child_process(context: BaseContext, module: str, function: str, *arguments: 
 
 def _run(main_thread: bool, module: str, function: str, *arguments: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its children in its own way
+    end_with_parent(by_signal=main_thread)
+    getattr(importlib.import_module(module), function)(*arguments)
+
+
+def end_with_parent(*, by_signal: bool) -> None:
+    """End this process, which multiprocessing has started, when its parent has ended, however that ends.
+
+    ``by_signal``: the system does it, even to a process that is stopped; but also when the parent's thread that started
+    it ends.
+    """
     parent = multiprocessing.parent_process()
     if parent is not None:
-        if main_thread and sys.platform == "linux":  # the system does it, even to a process that is stopped
+        if by_signal and sys.platform == "linux":
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != parent.pid:  # it ended before that
                 os._exit(1)
         threading.Thread(target=_exit_after, args=(parent,), daemon=True).start()
-    getattr(importlib.import_module(module), function)(*arguments)
 
 
 def _exit_after(parent: BaseProcess) -> None:

@@ -104,9 +104,9 @@ def _check_groups(config: RunConfig, game: str) -> None:
     if matches % size:
         trees = f"trees of {config.matchmaking.tree} replies to the power of {turns} turns: {size} matches"
         groups = trees if config.matchmaking.tree else f"groups of matchmaking.group_size = {size}"
+        whole = [number for number in (matches - matches % size, matches + size - matches % size) if number]
         raise UsageError(
-            f"games.{game}.matches = {matches} cannot be cut into {groups}. "
-            f"Set {matches - matches % size or size} or {matches + size - matches % size}."
+            f"games.{game}.matches = {matches} cannot be cut into {groups}. Set {' or '.join(map(str, whole))}."
         )
 
 

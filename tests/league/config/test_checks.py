@@ -37,6 +37,7 @@ def config(tmp_path):
         ),
         (["credit.rae=0.9"], r"credit.rae = 0.9: it should be a table of keys \(credit.rae.decay, credit.rae.fold"),
         (["matchmaking.group_size=7"], "matches = 64 cannot be cut into groups of .* = 7. Set 63 or 70."),
+        (["matchmaking.group_size=128"], r"matches = 64 cannot be cut into groups of .* = 128. Set 128\.$"),
         (["alternate=2"], "lets policies take turns, but only main is trained"),
         ([*TWO, "alternate=2", "policies.a.frozen=true"], "lets policies take turns, but only b is trained"),
         (["policies.main.frozen=true"], r"All policies \(main\) are frozen"),
