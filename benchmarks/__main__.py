@@ -35,6 +35,7 @@ MODULES = {  # of parts that need no arguments
     "growth": "benchmarks.speed.population_growth",
     "dilemma": "benchmarks.studies.dilemma",
     "store": "benchmarks.speed.match_store",
+    "report": "benchmarks.speed.long_run",
     "records": "benchmarks.speed.record_store",
     "tabular": "benchmarks.studies.jpsro_tabular",
     "vllm": "benchmarks.speed.vllm_engine",

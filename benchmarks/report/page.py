@@ -160,6 +160,11 @@ ROWS: dict[str, list[Row]] = {
         Row("standings", "seconds of `league standings`, 1,000 players", "{:.2f}", 3),
         Row("draw", "seconds to draw 1,024 matches by all the rules, 1,000 players", "{:.4f}", 0.02),
     ],
+    "report": [
+        Row("seconds", "seconds of `league report`", "{:.1f}", 20),
+        Row("processor_seconds", "the same, of a processor", "{:.1f}"),
+        Row("megabytes", "megabytes of the page", "{:.2f}", 10),
+    ],
     "records": [
         Row(
             "alone",

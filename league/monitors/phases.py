@@ -125,6 +125,7 @@ class DrawingBudget:
     def __init__(self, share: float, phases: PhaseClock) -> None:
         self._share, self._phases = share, phases
         self._costs: dict[str, float] = {}  # the last measured seconds of each task
+        self._loaded = False  # whether anything was drawn
 
     def affords(self, task: str, tasks: int, progress: float, spent_now: float) -> bool:
         """Return whether a task may be done at ``progress`` of the run in (0, 1); ``tasks`` are all that there are.
@@ -135,14 +136,16 @@ class DrawingBudget:
         if self._share >= 1.0:
             return True
         mean = sum(self._costs.values()) / len(self._costs) if self._costs else _TYPICAL
-        cost = self._costs.get(task, mean) if self._costs else _FIRST
+        cost = self._costs.get(task, mean) if self._loaded else _FIRST
         spent = self._phases.logged + spent_now + cost
         elapsed = self._phases.clock() - self._phases.started
         return max(spent, (spent + mean * tasks) * progress) <= self._share * elapsed
 
     @contextmanager
     def measure(self, task: str) -> Iterator[None]:
-        """Measure what a task costs."""
+        """Measure what a task costs. The first one says nothing about the others: it loads what all of them need."""
         begun = self._phases.clock()
         yield
-        self._costs[task] = self._phases.clock() - begun
+        if self._loaded:
+            self._costs[task] = self._phases.clock() - begun
+        self._loaded = True

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from games.common.errors import UsageError
 from games.registry import make_game
 
 LEARNING = "1_is_it_learning"
@@ -79,12 +80,15 @@ def pinned_metrics(metrics: Iterable[Mapping[str, float]]) -> list[str]:
         for name, value in line.items():
             values.setdefault(name, set()).add(value)
     names = [name for name, distinct in values.items() if len(distinct) > 1 or not re.search("/score|^alarms/", name)]
-    names = [name for name in names if "/score_against_" not in name or _is_won_or_lost(name.rpartition("/")[0])]
+    names = [name for name in names if "/score_against_" not in name or _is_won_or_lost(name.split("/")[-2])]
     return [name for pattern in PINNED for name in names if re.fullmatch(pattern, name)]
 
 
 def _is_won_or_lost(game: str) -> bool:
-    spec = make_game(game).spec
+    try:
+        spec = make_game(game).spec
+    except UsageError:  # such as a game that was read from a file
+        return False
     return (spec.min_return, spec.max_return) == (-1.0, 1.0)
 
 

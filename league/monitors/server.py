@@ -15,15 +15,17 @@ from games.aliases import short_metric
 from league.monitors.metrics_log import TENSORBOARD_FOLDER, figures_of, read_metrics
 from league.monitors.questions import pinned_figures, pinned_metrics
 
-# What a person sees who has never chosen otherwise: all of a curve, and three cards beside each other at 1280 pixels.
+# What a person sees who has never chosen otherwise: all of a curve, and room for the cards.
 PREFERENCES = {
     "_ignoreYOutliers": "false",
-    "_tb_global_settings": json.dumps(
-        {"ignoreOutliers": False, "timeSeriesSettingsPaneOpened": False, "sideBarWidthInPercent": 14}
-    ),
+    "_tb_global_settings": json.dumps({"ignoreOutliers": False, "timeSeriesSettingsPaneOpened": False}),
 }
 OPENING = """<!doctype html><title>TensorBoard</title><noscript>TensorBoard needs JavaScript.</noscript><script>
-for (const [name, value] of Object.entries(%(preferences)s))
+const preferences = %(preferences)s;
+// Three cards stand beside each other in a window of 1280 pixels, and the runs' names are whole in one of 800.
+preferences._tb_global_settings = JSON.stringify(
+  {...JSON.parse(preferences._tb_global_settings), sideBarWidthInPercent: innerWidth < 1200 ? 25 : 14});
+for (const [name, value] of Object.entries(preferences))
   if (localStorage.getItem(name) === null) localStorage.setItem(name, value);
 location.replace(%(address)s + location.hash);
 </script>

@@ -200,17 +200,16 @@ def _row(metric: str, records: Sequence[RunRecord], conditions: Sequence[Conditi
 
 def possible_values(metric: str) -> tuple[float, float]:
     """Return the least and the greatest value that a figure can have, infinite where nothing is known."""
-    game, _, name = metric.partition("/")
     if re.search(r"(^|/)score(/|_|$)", metric) or metric == "illegal_rate":
         return 0.0, 1.0
     if metric == "tokens_per_second":
         return 0.0, math.inf
-    if name.endswith("exploitability") or re.search(r"(^|_)return(/|_|$)", name):
+    if of_game := re.search(r"(?:^|/)([^/]+)/(?:\w+_)?(exploitability|return)(?:/|_|$)", metric):
         try:
-            spec = make_game(game).spec
+            spec = make_game(of_game[1]).spec
         except UsageError:  # such as a game of OpenSpiel's that was read from a file
             return -math.inf, math.inf
-        if name.endswith("exploitability"):
+        if of_game[2] == "exploitability":
             return 0.0, spec.max_return - spec.min_return
         return spec.min_return, spec.max_return
     return -math.inf, math.inf

@@ -74,9 +74,18 @@ def test_a_run_without_metrics_has_none(tmp_path):
 
 def test_exploitability_is_pinned_first_and_a_score_that_cannot_move_not_at_all():
     first = {"gap": 0.0, "tiny_hanabi/score/signaller": 0.5, "kuhn_poker/score/first": 0.4, "illegal_rate": 0.0}
+    first |= {"probe/kuhn_poker/score_against_random": 0.5, "tic_tac_toe/score_against_random": 0.5}
     first |= {"rating": 25.0, "kuhn_poker/mixture_exploitability": 0.3, "main/loss": 0.1}
-    lines = [first, first | {"kuhn_poker/score/first": 0.5}]
-    names = ["kuhn_poker/mixture_exploitability", "rating", "kuhn_poker/score/first", "illegal_rate", "gap"]
+    later = {"kuhn_poker/score/first": 0.5, "probe/kuhn_poker/score_against_random": 0.6}
+    lines = [first, first | later | {"tic_tac_toe/score_against_random": 0.6}]
+    names = [
+        "kuhn_poker/mixture_exploitability",
+        "tic_tac_toe/score_against_random",
+        "rating",
+        "kuhn_poker/score/first",
+        "illegal_rate",
+        "gap",
+    ]
     assert pinned_metrics(lines) == names
 
 

@@ -95,6 +95,17 @@ def test_a_short_run_draws_at_its_end_alone(clock):
     assert phases.logged == pytest.approx(1.0)
 
 
+def test_what_the_first_figure_loads_is_not_expected_of_the_others(clock):
+    """Two seconds for the first one and 0.1 for each other: a hundred seconds later all can be drawn again."""
+    phases = PhaseClock(clock)
+    budget = DrawingBudget(0.05, phases)
+    clock.now += 100.0
+    with budget.measure("first"):
+        clock.now += 2.0
+    clock.now += 100.0
+    assert budget.affords("second", 10, 0.5, 2.0)
+
+
 def test_without_a_share_nothing_is_drawn_and_with_all_of_it_everything(clock):
     assert not any(run(clock, 0.0, 0.1)[1][:-1])
     assert set(run(clock, 1.0, 5.0)[1]) == {5}

@@ -13,8 +13,7 @@ from league.monitors.questions import pinned_figures
 from league.monitors.server import serve_tensorboard
 
 STORED = ROOT / "tests/data/pocket-league"  # see docs/reading_the_board.md
-DRAWN = """[...document.querySelectorAll('metrics-pinned-view card-view')].filter(
-    card => [...card.querySelectorAll('img')].some(image => image.complete && image.naturalWidth > 0)).length"""
+FIGURES = pinned_figures(json.loads((STORED / "tb/figures.json").read_text()))
 
 
 @pytest.fixture(scope="module")
@@ -22,20 +21,24 @@ def address():
     return serve_tensorboard([STORED], 0)
 
 
-def pinned_titles(page):
-    """Return the titles of the pinned cards, once every figure among them is drawn."""
-    figures = pinned_figures(json.loads((STORED / "tb/figures.json").read_text()))
-    page.wait_for_function(f"{DRAWN} >= {len(figures)}")
-    cards = page.locator("metrics-pinned-view card-view").all()
-    return figures, ["".join(card.inner_text().split()) for card in cards]
+def pinned_titles(page, figures):
+    """Return the titles of the pinned cards. The first ones are figures, which load once they are in the window."""
+    cards = page.locator("metrics-pinned-view card-view")
+    for number in range(figures):
+        cards.nth(number).scroll_into_view_if_needed()
+        picture = cards.nth(number).locator("img").first
+        picture.wait_for()
+        picture.evaluate("image => image.decode()")
+    cards.first.scroll_into_view_if_needed()
+    return ["".join(card.inner_text().split()) for card in cards.all()]
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_the_opening_page_tells_the_story_in_order(browser, address, width, tmp_path):
     with browser.open(address, width=width) as page:
-        figures, titles = pinned_titles(page)
-        assert len(figures) == 8
-        assert all(title.startswith(figure) for title, figure in zip(titles, figures, strict=False))
+        assert len(FIGURES) == 8
+        titles = pinned_titles(page, len(FIGURES))
+        assert all(title.startswith(figure) for title, figure in zip(titles, FIGURES, strict=False))
         assert screenshot(page, tmp_path / "board.png").stat().st_size > 50_000
 
 
@@ -48,7 +51,7 @@ def open_tab(page, name):
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_every_tab_has_what_the_page_of_questions_names(browser, address, width, tmp_path):
     with browser.open(address, width=width) as page:
-        pinned_titles(page)
+        pinned_titles(page, 1)
         shown = {
             "images": ["1_is_it_learning/learning"],
             "text": [f"transcripts/kuhn_poker/{why}" for why in ("first", "best", "worst", "most_surprising")],
@@ -89,7 +92,7 @@ def test_league_board_opens_a_run_that_has_just_ended(browser, tmp_path):
     try:
         address = board.stdout.readline().split()[-1]
         with browser.open(address) as page:
-            page.wait_for_function(f"{DRAWN} >= 8")
+            assert any(title.startswith("3_who_beats_whom/payoffs") for title in pinned_titles(page, 8))
             assert page.locator("metrics-pinned-view").get_by_text("exploitability").count()
     finally:
         board.terminate()

@@ -71,6 +71,7 @@ def test_figures_are_compared_at_the_iteration_that_all_have_done():
         ("probe/score", 0.0, 1.0),
         ("illegal_rate", 0.0, 1.0),
         ("kuhn_poker/exploitability", 0.0, 4.0),  # returns are from -2 to 2
+        ("probe/kuhn_poker/mixture_exploitability", 0.0, 4.0),
         ("tiny_hanabi/return", 0.0, 10.0),
         ("tiny_hanabi/return/signaller", 0.0, 10.0),
         ("lookup_chain/held_out_return_of_random", 0.0, 1.0),
