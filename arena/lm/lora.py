@@ -218,9 +218,7 @@ def check_targets(model: Any, linear: Mapping[str, Module], targets: tuple[str, 
     Raises UsageError for a target that is none of them, and for a model without any.
     """
     if not linear:
-        raise UsageError(
-            f"{type(model).__name__} has no linear layer that LoRA could adapt. Use a policy of kind 'full'."
-        )
+        raise UsageError(f"{type(model).__name__} has no linear layer that LoRA could adapt. Use weights = 'full'.")
     for target in targets:
         if not _matching(linear, (target,)):
             raise unknown_name(f"linear layer of {type(model).__name__}", target, _short_names(linear))
@@ -299,4 +297,4 @@ def _short_names(linear: Mapping[str, Module]) -> list[str]:
 
 def _matching(linear: Mapping[str, Module], targets: tuple[str, ...] | list[str]) -> list[str]:
     """Return the layers that targets name, as PEFT reads them: by the full name or its last parts."""
-    return [name for name in linear if any(name == target or name.endswith(f".{target}") for target in targets)]
+    return [name for name in linear if any(f".{name}".endswith(f".{target}") for target in targets)]

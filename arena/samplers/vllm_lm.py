@@ -32,7 +32,7 @@ from arena.lm.tokenization import MAX_CACHED_PROMPTS, ChatTokenizer
 from arena.match_rng import MatchRng
 from arena.records import Reply, ReplyRequest, TokenTrace
 from arena.samplers.trie_sampling import sample_on_trie, tempered
-from arena.samplers.vllm_process import VllmProcess, VllmShape, Weights
+from arena.samplers.vllm_process import VllmProcess, VllmShape, Weights, last_lines
 from games.common.errors import UsageError, unknown_name
 from roles.prompts import messages
 from roles.role import ReplyForm
@@ -40,7 +40,6 @@ from roles.trie import token_logprobs
 
 _T = TypeVar("_T")
 MIN_TEMPERATURE = 0.01  # vLLM raises lower temperatures to this one
-LOG_LINES = 12  # of vLLM's own that are shown where it could not be started
 
 
 class VllmLM:
@@ -151,7 +150,7 @@ class VllmLM:
                 self._process = VllmProcess(source, self._shape, log)
             except Exception as error:
                 told = f"vLLM could not be started on {source}: {type(error).__name__}: {error}"
-                raise EngineError(f"{told}{_last_lines(log)}") from error
+                raise EngineError(f"{told}{last_lines(log)}") from error
         return self._process
 
     def _weights(self, player: str) -> Weights:
@@ -291,12 +290,6 @@ def _results(futures: Sequence[Future[_T]]) -> list[_T]:
 def _logprob(position: Mapping[int, Any], token: int) -> float:
     """Return a token's log-prob; where logits are NaN, vLLM lists other tokens than the ones that were asked for."""
     return float(position[token].logprob) if token in position else nan
-
-
-def _last_lines(log: Path) -> str:
-    """Return the end of what vLLM's processes wrote, as the end of an error's text."""
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
-    return "".join(f"\n  {line}" for line in lines[-LOG_LINES:])
 
 
 def _equal_files(a: Path, b: Path) -> bool:

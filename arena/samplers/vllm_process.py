@@ -39,6 +39,7 @@ from vllm.v1.engine.async_llm import AsyncLLM
 
 _T = TypeVar("_T")
 CHECK_INTERVAL = 1.0  # seconds between two checks that vLLM is alive
+LOG_LINES = 12  # of vLLM's own that are shown where it could not be started
 
 
 class VllmShape(NamedTuple):
@@ -211,3 +212,9 @@ def _block_sigint() -> None:
     """Block Ctrl-C in the processes that this thread starts: the run handles it, and may finish its iteration first."""
     resource_tracker.ensure_running()  # first, because its start unblocks the signal again
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+
+
+def last_lines(log: Path) -> str:
+    """Return the end of what vLLM's processes wrote, as the end of an error's text."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
+    return "".join(f"\n  {line}" for line in lines[-LOG_LINES:])

@@ -19,20 +19,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import Any, NamedTuple
 
 from league.config.learning import AlarmsConfig
-from league.monitors.reply_alarms import judge_replies
+from league.monitors.reply_alarms import PHRASE, judge_replies, reply_stats
 from league.monitors.strategy_alarms import Verdict, judge_roles
 from learners.keys import join_names, split_names
 from learners.trajectories import Trajectory
-from roles.replies import THINK_CLOSE
-from roles.role import ReplyForm, Role
+from roles.role import Role
 
 WINDOW = 5  # iterations that are judged together
-PHRASE = 4  # words in a phrase, as in seq-rep-4 (Welleck et al. 2020, https://arxiv.org/abs/1908.04319)
-MAX_REPLIES = 256  # of a role, compared for repeats in an iteration: among more replies more phrases repeat
 CHANCE = 3.0  # standard errors that a mean may be off by chance
 FOLLOWING = 0.05  # share of its distance to the returns that a working baseline closes in a window (decay 0.95: 0.2)
 LEAST_SPREAD = 1e-6  # of half a game's range; anything below is rounding
@@ -164,43 +160,9 @@ def _role_stats(
                 sum(trajectory.match_return * len(trajectory.turns) for trajectory in role_trajectories),
                 sum(role_advantages),
                 sum(advantage * advantage for advantage in role_advantages),
-                *_reply_stats(roles[key[0]][role_trajectories[0].seat], role_trajectories),
+                *reply_stats(roles[key[0]][role_trajectories[0].seat], role_trajectories),
             )
     return stats
-
-
-def _reply_stats(role: Role, trajectories: Sequence[Trajectory]) -> tuple[float, int, int, int]:
-    """Return a role's reasoning tokens, free replies, repeated phrases and phrases compared."""
-    turns = [turn for trajectory in trajectories for turn in trajectory.turns]
-    if role.reply is ReplyForm.CHOICE:  # a choice is one of few strings, without reasoning
-        turns = [turn for turn in turns if turn.form]
-    if not turns:
-        return 0.0, 0, 0, 0
-    lengths = [reasoning_tokens(role, turn.reply, len(turn.trace.reply_ids), turn.form) for turn in turns if turn.trace]
-    replies = [turn.reply for turn in turns[:: -(-len(turns) // MAX_REPLIES)]]  # evenly spread: neighbours may be alike
-    return sum(lengths), len(lengths), *count_repeats(replies)
-
-
-def reasoning_tokens(role: Role, reply: str, tokens: int, form: str = "") -> float:
-    """Return how many of a free reply's tokens precede its last answer mark (all if it has none), or, where ``form``
-    asked for text without marks, are thoughts: estimated by the share of characters, as tokens may cross the mark.
-    """
-    before = reply.rfind(THINK_CLOSE if form else role.answer_open)
-    return float(0 if form else tokens) if before < 0 else tokens * before / len(reply)
-
-
-def count_repeats(replies: Sequence[str]) -> tuple[int, int]:
-    """Return how many phrases of the replies equal an earlier one, in any of the replies, and how many there are.
-
-    A phrase is ``PHRASE`` words in a row; a shorter reply is one phrase. The share is 1 − distinct-n
-    (Li et al. 2016, https://arxiv.org/abs/1510.03055).
-    """
-    phrases = [
-        tuple(islice(words, start, start + PHRASE))
-        for words in (reply.split() for reply in replies)
-        for start in range(max(len(words) - PHRASE + 1, 1))
-    ]
-    return len(phrases) - len(set(phrases)), len(phrases)
 
 
 def _extended(history: Mapping[str, Any], stats: RoleStats, warmup: int) -> dict[str, Any]:

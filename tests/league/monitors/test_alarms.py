@@ -14,10 +14,9 @@ from league.monitors.alarms import (
     RoleStats,
     _judge_drift,
     check_alarms,
-    count_repeats,
     forget_alarms,
-    reasoning_tokens,
 )
+from league.monitors.reply_alarms import count_repeats, reasoning_tokens
 from learners.advantages import assign_credit
 from learners.advantages.rae import Settings
 from learners.trajectories import Evidence
