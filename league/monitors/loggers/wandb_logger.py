@@ -31,7 +31,7 @@ class WandbLogger:
 
     def close(self) -> None:
         """Finish; `wandb sync` sends what was logged offline."""
-        self._run.finish(quiet=True)
+        self._run.finish()
 
 
 def open_logger(name: str, run_dir: Path, settings: Settings, identity: str | None) -> WandbLogger:

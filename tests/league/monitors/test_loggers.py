@@ -50,7 +50,7 @@ class StandIn(ModuleType):
 
     def init(self, **given):
         self.begun.append(given)
-        return SimpleNamespace(id=given["id"], step=len(self.steps), log=self.log, finish=lambda quiet: None)
+        return SimpleNamespace(id=given["id"], step=len(self.steps), log=self.log, finish=lambda: None)
 
     def log(self, metrics, step):
         self.steps.setdefault(step, []).append(metrics)
