@@ -168,12 +168,13 @@ def _margins(game: str) -> list[tuple[str, str, str]]:
 
 
 def _chosen(config: RunConfig, settings: Mapping[str, bool | float | str]) -> list[str]:
-    """Return the names of the settings that are not at their defaults."""
+    """Return the names of the settings that are not at their defaults, but for what is shown of the run."""
     plain = RunConfig.model_validate(
         {kind: {name: {} for name in getattr(config, kind)} for kind in ("games", "policies")}
     )
     defaults = _flat(plain.model_dump())
-    return [name for name, value in settings.items() if defaults.get(name) != value]
+    chosen = (name for name, value in settings.items() if defaults.get(name) != value)
+    return [name for name in chosen if not name.startswith("board.")]
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, bool | float | str]:

@@ -57,6 +57,9 @@ def test_every_figure_is_drawn_and_the_opening_page_tells_the_story_in_order(boa
     events.Reload()
     assert set(events.Tags()["images"]) == set(names)
     assert [event.step for event in events.Images("4_is_it_breaking/alarms")] == [0, 2, 4, 6]
+    (share,) = events.Scalars("time/board_at_end")
+    assert share.step == 6
+    assert share.value > events.Scalars("time/board")[-1].value
 
 
 def test_the_tabs_have_transcripts_distributions_settings_and_a_layout(boards):
