@@ -45,6 +45,14 @@ def test_recorded_log_probs_are_those_of_the_reply(lm, plain, prefix, max_batch_
     assert len({reply.reply_ids for reply in replies}) > 8
 
 
+@pytest.mark.parametrize("prefix", [(), SYSTEM], ids=["no prefix", "a shared prefix"])
+def test_prompts_of_one_length_need_no_mask(lm, plain, prefix):
+    prompts = [(*prefix, i + 3, 2 * i + 40, 7) for i in range(8)]
+    replies = sampled(lm, prompts, range(8))
+    assert max(len(reply.reply_ids) for reply in replies) == 6
+    assert worst_gap(lm, plain, prompts, replies) < 1e-4
+
+
 def test_several_chunks_are_decoded_together(lm, monkeypatch):
     batch_sizes = []
     real = kv_cache._read_in_place
