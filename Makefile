@@ -51,7 +51,7 @@ test-slow: $(VENV)/.installed
 	@$(PYTEST)
 
 test-llm: $(VENV)/.installed
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -rs tests/whole/test_real_model.py
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -rs tests/whole/test_real_model.py tests/whole/test_real_model_paths.py
 
 # vLLM wants older versions of what others need, so it has a place of its own. The three packages that go again are
 # builds for another PyTorch, and transformers cannot be imported beside them.

@@ -12,8 +12,11 @@ setup(
     python_requires=">=3.11",
     packages=find_packages(include=[pattern for name in PACKAGES for pattern in (name, f"{name}.*")]),
     package_data={
-        "roles": ["cards/*.toml"],
-        "league": ["presets/*.toml", "evaluation/*.toml", "reports/templates/*"],
+        "games": ["py.typed"],
+        "arena": ["py.typed"],
+        "learners": ["py.typed"],
+        "roles": ["py.typed", "cards/*.toml", "cards/full/*.toml"],
+        "league": ["py.typed", "presets/*.toml", "evaluation/*.toml", "reports/templates/*"],
     },
     entry_points={"console_scripts": ["league = league.cli:main"]},
     # Ranges stay open here; constraints.txt pins what the Makefile installs.
@@ -36,6 +39,7 @@ setup(
         "rich>=13.9",
         "jinja2>=3.1",
         "pydantic>=2.9",
+        "argcomplete>=3.5",
         "tomli_w>=1.1",
         "filelock>=4.2",
     ],
@@ -49,10 +53,16 @@ setup(
             "ruff>=0.9",
             "mypy>=1.14",
             "ray[rllib]>=2.60",
+            "pandas>=2.2",
         ],
         "textarena": ["textarena>=0.7"],  # MIT itself, but it brings chess, which is GPL-3: never a dependency here
         "openai": ["httpx2>=2.16"],  # which uncompresses an answer in pieces of bounded size
         "vllm": ["vllm>=0.32"],
+        "pandas": ["pandas>=2.2"],
+        "wandb": ["wandb>=0.19"],
+        "mlflow": ["mlflow-skinny>=2.20"],
+        "trackio": ["trackio>=0.10"],
+        "parquet": ["pyarrow>=17"],
         "8bit": ["bitsandbytes>=0.49"],
         "ray": ["ray[rllib]>=2.60"],
     },

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from games.spec import Game
 from roles.role import Role
+from roles.truncation import NO_TRUNCATION
 
 
 class Cast(NamedTuple):
@@ -57,6 +58,7 @@ class ReplyRequest(NamedTuple):
     legal: tuple[str, ...]
     refusals: tuple[Refusal, ...]  # illegal replies to this position, oldest first
     rng: random.Random  # the match's generator: the only randomness that a sampler may use
+    form: str = ""  # what an answer looks like where free text is asked for; then ``legal`` is empty
 
 
 class TokenTrace(NamedTuple):
@@ -71,6 +73,7 @@ class TokenTrace(NamedTuple):
     logprobs: tuple[float, ...]  # [T]
     mask: tuple[str, ...] | None  # the legal replies whose token trie masked sampling; None: unmasked
     temperature: float = 1.0
+    truncation: tuple[float, ...] = NO_TRUNCATION  # ``Truncation`` of a free reply; a plain tuple where it was read
 
 
 class Reply(NamedTuple):
@@ -91,12 +94,13 @@ class Turn(NamedTuple):
     role: str
     player: str
     observation: str
-    legal: tuple[str, ...]
-    reply: str
-    action: str | None  # None: the reply was illegal
+    legal: tuple[str, ...]  # () where free text was asked for
+    reply: str  # what was said
+    action: str | None  # what was read; None: the reply was illegal
     reward: float
     trace: TokenTrace | None
     tool: str = ""  # the tool that the reply called; then the action is the call
+    form: str = ""  # what an answer was to look like where free text was asked for
 
 
 class EndReason(StrEnum):

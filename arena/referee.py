@@ -10,9 +10,9 @@ from arena.records import EndReason, Episode, MatchRequest, Refusal, Reply, Repl
 from arena.submatches import Submatches, start_submatch
 from arena.tools import ToolSession
 from games.common.errors import UsageError
-from games.spec import Game, GameSpec, HasTools
+from games.spec import FreeText, Game, GameSpec, HasTools
 from roles.conduct import retry_message, settle_forfeit
-from roles.replies import parse_reply
+from roles.replies import parse_reply, read_free_text, speaking
 from roles.role import OnIllegal, Role
 
 _FINISHED = EndReason.FINISHED  # in Python 3.11, the lookup of an enum member takes longer than making the record
@@ -34,21 +34,30 @@ def play_match(
     submatches = Submatches(request, game) if spec.submatch_games else None
     record = _Record(game.returns())
     while (seat := game.to_act()) is not None:
-        turn_request = ReplyRequest(
-            request.players[seat], roles[seat], game, game.observe(seat), game.legal_actions(), (), rng
-        )
-        if tools is not None:
-            turn_request = tools.begin_turn(turn_request)
+        asked: FreeText | None = None
+        actions = game.actions()
+        if isinstance(actions, FreeText):
+            asked, turn_request = actions, _request_words(request, game, roles[seat], seat, actions, rng)
+        else:
+            turn_request = ReplyRequest(
+                request.players[seat], roles[seat], game, game.observe(seat), actions.labels, (), rng
+            )
+            if tools is not None:
+                turn_request = tools.begin_turn(turn_request)
         action = None
         while action is None:
             if branch:
                 turn_request = turn_request._replace(rng=_branch_rng(request, len(record), rng))
             reply = yield turn_request
-            action = parse_reply(turn_request.role, reply.text, turn_request.legal)
+            action = (
+                parse_reply(turn_request.role, reply.text, turn_request.legal)
+                if asked is None
+                else read_free_text(asked, reply.text)
+            )
             if action is not None and tools is None:  # the common case: the call below would slow play down
                 record.add_turn(seat, turn_request, reply, action)
                 break
-            action, next_request = _record_reply(seat, turn_request, reply, action, record, tools)
+            action, next_request = _record_reply(seat, turn_request, reply, action, record, tools, asked)
             if next_request is None:
                 return _with_children(_forfeit(request, game, record, seat, turn_request.role), submatches)
             turn_request = next_request
@@ -108,21 +117,35 @@ class _Record:
                     reward,
                     reply.trace,
                     tool,
+                    request.form,
                 )
                 for (seat, request, reply, action, tool), reward in zip(self._replies, self._rewards, strict=True)
             ]
         )
 
 
+def _request_words(
+    request: MatchRequest, game: Game, role: Role, seat: int, asked: FreeText, rng: MatchRng
+) -> ReplyRequest:
+    """Return the request of a turn that asks for free text. It has no tools."""
+    return ReplyRequest(request.players[seat], speaking(role), game, game.observe(seat), (), (), rng, asked.form)
+
+
 def _record_reply(
-    seat: int, request: ReplyRequest, reply: Reply, action: str | None, record: _Record, tools: ToolSession | None
+    seat: int,
+    request: ReplyRequest,
+    reply: Reply,
+    action: str | None,
+    record: _Record,
+    tools: ToolSession | None,
+    asked: FreeText | None,
 ) -> tuple[str | None, ReplyRequest | None]:
     """Record a reply; return its action, or None and the turn's next request. Both None: the seat has forfeited."""
     if tools is not None and (call := tools.find_call(request, reply.text, action)) is not None:
         record.add_turn(seat, request, reply, call.text, call.tool)
         return None, tools.run_call(request, call)
     record.add_turn(seat, request, reply, action)
-    return action, request if action is not None else _retry(request, reply.text)
+    return action, request if action is not None else _retry(request, reply.text, asked)
 
 
 def _forfeit(request: MatchRequest, game: Game, record: _Record, offender: int, role: Role) -> Episode:
@@ -138,7 +161,7 @@ def _branch_rng(request: MatchRequest, turn: int, rng: MatchRng) -> MatchRng:
     return MatchRng(request.branch[turn]) if turn < len(request.branch) else rng
 
 
-def _retry(request: ReplyRequest, reply: str) -> ReplyRequest | None:
+def _retry(request: ReplyRequest, reply: str, asked: FreeText | None) -> ReplyRequest | None:
     """Return the request that follows an illegal reply, or None if the seat has forfeited."""
     conduct = request.role.conduct
     if conduct.on_illegal is OnIllegal.MASK:
@@ -149,7 +172,7 @@ def _retry(request: ReplyRequest, reply: str) -> ReplyRequest | None:
         )
     if conduct.on_illegal is OnIllegal.FORFEIT or len(request.refusals) >= conduct.retries:
         return None
-    refusal = Refusal(reply, retry_message(request.role, request.observation, reply, request.legal))
+    refusal = Refusal(reply, retry_message(request.role, request.observation, reply, request.legal, asked))
     return request._replace(refusals=(*request.refusals, refusal))
 
 

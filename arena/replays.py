@@ -19,7 +19,7 @@ HEADER = {"format": "league episodes", "version": 1}
 
 def save_episodes(path: Path, episodes: Iterable[Episode]) -> None:
     """Write the episodes atomically. Raises ValueError for a number that is not finite."""
-    lines = [HEADER, *map(_to_record, episodes)]
+    lines = [HEADER, *map(episode_to_record, episodes)]
     atomic_write(path, "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines))
 
 
@@ -44,16 +44,19 @@ def load_episodes(path: Path) -> list[Episode]:
     return [_parse_episode(path, number, line) for number, line in enumerate(lines[1:-1], 2)]
 
 
-def _to_record(episode: Episode) -> dict[str, Any]:
-    """Return an episode as a JSON object: named fields; tuples become lists."""
+def episode_to_record(episode: Episode) -> dict[str, Any]:
+    """Return an episode as a JSON object, from which ``episode_from_record`` makes an equal one."""
     turns = [turn_to_record(turn) for turn in episode.turns]
-    children = [_to_record(child) for child in episode.children]
+    children = [episode_to_record(child) for child in episode.children]
     return {**episode._asdict(), "request": episode.request._asdict(), "turns": turns, "children": children}
 
 
 def turn_to_record(turn: Turn) -> dict[str, Any]:
-    """Return a turn as a JSON object."""
-    return {**turn._asdict(), "trace": turn.trace and turn.trace._asdict()}
+    """Return a turn as a JSON object; ``form`` is left out where nothing free was asked for."""
+    record = {**turn._asdict(), "trace": turn.trace and turn.trace._asdict()}
+    if not turn.form:
+        del record["form"]
+    return record
 
 
 def _parse(path: Path, number: int, line: str) -> Any:
@@ -67,7 +70,7 @@ def _parse_episode(path: Path, number: int, line: str) -> Episode:
     """Parse the episode of one line."""
     record = _parse(path, number, line)
     try:
-        return _episode_from_record(record)
+        return episode_from_record(record)
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(
             f"{path}: line {number} is not an episode ({type(error).__name__}: {error}). The file is damaged; save the "
@@ -75,15 +78,15 @@ def _parse_episode(path: Path, number: int, line: str) -> Episode:
         ) from error
 
 
-def _episode_from_record(record: dict[str, Any]) -> Episode:
-    """Return the episode of a record of ``_to_record``."""
+def episode_from_record(record: dict[str, Any]) -> Episode:
+    """Return the episode of a record of ``episode_to_record``."""
     return Episode(
         request=_request_from_record(record["request"]),
         turns=tuple([turn_from_record(turn) for turn in record["turns"]]),
         returns=tuple(record["returns"]),
         end=EndReason(record["end"]),
         offender=record["offender"],
-        children=tuple([_episode_from_record(child) for child in record.get("children", ())]),
+        children=tuple([episode_from_record(child) for child in record.get("children", ())]),
         outcome=record.get("outcome", ""),
     )
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from arena.records import ReplyRequest
 from arena.time_limit import TimeLimitError, call_within
-from games.spec import HasTools
+from games.spec import HasTools, labels
 from roles.replies import marked_answers
 from roles.role import ReplyForm, Role
 from roles.tools import PARAMETER_TYPES, Tool
@@ -50,7 +50,7 @@ class ToolSession:
         ``action`` is the entry of ``request.legal`` that the reply names.
         """
         text = action if action is not None else _answer_text(request.role, reply)
-        if text is None or not request.role.tools or (action is not None and action in request.game.legal_actions()):
+        if text is None or not request.role.tools or (action is not None and action in labels(request.game)):
             return None
         name, parenthesis, _ = text.partition("(")
         if not parenthesis or not name.strip().isidentifier():
@@ -67,9 +67,7 @@ class ToolSession:
         self._this_match[seat, key] += 1
         self._game.record_call(call.text, output)
         game = request.game
-        return self._with_calls(
-            request._replace(observation=game.observe(seat), legal=game.legal_actions(), refusals=())
-        )
+        return self._with_calls(request._replace(observation=game.observe(seat), legal=labels(game), refusals=()))
 
     def _with_calls(self, request: ReplyRequest) -> ReplyRequest:
         """Return the request with the calls that are left among its legal replies, for roles in choice form."""

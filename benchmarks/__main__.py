@@ -20,11 +20,18 @@ from benchmarks.report.page import RESULTS, render
 from benchmarks.report.provenance import provenance
 from games.common.files import atomic_write
 
-PRESETS = {"pocket": "pocket", "free": "pocket-free", "long": "pocket-long"}  # preset by part
+PRESETS = {  # by part
+    "pocket": "pocket",
+    "free": "pocket-free",
+    "long": "pocket-long",
+    "smol": "smol",
+    "smol-free": "smol-free",
+}
 MODULES = {  # of parts that need no arguments
     "arena": "benchmarks.speed.arena",
     "sampler": "benchmarks.speed.sampler",
     "learner": "benchmarks.speed.learner",
+    "pretrained": "benchmarks.speed.pretrained",
     "growth": "benchmarks.speed.population_growth",
     "dilemma": "benchmarks.studies.dilemma",
     "store": "benchmarks.speed.match_store",
@@ -38,6 +45,7 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     | dict.fromkeys(("kuhn", "leduc", "joint"), "benchmarks.studies.populations")
     | dict.fromkeys(("teams", "decoupled", "alignment"), "benchmarks.studies.teams")
     | dict.fromkeys(("relay", "pair", "judged"), "benchmarks.studies.relay")
+    | {"transfer": "benchmarks.studies.transfer", "wordings": "benchmarks.studies.wordings"}
 )
 PARTS = (*PRESETS, *MODULES, *STUDIES)
 NEEDS = {  # libraries of other systems that parts measure, and what installs them

@@ -7,6 +7,10 @@ An observation is a Dict of ``observation`` (the seat's information-state or obs
 OpenSpiel has one, else the mask), ``action_mask`` (int8, over ``range(spec.num_actions)``; all zero
 for a seat that is not to act) and ``text`` (of ``Game.observe``). An agent's rewards sum to its
 return. This is the only module that imports PettingZoo and Gymnasium.
+
+A game that asks for free text has ``Text`` action spaces at all its turns: the action is what the seat says, and at a
+turn with a list of choices it is the label of one. An observation is then a Dict of ``text`` and ``answer``, which says
+what an answer looks like and is empty for a seat that is not to act; there is no mask.
 """
 
 from __future__ import annotations
@@ -22,9 +26,10 @@ from pettingzoo.utils import wrappers
 
 from games.openspiel.tensors import seat_tensor
 from games.registry import make_game
-from games.spec import Game
+from games.spec import FreeText, Game, choice_game
 
 TEXT_LENGTH = 65_536  # characters; a bound that the text space must have, far above any observation
+SPEECH_LENGTH = 4096  # characters of one free text, likewise; a game may read fewer
 # The characters of observations: ASCII, and those of OpenSpiel's boards, arrows and playing cards.
 _DRAWINGS = (range(0x1B, 0x1C), range(0x2190, 0x2600), range(0x2660, 0x2670), range(0x1F0A0, 0x1F100))
 CHARSET = frozenset(string.printable).union(chr(code) for codes in _DRAWINGS for code in codes)
@@ -37,6 +42,8 @@ def env(name: str, render_mode: str | None = None) -> AECEnv[str, Any, Any]:
     outside the action space fails an assertion. Raises UsageError for a wrong name.
     """
     inner = raw_env(name, render_mode)
+    if inner.spec.free_text:  # the other wrappers want a mask, or a Discrete or Box space
+        return wrappers.OrderEnforcingWrapper(_ForfeitIllegal(inner))
     legal_only = wrappers.TerminateIllegalWrapper(inner, illegal_reward=inner.spec.min_return)
     return wrappers.OrderEnforcingWrapper(wrappers.AssertOutOfBoundsWrapper(legal_only))
 
@@ -59,7 +66,11 @@ class raw_env(AECEnv[str, Any, Any]):  # type: ignore[misc]  # noqa: N801  # Pet
         self.possible_agents = [f"seat_{seat}" for seat in range(self.spec.seats)]
         self._seat = {agent: seat for seat, agent in enumerate(self.possible_agents)}
         self.agents: list[str] = []
-        actions: gymnasium.spaces.Space[Any] = gymnasium.spaces.Discrete(self.spec.num_actions)
+        actions: gymnasium.spaces.Space[Any] = (
+            gymnasium.spaces.Text(SPEECH_LENGTH, min_length=0, charset=CHARSET)
+            if self.spec.free_text
+            else gymnasium.spaces.Discrete(self.spec.num_actions)
+        )
         self.action_spaces = dict.fromkeys(self._seat, actions)
         self.observation_spaces = {agent: self._observation_space() for agent in self._seat}
 
@@ -69,7 +80,7 @@ class raw_env(AECEnv[str, Any, Any]):  # type: ignore[misc]  # noqa: N801  # Pet
         return self._game
 
     def action_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
-        """Return the agent's action space: OpenSpiel's action ids, ``Game.legal_ids``."""
+        """Return the agent's action space: the ids of ``Game.actions``, or Text."""
         return self.action_spaces[agent]
 
     def observation_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
@@ -91,7 +102,7 @@ class raw_env(AECEnv[str, Any, Any]):  # type: ignore[misc]  # noqa: N801  # Pet
         self._select()
 
     def step(self, action: Any) -> None:
-        """Play an action id for the agent to act; None removes an agent whose match is over."""
+        """Play an action id, or words, for the agent to act; None removes an agent whose match is over."""
         agent = self.agent_selection
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
@@ -105,11 +116,25 @@ class raw_env(AECEnv[str, Any, Any]):  # type: ignore[misc]  # noqa: N801  # Pet
     def observe(self, agent: str) -> dict[str, Any]:
         """Return a new Dict observation of the position as the agent sees it."""
         seat = self._seat[agent]
+        if self.spec.free_text:
+            return {"text": self._game.observe(seat), "answer": self._answer(seat)}
         mask = np.zeros(self.spec.num_actions, dtype=np.int8)
         if seat == self._game.to_act():
-            mask[list(self._game.legal_ids())] = 1
+            mask[list(choice_game(self._game).legal_ids())] = 1
         numbers = mask.astype(np.float32) if self._tensor is None else self._tensor.values(seat)
         return {"observation": numbers, "action_mask": mask, "text": self._game.observe(seat)}
+
+    def forfeit(self) -> None:
+        """End the match at the cost of the agent to act."""
+        seat = self._game.to_act()
+        assert seat is not None, "the match is over"
+        loser = self.possible_agents[seat]
+        self._cumulative_rewards[loser] = 0.0
+        self.terminations = dict.fromkeys(self.agents, True)
+        self.rewards = dict.fromkeys(self.agents, 0.0)
+        self.rewards[loser] = self.spec.min_return - self._game.returns()[seat]
+        self._accumulate_rewards()
+        self.agent_selection = self.agents[0]
 
     def render(self) -> str | None:
         """Return the observation of the agent to act, if the render mode is "ansi"."""
@@ -127,18 +152,58 @@ class raw_env(AECEnv[str, Any, Any]):  # type: ignore[misc]  # noqa: N801  # Pet
             self.agent_selection = self.possible_agents[seat]
 
     def _label(self, action: Any) -> str:
-        ids = self._game.legal_ids()
-        if action not in ids:
-            raise ValueError(f"action {action} of {self.agent_selection} is not legal here; legal: {list(ids)}")
-        return self._game.legal_actions()[ids.index(action)]
+        actions = self._game.actions()
+        if isinstance(actions, FreeText):
+            read = actions.read(action) if len(action) <= actions.most_characters else None
+            if read is None:
+                raise ValueError(f"{action[:80]!r} of {self.agent_selection} cannot be read; say {actions.form}")
+            return read
+        if self.spec.free_text:
+            if action not in actions.labels:
+                raise ValueError(f"{action[:80]!r} of {self.agent_selection} is not one of {list(actions.labels)}")
+            return str(action)
+        if action not in actions.ids:
+            raise ValueError(f"action {action} of {self.agent_selection} is not legal here; legal: {list(actions.ids)}")
+        return actions.labels[actions.ids.index(action)]
+
+    def _answer(self, seat: int) -> str:
+        """Return what an answer of the seat looks like; "" where it is not its turn."""
+        if seat != self._game.to_act():
+            return ""
+        actions = self._game.actions()
+        return actions.form if isinstance(actions, FreeText) else f"one of: {', '.join(actions.labels)}"
 
     def _observation_space(self) -> gymnasium.spaces.Dict:
+        text = gymnasium.spaces.Text(TEXT_LENGTH, min_length=0, charset=CHARSET)
+        if self.spec.free_text:
+            return gymnasium.spaces.Dict({"text": text, "answer": text})
         actions = self.spec.num_actions
         shape = (actions,) if self._tensor is None else self._tensor.shape
         return gymnasium.spaces.Dict(
             {
                 "observation": gymnasium.spaces.Box(-np.inf, np.inf, shape, np.float32),
                 "action_mask": gymnasium.spaces.Box(0, 1, (actions,), np.int8),
-                "text": gymnasium.spaces.Text(TEXT_LENGTH, min_length=0, charset=CHARSET),
+                "text": text,
             }
         )
+
+
+class _ForfeitIllegal(wrappers.BaseWrapper[str, Any, Any]):  # type: ignore[misc]
+    """Ends a match with a warning where words cannot be read; it costs their seat ``spec.min_return``.
+
+    What PettingZoo's TerminateIllegalWrapper does of actions that have a mask.
+    """
+
+    def step(self, action: Any) -> None:
+        """Play, or end the match."""
+        agent = self.agent_selection
+        live = not (self.terminations[agent] or self.truncations[agent])
+        if live and not self.action_space(agent).contains(action):
+            raise AssertionError(f"the action of {agent} is not in its space, {self.action_space(agent)}")
+        try:
+            super().step(action)
+        except ValueError as error:
+            if not live:
+                raise
+            gymnasium.logger.warn("Illegal move made, game terminating with current player losing: %s", error)
+            self.unwrapped.forfeit()

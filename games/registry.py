@@ -1,8 +1,8 @@
 """Every game by name: ``make_game("kuhn_poker(players=3)")``.
 
-A native game is registered by one line in ``NATIVE``: its name and a constructor that returns a ``Game``.
-The constructor's parameters, whole numbers with defaults, are those that the name may set. Every name not
-in ``NATIVE`` is OpenSpiel's.
+A native game is one line in ``NATIVE``: its name and a constructor that returns a ``Game``. A game from outside is
+given to ``register`` in the same way. The constructor's parameters, whole numbers with defaults, are those that the
+name may set. Every other name is OpenSpiel's.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable, Iterable
 
 from games.aliases import full_name
+from games.common import plugins
 from games.common.errors import UsageError
 from games.native.judged_arithmetic import JudgedArithmetic
 from games.native.lookup import Lookup
@@ -20,6 +21,8 @@ from games.native.pair_arithmetic import PairArithmetic
 from games.native.relay_arithmetic import RelayArithmetic
 from games.openspiel.game import OpenSpielGame, openspiel_names
 from games.spec import Game, GameSpec
+from games.talk.debate import Debate
+from games.talk.simple_negotiation import SimpleNegotiation
 
 NATIVE: dict[str, Callable[..., Game]] = {
     "lookup": Lookup,
@@ -28,6 +31,8 @@ NATIVE: dict[str, Callable[..., Game]] = {
     "relay_arithmetic": RelayArithmetic,
     "pair_arithmetic": PairArithmetic,
     "judged_arithmetic": JudgedArithmetic,
+    "simple_negotiation": SimpleNegotiation,
+    "debate": Debate,
 }
 
 # Games whose observations and actions are written for language models.
@@ -45,6 +50,11 @@ RENDERED = (
 )
 
 
+def register(name: str, make: Callable[..., Game]) -> None:
+    """Add a game of a plugin, as a line of ``NATIVE`` would. Raises UsageError for a name that is taken."""
+    plugins.register("games", name, make, built_in=game_names(installed=False))
+
+
 def make_game(name: str) -> Game:
     """Return a new match of the game, by name or alias, reset with seed 0.
 
@@ -52,8 +62,9 @@ def make_game(name: str) -> Game:
     """
     name = full_name(name)
     base = name.split("(")[0]
-    if base in NATIVE:
-        game = NATIVE[base](**_parameters(name, base))
+    make = _constructor(base)
+    if make is not None:
+        game = make(**_parameters(name, base, make))
         if game.spec.name != name:  # a game has one name, by which roles, results and configurations know it
             raise UsageError(f"There is no game {name!r}: it is written {game.spec.name!r}.")
         return game
@@ -71,9 +82,20 @@ def with_submatches(names: Iterable[str]) -> list[str]:
     return list(games)
 
 
-def _parameters(name: str, base: str) -> dict[str, int]:
-    """Return the parameters in the name of a native game."""
-    allowed = list(inspect.signature(NATIVE[base]).parameters)
+def _constructor(base: str) -> Callable[..., Game] | None:
+    """Return the constructor of a game that is not OpenSpiel's. Installed packages are asked last: it takes time."""
+    if base in NATIVE:
+        return NATIVE[base]
+    made: dict[str, Callable[..., Game]] = plugins.loaded("games")
+    if base in made or base in openspiel_names():
+        return made.get(base)
+    make: Callable[..., Game] | None = plugins.lookup("games", base)
+    return make
+
+
+def _parameters(name: str, base: str, make: Callable[..., Game]) -> dict[str, int]:
+    """Return the parameters in the name of a game that is not OpenSpiel's."""
+    allowed = list(inspect.signature(make).parameters)
     form = f"It is written {base}({', '.join(f'{key}=NUMBER' for key in allowed)}), each optional." if allowed else ""
     parameters: dict[str, int] = {}
     if name == base:
@@ -88,15 +110,15 @@ def _parameters(name: str, base: str) -> dict[str, int]:
     return parameters
 
 
-def game_names() -> list[str]:
-    """Return the names of games that need no parameters, sorted.
+def game_names(installed: bool = True) -> list[str]:
+    """Return the names of games that need no parameters, sorted; plugins' too unless ``installed`` is False.
 
     OpenSpiel's games written in Python ("python_…") can be made too; they are not listed, because
     importing them takes half a second.
     """
-    return sorted({*NATIVE, *openspiel_names()})
+    return sorted({*NATIVE, *openspiel_names(), *(plugins.names("games") if installed else ())})
 
 
 def game_facts() -> list[GameSpec]:
-    """Return the facts about the games made for language models: native ones, then ``RENDERED``."""
-    return [make_game(name).spec for name in (*NATIVE, *RENDERED)]
+    """Return the facts about the games made for language models: native ones, plugins', then ``RENDERED``."""
+    return [make_game(name).spec for name in (*NATIVE, *plugins.names("games"), *RENDERED)]

@@ -1,4 +1,4 @@
-"""What a game is: its facts as data (GameSpec) and the moves of one match (Game)."""
+"""What a game is: its facts as data (GameSpec), what a seat may do (Choices, FreeText), one match's moves (Game)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Protocol, Self, runtime_checkable
+from typing import NamedTuple, Protocol, Self, cast, runtime_checkable
 
 from games.aliases import short_name
+from games.common.errors import NotEnumerable
 
 
 class Utility(StrEnum):
@@ -30,7 +31,7 @@ class GameSpec:
 
     name: str  # as the registry takes it: "kuhn_poker" or "kuhn_poker(players=3)"
     seats: int
-    num_actions: int  # distinct action ids over the whole game
+    num_actions: int  # distinct action ids over the whole game; 0 for one that asks for free text
     max_turns: int
     min_return: float
     max_return: float
@@ -39,11 +40,28 @@ class GameSpec:
     has_chance: bool
     optimum: float | None = None  # best joint return per seat of a cooperative game, where known
     submatch_games: tuple[str, ...] = ()  # the games of its submatches; where there are any, its class OpensSubmatches
+    free_text: bool = False  # whether any of its turns asks for words rather than for one of a list
 
     @property
     def alias(self) -> str:
         """The short name by which people know the game; ``name`` where that is short itself."""
         return short_name(self.name)
+
+
+class Choices(NamedTuple):
+    """A list of which a seat chooses one: distinct strings, with their ids in ``range(spec.num_actions)``."""
+
+    labels: tuple[str, ...]
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FreeText:
+    """Words that a seat is asked for. What it says is read as one action, or it is an illegal reply."""
+
+    most_characters: int  # of what is said, thoughts not counted; more is illegal
+    form: str  # what an answer looks like, as a noun phrase: 'an offer such as "2 apples for 1 pear", or "accept"'
+    read: Callable[[str], str | None]  # pure: the one action that ``apply`` takes, or None
 
 
 @runtime_checkable
@@ -68,12 +86,11 @@ class Game(Protocol):
         """Return the seat whose turn it is, or None when the match is over."""
         ...
 
-    def legal_actions(self) -> tuple[str, ...]:
-        """Return the legal actions of the seat to act as distinct strings; empty when over."""
-        ...
+    def actions(self) -> Choices | FreeText:
+        """Return what the seat to act may do: one of a list (of nothing when over), or free text.
 
-    def legal_ids(self) -> tuple[int, ...]:
-        """Return the ids, in ``range(spec.num_actions)``, of ``legal_actions()``, in that order."""
+        Only a game whose spec says ``free_text`` asks for free text; it may do so at some turns and not at others.
+        """
         ...
 
     def observe(self, seat: int) -> str:
@@ -85,7 +102,7 @@ class Game(Protocol):
         ...
 
     def apply(self, action: str) -> None:
-        """Play one of ``legal_actions()``. Raises ValueError for any other string."""
+        """Play a label of ``actions()``, or what its ``read`` gave. Raises ValueError for any other string."""
         ...
 
     def rewards(self) -> tuple[float, ...]:
@@ -99,6 +116,34 @@ class Game(Protocol):
     def copy(self) -> Self:
         """Return an independent match in the same position, with its generator in the same state."""
         ...
+
+
+class ChoiceGame(Game, Protocol):
+    """A Game that asks for one of a list at every turn, as all that counts, masks or searches needs it to."""
+
+    def legal_actions(self) -> tuple[str, ...]:
+        """Return the legal actions of the seat to act as distinct strings; empty when over."""
+        ...
+
+    def legal_ids(self) -> tuple[int, ...]:
+        """Return the ids, in ``range(spec.num_actions)``, of ``legal_actions()``, in that order."""
+        ...
+
+
+def choice_game(game: Game, need: str = "What is asked of it here") -> ChoiceGame:
+    """Return the game as one of choices. Raises NotEnumerable, naming what needs a list, for one of free text."""
+    if game.spec.free_text:
+        raise NotEnumerable(
+            f"{need} needs a list of legal actions, and {game.spec.name} asks for free text, which has none: "
+            "play matches of it, or take a variant of choices where it has one."
+        )
+    return cast(ChoiceGame, game)
+
+
+def labels(game: Game) -> tuple[str, ...]:
+    """Return the strings of which the seat to act chooses one; () where the match is over or asks for free text."""
+    actions = game.actions()
+    return actions.labels if isinstance(actions, Choices) else ()
 
 
 class Submatch(NamedTuple):
@@ -141,6 +186,26 @@ class IsSubmatch(Protocol):
 
     def outcome(self) -> str:
         """Return what the parent learns of this match, once it is over."""
+        ...
+
+
+@runtime_checkable
+class Enumerable(Protocol):
+    """A ChoiceGame that tells chance's outcomes with their probabilities, so that its values can be computed exactly.
+
+    ``information_state`` must show all that the seat saw and did before: best responses need perfect recall.
+    """
+
+    def undealt(self) -> Self:
+        """Return a new match before chance's first move. Neither it nor its copies ever draw chance themselves."""
+        ...
+
+    def chance_outcomes(self) -> tuple[tuple[str, float], ...]:
+        """Return the outcomes of the chance move that is next, with probabilities that sum to one; () for none."""
+        ...
+
+    def apply_chance(self, outcome: str) -> None:
+        """Let chance have one of ``chance_outcomes()``."""
         ...
 
 

@@ -1,1 +1,77 @@
-"""Who meets whom, and is it getting better: population, matchmaking, payoffs, ratings, the loop."""
+"""Who meets whom, and is it getting better: population, matchmaking, payoffs, ratings, the loop.
+
+For Python users: ``league.load_config``, ``train``, ``resume``, ``open_run``, ``match``, ``exploitability`` and the
+``register_…`` of plugins. docs/python.md shows them. Each is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from games.common.errors import UsageError as UsageError
+    from games.registry import make_game as make_game
+    from games.registry import register as register_game
+    from league.api.playing import exploitability as exploitability
+    from league.api.playing import match as match
+    from league.api.runs import TrainingRun as TrainingRun
+    from league.api.runs import open_run as open_run
+    from league.api.training import load_config as load_config
+    from league.api.training import resume as resume
+    from league.api.training import train as train
+    from league.config import RunConfig as RunConfig
+    from league.matchmaking import register as register_matchmaking
+    from league.players.model_engine import register as register_engine
+    from league.players.scripted import register as register_scripted
+    from learners.advantages import register as register_credit
+    from roles.cards import register as register_roles
+
+_HOMES = {  # by name: the module that has it, and its name there
+    "UsageError": ("games.common.errors", "UsageError"),
+    "make_game": ("games.registry", "make_game"),
+    "register_game": ("games.registry", "register"),
+    "exploitability": ("league.api.playing", "exploitability"),
+    "match": ("league.api.playing", "match"),
+    "TrainingRun": ("league.api.runs", "TrainingRun"),
+    "open_run": ("league.api.runs", "open_run"),
+    "load_config": ("league.api.training", "load_config"),
+    "resume": ("league.api.training", "resume"),
+    "train": ("league.api.training", "train"),
+    "RunConfig": ("league.config", "RunConfig"),
+    "register_matchmaking": ("league.matchmaking", "register"),
+    "register_engine": ("league.players.model_engine", "register"),
+    "register_scripted": ("league.players.scripted", "register"),
+    "register_credit": ("learners.advantages", "register"),
+    "register_roles": ("roles.cards", "register"),
+}
+__all__ = [
+    "RunConfig",
+    "TrainingRun",
+    "UsageError",
+    "exploitability",
+    "load_config",
+    "make_game",
+    "match",
+    "open_run",
+    "register_credit",
+    "register_engine",
+    "register_game",
+    "register_matchmaking",
+    "register_roles",
+    "register_scripted",
+    "resume",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'league' has no attribute {name!r}")
+    module, inner = _HOMES[name]
+    value = globals()[name] = getattr(importlib.import_module(module), inner)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

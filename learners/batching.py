@@ -19,6 +19,7 @@ from arena.records import TokenTrace
 from learners.groups import root_game_of
 from learners.normalisation import CONSTANT, Normalisation, token_weights, trace_of
 from learners.trajectories import Evidence, Trajectory
+from roles.truncation import NO_TRUNCATION, Truncation
 
 
 class Pair(NamedTuple):
@@ -69,6 +70,7 @@ class FreeRow(NamedTuple):
     gain: float  # sum of their positive advantages, each times its weight
     loss: float  # sum of their negative advantages, each times its weight
     draws: tuple[Draw, ...] = ()
+    truncation: Truncation = NO_TRUNCATION
 
 
 class TrainBatch(NamedTuple):
@@ -146,7 +148,8 @@ def _add_turn(
     distinct = None if merge else len(rows.choice) + len(rows.free)
     games = trajectory.game, root_game_of(trajectory)
     if trace.mask is None:
-        key: object = (*games, trace.snapshot, trace.prompt_ids, trace.reply_ids, trace.temperature, distinct)
+        sampling = trace.temperature, Truncation(*trace.truncation)  # type: ignore[arg-type]  # top_k is whole
+        key: object = (*games, trace.snapshot, trace.prompt_ids, trace.reply_ids, *sampling, distinct)
         _add_free(rows, key, games, trace, credit)
         _add_draw(rows, key, 0, trace.logprobs, credit)
     elif len(trace.mask) > 1:  # a forced reply has probability 1 whatever the weights
@@ -178,7 +181,10 @@ def _add_free(rows: _Rows, key: object, games: tuple[str, str], trace: TokenTrac
     """Add a turn to its row."""
     row = rows.free.get(key)
     if row is None:
-        row = FreeRow(*games, trace.prompt_ids, trace.reply_ids, trace.temperature, 0.0, 0.0, 0.0, 0.0)
+        truncation = Truncation(*trace.truncation)  # type: ignore[arg-type]  # top_k is whole
+        row = FreeRow(
+            *games, trace.prompt_ids, trace.reply_ids, trace.temperature, 0.0, 0.0, 0.0, 0.0, truncation=truncation
+        )
     rows.free[key] = row._replace(
         visits=row.visits + 1,
         weight=row.weight + credit.weight,

@@ -23,13 +23,16 @@ from typing import Any
 
 from pydantic import Field
 
+from games.common import plugins
 from games.common.errors import UsageError
 from games.common.section import Section
 from games.common.validation import validated
 from games.spec import GameSpec, Utility
-from roles.role import OnIllegal, ReplyForm, Role, RoleCard
+from roles.role import OnIllegal, ReplyForm, Role, RoleCard, Wording
 
 BUILT_IN = Path(__file__).parent / "cards"
+FULL = BUILT_IN / "full"  # with all rules, for models that know a language
+ASK = "Legal: {replies}\nYour move:"  # what ends a request in the full wording
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
 
@@ -37,23 +40,37 @@ class CardFile(Section):
     """A file of a game's roles, each still to be validated."""
 
     game: str = Field(description="the game that its roles are for, such as kuhn_poker")
+    rules: str = Field("", description="what all roles are told first in their system texts")
     role: tuple[dict[str, Any], ...] = Field(min_length=1, description="one [[role]] table for each seat")
 
 
-def load_roles(spec: GameSpec, folder: Path | None = None) -> tuple[Role, ...]:
+def register(game: str, folder: Path) -> None:
+    """Add a plugin's folder of cards for a game, by its name without parameters.
+
+    The project's own cards go before it. Raises UsageError for a game whose cards another plugin has.
+    """
+    plugins.register("roles", game, folder)
+
+
+def load_roles(spec: GameSpec, folder: Path | None = None, wording: Wording | str = Wording.BRIEF) -> tuple[Role, ...]:
     """Return the roles of a game, by seat.  # [seats]
 
-    Looked for in this order: ``folder``, the built-in cards, the default roles; in each folder first
+    Looked for in this order: ``folder``, the built-in cards, a plugin's, the default roles; in each folder first
     a card for the game's full name, then one for its name without parameters if it has as many
-    seats. Raises UsageError, with file and role named, for a card that breaks a rule.
+    seats. In the full wording, cards with all rules go before the other built-in ones, and every request
+    ends with the legal replies. Raises UsageError, with file and role named, for a card that breaks a rule.
     """
-    for place in (folder, BUILT_IN):
+    full = wording == Wording.FULL
+    added: Path | None = plugins.lookup("roles", spec.name.partition("(")[0])
+    for place in (folder, FULL if full else None, BUILT_IN, added):
         if place is None:
             continue
         roles = _roles_in(place, spec)
         if roles is not None:
-            return roles
-    return tuple(_default_role(spec, seat) for seat in range(spec.seats))
+            break
+    else:
+        roles = tuple(_default_role(spec, seat, full) for seat in range(spec.seats))
+    return tuple(role if role.ask or not full else role.model_copy(update={"ask": ASK}) for role in roles)
 
 
 def with_overrides(
@@ -65,7 +82,11 @@ def with_overrides(
     price: float | None = None,
     max_reply_tokens: int | None = None,
     temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
     policy: str | None = None,
+    demonstrations: int | None = None,
 ) -> Role:
     """Return the role with the given parts replaced; None keeps a part as it is.
 
@@ -76,6 +97,7 @@ def with_overrides(
     if reply == ReplyForm.FREE and role.conduct.on_illegal is OnIllegal.MASK:
         conduct = {"on_illegal": OnIllegal.FORFEIT, **conduct}
     changed = _given(reply=reply, max_reply_tokens=max_reply_tokens, temperature=temperature, policy=policy)
+    changed |= _given(demonstrations=demonstrations, top_k=top_k, top_p=top_p, min_p=min_p)
     table = {**dict(role), "conduct": {**dict(role.conduct), **conduct}, **changed}
     return validated(Role, table, f"The override of role {role.name!r} of {role.game}")
 
@@ -122,7 +144,8 @@ def _seated(path: Path, card: CardFile, spec: GameSpec) -> tuple[Role, ...]:
     by_seat: dict[int, Role] = {}
     for table in card.role:
         where = f"{path}, role {table.get('name', '?')!r}"
-        role = Role(game=spec.name, **dict(validated(RoleCard, table, where)))
+        card_role = validated(RoleCard, _with_rules(card.rules, table), where)
+        role = Role(game=spec.name, **dict(card_role))
         if not 0 <= role.seat < spec.seats:
             raise UsageError(f"{where}: seat {role.seat} is out of range; {spec.name} has seats 0 to {spec.seats - 1}.")
         if role.seat in by_seat:
@@ -134,8 +157,14 @@ def _seated(path: Path, card: CardFile, spec: GameSpec) -> tuple[Role, ...]:
     return tuple(by_seat[seat] for seat in range(spec.seats))
 
 
-def _default_role(spec: GameSpec, seat: int) -> Role:
-    """Return a plain masked role for a game that has no card."""
+def _with_rules(rules: str, table: dict[str, Any]) -> dict[str, Any]:
+    """Return a role's table with the card's rules before its system text."""
+    system = table.get("system")
+    return table | {"system": f"{rules.strip()}\n{system.strip()}"} if rules and isinstance(system, str) else table
+
+
+def _default_role(spec: GameSpec, seat: int, full: bool) -> Role:
+    """Return a plain masked role for a game that has no card; in the full wording its request ends with ``ASK``."""
     name = ORDINALS[seat] if seat < len(ORDINALS) else f"seat_{seat}"
     aim = {
         Utility.ZERO_SUM: "what one player wins, the others lose",
@@ -150,5 +179,5 @@ def _default_role(spec: GameSpec, seat: int) -> Role:
         seat=seat,
         system=f"You are the {name} of {spec.seats} players in the game {about}. Results go from "
         f"{spec.min_return:g} to {spec.max_return:g}, and {aim}. Answer with one legal action.",
-        prompt="{observation}\nLegal: {legal}",
+        prompt="{observation}" if full else "{observation}\nLegal: {legal}",
     )

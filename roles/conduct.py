@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from games.spec import GameSpec, Utility
-from roles.prompts import legal_list
-from roles.replies import illegal_reason
-from roles.role import Conduct, Role
+from games.spec import FreeText, GameSpec, Utility
+from roles.prompts import ask_text, legal_list
+from roles.replies import free_text_reason, illegal_reason
+from roles.role import DEFAULT_RETRY, Conduct, Role
 
 
 def settle_forfeit(
@@ -40,8 +40,16 @@ def settle_forfeit(
     return tuple(settled)
 
 
-def retry_message(role: Role, observation: str, reply: str, legal: Sequence[str]) -> str:
-    """Return the message to a seat after its illegal reply: the role's retry template, filled in."""
+def retry_message(role: Role, observation: str, reply: str, legal: Sequence[str], asked: FreeText | None = None) -> str:
+    """Return the message to a seat after its illegal reply: the role's retry template, filled in.
+
+    A request that ends with the form of its replies is followed by the same end.
+    """
+    if role.ask and role.retry == DEFAULT_RETRY and asked is None:
+        return f"{illegal_reason(role, reply)}\n{ask_text(role, legal)}"
     return role.retry.format(
-        reason=illegal_reason(role, reply), reply=reply, observation=observation, legal=legal_list(legal)
+        reason=illegal_reason(role, reply) if asked is None else free_text_reason(asked, reply),
+        reply=reply,
+        observation=observation,
+        legal=legal_list(legal) if asked is None else asked.form,
     )

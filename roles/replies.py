@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from roles.role import ReplyForm, Role
+from games.spec import FreeText
+from roles.role import OnIllegal, ReplyForm, Role
 
 _CHOICE = ReplyForm.CHOICE  # in Python 3.11, looking up an enum's member takes longer than parsing a choice
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
@@ -30,9 +31,30 @@ def parse_reply(role: Role, text: str, legal: Sequence[str]) -> str | None:
     return actions.pop() if len(actions) == 1 else None
 
 
-def format_reply(role: Role, action: str) -> str:
-    """Return the shortest reply that names the action: the inverse of ``parse_reply``."""
-    return action if role.reply is _CHOICE else f"{role.answer_open}{action}{role.answer_close}"
+def read_free_text(asked: FreeText, reply: str) -> str | None:
+    """Return the one action that a free text is read as, thoughts left out; None if it is too long or says none."""
+    said = strip_thoughts(reply).strip()
+    return asked.read(said) if len(said) <= asked.most_characters else None
+
+
+def free_text_reason(asked: FreeText, reply: str) -> str:
+    """Return, as a sentence for the seat, why a reply that ``read_free_text`` refused is illegal; it quotes nothing."""
+    if len(strip_thoughts(reply).strip()) > asked.most_characters:
+        return f"Your reply is longer than {asked.most_characters} characters."
+    return "Your reply cannot be read."
+
+
+@lru_cache(maxsize=1024)
+def speaking(role: Role) -> Role:
+    """Return a role as it answers where free text is asked for: unmasked, with neither marks nor tools."""
+    forfeits = role.conduct.on_illegal is OnIllegal.MASK
+    conduct = role.conduct.model_copy(update={"on_illegal": OnIllegal.FORFEIT}) if forfeits else role.conduct
+    return role.model_copy(update={"reply": ReplyForm.FREE, "conduct": conduct, "tools": ()})
+
+
+def format_reply(role: Role, action: str, form: str = "") -> str:
+    """Return the shortest reply that names the action: the inverse of ``parse_reply``. A free text has no marks."""
+    return action if form or role.reply is _CHOICE else f"{role.answer_open}{action}{role.answer_close}"
 
 
 def illegal_reason(role: Role, text: str) -> str:
@@ -42,12 +64,14 @@ def illegal_reason(role: Role, text: str) -> str:
     """
     if role.reply is _CHOICE:
         return "Your reply is not a legal action."
-    form = f"{role.answer_open}action{role.answer_close}"
+    form = f"in the form {role.answer_open}action{role.answer_close}"
+    if role.ask:  # whose model may echo a word that stands for the action
+        form = f"between {role.answer_open} and {role.answer_close}"
     answers = marked_answers(role, text)
     if not answers:
-        return f"Your reply has no answer in the form {form}."
+        return f"Your reply has no answer {form}."
     if len({_fold(answer) for answer in answers}) > 1:
-        return f"Your reply has more than one answer in the form {form}."
+        return f"Your reply has more than one answer {form}."
     return "Your answer is not a legal action."
 
 

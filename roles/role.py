@@ -11,6 +11,7 @@ from pydantic import Field, StringConstraints, ValidationInfo, field_validator, 
 
 from games.common.section import Count, Positive, Section
 from roles.tools import Tool
+from roles.truncation import NO_TRUNCATION, Truncation
 
 DEFAULT_POLICY = "main"
 DEFAULT_RETRY = "{reason} Legal: {legal}."
@@ -19,6 +20,7 @@ _TEMPLATE_FIELDS = {
     "system": frozenset[str](),
     "prompt": frozenset({"observation", "legal"}),
     "retry": frozenset({"observation", "legal", "reply", "reason"}),
+    "ask": frozenset({"legal", "replies"}),
 }
 
 
@@ -27,6 +29,13 @@ class ReplyForm(StrEnum):
 
     CHOICE = "choice"
     FREE = "free"
+
+
+class Wording(StrEnum):
+    """For whom the cards are written: a model that learns a game from nothing, or one that knows a language."""
+
+    BRIEF = "brief"  # as short as can be: a model from scratch has no words to understand rules with
+    FULL = "full"  # all rules, and the legal replies in their form at the end of the request
 
 
 class OnIllegal(StrEnum):
@@ -52,8 +61,8 @@ class Conduct(Section, strict=True):
 class RoleCard(Section, strict=True):
     """A ``[[role]]`` table of a card.
 
-    ``system``, ``prompt`` and ``retry`` are ``str.format`` templates. ``system`` uses no field: it is the same in
-    every request.
+    ``system``, ``prompt``, ``ask`` and ``retry`` are ``str.format`` templates. ``system`` uses no field: it is the same
+    in every request.
     """
 
     name: str = Field(min_length=1, description="what the role is called")
@@ -64,12 +73,25 @@ class RoleCard(Section, strict=True):
     reply: ReplyForm = Field(ReplyForm.CHOICE, strict=False, description="how it answers")
     system: Annotated[str, StringConstraints(strip_whitespace=True)] = Field(description="the instructions")
     prompt: str = Field(description="the request: a template with {observation} and {legal}")
+    ask: str = Field("", description="what ends the request: a template with {legal}, and {replies} in their form")
+    terms: tuple[tuple[str, str], ...] = Field(
+        (), description="(label, words): what a line of an observation that begins with the label begins with instead"
+    )
+    demonstrations: Count = Field(0, description="turns of legal play that are shown before the request")
+    demonstration_seed: int = Field(0, description="the seed that they are drawn with")
     retry: str = Field(DEFAULT_RETRY, description="what it is told before it tries again: also {reply} and {reason}")
     conduct: Conduct = Field(Conduct(), description="the rule for illegal replies")
     answer_open: str = Field("[", min_length=1, description="the mark before the action in a free reply")
     answer_close: str = Field("]", min_length=1, description="the mark after the action in a free reply")
     max_reply_tokens: Positive = Field(16, description="longest free reply, in tokens")
     temperature: float = Field(1.0, gt=0.0, description="sampling temperature")
+    top_k: Count = Field(0, description="free replies: only the k most likely tokens are sampled; 0: all")
+    top_p: float = Field(
+        1.0, gt=0.0, le=1.0, description="free replies: only the most likely tokens, up to this sum of probabilities"
+    )
+    min_p: float = Field(
+        0.0, ge=0.0, le=1.0, description="free replies: only tokens at least so likely, as a share of the likeliest"
+    )
     tools: tuple[Tool, ...] = Field((), strict=False, description="what it may call")
 
     @model_validator(mode="before")
@@ -82,7 +104,12 @@ class RoleCard(Section, strict=True):
                 return {**data, "conduct": {"on_illegal": OnIllegal.FORFEIT, **conduct}}
         return data
 
-    @field_validator("system", "prompt", "retry")
+    @field_validator("terms", mode="before")
+    @classmethod
+    def _by_label(cls, table: Any) -> Any:
+        return tuple(table.items()) if isinstance(table, Mapping) else table
+
+    @field_validator("system", "prompt", "retry", "ask")
     @classmethod
     def _plain_template(cls, template: str, info: ValidationInfo) -> str:
         name = info.field_name or ""
@@ -101,6 +128,21 @@ class RoleCard(Section, strict=True):
     def _free_replies_cannot_be_masked(self) -> RoleCard:
         if self.reply is ReplyForm.FREE and self.conduct.on_illegal is OnIllegal.MASK:
             raise ValueError("a free reply cannot be masked. Use on_illegal = 'forfeit' or 'retry'.")
+        return self
+
+    @property
+    def truncation(self) -> Truncation:
+        """How its free replies are truncated."""
+        return Truncation(self.top_k, self.top_p, self.min_p)
+
+    @model_validator(mode="after")
+    def _only_free_replies_are_truncated(self) -> RoleCard:
+        if self.reply is ReplyForm.CHOICE and self.truncation != NO_TRUNCATION:
+            raise ValueError(
+                "top_k, top_p and min_p cut off unlikely tokens of free replies, but a choice is drawn from all legal "
+                "replies, each of which must stay possible. Leave them out, lower the temperature, or use reply = "
+                "'free'."
+            )
         return self
 
 

@@ -44,6 +44,7 @@ class WorkerSpec(NamedTuple):
     streams: bool = False  # runs many calls of ``submit`` concurrently; otherwise one call after the other
     on_driver: bool = False  # on the driver's machine
     bundles: tuple[int, ...] = ()  # the reserved bundle of each worker by number; empty: any machine
+    calls: int = 1  # calls that run at once, each in a thread of its own; not for one that streams
 
 
 class Resources(NamedTuple):

@@ -1,7 +1,9 @@
 """Plays matches in chunks on the workers of a cluster, and plays a chunk again when a worker dies.
 
 A chunk is some consecutive requests. Idle workers get the next chunk, and it goes to the engine with the fewest chunks,
-so slow workers and engines get fewer. A chunk counts once, when it has come back complete; a chunk whose worker or
+so slow workers and engines get fewer. A worker that takes several calls at once is given its next chunk while it plays
+(``arena.cluster.fed_play``), except beside a chunk over which a process has died: which of the two it was could not be
+told. A chunk counts once, when it has come back complete; a chunk whose worker or
 engine died is played again, and its matches come out the same, since their seeds are in their requests.
 """
 
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 from arena.cluster.interface import Cluster, PendingCall, WorkerDied, WorkerId, WorkerSpec
@@ -60,7 +63,7 @@ class MatchPool:
     def __init__(
         self, cluster: Cluster, specs: PoolSpec, *, chunk_size: int | None, start_timeout: float = START_TIMEOUT
     ) -> None:
-        """Start all workers; a chunk has ``chunk_size`` matches (None: half of a worker's share)."""
+        """Start all workers; a chunk has ``chunk_size`` matches (None: a worker's share in 1 + ``calls`` chunks)."""
         self._cluster, self._chunk_size, self._start_timeout = cluster, chunk_size, start_timeout
         self._workers = WorkerGroup(cluster, specs.worker, specs.workers)
         self._engines = WorkerGroup(cluster, specs.engine, specs.engines) if specs.engine else None
@@ -77,14 +80,15 @@ class MatchPool:
         players. Raises EngineError for a chunk over which ``MAX_DEATHS`` processes died, and if no worker can be
         started; an error within a match is raised as it is.
         """
-        chunks = split(requests, self._chunk_size or max(-(-len(requests) // (2 * len(self._workers))), MIN_CHUNK_SIZE))
+        parts = (1 + self._workers.spec.calls) * len(self._workers)
+        chunks = split(requests, self._chunk_size or max(-(-len(requests) // parts), MIN_CHUNK_SIZE))
         waiting, deaths = deque(chunks), Counter[int]()
         episodes: dict[int, list[Episode]] = {}  # by chunk
         for group in self._groups:
             group.ping()
         try:
             while len(episodes) < len(chunks):
-                self._assign(waiting, weights)
+                self._assign(waiting, weights, deaths)
                 for call in self._wait():
                     chunk, _, engine = self._assigned.pop(call)
                     try:
@@ -129,13 +133,15 @@ class MatchPool:
         for group in self._groups:
             group.stop()
 
-    def _assign(self, waiting: deque[MatchChunk], weights: Mapping[str, Any]) -> None:
-        """Give the next chunks to idle workers, as long as engines have room."""
-        busy = {assigned.worker_id.number for assigned in self._assigned.values()}
+    def _assign(self, waiting: deque[MatchChunk], weights: Mapping[str, Any], deaths: Mapping[int, int]) -> None:
+        """Give the next chunks to workers that take one, the idle ones first, as long as engines have room."""
         if self._remote_players is not None and not self._remote_players.ready:
             return
-        for number in self._workers.ready:
-            if number in busy or not waiting:
+        for calls, number in product(range(self._workers.spec.calls), self._workers.ready):
+            if not waiting:
+                return
+            present = [one.chunk for one in self._assigned.values() if one.worker_id.number == number]
+            if len(present) > calls or (present and any(deaths.get(c.number) for c in (waiting[0], *present))):
                 continue
             engine = self._free_engine()
             if self._engines is not None and engine is None:

@@ -24,6 +24,7 @@ class RemoteRequest(NamedTuple):
     legal: tuple[str, ...]
     refusals: tuple[Refusal, ...]
     rng: random.Random
+    form: str = ""
 
 
 class RemoteReply(NamedTuple):
@@ -35,13 +36,16 @@ class RemoteReply(NamedTuple):
 
 def to_remote_requests(requests: Iterable[ReplyRequest]) -> list[RemoteRequest]:
     """Return the requests as they are sent."""
-    return [RemoteRequest(r.player, r.role, r.observation, r.legal, r.refusals, r.rng) for r in requests]
+    return [RemoteRequest(r.player, r.role, r.observation, r.legal, r.refusals, r.rng, r.form) for r in requests]
 
 
 def to_requests(remote_requests: Iterable[RemoteRequest]) -> list[ReplyRequest]:
     """Return the requests for an engine. Their game is None, so only engines that read no position may get them."""
     no_game: Any = None
-    return [ReplyRequest(r.player, r.role, no_game, r.observation, r.legal, r.refusals, r.rng) for r in remote_requests]
+    return [
+        ReplyRequest(r.player, r.role, no_game, r.observation, r.legal, r.refusals, r.rng, r.form)
+        for r in remote_requests
+    ]
 
 
 def to_remote_replies(requests: Sequence[RemoteRequest], replies: Sequence[Reply]) -> list[RemoteReply]:

@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage reports to Ray's makers
@@ -99,6 +100,8 @@ class RayCluster:
         elif spec.bundles:
             strategy = PlacementGroupSchedulingStrategy(self._group, spec.bundles[number])
         options = {"num_cpus": spec.cpus, "num_gpus": spec.gpus, "scheduling_strategy": strategy}
+        if spec.calls > 1:
+            options["max_concurrency"] = spec.calls
         actor_class = type(spec.kind.capitalize(), (base,), {})  # its name is what `ray status` and `ps` show
         return RayWorkerHandle(worker_id, ray.remote(actor_class).options(**options).remote(spec.make, spec.arguments))
 
@@ -214,6 +217,7 @@ class _Actor:
     def __init__(self, make: Callable[..., object], arguments: tuple[object, ...]) -> None:
         self._make: Callable[[], object] = lambda: make(*arguments)
         self._instance: Any = None
+        self._making = Lock()
 
     def call(self, method: str, *arguments: object) -> Any:
         """Return the result of the object's method; ``ready`` and ``close`` do not make the object."""
@@ -222,8 +226,9 @@ class _Actor:
         return getattr(self._object(), method)(*arguments)
 
     def _object(self) -> Any:
-        if self._instance is None:
-            self._instance = self._make()
+        with self._making:
+            if self._instance is None:
+                self._instance = self._make()
         return self._instance
 
 

@@ -23,10 +23,31 @@ class Chunk(NamedTuple):
     suffixes: tuple[Tokens, ...]  # behind the prefix: every continuation of every item, in order
 
 
+def tokens_of(chunks: Sequence[Chunk], *, prefixes: bool = True) -> tuple[int, float]:
+    """Return how many tokens chunks have, and how many these attend to all together."""
+    tokens, attended = 0, 0.0
+    for prefix, _, suffixes in chunks:
+        before = len(prefix)
+        if prefixes:
+            tokens += before
+            attended += before * (before + 1) / 2
+        for suffix in suffixes:
+            tokens += len(suffix)
+            attended += len(suffix) * (before + (len(suffix) + 1) / 2)
+    return tokens, attended
+
+
 def plan_chunks(
-    prompts: Sequence[Tokens], continuations: Sequence[Sequence[Tokens]], max_tokens: int, *, share: bool = True
+    prompts: Sequence[Tokens],
+    continuations: Sequence[Sequence[Tokens]],
+    max_tokens: int,
+    *,
+    share: bool = True,
+    cost: int = GROUP_COST,
 ) -> list[Chunk]:
     """Return chunks that hold every prompt once, each of at most ``max_tokens`` padded suffix tokens.
+
+    A further group of prompts behind a prefix of its own costs as much as ``cost`` tokens.
 
     At least one token of a prompt stays in its suffixes, so that its logits are computed. A prompt whose
     continuations have more than ``max_tokens`` is a chunk by itself. Without ``share`` every prefix is empty.
@@ -34,7 +55,7 @@ def plan_chunks(
     if not prompts:
         return []
     chunks = []
-    for prefix, items in prefix_groups(prompts, GROUP_COST) if share else [((), _in_order(prompts))]:
+    for prefix, items in prefix_groups(prompts, cost) if share else [((), _in_order(prompts))]:
         suffixes = [(i, [(prompts[i] + c)[len(prefix) :] for c in continuations[i]]) for i in items]
         chunks += _split(prefix, suffixes, max_tokens)
     return chunks

@@ -17,13 +17,15 @@ from torch import Tensor
 from arena.lm.chunks import Tokens
 from arena.lm.kv_cache import DecodingState, prefill
 from arena.lm.language_model import LanguageModel
+from arena.lm.logprobs import truncate
+from roles.truncation import NO_TRUNCATION, Truncation
 
 
 class Sampled(NamedTuple):
     """One sampled reply; its last token is the end token unless the length limit cut it."""
 
     reply_ids: Tokens  # [T]
-    logprobs: tuple[float, ...]  # nats, after temperature  # [T]
+    logprobs: tuple[float, ...]  # nats, after temperature and truncation  # [T]
 
 
 class _Row(NamedTuple):
@@ -44,6 +46,7 @@ def generate(
     temperature: float,
     max_tokens: int,
     max_batch_tokens: int,
+    truncation: Truncation = NO_TRUNCATION,
 ) -> list[Sampled]:
     """Sample one reply of at most ``max_tokens`` for each prompt, from the prompt's own generator.
 
@@ -57,16 +60,20 @@ def generate(
     chunks = lm.plan(distinct, [((),)] * len(distinct), max_batch_tokens)
     for items, decoding in prefill(lm, chunks, max_tokens - 1):
         states = [rows_of[distinct[i]] for i in items]
-        _decode(decoding, states, temperature, max_tokens, lm.end_token)
+        _decode(decoding, states, (temperature, truncation), max_tokens, lm.end_token)
         rows += [row for state in states for row in state]
     rows.sort(key=lambda row: row.request)
     return [Sampled(tuple(row.ids), tuple(row.logprobs)) for row in rows]
 
 
-def _decode(decoding: DecodingState, states: list[list[_Row]], temperature: float, max_tokens: int, end: int) -> None:
-    """Decode all requests to their end, filling the rows in place."""
+def _decode(
+    decoding: DecodingState, states: list[list[_Row]], sampling: tuple[float, Truncation], max_tokens: int, end: int
+) -> None:
+    """Decode all requests to their end at a temperature and truncation, filling the rows in place."""
+    temperature, truncation = sampling
     for step in range(max_tokens):
-        parents, tokens, states = _draw(states, decoding.logits.float() / temperature, end)
+        logits = truncate(decoding.logits.float() / temperature, truncation)
+        parents, tokens, states = _draw(states, logits, end)
         if not tokens or step == max_tokens - 1:
             return
         decoding.advance(parents, tokens)
@@ -78,15 +85,18 @@ def _draw(states: list[list[_Row]], logits: Tensor, end: int) -> tuple[list[int]
     cumulated = logprobs.exp().cumsum(-1, dtype=torch.float64)
     state_of = [s for s, rows in enumerate(states) for _ in rows]
     rows = [row for state in states for row in state]
-    points = torch.tensor([row.rng.random() for row in rows], dtype=torch.float64, device=logits.device)
-    if len(rows) > len(states):
-        parents = torch.tensor(state_of, device=logits.device)
-        logprobs, cumulated = logprobs[parents], cumulated[parents]  # [R, V]
-    drawn = torch.searchsorted(cumulated, (points * cumulated[:, -1])[:, None], right=True)
-    drawn = drawn.clamp(max=logits.shape[1] - 1)
-    chosen = logprobs.gather(1, drawn)[:, 0].tolist()
+    parents = torch.tensor(state_of, device=logits.device)
+    columns = torch.tensor([column for state in states for column in range(len(state))], device=logits.device)
+    # One row of points for each state: to copy its distribution for each of its requests would take far longer.
+    points = torch.zeros(len(states), max(map(len, states)), dtype=torch.float64, device=logits.device)
+    points[parents, columns] = torch.tensor(
+        [row.rng.random() for row in rows], dtype=torch.float64, device=logits.device
+    )
+    found = torch.searchsorted(cumulated, points * cumulated[:, -1:], right=True)
+    drawn = found[parents, columns].clamp(max=logits.shape[1] - 1)
+    chosen = logprobs[parents, drawn].tolist()
     unfinished: dict[tuple[int, int], list[_Row]] = {}
-    for row, state, token, logprob in zip(rows, state_of, drawn[:, 0].tolist(), chosen, strict=True):
+    for row, state, token, logprob in zip(rows, state_of, drawn.tolist(), chosen, strict=True):
         row.ids.append(token)
         row.logprobs.append(logprob)
         if token != end:

@@ -94,6 +94,7 @@ class _Cached:
         suffixes = torch.tensor(lengths, device=logits.device)
         self._positions = suffixes + start  # of each row's next token  # [N]
         width = max(lengths)
+        self._width = start + width  # tokens that a new one attends to, at most
         columns = torch.arange(width, device=logits.device)[None]
         self._mask = None if min(lengths) == width else (columns >= width - suffixes[:, None]).long()  # [N, K]
 
@@ -108,6 +109,8 @@ class _Cached:
         ids = torch.zeros(total, dtype=torch.long, device=device)
         used = torch.tensor(rows, device=device)
         ids[used] = torch.tensor(tokens, device=device)
+        self._width += 1
+        self._lm.cost.add(len(rows), len(rows) * self._width, len(rows))
         if self._mask is not None:
             self._mask = torch.cat([self._mask, self._mask.new_ones(total, 1)], 1)
         output = self._lm.forward(

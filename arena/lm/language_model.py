@@ -18,13 +18,17 @@ from torch.nn import Parameter
 from transformers import AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
+from arena.flops import PassCost
 from arena.lm import prefix_attention
-from arena.lm.chunks import Chunk, Tokens, plan_chunks
+from arena.lm.chunks import Chunk, Tokens, plan_chunks, tokens_of
 from arena.lm.logprobs import ChoiceLogprobs, choice_logprobs
+from arena.lm.packing import GROUP_COST, Pack, join_chunks, lay_out_ends, packed_inputs
 from arena.lm.tensors import own_memory, use_contiguous_states
 from arena.lm.tokenization import ChatTokenizer, context_of, read_tokenizer, unreadable
 from games.common.errors import UsageError
 from roles.trie import ReplyTrie
+
+PACKED_WIDTH = 512  # of hidden states, from which products gain more by longer passes than attention loses by gathering
 
 transformers_logging.disable_progress_bar()  # they would overwrite the live view
 
@@ -46,6 +50,7 @@ class LanguageModel(ChatTokenizer):
         use_contiguous_states(model)
         self.shares_prefix = prefix_attention.enable(model)
         self.adapters: SwitchesAdapters | None = None  # on this model's weights; this view runs without them
+        self._cost: PassCost | None = None
 
     @classmethod
     def load(cls, source: str | Path, *, device: str = "cpu", dtype: str = "float32") -> LanguageModel:
@@ -103,6 +108,13 @@ class LanguageModel(ChatTokenizer):
         """Return the trainable parameters by name."""
         return dict(self.model.named_parameters())
 
+    @property
+    def cost(self) -> PassCost:
+        """What a token costs in a forward pass."""
+        if self._cost is None:
+            self._cost = PassCost.of(self.model, self.parameters())
+        return self._cost
+
     def release(self) -> None:
         """Free this view's part of a model that it shares with other views; this class shares nothing."""
 
@@ -135,10 +147,40 @@ class LanguageModel(ChatTokenizer):
         """
         return self.plan(prompts, [trie.prefixes or ((),) for trie in tries], max_tokens)
 
-    def choice_logprobs(self, chunk: Chunk, tries: Sequence[ReplyTrie], temperature: float) -> ChoiceLogprobs:
+    @property
+    def gains_by_packing(self) -> bool:
+        """Whether choices take less time in packed passes."""
+        return self.shares_prefix and bool(self.model.config.hidden_size >= PACKED_WIDTH)
+
+    def plan_choice_packs(
+        self, prompts: Sequence[Tokens], tries: Sequence[ReplyTrie], max_tokens: int
+    ) -> list[Chunk] | list[Pack]:
+        """Return what ``plan_choice`` does, or, for a model that is wide enough to gain by it, several chunks a pass.
+
+        Then prefixes are read in the pass of what follows them, and nothing is padded.
+        """
+        if not self.gains_by_packing:
+            return self.plan_choice(prompts, tries, max_tokens)
+        continuations = [trie.prefixes or ((),) for trie in tries]
+        return join_chunks(plan_chunks(prompts, continuations, max_tokens, cost=GROUP_COST), max_tokens)
+
+    def choice_logprobs(self, chunk: Chunk | Pack, tries: Sequence[ReplyTrie], temperature: float) -> ChoiceLogprobs:
         """Return the masked log-probs of a chunk's legal replies; ``tries`` are those given to ``plan_choice``."""
-        logits = self.run(chunk, 1).logits[:, 0].float() / temperature  # [N, V]
-        return choice_logprobs(logits, [tries[i] for i in chunk.items])
+        logits = self.run_pack(chunk).logits[0] if isinstance(chunk, Pack) else self.run(chunk, 1).logits[:, 0]
+        return choice_logprobs(logits.float() / temperature, [tries[i] for i in chunk.items])
+
+    def run_pack(self, pack: Pack, **options: Any) -> Any:
+        """Return the model's output, with logits at the last token of each suffix.  # [1, N, V]"""
+        layout = lay_out_ends(pack, self.device)
+        self.cost.add(*tokens_of(pack.chunks), len(layout.scored))
+        return self.forward(**packed_inputs(layout, layout.scored) | options)
+
+    def run_with_prefix(self, chunk: Chunk) -> tuple[Tensor, dict[str, Any]]:
+        """Return the logits [N, V] of a chunk that runs in one pass with its prefix, and the ``prefix_inputs``."""
+        output, length = self.run_pack(Pack((chunk,)), use_cache=True), len(chunk.prefix)
+        layers = output.past_key_values.layers
+        kept = [(layer.keys[:, :, :length].contiguous(), layer.values[:, :, :length].contiguous()) for layer in layers]
+        return output.logits[0], {"shared_prefix": kept}
 
     def reply_logits(self, chunk: Chunk, replies: Sequence[Tokens]) -> Tensor:
         """Return logits [R, T, V] of a chunk of ``plan(prompts, [(reply,), ...])``.
@@ -178,6 +220,7 @@ class LanguageModel(ChatTokenizer):
         for this prefix, it does not run again. Keys and values of the suffixes go into ``cache`` if one is given.
         """
         ids, positions, mask = self._inputs(chunk)
+        self.cost.add(*tokens_of([chunk], prefixes=False), sum(min(keep, len(s)) for s in chunk.suffixes))
         return self.forward(
             input_ids=ids,
             attention_mask=mask,
@@ -194,6 +237,7 @@ class LanguageModel(ChatTokenizer):
         if not prefix:
             return {}
         ids = torch.tensor([prefix], device=self.device)
+        self.cost.add(*tokens_of([Chunk(prefix, (), ())]), 0)
         cache = self.forward(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
         return {"shared_prefix": [(layer.keys, layer.values) for layer in cache.layers]}
 

@@ -3,11 +3,16 @@
 Logits are never held at all positions at once: with a vocabulary of 150,000, those of 8,192 positions take 5 GB in
 single precision, and a softmax, its gradient and an entropy several times that. Positions go through the head in
 chunks; a chunk's logits are dropped after its scores are computed, and recomputed in the backward pass.
+
+Free replies may be truncated: by top-k, top-p (Holtzman et al., arXiv 1904.09751) and min-p (arXiv 2407.01082). Each
+keeps the tokens above a threshold, in vLLM's order: min-p, then top-k, then top-p of what remains, renormalised. Tokens
+that are equal at the threshold are all kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import log
 from typing import NamedTuple
 
 import torch
@@ -15,11 +20,15 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from roles.trie import ReplyTrie
+from roles.truncation import NO_TRUNCATION, Truncation
 
 MAX_LOGITS = 1 << 25  # logits held at once, 128 MB in single precision; about five tensors of that size exist together
 CPU_CACHE_SIZE = 1 << 18  # numbers in a processor's cache, 1 MB
 
 MASKED = -1e9  # log-prob of a masked reply or token: finite, so that 0 * MASKED is 0 and not NaN
+
+CUT_OFF = -1e9  # logit of a token that is cut off: finite, so that 0 * log 0 is 0 in entropies and gradients
+FIRST_SORTED = 256  # tokens that are sorted for top-p; all of them only where these are not enough
 
 Head = Callable[[Tensor], Tensor]  # states [n, H] -> logits [n, V]
 
@@ -27,7 +36,7 @@ Head = Callable[[Tensor], Tensor]  # states [n, H] -> logits [n, V]
 class Scores(NamedTuple):
     """A model's scores of tokens, in nats; two tensors of one shape."""
 
-    logprobs: Tensor  # log pi(token), after temperature
+    logprobs: Tensor  # log pi(token), after temperature and truncation
     entropy: Tensor  # of the distribution over the vocabulary at the token's position
 
 
@@ -36,6 +45,7 @@ class ScoreOptions(NamedTuple):
 
     temperature: float = 1.0
     entropy_gradient: bool = True  # False: the entropy is computed, but not differentiated
+    truncation: Truncation = NO_TRUNCATION
 
 
 def token_scores(
@@ -66,11 +76,52 @@ def _score(head: Head, states: Tensor, targets: Tensor, options: ScoreOptions) -
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     if options.temperature != 1.0:
         logits = logits / options.temperature
+    logits = truncate(logits, options.truncation, targets)
     distributions = logits.log_softmax(-1)  # [m, V]
     logprobs = distributions.gather(1, targets[:, None])[:, 0]
     with torch.set_grad_enabled(torch.is_grad_enabled() and options.entropy_gradient):
         entropy = torch.cat([-torch.linalg.vecdot(part.exp(), part) for part in _blocks(distributions)])
     return logprobs, entropy
+
+
+def truncate(logits: Tensor, truncation: Truncation, targets: Tensor | None = None) -> Tensor:
+    """Return logits [N, V], after temperature, with ``CUT_OFF`` for tokens that cannot be sampled.
+
+    ``targets`` [N] are tokens that were sampled, and are kept: under other weights, or by rounding, they might be just
+    below the threshold. Which tokens are kept has no gradient.
+    """
+    if truncation == NO_TRUNCATION:
+        return logits
+    cut = logits < _threshold(logits.detach(), truncation)
+    if targets is not None:
+        cut = cut.scatter(1, targets[:, None], value=False)
+    return logits.masked_fill(cut, CUT_OFF)
+
+
+def _threshold(logits: Tensor, truncation: Truncation) -> Tensor:
+    """Return the least logit that is kept.  # [N, 1]"""
+    top_k, top_p, min_p = truncation
+    low = logits.new_full((len(logits), 1), float("-inf"))
+    if min_p > 0.0:
+        low = logits.amax(1, keepdim=True) + log(min_p)
+    if 0 < top_k < logits.shape[1]:
+        low = torch.maximum(low, logits.topk(top_k).values[:, -1:])
+    if top_p < 1.0:
+        low = torch.maximum(low, _nucleus(logits.masked_fill(logits < low, CUT_OFF), top_p))
+    return low
+
+
+def _nucleus(logits: Tensor, top_p: float) -> Tensor:
+    """Return the logit of the last token before which the more likely ones sum to less than ``top_p``.  # [N, 1]"""
+    total = logits.logsumexp(1, keepdim=True)
+    for width in (min(FIRST_SORTED, logits.shape[1]), logits.shape[1]):
+        best = logits.topk(width).values
+        probabilities = (best - total).exp().double()
+        sums = probabilities.cumsum(1)
+        if bool((sums[:, -1] >= top_p).all()):
+            break
+    inside = (sums - probabilities < top_p).sum(1, keepdim=True)
+    return best.gather(1, inside - 1)
 
 
 def _blocks(distributions: Tensor) -> tuple[Tensor, ...]:

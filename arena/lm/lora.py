@@ -19,6 +19,7 @@ from torch.nn import Linear, Module, Parameter
 from transformers.pytorch_utils import Conv1D
 
 from arena.lm.language_model import LanguageModel
+from arena.lm.tensors import adapted_layers
 from games.common.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class Adapters:
             ) from error
         del model.peft_config  # PEFT warns of a model that has one already
         self._shapes[adapter] = shape
-        self._layers = [(name, layer) for name, layer in model.named_modules() if hasattr(layer, "lora_A")]
+        self._layers = adapted_layers(model)
         self._active = adapter
         view = AdapterLM(self, adapter)
         for parameter in view.parameters().values():

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -34,6 +34,11 @@ class Pack(NamedTuple):
     def items(self) -> tuple[int, ...]:
         """The indices of the planned rows in this pass."""
         return tuple(i for chunk in self.chunks for i in chunk.items)
+
+    @property
+    def texts(self) -> tuple[tuple[Tokens, tuple[Tokens, ...]], ...]:
+        """All that is read: prefixes, each with the suffixes behind it."""
+        return tuple((chunk.prefix, chunk.suffixes) for chunk in self.chunks)
 
 
 class Batch(NamedTuple):
@@ -119,21 +124,68 @@ def _chunk(
     return (Chunk(prefix, tuple(rows), suffixes),) if rows else ()
 
 
-def lay_out(pack: Pack, replies: Sequence[Tokens], device: torch.device) -> Layout:
-    """Return a pack's tensors; ``replies`` are those given to ``plan_packs``."""
+def join_chunks(chunks: Sequence[Chunk], max_tokens: int) -> list[Pack]:
+    """Return packs that hold the chunks, each of at most ``max_tokens`` unless one chunk has more."""
+    packs: list[list[Chunk]] = []
+    used = max_tokens
+    for chunk in chunks:
+        size = len(chunk.prefix) + sum(map(len, chunk.suffixes))
+        if used + size > max_tokens:
+            packs.append([])
+            used = 0
+        packs[-1].append(chunk)
+        used += size
+    return [Pack(tuple(pack)) for pack in packs]
+
+
+def lay_out_ends(pack: Pack, device: torch.device) -> Layout:
+    """Return a pack's tensors, where the state at every suffix's last token is scored, and there are no targets."""
+    ids, positions, rows, ends = _read(pack)
+    nothing = torch.empty(0, dtype=torch.long, device=device)
+    return Layout(
+        torch.tensor([ids], device=device),
+        torch.tensor([positions], device=device),
+        _attention(rows, device),
+        torch.tensor(ends, device=device) - 1,
+        nothing,
+        nothing.bool(),
+    )
+
+
+def packed_inputs(layout: Layout, scored: Tensor) -> dict[str, Any]:
+    """Return a model's arguments for a packed pass that computes the logits of some states."""
+    return {
+        "input_ids": layout.ids,
+        "position_ids": layout.positions,
+        "attention_mask": layout.ids.new_empty(1, 1, 1, 1),  # placeholder: otherwise one of [tokens, tokens] is built
+        "packed": layout.attention,
+        "use_cache": False,
+        "logits_to_keep": scored,
+    }
+
+
+def _read(pack: Pack) -> tuple[list[int], list[int], list[_Row], list[int]]:
+    """Return a pack's tokens, their positions, the rows of attention, and where each suffix ends."""
     ids: list[int] = []
     positions: list[int] = []
     rows: list[_Row] = []
-    scored: list[int] = []
+    ends: list[int] = []
     for chunk in pack.chunks:
         rows += _rows_of(chunk, len(ids))
         ids += chunk.prefix
         positions += range(len(chunk.prefix))
-        for item, suffix in zip(chunk.items, chunk.suffixes, strict=True):
+        for suffix in chunk.suffixes:
             ids += suffix
             positions += range(len(chunk.prefix), len(chunk.prefix) + len(suffix))
-            scored += range(len(ids) - len(replies[item]), len(ids))
+            ends.append(len(ids))
+    return ids, positions, rows, ends
+
+
+def lay_out(pack: Pack, replies: Sequence[Tokens], device: torch.device) -> Layout:
+    """Return a pack's tensors; ``replies`` are those given to ``plan_packs``."""
+    ids, positions, rows, ends = _read(pack)
     pack_replies = [replies[i] for i in pack.items]
+    scored = [k for reply, end in zip(pack_replies, ends, strict=True) for k in range(end - len(reply), end)]
     lengths = torch.tensor([len(reply) for reply in pack_replies], device=device)
     return Layout(
         torch.tensor([ids], device=device),

@@ -2,6 +2,12 @@
 
 Models with plain attention read replies packed (``arena.lm.packing``) and never hold all logits
 (``arena.lm.logprobs``). Other models read them padded, with the logits of a whole pass.
+
+Gradient checkpointing (Chen et al., arXiv 1604.06174): a layer keeps its input and is recomputed backward.
+
+This is ``transformers``' own implementation, which is active only while layers are in training mode and the model
+caches nothing. Models here stay in evaluation mode, so that sampler and learner do not differ by dropout; only the
+layers are put into training mode, for the learner's passes.
 """
 
 from __future__ import annotations
@@ -12,12 +18,13 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from transformers.modeling_layers import GradientCheckpointingLayer
 
-from arena.lm.checkpointing import checkpointed
-from arena.lm.chunks import Chunk, Tokens
+from arena.lm.chunks import Chunk, Tokens, tokens_of
 from arena.lm.language_model import LanguageModel
 from arena.lm.logprobs import ScoreOptions, Scores, token_scores
-from arena.lm.packing import Layout, Pack, lay_out, plan_packs
+from arena.lm.packing import Pack, lay_out, packed_inputs, plan_packs
+from games.common.errors import UsageError
 
 
 class Pass(Protocol):
@@ -68,7 +75,8 @@ class PackedPass:
         """See ``Pass``."""
         layout = lay_out(self._pack, self._replies, lm.device)
         with last_states(lm.model) as states, checkpointed(lm.model):
-            lm.forward(**packed_inputs(layout))
+            lm.forward(**packed_inputs(layout, layout.scored[:0]))
+        lm.cost.add(*tokens_of(self._pack.chunks), len(layout.targets))
         head, vocabulary = lm.model.get_output_embeddings(), lm.model.config.vocab_size
         flat = token_scores(head, states[0][0, layout.scored], layout.targets, options, vocabulary)
         return Scores(*(part.new_zeros(layout.real.shape).masked_scatter(layout.real, part) for part in flat))
@@ -97,18 +105,6 @@ class PaddedPass:
         return Scores(*(part.new_zeros(real.shape).masked_scatter(real, part) for part in flat))
 
 
-def packed_inputs(layout: Layout) -> dict[str, Any]:
-    """Return a model's arguments for a packed pass that computes no logits."""
-    return {
-        "input_ids": layout.ids,
-        "position_ids": layout.positions,
-        "attention_mask": layout.ids.new_empty(1, 1, 1, 1),  # placeholder: otherwise one of [tokens, tokens] is built
-        "packed": layout.attention,
-        "use_cache": False,
-        "logits_to_keep": layout.scored[:0],
-    }
-
-
 def _identity(logits: Tensor) -> Tensor:
     """Return the logits: the head for states that are logits already."""
     return logits
@@ -123,3 +119,29 @@ def last_states(model: Any) -> Iterator[list[Tensor]]:
         yield states
     finally:
         hook.remove()
+
+
+def enable_checkpointing(model: Any) -> None:
+    """Let passes within ``checkpointed`` keep only each layer's input.
+
+    Raises UsageError for a model that does not support it.
+    """
+    if not model.supports_gradient_checkpointing:
+        raise UsageError(
+            f"{type(model).__name__} does not support gradient checkpointing. Set optimizer.checkpointing = false."
+        )
+    enable = getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)  # its older name
+    enable({"use_reentrant": False, "preserve_rng_state": False})
+
+
+@contextmanager
+def checkpointed(model: Any) -> Iterator[None]:
+    """Checkpoint the passes within, if gradients are enabled and ``enable_checkpointing`` was called."""
+    layers = [layer for layer in model.modules() if isinstance(layer, GradientCheckpointingLayer)]
+    for layer in layers:
+        layer.training = torch.is_grad_enabled() and layer.gradient_checkpointing
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.training = False

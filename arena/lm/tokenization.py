@@ -11,7 +11,7 @@ from transformers import AutoConfig, AutoTokenizer
 
 from arena.lm.chunks import Tokens
 from games.common.errors import UsageError
-from roles.prompts import Message, break_special_tokens, plain_text
+from roles.prompts import PLAIN_TEMPLATE, Message, break_special_tokens, plain_text
 from roles.trie import ReplyTrie, build_trie
 
 MAX_CACHED_PROMPTS = 200_000  # an engine that has cached the tokens of more drops them at ``refresh``
@@ -95,6 +95,19 @@ def read_tokenizer(source: str | Path) -> Any:
         raise unreadable(source, error) from error
     for origin in ("is_local", "local_files_only"):  # would be saved, and make a resumed run's snapshots differ
         tokenizer.init_kwargs.pop(origin, None)
+    return tokenizer
+
+
+def with_chat_template(source: str | Path) -> Any:
+    """Return the tokenizer of a folder as other programs need it: a chat template, and the model's longest prompt.
+
+    A template that it has stays; else it gets one that makes the prompts of ``ChatTokenizer.encode_prompt``.
+    """
+    tokenizer = read_tokenizer(source)
+    if not tokenizer.chat_template:
+        start = "{{- bos_token -}}" if _start_tokens(tokenizer) else ""
+        tokenizer.chat_template = start + PLAIN_TEMPLATE
+    tokenizer.model_max_length = context_of(read_config(source)) or tokenizer.model_max_length
     return tokenizer
 
 

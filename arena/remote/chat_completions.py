@@ -14,6 +14,7 @@ from games.common.errors import UsageError
 from roles.prompts import Message, break_special_tokens, legal_list, messages
 from roles.replies import parse_reply, strip_thoughts
 from roles.role import OnIllegal, ReplyForm
+from roles.truncation import NO_TRUNCATION
 
 RETRY_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504, 529})  # that may pass; 529: overload
 NO_QUOTA = "insufficient_quota"  # OpenAI's error code of a 429 that does not pass
@@ -48,16 +49,20 @@ def check_masked(settings: RemoteSettings, request: ReplyRequest) -> None:
 def to_body(settings: RemoteSettings, request: ReplyRequest, seed: int) -> dict[str, Any]:
     """Return the body of the chat-completion request for a reply."""
     role = request.role
-    system, user, *rest = messages(role, request.observation, request.legal, request.refusals)
+    system, *chat = messages(role, request.observation, request.legal, request.refusals, request.form)
+    user = chat[-1 - 2 * len(request.refusals)]  # the last message before refusals; demonstrations come before it
     constraint: dict[str, Any] = {}
     if role.reply is ReplyForm.CHOICE:
         form = f'as the "{_FIELD}" of a JSON object' if settings.choice == "json_schema" else "and nothing else"
         user["content"] += f"\nAnswer with one of these, letter for letter, {form}: {legal_list(request.legal)}"
         constraint = _constraint(settings, request)
-    if not settings.system_message:
-        user["content"] = f"{system['content']}\n\n{user['content']}"
-    chat = [system, user, *rest] if settings.system_message else [user, *rest]
-    return complete_body(settings, chat, constraint, temperature=role.temperature, seed=seed)
+    if settings.system_message:
+        chat = [system, *chat]
+    else:
+        chat[0]["content"] = f"{system['content']}\n\n{chat[0]['content']}"
+    untruncated = NO_TRUNCATION._asdict()  # top_p is OpenAI's; other servers, such as vLLM's, know all three
+    truncation = {name: value for name, value in role.truncation._asdict().items() if value != untruncated[name]}
+    return complete_body(settings, chat, constraint | truncation, temperature=role.temperature, seed=seed)
 
 
 def complete_body(

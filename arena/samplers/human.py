@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from arena.records import Reply, ReplyRequest
-from roles.replies import format_reply
+from games.spec import FreeText
+from roles.replies import format_reply, free_text_reason, read_free_text
 
 
 class PersonLeft(KeyboardInterrupt):
@@ -15,8 +16,8 @@ class PersonLeft(KeyboardInterrupt):
 class Human:
     """Asks a person for each action: shows the seat's observation, and asks again until the action is legal.
 
-    The person types an action's text, or its number in the list. ``read`` takes a prompt and returns a line, as
-    ``input`` does; ``write`` shows a text.
+    The person types an action's text, or its number in the list; or, where free text is asked for, a line of words.
+    ``read`` takes a prompt and returns a line, as ``input`` does; ``write`` shows a text.
     """
 
     def __init__(self, write: Callable[[str], object], read: Callable[[str], str] = input) -> None:
@@ -25,18 +26,26 @@ class Human:
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Ask for one action after another. Raises PersonLeft at the end of input and on Ctrl-C."""
-        return [Reply(format_reply(request.role, self._ask(request))) for request in requests]
+        return [Reply(format_reply(request.role, self._ask(request), request.form)) for request in requests]
 
     def _ask(self, request: ReplyRequest) -> str:
-        """Return the legal action that the person types."""
+        """Return the legal action, or the words, that the person types."""
         self._write(f"\n{request.observation}")
-        if list(request.legal) != [str(number) for number in range(1, len(request.legal) + 1)]:
+        asked = request.game.actions()
+        if isinstance(asked, FreeText):
+            self._write(f"Answer with {request.form}.")
+        elif list(request.legal) != [str(number) for number in range(1, len(request.legal) + 1)]:
             self._write("   ".join(f"{number}: {action}" for number, action in enumerate(request.legal, 1)))
         while True:
             try:
                 line = self._read(f"{request.role.name}> ").strip()
             except (EOFError, KeyboardInterrupt):
                 raise PersonLeft("The person left the match.") from None
+            if isinstance(asked, FreeText):
+                if read_free_text(asked, line) is not None:
+                    return line
+                self._write(free_text_reason(asked, line))
+                continue
             action = _parse_line(line, request.legal)
             if action is not None:
                 return action

@@ -14,6 +14,7 @@ one. Distance alone reaches every policy of the ball.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
@@ -23,7 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file, save
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from arena.lm.tensors import aligned
@@ -32,7 +34,7 @@ from games.common.errors import UsageError
 from games.common.files import atomic_write
 from games.openspiel.tensors import seat_tensor
 from games.registry import make_game
-from games.spec import Game
+from games.spec import Game, choice_game
 from roles.replies import format_reply
 from roles.role import Role
 
@@ -113,7 +115,8 @@ def within_budget(attack: Tensor, reference: Tensor, budget: Budget) -> Tensor:
 
 
 def num_features(game: Game) -> int:
-    """Return the length of ``seat_numbers``. Raises UsageError for a game without a tensor."""
+    """Return the length of ``seat_numbers``. Raises UsageError for a game without a tensor or a list of actions."""
+    choice_game(game, "An exploiter's network")
     tensor = seat_tensor(game)
     if tensor is None:
         raise UsageError(
@@ -131,9 +134,9 @@ def seat_numbers(tensor: NDArray[np.float32], seat: int, seats: int) -> NDArray[
 
 
 def scatter_legal(game: Game, values: Sequence[float]) -> NDArray[np.float32]:
-    """Scatter values of ``game.legal_ids()`` to action ids, with zero elsewhere.  # [A]"""
+    """Scatter values of the legal actions to action ids, with zero elsewhere.  # [A]"""
     row = np.zeros(game.spec.num_actions, dtype=np.float32)
-    row[list(game.legal_ids())] = values
+    row[list(choice_game(game, "A network's output").legal_ids())] = values
     return row
 
 
@@ -151,6 +154,7 @@ class ExploiterFacts(NamedTuple):
     seed: int
     steps: int  # the exploiter's decisions in training
     bound: Mapping[str, Any]  # the result of its evaluation, as in `league exploit --json`
+    sha256: str = ""  # of the weights' file; empty: not known
 
     @property
     def budget(self) -> Budget:
@@ -159,9 +163,10 @@ class ExploiterFacts(NamedTuple):
 
 
 def save_exploiter(folder: Path, network: PolicyNet, facts: ExploiterFacts) -> None:
-    """Write the weights, then the facts, so that a folder with facts is complete."""
-    weights = {name: weight.detach().contiguous() for name, weight in network.state_dict().items()}
-    atomic_write(folder / WEIGHTS_FILE, save(weights))
+    """Write the weights, then the facts with the weights' hash, so that a folder with facts is complete."""
+    weights = save({name: weight.detach().contiguous() for name, weight in network.state_dict().items()})
+    facts = facts._replace(sha256=hashlib.sha256(weights).hexdigest())
+    atomic_write(folder / WEIGHTS_FILE, weights)
     atomic_write(folder / FACTS_FILE, json.dumps(facts._asdict(), indent=2) + "\n")
 
 
@@ -178,14 +183,32 @@ def load_facts(folder: Path) -> ExploiterFacts:
 
 
 def load_network(folder: Path, facts: ExploiterFacts) -> PolicyNet:
-    """Return a saved exploiter's network. Raises UsageError if the weights do not fit the game."""
-    game = make_game(facts.game)
+    """Return a saved exploiter's network. Raises UsageError for weights that are damaged or do not fit the game."""
+    game, path = make_game(facts.game), folder / WEIGHTS_FILE
     network = PolicyNet(num_features(game), facts.hidden, game.spec.num_actions)
     try:
-        network.load_state_dict(load_file(folder / WEIGHTS_FILE))
-    except (OSError, RuntimeError, ValueError) as error:
-        raise UsageError(f"{folder / WEIGHTS_FILE} does not fit {facts.game}: {error}. Train it again.") from error
+        content = path.read_bytes()
+        weights = load(content)
+    except (OSError, SafetensorError) as error:
+        raise _broken(path, f"it cannot be read ({error})") from error
+    if facts.sha256 and hashlib.sha256(content).hexdigest() != facts.sha256:
+        raise _broken(path, f"its SHA-256 is not the one in {FACTS_FILE}, so it has changed since it was written")
+    shapes, expected = ({name: tuple(w.shape) for name, w in one.items()} for one in (weights, network.state_dict()))
+    if shapes != expected:
+        raise _broken(
+            path, f"its tensors are {shapes}, and {facts.game} with {facts.hidden} hidden units has {expected}"
+        )
+    if wrong := [name for name, weight in weights.items() if not weight.isfinite().all()]:
+        raise _broken(path, f"{wrong[0]} is not finite (NaN or infinite)")
+    network.load_state_dict(weights)
     return network
+
+
+def _broken(path: Path, reason: str) -> UsageError:
+    return UsageError(
+        f"{path} holds no network that can play: {reason}. Restore the folder from a copy, or train the exploiter "
+        "again."
+    )
 
 
 class PolicyNetEngine:
@@ -218,7 +241,8 @@ class PolicyNetEngine:
         inputs = self._inputs(requests)
         rows = attack_policy(self._network(inputs.numbers), inputs, self._budget, self._greedy).double().numpy()
         return [
-            tuple(row[list(request.game.legal_ids())].tolist()) for request, row in zip(requests, rows, strict=True)
+            tuple(row[list(choice_game(request.game).legal_ids())].tolist())
+            for request, row in zip(requests, rows, strict=True)
         ]
 
     def _inputs(self, requests: Sequence[ReplyRequest]) -> Inputs:
@@ -229,7 +253,7 @@ class PolicyNetEngine:
             for game, seat in zip(games, seats, strict=True)
             if (tensor := seat_tensor(game)) is not None
         ]
-        masks = [scatter_legal(game, (1.0,) * len(game.legal_ids())) for game in games]
+        masks = [scatter_legal(game, (1.0,) * len(choice_game(game).legal_ids())) for game in games]
         references = [np.zeros_like(mask) for mask in masks]
         if self._reference is not None:
             distributions = self._reference.distributions(requests, seats)

@@ -6,14 +6,14 @@ OpenSpiel is imported only when a player needs it, so that the command line star
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arena.records import Reply, ReplyRequest
 from games.common.errors import UsageError
-from games.spec import HasScripts
-from roles.replies import format_reply
+from games.spec import FreeText, GameSpec, HasScripts
+from roles.replies import format_reply, read_free_text
 
 if TYPE_CHECKING:
     from games.openspiel.game import OpenSpielGame
@@ -24,18 +24,37 @@ MAX_ITERATIONS = 2_000
 FIRST_CHECK = 100  # iterations before exploitability is first computed; then after each doubling
 TARGET = 1e-4  # exploitability, as a share of the game's range of returns, at which a solution stops
 _MISSED = (
-    "league: equilibrium is not quite one in {name}: after {done:,} iterations of CFR+ a perfect opponent gains "
+    "league: equilibrium is not quite one in {name}: after {iterations:,} iterations of CFR+ a perfect opponent gains "
     "{gain:.2g} a match, averaged over seats, where {target:.2g} was the aim.\n"
 )
 
+Shares = Mapping[int, float]  # the probability of each action id
+ExactPolicy = Mapping[tuple[int, str], Shares]  # by (seat, information state) of the game as this project keys it
+
+
+class CfrPolicy(NamedTuple):
+    """What CFR+ has found of a game's equilibrium."""
+
+    shares: Mapping[str, Shares]  # by OpenSpiel's information-state string
+    iterations: int
+    gain: float  # what a perfect opponent gains a match, averaged over seats
+    target: float  # the gain at which it stops
+
+    @property
+    def missed(self) -> bool:
+        """Whether it ended before it was near enough."""
+        return self.gain > self.target
+
 
 class Random:
-    """Draws legal actions uniformly."""
+    """Draws legal actions uniformly; where free text is asked for, it plays the game's script ``random``."""
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
-        """Return one uniformly drawn legal reply for each request."""
+        """Return one uniformly drawn legal reply for each request. Raises UsageError for words that it cannot draw."""
         return [
             Reply(format_reply(request.role, request.legal[int(request.rng.random() * len(request.legal))]))
+            if request.legal
+            else Reply(self._words(request))
             for request in requests
         ]
 
@@ -43,9 +62,18 @@ class Random:
         """Return the uniform distribution over each request's legal actions."""
         return [(1.0 / len(request.legal),) * len(request.legal) for request in requests]
 
+    def _words(self, request: ReplyRequest) -> str:
+        scripts = request.game.scripts() if isinstance(request.game, HasScripts) else {}
+        if "random" not in scripts:
+            raise UsageError(
+                f"random cannot play {request.game.spec.name}: it draws from a list of legal actions, and free text has"
+                f" none. Use {_known(scripts)}."
+            )
+        return scripts["random"](request.rng)
+
 
 class Always:
-    """Always plays one action, in games where it is legal at every turn."""
+    """Always plays one action, in games where it is legal at every turn, or always says it where text is free."""
 
     def __init__(self, action: str) -> None:
         """Play ``action``."""
@@ -54,12 +82,23 @@ class Always:
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Return the action for each request. Raises UsageError where it is not legal."""
         for request in requests:
-            if self.action not in request.legal:
+            if request.form:
+                self._check_words(request)
+            elif self.action not in request.legal:
                 raise UsageError(
                     f"always:{self.action} cannot play {request.game.spec.name}, where {', '.join(request.legal)} are "
                     "legal. Name an action that is legal at every turn."
                 )
-        return [Reply(format_reply(request.role, self.action)) for request in requests]
+        return [Reply(format_reply(request.role, self.action, request.form)) for request in requests]
+
+    def _check_words(self, request: ReplyRequest) -> None:
+        """Raise UsageError if the position does not read what is always said as an action."""
+        asked = request.game.actions()
+        if not isinstance(asked, FreeText) or read_free_text(asked, self.action) is None:
+            raise UsageError(
+                f"always:{self.action} cannot play {request.game.spec.name}, which asks for {request.form} and cannot "
+                "read that. Say what it reads at every turn."
+            )
 
 
 class Script:
@@ -71,14 +110,15 @@ class Script:
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Return the script's reply to each request. Raises UsageError for a game without such a script."""
-        return [Reply(format_reply(request.role, self._action(request))) for request in requests]
+        return [Reply(format_reply(request.role, self._action(request), request.form)) for request in requests]
 
     def _action(self, request: ReplyRequest) -> str:
         game = request.game
         scripts = game.scripts() if isinstance(game, HasScripts) else {}
         if self.name not in scripts:
             known = f"the scripts {', '.join(scripts)}" if scripts else "no scripts"
-            raise UsageError(f"scripted:{self.name} cannot play {game.spec.name}, which has {known}. Use random.")
+            use = _known(scripts) if request.form else "random"
+            raise UsageError(f"scripted:{self.name} cannot play {game.spec.name}, which has {known}. Use {use}.")
         return scripts[self.name](request.rng)
 
 
@@ -86,9 +126,15 @@ class Equilibrium:
     """Plays the average policy of CFR+ (Tammelin, 2014, arXiv:1407.5042), as OpenSpiel computes it.
 
     In a two-seat zero-sum game that is a Nash equilibrium, up to ``TARGET`` or as near as ``MAX_VISITS`` brings it;
-    with more seats CFR+ has no such guarantee. Where it ends above the target, standard error is told how far. Each
-    game is solved once in a process.
+    with more seats CFR+ has no such guarantee. Where it ends above the target, an exact equilibrium takes its place if
+    there is one, in all information states that it reaches by its own moves; in the others CFR+ plays on, because
+    no play there can be exploited. Otherwise standard error is told how far it is. Each game is solved once.
     """
+
+    def __init__(self, exact: Callable[[GameSpec], ExactPolicy | None] | None = None) -> None:
+        """``exact`` returns a game's exact equilibrium where it has one, for information states that it reaches."""
+        self._solve_exactly = exact
+        self._solutions: dict[str, tuple[CfrPolicy, ExactPolicy]] = {}
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Return one reply for each request. Raises UsageError for a game that cannot be solved."""
@@ -103,10 +149,24 @@ class Equilibrium:
 
     def _distribution(self, request: ReplyRequest) -> tuple[float, ...]:
         game = _openspiel_game(request, "equilibrium")
-        table = solve_cfr(game.spec.name)
+        if game.spec.name not in self._solutions:
+            self._solutions[game.spec.name] = self._solve(game.spec)
+        policy, exact = self._solutions[game.spec.name]
         state = game.pyspiel_state()
-        weights = table[state.information_state_string(state.current_player())]
-        return tuple([weights[action] for action in game.legal_ids()])
+        seat = state.current_player()
+        shares = exact.get((seat, game.information_state(seat))) if exact else None
+        shares = shares or policy.shares[state.information_state_string(seat)]
+        return tuple([shares[action] for action in game.legal_ids()])
+
+    def _solve(self, spec: GameSpec) -> tuple[CfrPolicy, ExactPolicy]:
+        """Return CFR+'s policy, and what takes its place where it missed. Raises UsageError as ``solve_cfr``."""
+        policy = solve_cfr(spec.name)
+        if not policy.missed:
+            return policy, {}
+        exact = self._solve_exactly(spec) if self._solve_exactly else None
+        if exact is None:
+            sys.stderr.write(_MISSED.format(name=spec.name, **policy._asdict()))
+        return policy, exact or {}
 
 
 class Mcts:
@@ -145,13 +205,15 @@ class Mcts:
         return request.legal[game.legal_ids().index(action)]
 
 
-@cache
-def solve_cfr(name: str) -> dict[str, dict[int, float]]:
-    """Return a game's CFR+ average policy: by information-state string, the probability of each action id.
+def _known(scripts: Collection[str]) -> str:
+    """Return who can play a game that asks for free text."""
+    names = [f"scripted:{name}" for name in scripts]
+    return f"{' or '.join(names)}, or a language model" if names else "a language model"
 
-    Says on standard error where that is not the equilibrium within ``TARGET``. Raises UsageError, saying why, for a
-    game that CFR+ cannot solve here.
-    """
+
+@cache
+def solve_cfr(name: str) -> CfrPolicy:
+    """Return a game's CFR+ average policy. Raises UsageError, saying why, for a game that CFR+ cannot solve here."""
     import pyspiel
 
     from games.openspiel.game import load_pyspiel
@@ -170,9 +232,7 @@ def solve_cfr(name: str) -> dict[str, dict[int, float]]:
         gain = pyspiel.nash_conv(game, policy) / game.num_players()
         if gain <= TARGET * span:
             break
-    else:
-        sys.stderr.write(_MISSED.format(name=name, done=done, gain=gain, target=TARGET * span))
-    return {key: dict(pairs) for key, pairs in policy.policy_table().items()}
+    return CfrPolicy({key: dict(pairs) for key, pairs in policy.policy_table().items()}, done, gain, TARGET * span)
 
 
 def _check_solvable(name: str, game: Any) -> int:
@@ -206,5 +266,6 @@ def _openspiel_game(request: ReplyRequest, player: str) -> OpenSpielGame:
     from games.openspiel.game import OpenSpielGame
 
     if not isinstance(request.game, OpenSpielGame):
-        raise UsageError(f"{player} plays OpenSpiel's games only, and {request.game.spec.name} is not one. Use random.")
+        use = "a script of it, or a language model" if request.form else "random"
+        raise UsageError(f"{player} plays OpenSpiel's games only, and {request.game.spec.name} is not one. Use {use}.")
     return request.game

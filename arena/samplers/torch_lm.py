@@ -10,7 +10,7 @@ import random
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from math import exp, isfinite
+from math import exp
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -19,14 +19,17 @@ import torch
 from arena.errors import check_tabular
 from arena.lm.chunks import Tokens
 from arena.lm.decoding import generate
+from arena.lm.finite import check_logprobs
 from arena.lm.language_model import LanguageModel
 from arena.lm.lora import load_model
 from arena.lm.tokenization import MAX_CACHED_PROMPTS
 from arena.records import Refusal, Reply, ReplyRequest, TokenTrace
-from games.common.errors import UsageError, unknown_name
+from arena.samplers.pass_cache import PassCache
+from games.common.errors import unknown_name
 from roles.prompts import messages
 from roles.role import ReplyForm, Role
 from roles.trie import ReplyTrie, token_logprobs
+from roles.truncation import Truncation
 
 MAX_BATCH_TOKENS = 8192  # padded tokens in one forward pass
 
@@ -47,6 +50,11 @@ class _PromptKey(NamedTuple):
     observation: str
     legal: tuple[str, ...]
     refusals: tuple[Refusal, ...]
+    form: str = ""
+
+
+def _prompt_key(request: ReplyRequest) -> _PromptKey:
+    return _PromptKey(request.player, request.role, request.observation, request.legal, request.refusals, request.form)
 
 
 class _ChoiceDistribution(NamedTuple):
@@ -73,6 +81,7 @@ class TorchLM:
         self._sources: dict[str, Callable[[], LanguageModel]] = {}
         self._loaded: dict[str, LanguageModel] = {}  # least recently used first
         self._choices: dict[_PromptKey, _ChoiceDistribution] = {}
+        self._passes: dict[str, PassCache] = {}  # by player; of a frozen one as long as its weights are loaded
         self._prompts: dict[
             tuple[Any, _PromptKey], Tokens
         ] = {}  # by the tokenizer itself, because ids of objects are reused
@@ -81,6 +90,7 @@ class TorchLM:
     def add(self, player: str, lm: LanguageModel) -> None:
         """Add a live model; its weights may change between ``refresh`` calls."""
         self._live[player] = lm
+        self._passes.pop(player, None)
 
     def register(
         self,
@@ -104,8 +114,14 @@ class TorchLM:
         self._sources[player] = load
 
     def refresh(self) -> None:
-        """Drop cached distributions, because the live weights have changed."""
+        """Drop what was computed with the live weights, because they have changed.
+
+        Distributions of all players are dropped, so that they come from the same passes as in a run that is resumed
+        here; those passes of a frozen player that are the same again are not run again.
+        """
         self._choices.clear()
+        for player in self._live:
+            self._passes.pop(player, None)
         if len(self._prompts) > MAX_CACHED_PROMPTS:
             self._prompts.clear()
 
@@ -115,22 +131,24 @@ class TorchLM:
     def close(self) -> None:
         """Free all loaded models."""
         while self._loaded:
-            self._loaded.popitem()[1].release()
+            self._unload()
         self._choices.clear()
+        self._passes.clear()
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Return one reply for each request, drawn from the request's generator alone."""
         replies: list[Reply | None] = [None] * len(requests)
-        free: dict[tuple[str, float, int], list[int]] = {}
+        free: dict[tuple[str, float, Truncation, int], list[int]] = {}
         choices = [i for i, request in enumerate(requests) if request.role.reply is ReplyForm.CHOICE]
         for i, choice in zip(choices, self._choice_distributions([requests[i] for i in choices]), strict=True):
             reply = replies[i] = choice.draw(requests[i].rng)
             self.tokens += _length(reply)
         for i, request in enumerate(requests):
             if request.role.reply is ReplyForm.FREE:
-                key = request.player, request.role.temperature, request.role.max_reply_tokens
+                role = request.role
+                key = request.player, role.temperature, role.truncation, role.max_reply_tokens
                 free.setdefault(key, []).append(i)
-        for (player, _, _), indices in free.items():
+        for (player, *_), indices in free.items():
             for i, reply in zip(indices, self._decode(player, [requests[i] for i in indices]), strict=True):
                 replies[i] = reply
                 self.tokens += _length(reply)
@@ -147,7 +165,7 @@ class TorchLM:
 
     def _choice_distributions(self, requests: Sequence[ReplyRequest]) -> list[_ChoiceDistribution]:
         """Return each request's distribution; those that are not cached are computed in batches."""
-        keys = [_PromptKey(r.player, r.role, r.observation, r.legal, r.refusals) for r in requests]
+        keys = [_prompt_key(r) for r in requests]
         cached = [self._choices.get(key) for key in keys]
         missing: dict[tuple[str, float], dict[_PromptKey, None]] = {}
         for key, choice in zip(keys, cached, strict=True):
@@ -161,26 +179,27 @@ class TorchLM:
     def _compute(self, player: str, temperature: float, keys: list[_PromptKey]) -> None:
         """Compute and cache the distributions of a player's prompts."""
         lm = self.model_of(player)
+        passes = self._passes.setdefault(player, PassCache(lm, live=player in self._live))
         prompts = [self._prompt(lm, key) for key in keys]
         tries = [lm.trie(key.legal) for key in keys]
         branching = [i for i, trie in enumerate(tries) if trie.prefixes]
         nodes: dict[int, list[list[float]]] = {i: [] for i in range(len(keys))}
         branching_tries = [tries[i] for i in branching]
         for chunk in lm.plan_choice([prompts[i] for i in branching], branching_tries, self._max_batch_tokens):
-            values, first = lm.choice_logprobs(chunk, branching_tries, temperature).nodes.tolist(), 0
+            values, first = passes.nodes(chunk, branching_tries, temperature), 0
             for item in chunk.items:
                 count = len(branching_tries[item].prefixes)
                 nodes[branching[item]] = values[first : first + count]
                 first += count
         for i, key in enumerate(keys):
             choice = _choice_distribution(key, prompts[i], tries[i], nodes[i])
-            self._check_finite(player, choice.cumulated[-1])
+            check_logprobs(player, choice.cumulated[-1], live=player in self._live)
             self._choices[key] = choice
 
     def _decode(self, player: str, requests: Sequence[ReplyRequest]) -> list[Reply]:
-        """Decode free replies of one player at one temperature."""
+        """Decode free replies of one player at one temperature and truncation."""
         lm, role = self.model_of(player), requests[0].role
-        keys = [_PromptKey(r.player, r.role, r.observation, r.legal, r.refusals) for r in requests]
+        keys = [_prompt_key(r) for r in requests]
         prompts = [self._prompt(lm, key) for key in keys]
         sampled = generate(
             lm,
@@ -189,32 +208,30 @@ class TorchLM:
             temperature=role.temperature,
             max_tokens=role.max_reply_tokens,
             max_batch_tokens=self._max_batch_tokens,
+            truncation=role.truncation,
         )
         texts: dict[Tokens, str] = {}
         replies = []
         for prompt, (ids, logprobs) in zip(prompts, sampled, strict=True):
-            self._check_finite(player, sum(logprobs))
+            check_logprobs(player, sum(logprobs), live=player in self._live)
             if ids not in texts:
                 texts[ids] = lm.decode(ids)
-            trace = TokenTrace(player, prompt, ids, logprobs, None, role.temperature)
+            trace = TokenTrace(player, prompt, ids, logprobs, None, role.temperature, role.truncation)
             replies.append(Reply(texts[ids], trace))
         return replies
-
-    def _check_finite(self, player: str, total: float) -> None:
-        """Raise UsageError if a frozen model's numbers are not finite; of a live one the learner's checks tell more."""
-        if player not in self._live and not isfinite(total):
-            raise UsageError(
-                f"{player} cannot play: its model computes numbers that are not finite (NaN or infinite), so its "
-                "replies have no probabilities. Its weights were broken when they were saved. Take another player, as "
-                "an earlier snapshot, or restore the model from a copy."
-            )
 
     def _prompt(self, lm: LanguageModel, key: _PromptKey) -> Tokens:
         """Return the prompt's tokens from a cache that players of one tokenizer share."""
         cache_key = lm.tokenizer, key._replace(player="")
         if cache_key not in self._prompts:
-            self._prompts[cache_key] = lm.encode_prompt(messages(key.role, key.observation, key.legal, key.refusals))
+            self._prompts[cache_key] = lm.encode_prompt(messages(*key[1:]))
         return self._prompts[cache_key]
+
+    def _unload(self) -> None:
+        """Free the least recently used frozen model, and what its passes computed."""
+        player = next(iter(self._loaded))
+        self._passes.pop(player, None)
+        self._loaded.pop(player).release()
 
     def model_of(self, player: str) -> LanguageModel:
         """Return a player's model; if it must be loaded first, drop the least recently used one."""
@@ -224,7 +241,7 @@ class TorchLM:
             if player not in self._sources:
                 raise unknown_name("language-model player", player, [*self._live, *self._sources])
             while len(self._loaded) >= self._most_loaded:
-                self._loaded.pop(next(iter(self._loaded))).release()
+                self._unload()
             with torch.inference_mode(False):  # or PEFT could not touch them when it adds another adapter
                 self._loaded[player] = self._sources[player]()
         self._loaded[player] = lm = self._loaded.pop(player)

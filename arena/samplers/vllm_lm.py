@@ -16,15 +16,16 @@ import filecmp
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import count
-from math import exp
+from math import exp, nan
 from pathlib import Path
 from typing import Any, TypeVar
 
 from arena.errors import EngineError, check_tabular
 from arena.lm.chunks import Tokens
+from arena.lm.finite import check_logprobs, check_weights
 from arena.lm.language_model import LanguageModel
 from arena.lm.lora import is_adapter, read_shape
 from arena.lm.tokenization import MAX_CACHED_PROMPTS, ChatTokenizer
@@ -32,7 +33,6 @@ from arena.match_rng import MatchRng
 from arena.records import Reply, ReplyRequest, TokenTrace
 from arena.samplers.trie_sampling import sample_on_trie, tempered
 from arena.samplers.vllm_process import VllmProcess, VllmShape, Weights
-from arena.samplers.zero_lora import save_zero_adapter
 from games.common.errors import UsageError, unknown_name
 from roles.prompts import messages
 from roles.role import ReplyForm
@@ -40,6 +40,7 @@ from roles.trie import token_logprobs
 
 _T = TypeVar("_T")
 MIN_TEMPERATURE = 0.01  # vLLM raises lower temperatures to this one
+LOG_LINES = 12  # of vLLM's own that are shown where it could not be started
 
 
 class VllmLM:
@@ -79,10 +80,7 @@ class VllmLM:
                 return Path(source)
             if str(source) != str(self._base):
                 raise UsageError(f"{source} is no adapter of {self._base}, which is the one model of this engine.")
-            zero = self._folder / "zero"
-            if not zero.exists():
-                save_zero_adapter(source, zero)
-            return zero
+            return Path(source)
 
         self._sources[player] = folder
 
@@ -148,10 +146,12 @@ class VllmLM:
         """Return vLLM, started on the base or, if there is none, on the first request's weights."""
         if self._process is None:
             source = self._base or weights.folder
+            log = self._folder / "vllm.log"
             try:
-                self._process = VllmProcess(source, self._shape)
+                self._process = VllmProcess(source, self._shape, log)
             except Exception as error:
-                raise EngineError(f"vLLM could not be started on {source}: {type(error).__name__}: {error}") from error
+                told = f"vLLM could not be started on {source}: {type(error).__name__}: {error}"
+                raise EngineError(f"{told}{_last_lines(log)}") from error
         return self._process
 
     def _weights(self, player: str) -> Weights:
@@ -164,8 +164,11 @@ class VllmLM:
             if player not in self._sources:
                 raise unknown_name("language-model player", player, [*self._live, *self._sources])
             folder = self._sources[player]()
-            self._check_rank(folder)
-            self._current[player] = Weights(player, next(self._numbers), player, folder)
+            bare = self._shape.adapters and not is_adapter(folder)
+            if not bare:
+                self._check_rank(folder)
+            check_weights(player, folder, live=False)
+            self._current[player] = Weights(player, next(self._numbers), player, folder, bare)
         return self._current[player]
 
     def _publish(self, player: str) -> None:
@@ -174,6 +177,7 @@ class VllmLM:
         weights = Weights(f"{player}#{number}", number, player, self._folder / str(number))
         self._live[player].save(weights.folder)
         self._check_rank(weights.folder)
+        check_weights(player, weights.folder, live=True)
         self._stale.discard(player)
         if before is not None and _equal_files(before.folder, weights.folder):
             shutil.rmtree(weights.folder)
@@ -195,7 +199,7 @@ class VllmLM:
             )
 
     def _prompt(self, request: ReplyRequest) -> Tokens:
-        key = request.role, request.observation, request.legal, request.refusals
+        key = request.role, request.observation, request.legal, request.refusals, request.form
         if key not in self._prompts:
             prompt = self.tokenizer.encode_prompt(messages(*key))
             role, most = request.role, self._shape.max_model_len
@@ -225,14 +229,17 @@ class VllmLM:
             prompt,
             weights,
             temperature=request.role.temperature,
+            **request.role.truncation._asdict(),
             seed=seed,
             max_tokens=request.role.max_reply_tokens,
             stop_token_ids=[self.tokenizer.end_token],
             logprobs=0,
         )
         ids = tuple(completion.token_ids)
-        logprobs = tuple(position[token].logprob for position, token in zip(completion.logprobs, ids, strict=True))
-        trace = TokenTrace(weights.player, prompt, ids, logprobs, None, request.role.temperature)
+        logprobs = tuple(_logprob(position, token) for position, token in zip(completion.logprobs, ids, strict=True))
+        self._check_logprobs(weights, logprobs)
+        role = request.role
+        trace = TokenTrace(weights.player, prompt, ids, logprobs, None, role.temperature, role.truncation)
         return self._count_tokens(Reply(self.tokenizer.decode(ids), trace))
 
     async def _probabilities(self, request: ReplyRequest, weights: Weights, prompt: Tokens) -> tuple[float, ...]:
@@ -254,7 +261,13 @@ class VllmLM:
         completion = await self._vllm(weights).generate(
             ids, weights, max_tokens=1, allowed_token_ids=list(allowed), logprobs=len(allowed)
         )
-        return tuple(completion.logprobs[0][token].logprob for token in allowed)
+        logprobs = tuple(_logprob(completion.logprobs[0], token) for token in allowed)
+        self._check_logprobs(weights, logprobs)
+        return logprobs
+
+    def _check_logprobs(self, weights: Weights, logprobs: Sequence[float]) -> None:
+        """Raise NotFinite for numbers that are not finite: weights may compute them that are finite themselves."""
+        check_logprobs(weights.player, sum(logprobs), live=weights.player in self._live)
 
     def _count_tokens(self, reply: Reply) -> Reply:
         if reply.trace is not None:
@@ -273,6 +286,17 @@ def _results(futures: Sequence[Future[_T]]) -> list[_T]:
     finally:
         for future in futures:
             future.cancel()
+
+
+def _logprob(position: Mapping[int, Any], token: int) -> float:
+    """Return a token's log-prob; where logits are NaN, vLLM lists other tokens than the ones that were asked for."""
+    return float(position[token].logprob) if token in position else nan
+
+
+def _last_lines(log: Path) -> str:
+    """Return the end of what vLLM's processes wrote, as the end of an error's text."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
+    return "".join(f"\n  {line}" for line in lines[-LOG_LINES:])
 
 
 def _equal_files(a: Path, b: Path) -> bool:

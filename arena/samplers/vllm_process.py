@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from itertools import count
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -24,6 +25,7 @@ from arena.samplers.weight_lock import WeightLock
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")  # no usage reports
 os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")  # this process has threads, which a fork would break
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # its output would overwrite the live view
+os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")  # which is a file of its own in its processes
 if not torch.cuda.is_available():
     # Without a GPU vLLM would compile only one line about log-probs, in C++, and delay the first requests.
     os.environ.setdefault("TORCH_COMPILE_DISABLE", "1")
@@ -60,19 +62,22 @@ class Weights(NamedTuple):
     number: int  # from 1; unique, never reused
     player: str
     folder: Path
+    bare: bool = False  # the base of adapters by itself, without one
 
 
 class VllmProcess:
     """vLLM's processes, and the thread that communicates with them."""
 
-    def __init__(self, source: str | Path, shape: VllmShape) -> None:
+    def __init__(self, source: str | Path, shape: VllmShape, log: Path) -> None:
+        """Start it; its processes write what they would write to the terminal to ``log``."""
         self._source, self._shape = source, shape
         self._numbers = count()
         self._sleep_lock = asyncio.Lock()
         self._asleep = False
         self._thread = LoopThread("vllm", _block_sigint)
         self._waiting: set[asyncio.Task[Any]] = set()
-        self._engine: Any = self.submit(self._start()).result()
+        with _errors_to(log):
+            self._engine: Any = self.submit(self._start()).result()
         self.submit(self._watch())
 
     def submit(self, coroutine: Coroutine[Any, Any, _T]) -> Future[_T]:
@@ -84,8 +89,10 @@ class VllmProcess:
         if self._asleep:
             await self._wake()
         if self._shape.adapters:
-            lora = LoRARequest(weights.name, weights.number, str(weights.folder))
-            return await self._generate(ids, lora, params)
+            lora = None if weights.bare else LoRARequest(weights.name, weights.number, str(weights.folder))
+            # vLLM 0.32 on a CPU answers a request without an adapter with another's if both are in one batch.
+            async with self._bare_lock.using(weights.bare):
+                return await self._generate(ids, lora, params)
         async with self._weight_lock.using(weights):
             return await self._generate(ids, None, params)
 
@@ -109,7 +116,7 @@ class VllmProcess:
 
     async def _start(self) -> Any:
         shape = self._shape
-        self._weight_lock = WeightLock[Weights](self._load)
+        self._weight_lock, self._bare_lock = WeightLock[Weights](self._load), WeightLock[bool](_load_nothing)
         lora: dict[str, Any] = {
             "enable_lora": True,
             "max_loras": shape.max_loras,
@@ -176,11 +183,28 @@ class VllmProcess:
                     task.cancel()
 
 
+async def _load_nothing(_bare: bool) -> None:
+    """Do nothing: the base and its adapters are in memory together."""
+
+
 async def _last(outputs: AsyncIterator[_T]) -> _T:
     """Return the last output of at least one."""
     async for output in outputs:
         last = output
     return last
+
+
+@contextmanager
+def _errors_to(log: Path) -> Iterator[None]:
+    """Let processes that are started within write standard error to a file: they keep it, this process does not."""
+    ours = os.dup(2)
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
 
 
 def _block_sigint() -> None:

@@ -32,9 +32,9 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from arena.lm.chunks import Chunk, Tokens
 from arena.lm.language_model import LanguageModel
-from arena.lm.packing import lay_out, plan_packs
+from arena.lm.packing import lay_out, packed_inputs, plan_packs
 from arena.lm.pocket import train_tokenizer
-from arena.lm.scoring import last_states, packed_inputs
+from arena.lm.scoring import last_states
 from arena.samplers.scripted import Random
 from benchmarks.speed.timing import Figures, print_figures, ratios, speed_parser, spread
 from benchmarks.speed.workload import match_requests, play_all
@@ -144,7 +144,7 @@ def bare(batch: TrainBatch) -> Callable[[], None]:
         optimizer.zero_grad(set_to_none=True)
         for layout in layouts:
             with last_states(lm.model) as states:
-                lm.model(**packed_inputs(layout))
+                lm.model(**packed_inputs(layout, layout.scored[:0]))
             cross_entropy(lm.model.lm_head(states[0][0, layout.scored]), layout.targets).backward()
         torch.nn.utils.clip_grad_norm_(lm.model.parameters(), 1.0)
         optimizer.step()

@@ -108,7 +108,7 @@ def measure(matches: int, repeats: int) -> Figures:
     ):
         lm.save(Path(folder))
         base = BaseWeights("", cluster.put(saved_files(lm)))
-        worker = WorkerSpec("worker", MatchWorker, (config, base, False, 1.0), 1.0)
+        worker = WorkerSpec("worker", MatchWorker, (config, base, False, 1.0), 1.0, calls=2)
         pool = MatchPool(cluster, PoolSpec(worker, 2), chunk_size=None)
         rollouts = ClusterRollouts(pool, cluster)
         rollouts.engine.add("main", lm)

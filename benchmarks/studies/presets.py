@@ -1,4 +1,4 @@
-"""What a preset learns and what it costs: trained from nothing with several seeds, then measured by `league` commands.
+"""What a preset learns and what it costs: trained with several seeds, then measured by `league` commands.
 
     python -m benchmarks.studies.presets PRESET [--seeds 0 1 2] [--keep DIR] [--set KEY=VALUE]... [--json]
 
@@ -50,7 +50,9 @@ FREE_REPLIES = {
     "kuhn_exploitability": Question((_KUHN,), "exploitability"),
     "illegal_rate": Question(("match RUN random --game kuhn_poker --matches 4000",), "illegal_rate"),
 }
-QUESTIONS = {"pocket": THREE_GAMES, "pocket-long": THREE_GAMES, "pocket-free": FREE_REPLIES}
+REAL_MODEL = {name: THREE_GAMES[name] for name in THREE_GAMES if name.startswith(("kuhn", "tic_tac_toe"))}
+QUESTIONS = dict.fromkeys(("pocket", "pocket-long"), THREE_GAMES)
+QUESTIONS |= dict.fromkeys(("pocket-free", "smol-free"), FREE_REPLIES) | {"smol": REAL_MODEL}
 
 
 class Cost(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Self
 
 from games.common.errors import UsageError
-from games.spec import GameSpec, Utility
+from games.spec import Choices, GameSpec, Utility
 
 HIDDEN = "?"
 
@@ -45,6 +45,11 @@ class ArithmeticGame(ABC):
     def to_act(self) -> int | None:
         """Return the next seat, or None after the last."""
         return len(self._replies) if len(self._replies) < self.spec.seats else None
+
+    def actions(self) -> Choices:
+        """Return the legal replies of the seat to act, with their indices as ids."""
+        legal = self.legal_actions()
+        return Choices(legal, tuple(range(len(legal))))
 
     def legal_actions(self) -> tuple[str, ...]:
         """Return the legal replies of the seat to act."""

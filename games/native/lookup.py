@@ -15,7 +15,7 @@ from typing import Self
 
 from games.native.knowledge import UNKNOWN, Fact, check_size, knowledge_base, search_call
 from games.native.names import game_name
-from games.spec import GameSpec, Utility
+from games.spec import Choices, GameSpec, Utility
 
 FORMAT, CORRECT = 0.1, 0.9
 
@@ -62,6 +62,10 @@ class Lookup:
     def to_act(self) -> int | None:
         """Return the only seat until it has answered."""
         return 0 if self._answer is None else None
+
+    def actions(self) -> Choices:
+        """Return the people that search results named, and "unknown", with their ids."""
+        return Choices(self.legal_actions(), self.legal_ids())
 
     def legal_actions(self) -> tuple[str, ...]:
         """Return the people that search results named, and "unknown"."""

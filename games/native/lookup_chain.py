@@ -21,7 +21,7 @@ from games.common.errors import UsageError
 from games.native.knowledge import UNKNOWN, Fact, check_size, knowledge_base
 from games.native.lookup import lookup_name
 from games.native.names import game_name
-from games.spec import GameSpec, Submatch, Utility
+from games.spec import Choices, GameSpec, Submatch, Utility
 
 MAX_SUBMATCHES = 6
 MAX_HOPS = 6
@@ -75,6 +75,10 @@ class LookupChain:
     def to_act(self) -> int | None:
         """Return the only seat until it has answered."""
         return 0 if self._answer is None else None
+
+    def actions(self) -> Choices:
+        """Return the legal actions with their ids."""
+        return Choices(self.legal_actions(), self.legal_ids())
 
     def legal_actions(self) -> tuple[str, ...]:
         """Return the questions about known people, as far as any may still be asked, and those people as answers."""

@@ -12,7 +12,7 @@ from games.openspiel.positions import Position, PositionTree
 from games.openspiel.probe import check_parameters
 from games.openspiel.renderers import renderer_for
 from games.openspiel.size import refuse_large, too_large
-from games.spec import GameSpec, Utility
+from games.spec import Choices, GameSpec, Utility
 
 _DYNAMICS = pyspiel.GameType.Dynamics
 _CHANCE = pyspiel.GameType.ChanceMode
@@ -186,13 +186,17 @@ class OpenSpielGame:
         """Return the seat whose turn it is, or None when the match is over."""
         return self._position.seat
 
+    def actions(self) -> Choices:
+        """Return the legal actions as distinct strings, in the order of their ids, which are OpenSpiel's."""
+        return self._position.choices
+
     def legal_actions(self) -> tuple[str, ...]:
         """Return the legal actions as distinct strings, in the order of their ids."""
-        return self._position.labels
+        return self._position.choices.labels
 
     def legal_ids(self) -> tuple[int, ...]:
         """Return OpenSpiel's ids of ``legal_actions()``."""
-        return self._position.ids
+        return self._position.choices.ids
 
     def observe(self, seat: int) -> str:
         """Return as text all that ``seat`` knows."""

@@ -14,6 +14,7 @@ from itertools import accumulate
 from typing import Any
 
 from games.openspiel.renderers import Renderer
+from games.spec import Choices
 
 NODE_LIMIT = 50_000
 _MASK = (1 << 64) - 1
@@ -34,14 +35,14 @@ def next_random(generator: int) -> tuple[int, float]:
 class Position:
     """A position where a seat decides, or the end of a match (``seat`` None, nothing legal)."""
 
-    __slots__ = ("_keys", "_renderer", "_texts", "children", "ids", "labels", "returns", "rewards", "seat", "state")
+    __slots__ = ("_keys", "_renderer", "_texts", "children", "choices", "returns", "rewards", "seat", "state")
 
     def __init__(self, state: Any, renderer: Renderer, before: tuple[float, ...], returns: tuple[float, ...]) -> None:
         self.state = state  # pyspiel's; shared, so clone it before applying anything
         self.seat: int | None = None if state.is_terminal() else state.current_player()
-        self.ids: tuple[int, ...] = () if self.seat is None else tuple(state.legal_actions())
-        self.labels = distinct([renderer.label(state, action) for action in self.ids], self.ids)
-        self.children: dict[str, Position | Chance | None] = dict.fromkeys(self.labels)
+        ids: tuple[int, ...] = () if self.seat is None else tuple(state.legal_actions())
+        self.choices = Choices(distinct([renderer.label(state, action) for action in ids], ids), ids)
+        self.children: dict[str, Position | Chance | None] = dict.fromkeys(self.choices.labels)
         self.returns = returns  # [seats]
         self.rewards = tuple(new - old for new, old in zip(returns, before, strict=True))  # [seats]
         self._renderer = renderer
@@ -95,10 +96,12 @@ class PositionTree:
         try:
             child = position.children[label]
         except KeyError:
-            legal = f"legal: {', '.join(position.labels)}" if position.labels else "the match is over"
+            labels = position.choices.labels
+            legal = f"legal: {', '.join(labels)}" if labels else "the match is over"
             raise ValueError(f"{label!r} is not a legal action here; {legal}") from None
         if child is None:
-            child = self._child(position.state, position.ids[position.labels.index(label)], position.returns)
+            choices = position.choices
+            child = self._child(position.state, choices.ids[choices.labels.index(label)], position.returns)
             if self._may_cache():
                 position.children[label] = child
         return child
@@ -127,7 +130,7 @@ class PositionTree:
             if isinstance(node, Chance):
                 node = self.after_chance(node, node.outcomes.index(action))
             else:
-                node = self.after(node, node.labels[node.ids.index(action)])
+                node = self.after(node, node.choices.labels[node.choices.ids.index(action)])
         return node
 
     def _child(self, state: Any, action: int, before: tuple[float, ...]) -> Position | Chance:

@@ -127,7 +127,9 @@ class ClusterDeployment:
         )
         worker = WorkerSpec("worker", MatchWorker, arguments, table.worker_cpus)
         if not table.engines:
-            worker = worker._replace(cpus=engine.cpus, gpus=engine.gpus, bundles=self._bundles.get("worker", ()))
+            worker = worker._replace(
+                cpus=engine.cpus, gpus=engine.gpus, bundles=self._bundles.get("worker", ()), calls=2
+            )
         server = WorkerSpec(
             "remote_players", RemotePlayersWorker, (str(Path.cwd()),), 0.0, streams=True, on_driver=True
         )

@@ -10,13 +10,14 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast
 
+from arena.cluster.fed_play import FedPlay
 from arena.cluster.interface import WorkerDied
 from arena.cluster.match_pool import PlayedChunk
 from arena.cluster.messages import RemoteReply, RemoteRequest, to_remote_replies, to_requests
@@ -25,7 +26,7 @@ from arena.errors import EngineError
 from arena.lm.language_model import LanguageModel
 from arena.lm.lora import Adapters
 from arena.process import tuned_process
-from arena.records import MatchRequest, Streaming, flatten_episodes
+from arena.records import Episode, MatchRequest, Streaming, flatten_episodes
 from arena.remote.usage import Usage
 from arena.samplers.torch_lm import LoadsWeights
 from arena.scheduler import Engine, play
@@ -120,13 +121,19 @@ class EngineWorker:
 
 
 class MatchWorker:
-    """Plays matches, with an engine in its own process or in another worker's."""
+    """Plays matches, with an engine in its own process or in another worker's.
+
+    ``play`` may be called while another call plays: the matches are then played side by side (``FedPlay``).
+    """
 
     def __init__(self, config: RunConfig, base: BaseWeights, adapters: bool, cpus: float) -> None:
         self._config, self._roles = config, run_roles(config)
         self._make_engine = partial(EngineWorker, config, base, adapters, cpus)
         self._engine: EngineWorker | None = None
         self._outside = Engines()
+        self._models: Engine | None = None  # the engine of language models for the present chunks
+        self._model_players: set[str] = set()
+        self._fed = FedPlay()
 
     def play(
         self,
@@ -136,25 +143,20 @@ class MatchWorker:
         remote_players: RemoteActor | None,
     ) -> PlayedChunk:
         """Play matches with these weights. Raises WorkerDied if another worker that it calls has died."""
-        models = self._models(weights, engine)
         server = None if remote_players is None else RemoteStream(remote_players)
 
-        def engine_of(player: str) -> Engine:
-            if player in weights:
-                return models
-            if server is not None and is_remote_player(player):
-                return server
-            outside = outside_engine(player, self._outside)
-            return models if outside is None else outside
-
-        try:
-            episodes = play(
-                requests,
+        def play_fed(source: Iterable[MatchRequest], on_episode: Callable[[Episode], None]) -> object:
+            return play(
+                source,
                 roles_of=self._roles.__getitem__,
-                engine_of=engine_of,
+                engine_of=partial(self._engine_of, server),
                 make_game=make_game,
                 in_flight=self._config.in_flight,
+                on_episode=on_episode,
             )
+
+        try:
+            episodes = self._fed.play(requests, partial(self._load, weights, engine), play_fed)
         except EngineError as error:
             if isinstance(error.__cause__, WorkerDied):
                 raise error.__cause__ from error
@@ -167,25 +169,37 @@ class MatchWorker:
         self, weights: Mapping[str, WeightMessage], requests: Sequence[RemoteRequest]
     ) -> list[tuple[float, ...]]:
         """See ``EngineWorker.distributions``."""
-        return self._local_engine().distributions(weights, requests)
+        return self._fed.run(lambda: self._local_engine().distributions(weights, requests))
 
     def sample(self, weights: Mapping[str, WeightMessage], requests: Sequence[RemoteRequest]) -> list[RemoteReply]:
         """See ``EngineWorker.sample``."""
-        return self._local_engine().sample(weights, requests)
+        return self._fed.run(lambda: self._local_engine().sample(weights, requests))
 
     def close(self) -> None:
         """Close its engines."""
         self._outside.__exit__()
         if self._engine is not None:
-            self._engine.close()
+            self._fed.run(self._engine.close)
+        self._fed.close()
 
-    def _models(self, weights: Mapping[str, WeightMessage], engine: RemoteActor | None) -> Engine:
-        """Return the engine of language models, with these weights loaded."""
+    def _load(self, weights: Mapping[str, WeightMessage], engine: RemoteActor | None) -> None:
+        """Let the engine of language models have these weights."""
         if engine is None:
             self._local_engine().load_weights(weights)
-            return self._local_engine().engine
-        engine.call("load_weights", weights)
-        return RemoteStream(engine) if engine_kind(self._config).streams else RemoteEngine(engine)
+            self._models = self._local_engine().engine
+        else:
+            engine.call("load_weights", weights)
+            self._models = RemoteStream(engine) if engine_kind(self._config).streams else RemoteEngine(engine)
+        self._model_players.update(weights)
+
+    def _engine_of(self, server: Engine | None, player: str) -> Engine:
+        if player not in self._model_players:
+            if server is not None and is_remote_player(player):
+                return server
+            if outside := outside_engine(player, self._outside):
+                return outside
+        assert self._models is not None  # a chunk was loaded before its matches
+        return self._models
 
     def _local_engine(self) -> EngineWorker:
         if self._engine is None:

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import errno
 import importlib
 import json
 import os
+import platform
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from arena.errors import EngineError
 from arena.remote.errors import ServerError
 from games.common.errors import UsageError, unknown_name
 from games.common.text import plain
+from league.cli.completion import complete
 from league.cli.measuring import MEASURING
 from league.cli.parser import Parser
 from league.cli.playing import PLAYING
+from league.cli.plugins import load_plugins
 from league.cli.showing import SHOWING
 from league.cli.training import TRAINING
 
+MODULES = {"import": "import_matches"}  # of commands that no module can be named after
 GROUPS = {"training": TRAINING, "playing": PLAYING, "measuring": MEASURING, "showing": SHOWING}
 
 
@@ -94,6 +100,7 @@ def _dispatch(argv: list[str]) -> int:
     does not take the report with it.
     """
     parser, commands = _parsers()
+    complete(parser)
     if not argv:
         parser.print_help()
         return 0
@@ -102,6 +109,7 @@ def _dispatch(argv: list[str]) -> int:
     is_command = argv[0] in commands
     _check_options(argv[is_command:], commands[argv[0]] if is_command else parser)
     arguments = parser.parse_args(argv)
+    load_plugins(arguments)
     module = importlib.import_module(arguments.module)
     if "json" not in arguments:
         return int(module.run(arguments))
@@ -128,16 +136,33 @@ def _check_options(argv: Sequence[str], parser: Parser) -> None:
             raise unknown_name(f"option of {parser.prog}", option, options)
 
 
+class _Version(argparse.Action):
+    """``--version``: print the version, which is read only when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            number = version("llm-league")
+        except PackageNotFoundError:
+            number = "from its folder, not installed"
+        print(f"league {number} (Python {platform.python_version()})")
+        parser.exit()
+
+
 def _parsers() -> tuple[Parser, dict[str, Parser]]:
     """Return the parser of the whole command and those of its commands by name."""
     parser = Parser(
         prog="league",
         description="Train language-model players by self-play in text games, and see how good they are.",
-        epilog="start with:  league train pocket\nthen:        league match runs/pocket random --game kuhn_poker",
+        epilog="start with:  league train pocket\nthen:        league match runs/pocket random --game kuhn_poker\n"
+        "what is there:  league presets, league games, league settings, league plugins\n"
+        "something is wrong:  league doctor",
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
     for group, commands in GROUPS.items():
         for name, add in commands.items():
             add(subparsers)
-            subparsers.choices[name].set_defaults(module=f"league.commands.{group}.{name}")
+            subparsers.choices[name].set_defaults(module=f"league.commands.{group}.{MODULES.get(name, name)}")
     return parser, dict(subparsers.choices)

@@ -9,7 +9,7 @@ from league.cli.parser import COUNT, PLAYERS, SEED, add_command, add_game_option
 
 def _add_exploit(subparsers: Any) -> None:
     parser = add_command(
-        subparsers, "exploit", "train an exploiter of a player: a lower bound on its exploitability", epilog=PLAYERS
+        subparsers, "exploit", "train an exploiter of a player: a lower bound on its exploitability", notes=PLAYERS
     )
     parser.add_argument("player", metavar="PLAYER")
     add_game_option(parser)
@@ -33,7 +33,7 @@ def _add_exploit(subparsers: Any) -> None:
 
 def _add_exploitability(subparsers: Any) -> None:
     parser = add_command(
-        subparsers, "exploitability", "measure how much a best response gains against a player", epilog=PLAYERS
+        subparsers, "exploitability", "measure how much a best response gains against a player", notes=PLAYERS
     )
     parser.add_argument("player", metavar="PLAYER")
     add_game_option(parser)
@@ -43,7 +43,7 @@ def _add_exploitability(subparsers: Any) -> None:
 
 def _add_regret(subparsers: Any) -> None:
     parser = add_command(
-        subparsers, "regret", "measure how much more a player would have earned by playing otherwise", epilog=PLAYERS
+        subparsers, "regret", "measure how much more a player would have earned by playing otherwise", notes=PLAYERS
     )
     parser.add_argument("player", metavar="PLAYER")
     parser.add_argument("opponent", metavar="OPPONENT")

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from games.common.errors import UsageError
 from games.common.section import LARGEST_COUNT, LARGEST_SEED
+from league.cli.examples import EXAMPLES
 
 PLAYERS = """\
 a player is written as one of:
@@ -62,9 +63,19 @@ COUNT = whole_number(1, LARGEST_COUNT)
 SEED = whole_number(0, LARGEST_SEED)
 
 
-def add_command(subparsers: Any, name: str, text: str, **settings: Any) -> Parser:
-    """Add a command with its line of help; return its parser."""
-    return subparsers.add_parser(name, help=text, description=f"{text[:1].upper()}{text[1:]}.", **settings)  # type: ignore[no-any-return]
+def add_command(subparsers: Any, name: str, text: str, notes: str = "") -> Parser:
+    """Add a command with its line of help; its examples, and then ``notes``, end its own help. Return its parser."""
+    examples = "examples:\n" + "".join(f"  league {name}{f' {words}' if words else ''}\n" for words in EXAMPLES[name])
+    epilog = f"{examples}\n{notes}" if notes else examples
+    parser: Parser = subparsers.add_parser(name, help=text, description=f"{text[:1].upper()}{text[1:]}.", epilog=epilog)
+    parser.add_argument(
+        "--plugin",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="a module with games, players or rules of your own, to be loaded first; may be given several times",
+    )
+    return parser
 
 
 def add_json_option(parser: Parser) -> None:
@@ -80,9 +91,15 @@ def add_player_options(parser: Parser) -> None:
     group.add_argument("--reply", choices=["choice", "free"], help="one of the legal replies, or free text")
     group.add_argument("--max-reply-tokens", type=int, metavar="N", help="longest free reply")
     group.add_argument("--temperature", type=float, metavar="T", help="sampling temperature")
+    group.add_argument("--top-k", type=int, metavar="K", help="free replies: only the K most likely tokens")
+    group.add_argument("--top-p", type=float, metavar="P", help="free replies: the likeliest tokens that sum to P")
+    group.add_argument("--min-p", type=float, metavar="P", help="free replies: only tokens P times as likely as any")
     group.add_argument("--dtype", choices=["float32", "bfloat16"], help="type of the weights")
     group.add_argument("--engine", metavar="KIND", help="torch or vllm, whatever a run was trained with")
     group.add_argument("--threads", type=int, metavar="N", help="threads of the engine (default: torch's)")
+    group.add_argument(
+        "--demonstrations", type=int, metavar="N", help="legal turns shown first (default: 1 for free replies of hf:)"
+    )
 
 
 def add_game_option(parser: Parser) -> None:

@@ -9,7 +9,7 @@ from league.cli.parser import COUNT, PLAYERS, SEED, add_command, add_game_option
 
 def _add_match(subparsers: Any) -> None:
     parser = add_command(
-        subparsers, "match", "play two players against each other, every deal in every seating", epilog=PLAYERS
+        subparsers, "match", "play two players against each other, every deal in every seating", notes=PLAYERS
     )
     parser.add_argument("players", nargs=2, metavar="PLAYER")
     add_game_option(parser)
@@ -21,7 +21,7 @@ def _add_match(subparsers: Any) -> None:
 
 
 def _add_play(subparsers: Any) -> None:
-    parser = add_command(subparsers, "play", "play one match against a player, at the terminal", epilog=PLAYERS)
+    parser = add_command(subparsers, "play", "play one match against a player, at the terminal", notes=PLAYERS)
     add_game_option(parser)
     parser.add_argument("--against", required=True, metavar="PLAYER")
     parser.add_argument("--seat", type=int, default=0, metavar="K", help="your seat, counted from 0 (default: 0)")
@@ -31,7 +31,7 @@ def _add_play(subparsers: Any) -> None:
 
 def _add_tournament(subparsers: Any) -> None:
     parser = add_command(
-        subparsers, "tournament", "play all players against each other, or resume a tournament", epilog=PLAYERS
+        subparsers, "tournament", "play all players against each other, or resume a tournament", notes=PLAYERS
     )
     parser.add_argument("players", nargs="*", metavar="PLAYER")
     parser.add_argument("--game", metavar="GAME", help="the name of a game for two players or more")

@@ -49,12 +49,40 @@ def _add_models(subparsers: Any) -> None:
         subparsers,
         "models",
         "list the pretrained models that can be had without a key, or fetch one",
-        epilog="a model is fetched once, by:  league models get smollm2-135m\n"
-        "It is kept in the folder that LEAGUE_HOME names, else where this platform keeps caches.",
+        notes="A model is fetched once, and kept in the folder that LEAGUE_HOME names, else where this platform keeps\n"
+        "caches.",
     )
     parser.add_argument("action", nargs="?", choices=["get"], metavar="get", help="fetch the model NAME")
     parser.add_argument("name", nargs="?", metavar="NAME", help="a model of the list")
     add_json_option(parser)
 
 
-TRAINING = {"train": _add_train, "evolve": _add_evolve, "models": _add_models}
+def _add_sweep(subparsers: Any) -> None:
+    parser = add_command(
+        subparsers, "sweep", "train a preset under several seeds and settings, and compare them in one table"
+    )
+    parser.add_argument("config", nargs="?", metavar="PRESET|FILE.toml", help="what to train")
+    parser.add_argument("--seeds", default="0-4", metavar="N-M", help="0-4, or 0,2,7 (default: 0-4)")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=V1,V2",
+        help="change a setting, or compare several values of it; of several such settings every combination",
+    )
+    parser.add_argument(
+        "--run-dir", metavar="DIR", help="where the runs are kept (default: a new folder under sweeps/)"
+    )
+    parser.add_argument("--resume", action="store_true", help="go on with the sweep in --run-dir, and print its table")
+
+
+def _add_push(subparsers: Any) -> None:
+    parser = add_command(subparsers, "push", "send a snapshot to the Hugging Face hub, with a model card")
+    parser.add_argument("snapshot", metavar="RUN@SNAPSHOT", help="a run's newest snapshot, or the one that is named")
+    parser.add_argument("name", metavar="ORG/NAME", help="what it is called on the hub")
+    parser.add_argument("--dry-run", action="store_true", help="show every file, and send nothing")
+    parser.add_argument("--out", metavar="DIR", help="keep the folder there too")
+    parser.add_argument("--public", action="store_true", help="for everybody to see (default: private)")
+
+
+TRAINING = {"train": _add_train, "sweep": _add_sweep, "evolve": _add_evolve, "models": _add_models, "push": _add_push}

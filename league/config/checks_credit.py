@@ -79,7 +79,7 @@ def _check_dpo(config: RunConfig, game: str, roles: tuple[Role, ...]) -> None:
         bound = roles if config.matchmaking.swap_every else (role,)  # swapping policies play every role
         players = dict.fromkeys([*(other.policy for other in bound), *config.league_roles])
         for policy in [policy for policy in players if _trains_by_dpo(config, policy)]:
-            if Need.TREE not in RULES[rule].needs:
+            if Need.TREE not in rule_named(rule).needs:
                 tree_rules = " or ".join(repr(other) for other, known in RULES.items() if Need.TREE in known.needs)
                 raise UsageError(
                     f"Objective 'dpo' of policy {policy} prefers one reply to another, which only credit rule "

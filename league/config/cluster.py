@@ -20,7 +20,7 @@ class ClusterConfig(Section):
         description="processes with an engine of language models for all workers; 0: every worker has one",
     )
     matches: Positive | None = Field(
-        None, description="matches in a chunk that a worker plays; None: half of its share of an iteration's"
+        None, description="matches in a chunk of a worker; None: a third of its share, with engines a half"
     )
     worker_cpus: Cpus = Field(1.0, description="cores of a worker without an engine")
     engine_cpus: Cpus = Field(1.0, description="cores of an engine, or of a worker that has its own")

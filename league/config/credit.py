@@ -39,8 +39,8 @@ class CreditConfig(RuleTables):
 
     def settings_of(self, rule: str) -> Section:
         """Return a rule's own settings."""
-        settings: Section = getattr(self, rule, Section())
-        return settings
+        settings: Section | None = getattr(self, rule, None)
+        return rule_named(rule).settings() if settings is None else settings
 
 
 class CriticConfig(Section):

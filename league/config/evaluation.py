@@ -15,7 +15,12 @@ class BoardConfig(Section):
     """What TensorBoard gets beside the metrics of each iteration."""
 
     time: Share = Field(
-        0.02, description="most of the run's time that logging and drawing may take; 0: no figures, 1: no limit"
+        0.02,
+        description="most of the run's time that logging and drawing may take; 0: no figures, 1: no limit. All figures "
+        "are drawn after the last iteration, which may take more of a short run",
+    )
+    loggers: tuple[str, ...] = Field(
+        (), description="services that get the metrics of each iteration too: wandb, mlflow, trackio"
     )
 
 

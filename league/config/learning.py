@@ -114,7 +114,7 @@ class OptimizerConfig(Section):
 
 
 class AlarmsConfig(Section):
-    """When the run warns that a policy is going wrong. Alarms are shown; they never stop a run."""
+    """When the run warns that a policy is going wrong. Alarms are shown; only ``illegal_stop`` stops a run."""
 
     warmup: Positive = Field(10, description="iterations that fix what is normal for a run")
     reasoning: Share = Field(0.25, description="reasoning below this share of its length in the warmup, in tokens")
@@ -123,6 +123,10 @@ class AlarmsConfig(Section):
     drift: NonNegative = Field(0.3, description="a role's mean advantage, in its own standard deviations, beyond this")
     entropy_low: NonNegative = Field(0.02, description="entropy below this, in nats a turn")
     collapse: Share = Field(0.98, description="a role plays one action in more than this share of its choices")
+    illegal: Share = Field(0.5, description="more of a role's free replies than this share are illegal")
+    illegal_stop: Share = Field(
+        0.95, description="a run stops if more of a role's free replies are illegal in three iterations; 1: never"
+    )
     signal: Share = Field(0.05, description="fewer of a role's turns than this share have an advantage")
     cycle: Share = Field(
         0.05, description="snapshots beat each other in a circle, each by at least this share of half the game's range"

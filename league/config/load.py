@@ -19,6 +19,7 @@ from games.common.validation import validated
 from games.registry import make_game, with_submatches
 from games.spec import GameSpec
 from league.config.checks import check_config
+from league.config.plugins import config_model, prepared, used_plugins
 from league.config.run import RolesConfig, RunConfig
 from roles.cards import load_roles, with_overrides
 from roles.role import Role
@@ -33,9 +34,10 @@ def preset_names() -> list[str]:
     return sorted(path.stem for path in PRESETS.glob("*.toml"))
 
 
-def load(source: str, overrides: Sequence[str] = ()) -> RunConfig:
+def load(source: str, overrides: Sequence[str] = (), wording: str = "full") -> RunConfig:
     """Return the configuration of a preset or a ``.toml`` file, with ``key=value`` overrides applied in order.
 
+    ``wording`` is that of a pretrained model's roles, where the file does not state it.
     Raises UsageError for an unknown preset, key, game or role, for TOML that cannot be read, and for
     values or combinations that the configuration refuses.
     """
@@ -45,9 +47,17 @@ def load(source: str, overrides: Sequence[str] = ()) -> RunConfig:
         keys, value = parse_override(override)
         _set_key(data, keys, value)
     _resolve_aliases(data)
-    config = validate(data)
+    config = _worded(validate(data), wording)
     check_config(config, run_roles(config))
-    return config
+    needed = [*config.plugins, *(name for name in used_plugins(config) if name not in config.plugins)]
+    return config.model_copy(update={"plugins": tuple(needed)}) if needed else config
+
+
+def _worded(config: RunConfig, wording: str) -> RunConfig:
+    """Return the configuration with its roles' wording stated, if its model is a pretrained one."""
+    if config.roles.wording is not None or config.model.source == "pocket":
+        return config
+    return config.model_copy(update={"roles": config.roles.model_copy(update={"wording": wording})})
 
 
 def _resolve_aliases(data: dict[str, Any]) -> None:
@@ -73,7 +83,16 @@ def load_run_config(run_dir: Path, overrides: Sequence[str] = ()) -> RunConfig:
         raise UsageError(
             f"{run_dir} has layout {layout}, and this league reads layout {LAYOUT}; {how} the version that made it."
         )
-    return load(str(path), overrides)
+    return load(str(path), overrides, wording="brief")  # as before there were full ones
+
+
+def plugins_in(run_dir: Path) -> list[str]:
+    """Return the plugins that a run directory's configuration names; what else is wrong with it is told elsewhere."""
+    try:
+        found = _read_toml(run_dir / CONFIG_FILE).get("plugins", [])
+    except (OSError, UsageError):
+        return []
+    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
 
 
 def write_run_config(run_dir: Path, config: RunConfig) -> None:
@@ -83,7 +102,8 @@ def write_run_config(run_dir: Path, config: RunConfig) -> None:
 
 def validate(data: Mapping[str, Any]) -> RunConfig:
     """Return ``data`` as a configuration. Raises UsageError with one sentence for each mistake."""
-    return validated(RunConfig, data)
+    table = prepared(data)
+    return validated(config_model(), table)
 
 
 def to_toml(config: RunConfig) -> str:
@@ -133,9 +153,13 @@ def seat_roles(config: RolesConfig, spec: GameSpec) -> tuple[Role, ...]:
             price=config.price,
             max_reply_tokens=config.max_reply_tokens,
             temperature=config.temperature,
+            top_k=config.top_k,
+            top_p=config.top_p,
+            min_p=config.min_p,
             policy=config.policy.get(f"{spec.name}/{role.name}"),
+            demonstrations=config.demonstrations,
         )
-        for role in load_roles(spec, cards)
+        for role in load_roles(spec, cards, config.wording or "brief")
     )
 
 

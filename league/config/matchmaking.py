@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from games.common import plugins
 from games.common.section import LARGEST_COUNT, NonNegative, Positive, Section, Share
 from league.config.evaluation import MetaSolver
 
@@ -69,12 +70,12 @@ class MatchmakingConfig(SharesConfig):
 
     @model_validator(mode="after")
     def _some_rule_has_weight(self) -> MatchmakingConfig:
-        if not any(getattr(self, rule) for rule in SharesConfig.model_fields):
-            rules = ", ".join(f"matchmaking.{rule}" for rule in SharesConfig.model_fields)
+        if not any(self.shares.values()):
+            rules = ", ".join(f"matchmaking.{rule}" for rule in self.shares)
             raise ValueError(f"{rules} are all 0, so no match can be drawn. Give at least one of them a weight.")
         if self.tree and self.group_size > 1:
             raise ValueError("matchmaking.tree sets how often a start is played; leave matchmaking.group_size at 1.")
-        past_rules = [rule for rule in SharesConfig.model_fields if rule != "self_play" and getattr(self, rule)]
+        past_rules = [rule for rule, weight in self.shares.items() if rule != "self_play" and weight]
         if self.swap_every and past_rules:
             raise ValueError(
                 f"matchmaking.swap_every moves live policies to other seats, where matchmaking.{past_rules[0]} has no "
@@ -83,6 +84,12 @@ class MatchmakingConfig(SharesConfig):
         if self.psro and self.jpsro:
             raise ValueError("matchmaking.psro and matchmaking.jpsro cannot both have a weight: choose one of them.")
         return self
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The weight of every rule, plugins' too: those that the run does not name have none."""
+        rules = (*SharesConfig.model_fields, *plugins.loaded("matchmaking"))
+        return {rule: float(getattr(self, rule, None) or 0.0) for rule in rules}
 
     def matches_of_start(self, turns: int) -> int:
         """Return the number of matches from the same start, in a game of at most ``turns`` turns."""

@@ -43,8 +43,21 @@ class RolesConfig(Section):
     price: float | None = Field(None, description="price of a forfeit in the game's units")
     max_reply_tokens: Positive | None = Field(None, description="longest free reply, in tokens")
     temperature: float | None = Field(None, gt=0.0, description="sampling temperature of every role")
+    top_k: Count | None = Field(None, description="free replies: only the k most likely tokens; 0: all")
+    top_p: float | None = Field(
+        None, gt=0.0, le=1.0, description="free replies: only the most likely tokens, up to this sum of probabilities"
+    )
+    min_p: float | None = Field(
+        None, ge=0.0, le=1.0, description="free replies: only tokens so likely, as a share of the likeliest"
+    )
     policy: dict[str, str] = Field({}, description='policy by role, as "game/role" = "policy"')
     cards: str | None = Field(None, description="folder of role cards that replace the built-in ones")
+    wording: Literal["brief", "full"] | None = Field(
+        None,
+        description="full: cards with all rules, and the legal replies at the end of a request; "
+        "None: brief for a pocket model, full for a pretrained one",
+    )
+    demonstrations: Count | None = Field(None, description="turns of legal play that a role is shown before its own")
 
     @model_validator(mode="after")
     def _free_replies_cannot_be_masked(self) -> RolesConfig:
@@ -89,7 +102,10 @@ class ModelConfig(Section):
 
 
 class ColdStartConfig(Section):
-    """Imitation before the first match (only for models that start from scratch)."""
+    """Imitation before the first match.
+
+    A model from scratch imitates scripted players; a pretrained one with free replies, legal replies of its own.
+    """
 
     steps: Count = Field(60, description="optimiser steps; 0 skips the cold start")
     matches: Positive = Field(200, description="matches of each game to imitate")
@@ -98,11 +114,20 @@ class ColdStartConfig(Section):
     )
     batch_size: Positive = Field(256, description="turns in a step")
     learning_rate: LearningRate = Field(3e-3, description="peak learning rate")
+    own_replies: Count = Field(
+        0,
+        description="replies that a pretrained model draws in each position of these matches, to imitate the legal "
+        "ones; 0: it has no cold start",
+    )
+    demonstrations: Count = Field(2, description="turns of legal play that it is shown while it draws them")
 
 
 class RunConfig(Section):
     """The configuration of a run."""
 
+    plugins: tuple[str, ...] = Field(
+        (), description="modules, or installed packages, from outside that the run needs; see docs/extending.md"
+    )
     seed: int = Field(0, ge=0, le=LARGEST_SEED, description="every stream of randomness derives from it")
     iterations: Positive = Field(200, description="updates of each policy")
     snapshot_every: Positive = Field(10, description="iterations between two snapshots")

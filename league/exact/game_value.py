@@ -21,9 +21,10 @@ from games.common.errors import UsageError
 from games.spec import GameSpec, Utility
 from league.exact.exploitability import PolicyTable, exact_form
 from league.exact.position_graph import PositionGraph
-from league.exact.sequence_form import SequenceForm, sequence_form
+from league.exact.sequence_form import Key, SequenceForm, sequence_form
 
 SEQUENCE_LIMIT = 5_000  # of both seats; leduc_poker has about 2,500 and takes a second
+PLAYED_LIMIT = 20_000  # where an equilibrium is to be played, which pays for more time: goofspiel of 4 cards has 7,474
 _UNREACHED = 1e-12  # probability of a seat's own moves; less is rounding
 
 
@@ -42,7 +43,22 @@ def nash_equilibrium(spec: GameSpec) -> PolicyTable | None:
     """Return one of a game's equilibria, of which there may be many; where a seat never gets by its own moves it is
     uniform. None as ``game_value``, and for board games.
     """
-    form = _solvable(spec)
+    reached = reached_equilibrium(spec, SEQUENCE_LIMIT)
+    if reached is None:
+        return None
+    form = sequence_form(spec.name)
+    rows = {
+        key: tuple(reached[key].values()) if key in reached else (1.0 / len(ids),) * len(ids)
+        for key, ids in zip(form.keys, form.legal, strict=True)
+    }
+    return PolicyTable(spec.name, rows)
+
+
+def reached_equilibrium(spec: GameSpec, limit: int = PLAYED_LIMIT) -> dict[Key, dict[int, float]] | None:
+    """Return one of a game's equilibria: the probability of each action id in the information states that a seat gets
+    to by its own moves. None as ``nash_equilibrium``, but with another ``limit`` on sequences.
+    """
+    form = _solvable(spec, limit)
     if form is None or isinstance(form, PositionGraph):
         return None
     solution = _solution(spec.name)
@@ -51,11 +67,12 @@ def nash_equilibrium(spec: GameSpec) -> PolicyTable | None:
     for key, first, ids in zip(form.keys, form.first, form.legal, strict=True):
         weights = plan[first : first + len(ids)]
         total = float(weights.sum())
-        rows[key] = tuple((weights / total).tolist() if total > _UNREACHED else [1.0 / len(ids)] * len(ids))
-    return PolicyTable(spec.name, rows)
+        if total > _UNREACHED:
+            rows[key] = dict(zip(ids, (weights / total).tolist(), strict=True))
+    return rows
 
 
-def _solvable(spec: GameSpec) -> SequenceForm | PositionGraph | None:
+def _solvable(spec: GameSpec, limit: int = SEQUENCE_LIMIT) -> SequenceForm | PositionGraph | None:
     """Return the enumerated game where its value can be computed, else None."""
     if spec.seats != 2 or spec.utility is not Utility.ZERO_SUM:
         return None
@@ -63,7 +80,7 @@ def _solvable(spec: GameSpec) -> SequenceForm | PositionGraph | None:
         form = exact_form(spec.name)
     except UsageError:  # too large, or not enumerable
         return None
-    return form if isinstance(form, PositionGraph) or form.sequences <= SEQUENCE_LIMIT else None
+    return form if isinstance(form, PositionGraph) or form.sequences <= limit else None
 
 
 @lru_cache(maxsize=8)

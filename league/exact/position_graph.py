@@ -12,7 +12,8 @@ from functools import lru_cache
 from typing import Any
 
 from games.openspiel.game import information_state, load_pyspiel
-from league.exact.sequence_form import Behaviour, Key, too_many_positions
+from league.exact.sequence_form import Behaviour, too_many_positions
+from league.exact.states import Key
 
 POSITION_LIMIT = 50_000
 

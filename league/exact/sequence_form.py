@@ -12,19 +12,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-import pyspiel
 from numpy.typing import NDArray
 
 from games.common.errors import UsageError
-from games.openspiel.game import information_state, load_pyspiel
+from league.exact.states import Key, root_state, state_key
 
 HISTORY_LIMIT = 400_000  # positions of a tree; liars_dice has 295 thousand, tic_tac_toe 550 thousand
 TIE = 1e-9  # values of actions that differ by less, in the game's units, count as equal
 
-Key = tuple[int, str]  # (seat, information state)
 Behaviour = Sequence[Sequence[float]]  # a distribution for each information state  # [I][actions]
 
 
@@ -123,17 +120,6 @@ def sequence_form(game: str, limit: int = HISTORY_LIMIT) -> SequenceForm:
     return builder.finish()
 
 
-def _load(game: str) -> Any:
-    """Return the turn-based ``pyspiel.Game``. Raises UsageError for a game without exact probabilities."""
-    loaded = load_pyspiel(game)
-    if loaded.get_type().chance_mode == pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC:
-        raise UsageError(
-            f"{game} cannot be analysed exactly: OpenSpiel samples its chance moves and does not give "
-            "their probabilities. Compare players by matches instead."
-        )
-    return loaded
-
-
 def too_many_positions(game: str, limit: int) -> UsageError:
     """Return the error for a game whose enumeration passes ``limit`` positions."""
     return UsageError(
@@ -157,9 +143,9 @@ class _Builder:
 
     def walk(self) -> None:
         """Visit every position, parents before children."""
-        loaded = _load(self.game)
-        self.seats = self.sequences = loaded.num_players()
-        stack = [(loaded.new_initial_state(), 1.0, tuple(range(self.seats)))]
+        root = root_state(self.game)
+        self.seats = self.sequences = root.num_players()
+        stack = [(root, 1.0, tuple(range(self.seats)))]
         visited = 0
         while stack:
             state, chance, last = stack.pop()
@@ -172,7 +158,7 @@ class _Builder:
                 stack += [(state.child(action), chance * p, last) for action, p in state.chance_outcomes() if p > 0]
             else:
                 seat = state.current_player()
-                key = (seat, information_state(self.game, state, seat))
+                key = (seat, state_key(self.game, state, seat))
                 first = self.first[self._information_state(key, tuple(state.legal_actions()), last[seat])]
                 stack += [
                     (state.child(action), chance, (*last[:seat], first + offset, *last[seat + 1 :]))

@@ -18,7 +18,8 @@ import numpy as np
 from games.spec import GameSpec
 from league.exact.exploitability import PolicyTable, exact_form, information_positions
 from league.exact.game_value import nash_equilibrium
-from league.exact.sequence_form import Key, SequenceForm
+from league.exact.sequence_form import SequenceForm
+from league.exact.states import Key
 
 SHOWN = 6  # information states
 LONGEST_NAME = 60  # characters
@@ -91,7 +92,8 @@ def shown_states(spec: GameSpec, roles: Sequence[str], weights: np.ndarray) -> t
     for index in sorted(int(i) for i in order):
         key = form.keys[index]
         position = positions[key]
-        labels = [label for _, label in sorted(zip(position.legal_ids(), position.legal_actions(), strict=True))]
+        ids, legal = position.legal_ids(), position.legal_actions()
+        labels = [label for _, label in sorted(zip(ids, legal, strict=True))]
         row = None if equilibrium is None else equilibrium.probabilities[key]
         actions = tuple(_action(label, i, row) for i, label in enumerate(labels))
         title = "; ".join(position.observe(key[0]).splitlines())

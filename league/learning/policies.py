@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from arena.lm.checkpointing import enable_checkpointing
 from arena.lm.language_model import LanguageModel
 from arena.lm.lora import Adapters, AdapterShape, check_targets, linear_layers
+from arena.lm.scoring import enable_checkpointing
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from league.config import RunConfig
 from league.learning.cold_start import base_model, imitate
+from league.learning.own_replies import imitate_own_replies
 from league.learning.schedules import objective_at
 from league.models.base_model import base_source, load_base, save_base
 from league.players.demonstrations import demonstrations
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
 
 
 def start_policies(config: RunConfig, roles: Roles, run_dir: Path | None = None) -> dict[str, Policy]:
-    """Return the policies of a new run by name, after the cold start of a pocket model.
+    """Return the policies of a new run by name, after their cold start.
 
-    All start from equal weights. The base that adapters share is saved in ``run_dir``, if one is passed. Raises
-    UsageError for an adapter that does not fit the model.
+    All start from equal weights, but for what each imitates of a pretrained model's own replies. The base that
+    adapters share is saved in ``run_dir``, if one is passed. Raises UsageError for an adapter that does not fit the
+    model, and for a role in which no reply of a pretrained model was legal.
     """
     names, examples = policy_names(config, roles), demonstrations(config, roles)
     adapted = [name for name in names if config.policy(name).adapted]
@@ -48,6 +50,8 @@ def start_policies(config: RunConfig, roles: Roles, run_dir: Path | None = None)
     models = {name: lm.copy() if adapted or name != full[-1] else lm for name in full}
     if adapted:
         models |= _adapters(config, adapted, lm)
+    if config.cold_start.own_replies and config.model.source != "pocket":
+        imitate_own_replies(config, models, examples)
     return {name: new_policy(config, name, models[name], roles) for name in names}
 
 

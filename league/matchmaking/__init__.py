@@ -3,12 +3,13 @@
 May import config, meta_solvers, results, exact, storage, models and monitors.
 
 To add a rule for past opponents: write its file with a function ``OpponentPool -> probabilities``,
-name it in ``lineups.PAST_RULES``, and give it a weight of the same name in ``SharesConfig``.
+name it in ``lineups.PAST_RULES``, and give it a weight of the same name in ``SharesConfig``; from outside,
+give it to ``register``.
 """
 
 from league.matchmaking.draw import draw_matches
-from league.matchmaking.lineups import DrawContext
+from league.matchmaking.lineups import DrawContext, register
 from league.matchmaking.opponent_pool import OpponentPool
 from league.storage.members import Member, MetaStrategy
 
-__all__ = ["DrawContext", "Member", "MetaStrategy", "OpponentPool", "draw_matches"]
+__all__ = ["DrawContext", "Member", "MetaStrategy", "OpponentPool", "draw_matches", "register"]

@@ -19,7 +19,7 @@ from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.spec import GameSpec
 from league.config.matchmaking import ExploitersConfig, MatchmakingConfig
-from league.matchmaking.lineups import JOINT_RULES, PAST_RULES, DrawContext, Lineup, LineupSampler
+from league.matchmaking.lineups import DrawContext, Lineup, LineupSampler
 from league.matchmaking.self_play import self_play
 from league.storage.members import Kind
 
@@ -98,7 +98,7 @@ def _main_seatings(
 ) -> list[_Seating]:
     """Return the seatings in which main policies learn, in self-play and against past opponents by their shares."""
     policies = context.seat_policies
-    weights = {rule: float(getattr(config, rule)) for rule in (*PAST_RULES, *JOINT_RULES)}
+    weights = {rule: weight for rule, weight in config.shares.items() if rule != "self_play"}
     usable = {rule: weight for rule, weight in weights.items() if len(policies) > 1 and weight > 0.0}
     active = {rule: weight for rule, weight in usable.items() if sampler.has_opponents(rule)}
     rules = _choose_rules(active, rng, limit)

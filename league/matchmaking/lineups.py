@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from games.common import plugins
 from league.config.matchmaking import ExploitersConfig, MatchmakingConfig
 from league.matchmaking.fictitious import fictitious
 from league.matchmaking.jpsro import jpsro
@@ -24,7 +25,9 @@ from league.matchmaking.verification import verification
 from league.results.payoffs import PairRecord
 from league.storage.members import Kind, Member, MetaStrategy
 
-PAST_RULES: dict[str, Callable[[OpponentPool], NDArray[np.float64]]] = {
+PastRule = Callable[[OpponentPool], NDArray[np.float64]]  # to a probability for each player of the pool  # [N]
+
+PAST_RULES: dict[str, PastRule] = {
     "fictitious": fictitious,
     "pfsp": pfsp,
     "verification": verification,
@@ -37,6 +40,14 @@ JOINT_RULES = ("jpsro",)
 """The rules that draw complete line-ups."""
 
 Lineup = tuple[str, ...]  # player by seat; the learner's seat is not read  # [seats]
+
+
+def register(name: str, rule: PastRule) -> None:
+    """Add a plugin's rule for past opponents; its weight is ``matchmaking.NAME``, told by the rule's docstring.
+
+    Raises UsageError for a name that is taken.
+    """
+    plugins.register("matchmaking", name, rule, built_in=MatchmakingConfig.model_fields)
 
 
 class DrawContext(NamedTuple):
@@ -99,7 +110,8 @@ class LineupSampler:
     def _probabilities(self, rule: str) -> dict[str, NDArray[np.float64]]:
         """Return a rule's probabilities by policy, computed once."""
         if rule not in self._weights:
-            self._weights[rule] = {policy: PAST_RULES[rule](pool) for policy, pool in self._pools.items()}
+            weigh: PastRule = PAST_RULES.get(rule) or plugins.lookup("matchmaking", rule)
+            self._weights[rule] = {policy: weigh(pool) for policy, pool in self._pools.items()}
         return self._weights[rule]
 
     def _sample(self, pool: OpponentPool, weights: NDArray[np.float64], size: int) -> list[str]:

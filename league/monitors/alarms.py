@@ -3,7 +3,7 @@
 What a policy does in a role is judged by itself: another that plays the role, such as an exploiter, has other returns
 and other words. The first ``warmup`` iterations in which it has turns there define what is normal for it; its last
 ``WINDOW`` iterations are compared with that. Everything is kept as sums, which add up over iterations, so that small
-batches are judged together. There are five alarms here; those about strategy are in ``strategy_alarms``:
+batches are judged together. There are five alarms here, others in ``strategy_alarms`` and ``reply_alarms``:
 
 reasoning   the tokens before the answer of a free reply fall to a share of their number in the warmup;
 echo_trap   free replies repeat each other's phrases while the variance of returns falls: the policy has
@@ -23,9 +23,11 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from league.config.learning import AlarmsConfig
+from league.monitors.reply_alarms import judge_replies
 from league.monitors.strategy_alarms import Verdict, judge_roles
 from learners.keys import join_names, split_names
 from learners.trajectories import Trajectory
+from roles.replies import THINK_CLOSE
 from roles.role import ReplyForm, Role
 
 WINDOW = 5  # iterations that are judged together
@@ -42,7 +44,7 @@ Verdicts = Iterator[tuple[str, str]]  # the name of an alarm that could be judge
 class Alarm(NamedTuple):
     """An alarm that rings."""
 
-    name: str  # reasoning, echo_trap, drift, entropy, language, collapse, signal or cycle
+    name: str  # reasoning, echo_trap, drift, entropy, language, illegal, collapse, signal or cycle
     subject: str  # "game/role", with the policy in brackets if it is not the role's own; the policy, or the game
     message: str  # what was measured, and what is normal
     since: int  # the iteration since which it rings without a pause
@@ -99,10 +101,11 @@ def check_alarms(
             verdicts.append((policy, "language", _judge_language(metrics[f"{policy}/language_kl"], settings)))
     seen, name_of = state.get("windows", {}), partial(_subject, roles=roles)
     of_roles, windows = judge_roles(trajectories, advantages, seen, settings, name_of)
-    verdicts += [*of_roles, *of_population]
+    of_replies, replies = judge_replies(trajectories, roles, state.get("replies", {}), settings, name_of)
+    verdicts += [*of_roles, *of_replies, *of_population]
     ringing = _ringing([Alarm(*alarm) for alarm in state.get("ringing", [])], verdicts, iteration)
     measured = {f"alarms/{name}": 0.0 for _, name, _ in verdicts} | {f"alarms/{alarm.name}": 1.0 for alarm in ringing}
-    new_state = {"roles": histories, "entropies": entropies, "windows": windows}
+    new_state = {"roles": histories, "entropies": entropies, "windows": windows, "replies": replies}
     return ringing, measured, new_state | {"ringing": [list(alarm) for alarm in ringing]}
 
 
@@ -115,6 +118,7 @@ def forget_alarms(state: State, policy: str) -> State:
         "roles": {key: history for key, history in histories.items() if key not in forgotten},
         "entropies": {name: values for name, values in entropies.items() if name != policy},
         "windows": {key: rows for key, rows in state.get("windows", {}).items() if split_names(key)[-1] != policy},
+        "replies": {key: rows for key, rows in state.get("replies", {}).items() if split_names(key)[-1] != policy},
         "ringing": [alarm for alarm in state.get("ringing", []) if alarm[1] not in subjects],
     }
 
@@ -167,21 +171,22 @@ def _role_stats(
 
 def _reply_stats(role: Role, trajectories: Sequence[Trajectory]) -> tuple[float, int, int, int]:
     """Return a role's reasoning tokens, free replies, repeated phrases and phrases compared."""
-    if role.reply is ReplyForm.CHOICE:  # a choice is one of few strings, without reasoning
-        return 0.0, 0, 0, 0
     turns = [turn for trajectory in trajectories for turn in trajectory.turns]
-    lengths = [reasoning_tokens(role, turn.reply, len(turn.trace.reply_ids)) for turn in turns if turn.trace]
+    if role.reply is ReplyForm.CHOICE:  # a choice is one of few strings, without reasoning
+        turns = [turn for turn in turns if turn.form]
+    if not turns:
+        return 0.0, 0, 0, 0
+    lengths = [reasoning_tokens(role, turn.reply, len(turn.trace.reply_ids), turn.form) for turn in turns if turn.trace]
     replies = [turn.reply for turn in turns[:: -(-len(turns) // MAX_REPLIES)]]  # evenly spread: neighbours may be alike
     return sum(lengths), len(lengths), *count_repeats(replies)
 
 
-def reasoning_tokens(role: Role, reply: str, tokens: int) -> float:
-    """Return how many of a free reply's tokens precede its last answer mark; all, if it has none.
-
-    They are estimated by the share of the reply's characters, because tokens may cross the mark.
+def reasoning_tokens(role: Role, reply: str, tokens: int, form: str = "") -> float:
+    """Return how many of a free reply's tokens precede its last answer mark (all if it has none), or, where ``form``
+    asked for text without marks, are thoughts: estimated by the share of characters, as tokens may cross the mark.
     """
-    before = reply.rfind(role.answer_open)
-    return float(tokens) if before < 0 else tokens * before / len(reply)
+    before = reply.rfind(THINK_CLOSE if form else role.answer_open)
+    return float(0 if form else tokens) if before < 0 else tokens * before / len(reply)
 
 
 def count_repeats(replies: Sequence[str]) -> tuple[int, int]:

@@ -103,12 +103,12 @@ def _add(conduct: RoleConduct, trajectory: Trajectory, advantages: Sequence[floa
         conduct.advantages_by_turn[place].append(advantage)
         if turn.trace is not None:
             conduct.entropies_by_turn[place].append(-sum(turn.trace.logprobs))
-            if role.reply is ReplyForm.FREE:
+            if role.reply is ReplyForm.FREE or turn.form:
                 conduct.lengths.append(len(turn.trace.reply_ids))
-                conduct.reasoning.append(reasoning_tokens(role, turn.reply, len(turn.trace.reply_ids)))
+                conduct.reasoning.append(reasoning_tokens(role, turn.reply, len(turn.trace.reply_ids), turn.form))
         if len(turn.legal) > 1 and turn.action is not None and not turn.tool:
             conduct.actions_by_turn[place][turn.action] += 1
-        if role.reply is ReplyForm.FREE or role.tools:
+        if role.reply is ReplyForm.FREE or role.tools or turn.form:
             conduct.replies[_kind(turn, before, role)] += 1
         before = turn
 

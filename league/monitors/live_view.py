@@ -40,7 +40,8 @@ class LiveView:
     """Shows a run while it trains. Use it as a context manager; it writes to standard error.
 
     A resumed run has ``done`` iterations behind it, and ``before`` are their metrics, the oldest first: what is shown
-    as a change begins with them. ``clock`` returns seconds.
+    as a change begins with them. ``clock`` returns seconds. ``on_update`` is called with the number of each iteration,
+    0 for the measurements before the first one, and its metrics.
     """
 
     def __init__(
@@ -51,7 +52,9 @@ class LiveView:
         before: Iterable[Mapping[str, float]] = (),
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
+        on_update: Callable[[int, Mapping[str, float]], None] | None = None,
     ) -> None:
+        self._on_update = on_update
         self._games = list(games)
         self._iterations = iterations
         self._done = done
@@ -109,6 +112,8 @@ class LiveView:
         if not self._live and (due or "rating" in metrics):
             self._last_line = time_now
             self.print_line(self._line())
+        if self._on_update is not None:
+            self._on_update(iteration + 1, metrics)
 
     def _remember(self, metrics: Mapping[str, float]) -> None:
         for name, value in metrics.items():

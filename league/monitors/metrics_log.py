@@ -1,22 +1,16 @@
-"""What a run logs, iteration by iteration: ``metrics.jsonl``, ``mixtures.jsonl`` and TensorBoard's ``tb/``.
-
-The only module that imports TensorBoard.
-"""
+"""What a run logs, iteration by iteration: ``metrics.jsonl``, ``mixtures.jsonl`` and TensorBoard's ``tb/``."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-import re
-import socket
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +19,14 @@ from games.aliases import short_metric
 from games.common.errors import DamagedFile
 from games.common.files import atomic_write
 from league.monitors.alarms import Alarm
-from league.monitors.questions import pinned_figures, pinned_metrics
+from league.monitors.event_file import Charts, EventFile
 
 METRICS_FILE = "metrics.jsonl"
 MIXTURES_FILE = "mixtures.jsonl"  # the weights of RUN@mixture after each snapshot
 TENSORBOARD_FOLDER = "tb"
 FIGURES_FILE = "figures.json"  # in that folder: the names of the figures
-PATIENCE = 60.0  # seconds in which TensorBoard must have read the events before a page opens without pins
+LETTERS = 100  # of a line of an alarm
+ROUNDING = 1e-6  # of the weights of a mixture
 IF_DAMAGED = (
     "Restore it from a copy, or delete that line: only the curves lose by it. A run that is resumed with --from leaves "
     "such lines out by itself."
@@ -46,16 +41,13 @@ class MetricsLog:
     """
 
     def __init__(self, run_dir: Path, resume_at: int = 0) -> None:
-        from torch.utils.tensorboard import SummaryWriter  # slow to import
-
         run_dir.mkdir(parents=True, exist_ok=True)
         path = run_dir / METRICS_FILE
         _truncate(path, resume_at, _parse)
         _truncate(run_dir / MIXTURES_FILE, resume_at, _parse_mixtures)
         self._run_dir = run_dir
         self._lines = path.open("a", encoding="utf-8")
-        _wait_for_next_name(run_dir / TENSORBOARD_FOLDER)
-        self._writer = SummaryWriter(str(run_dir / TENSORBOARD_FOLDER), purge_step=resume_at)
+        self._events = EventFile(run_dir / TENSORBOARD_FOLDER, resume_at)
 
     def write(self, iteration: int, metrics: Mapping[str, float], alarms: Sequence[Alarm] = ()) -> None:
         """Write one iteration; a metric that was not computed is absent, never 0.
@@ -69,12 +61,15 @@ class MetricsLog:
         self._lines.write(json.dumps({"iteration": iteration, **metrics}) + "\n")
         self._lines.flush()
         os.fsync(self._lines.fileno())
-        for name, value in metrics.items():
-            self._writer.add_scalar(short_metric(name), value, iteration)
+        self._events.scalars({short_metric(name): value for name, value in metrics.items()}, iteration)
         for alarm in alarms:
             if alarm.since == iteration:
-                self._writer.add_text(f"alarms/{alarm.name}/{alarm.subject}", str(alarm), iteration)
-        self._writer.flush()
+                self.text(f"alarms/{alarm.name}/{alarm.subject}", textwrap.fill(str(alarm), LETTERS), iteration)
+        self._events.flush()
+
+    def later(self, name: str, value: float, iteration: int) -> None:
+        """Give TensorBoard a number that was not yet known when the iteration was written."""
+        self._events.scalars({name: value}, iteration)
 
     def mixtures(self, iteration: int, weights: Mapping[str, Sequence[Mapping[str, float]]]) -> None:
         """Append the weights of a mixture, by game, seat and player."""
@@ -86,36 +81,34 @@ class MetricsLog:
         names = figures_of(self._run_dir)
         if name not in names:
             atomic_write(self._run_dir / TENSORBOARD_FOLDER / FIGURES_FILE, json.dumps([*names, name]))
-        self._writer.add_image(name, pixels, iteration, dataformats="HWC")
+        self._events.image(name, pixels, iteration)
 
     def text(self, name: str, text: str, iteration: int) -> None:
         """Write a text, which TensorBoard shows letter by letter as it is, whatever a model wrote in it."""
-        self._writer.add_text(name, verbatim(text), iteration)
+        self._events.text(name, verbatim(text), iteration)
 
     def histogram(self, name: str, values: Sequence[float], iteration: int) -> None:
-        """Write the distribution of values."""
-        self._writer.add_histogram(name, np.asarray(values, dtype=float), iteration)
+        """Write the distribution of values, of which there is one at least."""
+        self._events.histogram(name, np.asarray(values, dtype=float), iteration)
 
-    def layout(self, categories: Mapping[str, Mapping[str, Sequence[Any]]]) -> None:
+    def layout(self, categories: Charts) -> None:
         """Write the tab of custom scalars (``league.monitors.questions.layout``)."""
-        self._writer.add_custom_scalars(categories)
+        self._events.layout(categories)
 
-    def settings(self, settings: Mapping[str, bool | float | str], metrics: Sequence[str]) -> None:
-        """Write the run's settings by name, and the metrics by which TensorBoard compares runs."""
-        from torch.utils.tensorboard.summary import hparams
-
-        experiment, start, _ = hparams(dict(settings), dict.fromkeys(metrics, 0.0))
-        for summary in (experiment, start):
-            self._writer._get_file_writer().add_summary(summary)
+    def settings(
+        self, settings: Mapping[str, bool | float | str], first: Container[str], metrics: Sequence[str]
+    ) -> None:
+        """Write the run's settings by name, which of them are shown first, and what TensorBoard compares runs by."""
+        self._events.settings(settings, first, metrics)
 
     def flush(self) -> None:
         """Hand everything to the disk."""
-        self._writer.flush()
+        self._events.flush()
 
     def close(self) -> None:
         """Close both files."""
         self._lines.close()
-        self._writer.close()
+        self._events.close()
 
     def __enter__(self) -> Self:
         return self
@@ -153,11 +146,11 @@ def read_metrics(run_dir: Path) -> Iterator[dict[str, Any]]:
             yield _parse(run_dir / METRICS_FILE, number, line)
 
 
-def readable_lines(run_dir: Path) -> Iterator[bytes]:
-    """Yield the lines that ``read_metrics`` would not refuse."""
-    for line in _lines(run_dir / METRICS_FILE):
+def readable_lines(run_dir: Path, name: str = METRICS_FILE) -> Iterator[bytes]:
+    """Yield the lines of either log that ``read_metrics`` or ``read_mixtures`` would not refuse."""
+    for line in _lines(run_dir / name):
         with suppress(DamagedFile):
-            if line.endswith(b"\n") and _parse(run_dir / METRICS_FILE, 0, line):
+            if line.endswith(b"\n") and _PARSERS[name](run_dir / name, 0, line):
                 yield line
 
 
@@ -183,96 +176,25 @@ def _parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
     raise DamagedFile(path, f"line {number} is not the metrics of an iteration", IF_DAMAGED)
 
 
-def serve_tensorboard(runs: Sequence[Path], port: int) -> str:
-    """Start TensorBoard on runs, in a thread that ends with this process, and return its address.
-
-    It opens on what is pinned of the first one. Port 0 takes any free one. Raises OSError if the port is taken.
-    """
-    from tensorboard import program
-
-    names = run_names(runs)
-    places = ",".join(f"{name}:{path.resolve() / TENSORBOARD_FOLDER}" for name, path in zip(names, runs, strict=True))
-
-    if port:
-        with socket.socket() as probe:  # TensorBoard would end the process if it is taken
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(("localhost", port))
-    server = program.TensorBoard(
-        server_class=lambda app, flags: program.WerkzeugServer(_with_pinned_cards(app, names, runs), flags)
-    )
-    server.configure(logdir_spec=places, port=port, bind_all=False, load_fast="false")
-    return str(server.launch())
-
-
-def run_names(runs: Sequence[Path]) -> list[str]:
-    """Return what TensorBoard calls each run: its folder's name, with a number where several have the same."""
-    names: list[str] = []
-    for path in runs:
-        name = re.sub(r"[^-\w.]+", "_", path.resolve().name) or "run"
-        names.append(name if name not in names else f"{name}_{len(names) + 1}")
-    return names
-
-
-def _with_pinned_cards(app: Callable[..., Any], names: Sequence[str], runs: Sequence[Path]) -> Callable[..., Any]:
-    """Return TensorBoard's WSGI application with its bare address redirected to what is pinned, unsmoothed."""
-
-    def redirect(environ: Mapping[str, Any], start_response: Callable[..., Any]) -> Any:
-        if environ["PATH_INFO"] != "/" or environ.get("QUERY_STRING"):
-            return app(environ, start_response)
-        cards: list[dict[str, Any]] = [
-            {"plugin": "images", "tag": figure, "runId": f"defaultExperimentId/{name}/.", "sample": 0}
-            for figure in pinned_figures(figures_of(runs[0]))
-            for name in names
-        ]
-        curves = map(short_metric, pinned_metrics(read_metrics(runs[0])))
-        cards += [{"plugin": "scalars", "tag": curve} for curve in curves]
-        _wait_until_loaded(app, {card["tag"] for card in cards})
-        location = f"/?pinnedCards={quote(json.dumps(cards))}&smoothing=0"
-        start_response("302 Found", [("Location", location), ("Content-Length", "0")])
-        return []
-
-    return redirect
-
-
-def _wait_until_loaded(app: Callable[..., Any], tags: set[str]) -> None:
-    """Wait until TensorBoard has read what will be pinned, or at most ``PATIENCE``: it does not look for it again."""
-    from werkzeug.test import Client
-
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        known = json.loads(Client(app).get("/data/plugin/timeseries/tags").get_data())
-        found = set(known["images"]["tagRunSampledInfo"]).union(*known["scalars"]["runTagInfo"].values())
-        if tags <= found:
-            return
-        time.sleep(0.2)
-
-
 def figures_of(run_dir: Path) -> list[str]:
     """Return the names of a run's figures, in the order in which they were first drawn."""
     path = run_dir / TENSORBOARD_FOLDER / FIGURES_FILE
     return list(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else []
 
 
-def _wait_for_next_name(folder: Path) -> None:
-    """Wait until a new event file sorts behind those in the folder, which TensorBoard reads in the order of names.
-
-    A name begins with the second of its making, and within a second the order is that of digits ("10" before "9").
-    """
-    seconds = {int(path.name.split(".")[3]) for path in folder.glob("events.out.tfevents.*")}
-    now = time.time()
-    if int(now) in seconds:
-        time.sleep(1.0 - now % 1.0)
-
-
 def _parse_mixtures(path: Path, number: int, line: bytes) -> dict[str, Any]:
-    """Return the mixtures of one line. Raises DamagedFile."""
+    """Return the mixtures of one line: the weights of a seat sum to one. Raises DamagedFile."""
     try:
-        mixtures = json.loads(line)
-        if isinstance(mixtures["iteration"], int):
-            return dict(mixtures)
-    except (ValueError, TypeError, KeyError):
+        line_of = json.loads(line)
+        sums = [sum(seat.values()) for game, seats in line_of.items() if game != "iteration" for seat in seats]
+        if isinstance(line_of["iteration"], int) and all(abs(total - 1.0) < ROUNDING for total in sums):
+            return dict(line_of)
+    except (ValueError, TypeError, KeyError, AttributeError):
         pass
     raise DamagedFile(path, f"line {number} is not the mixtures of an iteration", IF_DAMAGED)
+
+
+_PARSERS = {METRICS_FILE: _parse, MIXTURES_FILE: _parse_mixtures}
 
 
 def _truncate(path: Path, resume_at: int, parse: Callable[[Path, int, bytes], dict[str, Any]]) -> None:

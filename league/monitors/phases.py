@@ -13,14 +13,21 @@ from typing import Any, Protocol
 PAGES = Path("/proc/self/statm")  # where there is one: memory in pages, the second number is what is resident
 PHASES = ("play", "learn", "wait", "evaluate", "watch", "log", "save", "rest")
 MIB = 2**20
-_FIRST = 1.0  # seconds of the first figure: it imports matplotlib
+_FIRST, _TYPICAL = 1.0, 0.25  # seconds of the first figure, which imports matplotlib, and of any other
 
 
 class PhaseClock:
     """Adds up seconds by phase. A phase within another counts for the outer one."""
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.clock = clock
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.perf_counter,
+        work: Callable[[], float] = lambda: 0.0,
+        peak: Callable[[], float] = lambda: 1.0,
+    ) -> None:
+        """``work`` returns the FLOPs of this process's models so far, ``peak`` the FLOP/s that it can reach."""
+        self.clock, self._work, self._peak = clock, work, peak
+        self._worked: dict[str, float] = {}  # FLOPs by phase
         self.started = self._since = clock()
         self.logged = 0.0  # seconds of the phase "log" since the start
         self._seconds: dict[str, float] = {}
@@ -33,13 +40,14 @@ class PhaseClock:
         if self._current is not None:
             yield
             return
-        self._current, begun = name, self.clock()
+        self._current, begun, worked = name, self.clock(), self._work()
         try:
             yield
         finally:
             self._current = None
             seconds = self.clock() - begun
             self._seconds[name] = self._seconds.get(name, 0.0) + seconds
+            self._worked[name] = self._worked.get(name, 0.0) + self._work() - worked
             self._memory[name] = max(self._memory.get(name, 0.0), resident_memory() / MIB)
             if name == "log":
                 self.logged += seconds
@@ -48,7 +56,8 @@ class PhaseClock:
         """Return the share of time of each phase since the last call, and the memory that is in use after it, in MiB.
 
         Where this machine has an accelerator, also the most of its memory so far. ``time/board`` is the share of the
-        whole run until now that logging and drawing have taken.
+        whole run until now that logging and drawing have taken. ``mfu/play`` and ``mfu/learn`` are the model FLOP
+        utilisation of phases whose models run in this process.
         """
         now = self.clock()
         elapsed = max(now - self._since, 1e-9)
@@ -57,9 +66,21 @@ class PhaseClock:
         metrics = {f"time/{name}": shares.get(name, 0.0) for name in PHASES if name in shares}
         metrics |= {f"memory/{name}": used for name, used in self._memory.items()}
         metrics |= _accelerator_memory()
+        for name in ("play", "learn"):
+            if self._worked.get(name):
+                metrics[f"mfu/{name}"] = self._worked[name] / max(self._seconds[name], 1e-9) / self._peak()
         metrics["time/board"] = self.logged / max(now - self.started, 1e-9)
-        self._since, self._seconds, self._memory = now, {}, {}
+        self._since, self._seconds, self._memory, self._worked = now, {}, {}, {}
         return metrics
+
+
+def clock_of_models(device: str, dtype: str) -> PhaseClock:
+    """Return a clock that also says how much of a device's rate of products models reach, measured when it is asked."""
+    import torch
+
+    from arena.flops import COUNTED, peak_rate
+
+    return PhaseClock(work=lambda: COUNTED.total, peak=lambda: peak_rate(device, dtype, torch.get_num_threads()))
 
 
 class _HasPhases(Protocol):
@@ -98,29 +119,26 @@ def _accelerator_memory() -> dict[str, float]:
 class DrawingBudget:
     """Decides whether there is time to draw: logging and drawing take at most a share of the run's time until now.
 
-    Before the run's end it also keeps back what drawing everything once will take then.
+    It keeps back what drawing everything once will take at the run's end, which is done in any case.
     """
 
     def __init__(self, share: float, phases: PhaseClock) -> None:
         self._share, self._phases = share, phases
         self._costs: dict[str, float] = {}  # the last measured seconds of each task
-        self._begun = phases.clock()
 
     def affords(self, task: str, tasks: int, progress: float, spent_now: float) -> bool:
-        """Return whether a task may be done at ``progress`` of the run in (0, 1]; ``tasks`` are all that there are.
+        """Return whether a task may be done at ``progress`` of the run in (0, 1); ``tasks`` are all that there are.
 
         ``spent_now`` are the seconds of the logging under way. A task that was never done is taken to cost as much as
         the mean of the others.
         """
         if self._share >= 1.0:
             return True
-        mean = sum(self._costs.values()) / len(self._costs) if self._costs else _FIRST
-        cost = self._costs.get(task, mean)
+        mean = sum(self._costs.values()) / len(self._costs) if self._costs else _TYPICAL
+        cost = self._costs.get(task, mean) if self._costs else _FIRST
         spent = self._phases.logged + spent_now + cost
         elapsed = self._phases.clock() - self._phases.started
-        if spent > self._share * elapsed:
-            return False
-        return progress >= 1.0 or spent + mean * tasks <= self._share * elapsed / progress
+        return max(spent, (spent + mean * tasks) * progress) <= self._share * elapsed
 
     @contextmanager
     def measure(self, task: str) -> Iterator[None]:

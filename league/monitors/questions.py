@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from games.registry import make_game
 
@@ -40,42 +39,32 @@ PINNED_FIGURES = (
     rf"{BEATS}/payoffs/.+",
     rf"{BEATS}/wins/.+",
     rf"{BEATS}/population",
+    rf"{CHANGE}/credit/.+",
     rf"{CHANGE}/time",
 )
 MOST_PINNED_FIGURES = 10
 
-# The groups of charts that stand before and after those by game, as TensorBoard takes them.
-_BEFORE: dict[str, dict[str, list[Any]]] = {
-    "1 Is it learning?": {
-        "exploitability": ["Multiline", [r".+/(mixture_)?exploitability"]],
-        "return in cooperative games": ["Multiline", [r".+/return"]],
-        "score against anchors": ["Multiline", [r".+/score_against_.+"]],
-        "rating of the newest snapshot": ["Multiline", [r"(.+/)?rating$"]],
-    },
+Chart = tuple[str, list[str]]  # "Multiline" and patterns of tags, or "Margin" and the tags of value, low and high
+
+# The groups of charts that stand after those of what is done, as TensorBoard takes them.
+_BREAKING: dict[str, Chart] = {
+    "alarms": ("Multiline", [r"alarms/.+"]),
+    "illegal replies": ("Multiline", [r"illegal_rate"]),
+    "log-prob gap, nats": ("Multiline", [r"(.+/)?gap$"]),
+    "entropy of updates, nats": ("Multiline", [r"[^/]+/entropy$"]),
 }
-_AFTER: dict[str, dict[str, list[Any]]] = {
-    "3 Who beats whom?": {
-        "score by role": ["Multiline", [r".+/score/.+"]],
-        "score of exploiters": ["Multiline", [r"[^/]+/score$"]],
-    },
-    "4 Is it cheating or breaking?": {
-        "alarms": ["Multiline", [r"alarms/.+"]],
-        "illegal replies": ["Multiline", [r"illegal_rate"]],
-        "log-prob gap, nats": ["Multiline", [r"(.+/)?gap$"]],
-        "staleness, updates": ["Multiline", [r"staleness|dropped"]],
-        "entropy of updates, nats": ["Multiline", [r"[^/]+/entropy$"]],
-    },
-    "5 What should I change?": {
-        "mean advantage by role and turn": ["Multiline", [r".+/advantage/.+/mean"]],
-        "spread of advantages": ["Multiline", [r".+/advantage/.+/spread"]],
-        "groups without signal": ["Multiline", [r".+/flat_groups/.+"]],
-        "loss": ["Multiline", [r"[^/]+/loss"]],
-        "KL to the policy before the update, nats": ["Multiline", [r".+/kl_.+"]],
-        "share of clipped ratios": ["Multiline", [r".+/clipped"]],
-        "gradient norm": ["Multiline", [r".+/grad_norm"]],
-        "share of time by phase": ["Multiline", [r"time/.+"]],
-        "memory after phases, MiB": ["Multiline", [r"memory/.+"]],
-    },
+_CHANGE: dict[str, Chart] = {
+    "mean advantage by role and turn": ("Multiline", [r".+/advantage/.+/mean"]),
+    "spread of advantages": ("Multiline", [r".+/advantage/.+/spread"]),
+    "groups without signal": ("Multiline", [r".+/flat_groups/.+"]),
+    "loss": ("Multiline", [r"[^/]+/loss"]),
+    "KL to the policy before the update, nats": ("Multiline", [r".+/kl_.+"]),
+    "share of clipped ratios": ("Multiline", [r".+/clipped"]),
+    "gradient norm": ("Multiline", [r".+/grad_norm"]),
+    "share of time by phase": ("Multiline", [r"time/.+"]),
+    "model FLOP utilisation": ("Multiline", [r"mfu/.+"]),
+    "memory after phases, MiB": ("Multiline", [r"memory/.+"]),
+    "staleness, updates": ("Multiline", [r"staleness|dropped"]),
 }
 
 
@@ -106,19 +95,37 @@ def pinned_figures(names: Iterable[str]) -> list[str]:
     return chosen[:MOST_PINNED_FIGURES]
 
 
-def layout(games: Mapping[str, Sequence[tuple[str, str, str]]]) -> dict[str, dict[str, list[Any]]]:
-    """Return the tab of custom scalars: charts by question, as TensorBoard takes them.
+def layout(
+    games: Mapping[str, Sequence[tuple[str, str, str]]], cooperative: bool, exploited: bool
+) -> dict[str, dict[str, Chart]]:
+    """Return the tab of custom scalars: charts by question, those of named probabilities with their bands first.
 
     ``games`` gives for each game its named probabilities with the ends of their bands: tags of value, low and high.
+    ``cooperative`` and ``exploited`` say whether a game is cooperative, and a policy an exploiter: else their charts
+    would be empty.
     """
-    doing: dict[str, list[Any]] = {}
+    learning: dict[str, Chart] = {"exploitability": ("Multiline", [r".+/(mixture_)?exploitability"])}
+    if cooperative:
+        learning["return in cooperative games"] = ("Multiline", [r".+/return"])
+    learning["score against anchors"] = ("Multiline", [r".+/score_against_.+"])
+    learning["rating of the newest snapshot"] = ("Multiline", [r"(.+/)?rating$"])
+    doing: dict[str, Chart] = {}
     for game, margins in games.items():
-        for tags in margins:
-            doing[tags[0]] = ["Margin", list(tags)]
         name = re.escape(game)
+        for tags in margins:
+            doing[tags[0]] = ("Margin", list(tags))
         if not margins:
-            doing[f"{game}: probabilities at information states"] = ["Multiline", [rf"{name}/strategy/.+"]]
-        doing[f"{game}: first moves"] = ["Multiline", [rf"{name}/opening/.+"]]
-        doing[f"{game}: entropy of a reply by turn, nats"] = ["Multiline", [rf"{name}/entropy/.+"]]
-        doing[f"{game}: kinds of replies"] = ["Multiline", [rf"{name}/replies/.+"]]
-    return {**_BEFORE, "2 What does it do?": doing, **_AFTER}
+            doing[f"{game}: probabilities at information states"] = ("Multiline", [rf"{name}/strategy/.+"])
+        doing[f"{game}: first moves"] = ("Multiline", [rf"{name}/opening/.+"])
+        doing[f"{game}: entropy of a reply by turn, nats"] = ("Multiline", [rf"{name}/entropy/.+"])
+        doing[f"{game}: kinds of replies"] = ("Multiline", [rf"{name}/replies/.+"])
+    beats: dict[str, Chart] = {"score by role": ("Multiline", [r".+/score/.+"])}
+    if exploited:
+        beats["score of exploiters"] = ("Multiline", [r"[^/]+/score$"])
+    return {
+        "1 Is it learning?": learning,
+        "2 What does it do?": doing,
+        "3 Who beats whom?": beats,
+        "4 Is it cheating or breaking?": _BREAKING,
+        "5 What should I change?": _CHANGE,
+    }

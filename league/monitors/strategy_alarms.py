@@ -4,7 +4,8 @@ collapse    a role plays one action wherever it could choose, whatever it observ
 signal      almost no turn of a role has an advantage: nothing tells its better replies from its worse ones;
 cycle       three or more snapshots beat each other in a circle, each by a margin that matters.
 
-The first two judge ``WINDOW`` iterations together. Their states are plain JSON data.
+The first two judge ``WINDOW`` iterations together; a lack of signal is told at once, of as many as there are. Their
+states are plain JSON data.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from learners.trajectories import Trajectory
 WINDOW = 5  # iterations that are judged together
 MOST_TRAJECTORIES = 256  # of a role, looked at in an iteration
 OBSERVATIONS = 3  # a role that observes fewer different things may rightly always do the same
+LEAST_TURNS = 64  # of a role, before there are ``WINDOW`` iterations: fewer may lack signal by chance
 LEAST_SIGNAL = 1e-3  # of the greatest return: an advantage below this is none
 
 Verdict = tuple[str, str, str]  # subject, name, message: "" if it is off
@@ -55,7 +57,7 @@ def judge_roles(
         chosen = indices[:: -(-len(indices) // MOST_TRAJECTORIES)]
         numbers = _observe([trajectories[i] for i in chosen], [advantages[i] for i in chosen])
         windows[key] = [*windows.get(key, []), numbers][-WINDOW:]
-        if len(windows[key]) == WINDOW:
+        if len(windows[key]) == WINDOW or sum(row[0] for row in windows[key]) >= LEAST_TURNS:
             verdicts += [(subject, *verdict) for verdict in _judge(windows[key], settings)]
     return verdicts, windows
 
@@ -98,7 +100,7 @@ def _judge(window: Window, settings: AlarmsConfig) -> Iterator[tuple[str, str]]:
         share = with_signal / turns
         message = f"only {share:.1%} of its turns have an advantage: nothing tells its better replies from its worse."
         yield "signal", message if share < settings.signal else ""
-    if choices and observations >= OBSERVATIONS * len(window):
+    if len(window) == WINDOW and choices and observations >= OBSERVATIONS * len(window):
         same = len({row[3] for row in window}) == 1 and most / choices > settings.collapse
         message = f"it plays {window[-1][3]!r} in {most / choices:.1%} of the turns where it could choose."
         yield "collapse", message if same else ""

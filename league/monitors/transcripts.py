@@ -3,64 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from arena.records import Episode
-from learners.trajectories import Trajectory
+from arena.records import Episode, Turn, flatten_episodes
 
 MOST_LETTERS = 600  # of one reply or observation
 MOST_TURNS = 60  # of one match
 
 
-class Told(NamedTuple):
-    """A trajectory that is worth reading, and why."""
+def tell_match(episode: Episode, advantages: Sequence[Sequence[float | None]] = (), heading: str = "") -> str:
+    """Return a whole match with its submatches, turn by turn.
 
-    why: str  # best, worst or most_surprising
-    trajectory: int  # its index
-
-
-def worth_reading(game: str, trajectories: Sequence[Trajectory], advantages: Sequence[Sequence[float]]) -> list[Told]:
-    """Return the best, the worst and the most surprising trajectory of a game: by return, and by largest |advantage|.
-
-    The first of equals. Empty if no trajectory has a turn.
+    ``advantages`` are by turn of the match, then of its submatches in ``flatten_episodes``' order; None: not known.
     """
-    mine = [i for i, trajectory in enumerate(trajectories) if trajectory.game == game and trajectory.turns]
-    if not mine:
-        return []
-    best = max(mine, key=lambda i: (trajectories[i].match_return, -i))
-    worst = min(mine, key=lambda i: (trajectories[i].match_return, i))
-    surprising = max(mine, key=lambda i: (max(map(abs, advantages[i])), -i))
-    return [Told("best", best), Told("worst", worst), Told("most_surprising", surprising)]
-
-
-def tell_match(episode: Episode, advantages: dict[tuple[int, int], float] | None = None, heading: str = "") -> str:
-    """Return a whole match, turn by turn; ``advantages`` by (seat, the seat's turn)."""
-    request = episode.request
     lines = [heading] if heading else []
-    lines.append(
-        f"{request.game}, match {request.index}, deal {request.deal_seed}, drawn by {request.rule or 'nobody'}"
-    )
-    lines.append("players: " + ", ".join(f"seat {seat} {player}" for seat, player in enumerate(request.players)))
-    lines.append("returns: " + ", ".join(f"{value:+g}" for value in episode.returns) + f"; {episode.end}")
-    counts: dict[int, int] = {}
-    for number, turn in enumerate(episode.turns[:MOST_TURNS], 1):
-        index = counts.get(turn.seat, 0)
-        counts[turn.seat] = index + 1
-        lines += ["", f"turn {number}: {turn.role} (seat {turn.seat}) observes"]
-        lines += _quoted(turn.observation)
-        lines.append(f"  legal: {', '.join(map(repr, turn.legal[:12]))}{' …' if len(turn.legal) > 12 else ''}")
-        lines.append(f"  reply: {_short(turn.reply)!r}" + ("" if turn.action is not None else "  ILLEGAL"))
-        facts = [f"reward {turn.reward:+g}"]
-        if turn.tool:
-            facts.append(f"called {turn.tool}")
-        if turn.trace is not None:
-            facts.append(f"log p {sum(turn.trace.logprobs):.3f} over {len(turn.trace.reply_ids)} tokens")
-        if advantages and (turn.seat, index) in advantages:
-            facts.append(f"advantage {advantages[turn.seat, index]:+.3f}")
-        lines.append("  " + ", ".join(facts))
-    if len(episode.turns) > MOST_TURNS:
-        lines += ["", f"and {len(episode.turns) - MOST_TURNS} turns more"]
+    for number, match in enumerate(flatten_episodes([episode])):
+        of_turns = advantages[number] if number < len(advantages) else [None] * len(match.turns)
+        lines += [*([""] if number else []), *_told(match, of_turns, "submatch" if number else "match")]
     return "\n".join(lines)
+
+
+def _told(match: Episode, advantages: Sequence[float | None], kind: str) -> list[str]:
+    request = match.request
+    index = f" {request.index}" if kind == "match" else ""
+    lines = [
+        f"{request.game}, {kind}{index}, deal {request.deal_seed}, drawn by {request.rule or 'nobody'}",
+        "players: " + ", ".join(f"seat {seat} {player}" for seat, player in enumerate(request.players)),
+        "returns: " + ", ".join(f"{value:+g}" for value in match.returns) + f"; {match.end}",
+    ]
+    for number, (turn, advantage) in enumerate(zip(match.turns[:MOST_TURNS], advantages, strict=False), 1):
+        lines += _told_turn(turn, number, advantage)
+    if len(match.turns) > MOST_TURNS:
+        lines += ["", f"and {len(match.turns) - MOST_TURNS} turns more"]
+    return lines
+
+
+def _told_turn(turn: Turn, number: int, advantage: float | None) -> list[str]:
+    facts = [f"reward {turn.reward:+g}"]
+    if turn.tool:
+        facts.append(f"called {turn.tool}")
+    if turn.trace is not None:
+        facts.append(f"log p {sum(turn.trace.logprobs):.3f} over {len(turn.trace.reply_ids)} tokens")
+    if advantage is not None:
+        facts.append(f"advantage {advantage:+.3f}")
+    return [
+        "",
+        f"turn {number}: {turn.role} (seat {turn.seat}) observes",
+        *_quoted(turn.observation),
+        f"  asked for: {turn.form}" if turn.form else f"  legal: {_listed(turn.legal)}",
+        f"  reply: {_short(turn.reply)!r}" + ("" if turn.action is not None else "  ILLEGAL"),
+        *([f"  read as: {turn.action!r}"] if turn.form and turn.action not in (None, turn.reply) else []),
+        "  " + ", ".join(facts),
+    ]
+
+
+def _listed(legal: Sequence[str]) -> str:
+    return ", ".join(map(repr, legal[:12])) + (" …" if len(legal) > 12 else "")
 
 
 def _quoted(text: str) -> list[str]:

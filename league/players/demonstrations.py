@@ -11,8 +11,9 @@ from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.registry import make_game, with_submatches
 from league.config import RunConfig
-from league.players.scripted import SCRIPTED, scripted_player
+from league.players.scripted import scripted_forms, scripted_player
 from roles.prompts import Message, messages
+from roles.replies import speaking
 from roles.role import Role, Roles
 
 
@@ -23,6 +24,7 @@ class Demonstration(NamedTuple):
     reply: str
     role: Role
     legal: tuple[str, ...]
+    observation: str
 
 
 def demonstrations(config: RunConfig, roles: Roles) -> list[Demonstration]:
@@ -54,15 +56,19 @@ def demonstrations(config: RunConfig, roles: Roles) -> list[Demonstration]:
         in_flight=config.in_flight,
     )
     return [
-        Demonstration(messages(role, turn.observation, turn.legal), turn.reply, role, turn.legal)
+        Demonstration(
+            messages(role, turn.observation, turn.legal, (), turn.form), turn.reply, role, turn.legal, turn.observation
+        )
         for episode in flatten_episodes(episodes)
         for turn in episode.turns
-        for role in [roles[episode.request.game][turn.seat]]
+        for card in [roles[episode.request.game][turn.seat]]
+        for role in [speaking(card) if turn.form else card]
     ]
 
 
 def _demonstrator(name: str) -> Sampler:
     engine = scripted_player(name)
     if engine is None:
-        raise UsageError(f"cold_start.players: {name!r} is not a scripted player. Choose from {', '.join(SCRIPTED)}.")
+        forms = ", ".join(scripted_forms())
+        raise UsageError(f"cold_start.players: {name!r} is not a scripted player. Choose from {forms}.")
     return engine

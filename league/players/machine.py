@@ -9,6 +9,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from games.common import plugins
 from games.common.errors import UsageError
 from league.config import RunConfig
 from league.config.engine import ENGINE_PACKAGES
@@ -33,7 +34,8 @@ def check_processes(config: RunConfig, roles: Roles) -> None:
 
 def require_engine_package(config: RunConfig) -> None:
     """Raise UsageError, which says how to install it, where the package that a run's engine needs is missing."""
-    package = ENGINE_PACKAGES.get(config.engine.kind)
+    made = plugins.lookup("engines", config.engine.kind)
+    package = made.package if made is not None else ENGINE_PACKAGES.get(config.engine.kind)
     if package is None:
         return
     spec = find_spec(package.module)

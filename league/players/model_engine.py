@@ -6,6 +6,7 @@ league's own, which ``league.config.engine`` names because it is looked for befo
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -17,9 +18,11 @@ from arena.lm.lora import adapter_base, is_adapter, read_shape
 from arena.lm.tokenization import ChatTokenizer
 from arena.records import Reply, ReplyRequest
 from arena.samplers.torch_lm import LoadsWeights, TorchLM
+from games.common import plugins
 from games.common.errors import UsageError, unknown_name
+from games.common.section import Section
 from league.config import RunConfig
-from league.config.engine import VLLM_RANKS
+from league.config.engine import VLLM_RANKS, EngineConfig, EnginePackage
 from league.config.load import validate
 from league.players.demonstrations import demonstrations
 from league.players.machine import no_gpu, require_engine_package
@@ -116,13 +119,23 @@ class EngineKind(NamedTuple):
     fit: Callable[[RunConfig], RunConfig] | None = None
     # Raises UsageError, with the number that would work; by game, the tokens of the longest prompt and its reply.
     check_context: Callable[[RunConfig, Mapping[str, int]], None] | None = None
+    # Of a plugin's engine: its table ``engine.NAME`` in the configuration, and the package that it needs, if it does.
+    settings: type[Section] | None = None
+    package: EnginePackage | None = None
+
+
+def register(name: str, kind: EngineKind) -> None:
+    """Add an engine of a plugin; ``engine.kind`` takes its name. Raises UsageError for a name that is taken."""
+    plugins.register("engines", name, kind, built_in=(*ENGINES, *EngineConfig.model_fields))
 
 
 def engine_kind(config: RunConfig) -> EngineKind:
     """Return a run's kind of engine. Raises UsageError, with the nearest names, for an unknown one."""
-    if config.engine.kind not in ENGINES:
-        raise unknown_name("engine", config.engine.kind, ENGINES, "engine.kind chooses one.")
-    return ENGINES[config.engine.kind]
+    name = config.engine.kind
+    kind: EngineKind | None = ENGINES.get(name) or plugins.lookup("engines", name)
+    if kind is None:
+        raise unknown_name("engine", name, [*ENGINES, *plugins.names("engines")], "engine.kind chooses one.")
+    return kind
 
 
 def check_engine(config: RunConfig, policies: Iterable[str]) -> None:
@@ -154,7 +167,7 @@ def check_context(config: RunConfig, roles: Roles, tokenizer: ChatTokenizer) -> 
 def longest_prompts(config: RunConfig, roles: Roles, tokenizer: ChatTokenizer) -> dict[str, int]:
     """Return by game the tokens of the longest prompt and its reply, in the matches that a cold start imitates."""
     longest: dict[str, int] = {}
-    for chat, _, role, legal in demonstrations(config, roles):
+    for chat, _, role, legal, _ in demonstrations(config, roles):
         choice = role.reply is ReplyForm.CHOICE
         reply = max(map(len, tokenizer.trie(legal).tokens)) if choice else role.max_reply_tokens
         longest[role.game] = max(longest.get(role.game, 0), len(tokenizer.encode_prompt(chat)) + reply)
@@ -166,6 +179,7 @@ def _make_torch(config: RunConfig, _: Callable[[], ModelSource]) -> TorchLM:
 
 
 def _make_vllm(config: RunConfig, source: Callable[[], ModelSource]) -> VllmLM:
+    logging.getLogger("vllm").addHandler(logging.NullHandler())  # or its warnings are printed while it is imported
     from arena.samplers.vllm_lm import VllmLM
     from arena.samplers.vllm_process import VllmShape  # takes many seconds to import
 

@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from arena.records import ReplyRequest, Sampler
 from games.common.errors import UsageError, unknown_name
 from games.registry import make_game
+from games.spec import FreeText, Game
 from league.config import RunConfig
 from league.players.engines import Engines
 from league.players.player import exploiter
-from league.players.scripted import SCRIPTED, scripted_player
-from roles.role import Roles
+from league.players.scripted import scripted_forms, scripted_player
+from roles.replies import read_free_text, speaking
+from roles.role import Role, Roles
 
 
 def outside_engines(names: Sequence[str], setting: str, engines: Engines) -> dict[str, Sampler]:
@@ -44,7 +46,7 @@ def scripted_only(names: Sequence[str]) -> dict[str, Sampler]:
 
 
 def _unknown(name: str, setting: str) -> UsageError:
-    valid = [*SCRIPTED, "best_response:DIR", "openai:MODEL"]
+    valid = [*scripted_forms(), "best_response:DIR", "openai:MODEL"]
     return unknown_name("scripted player", name, valid, f"Set {setting}.")
 
 
@@ -60,11 +62,26 @@ def check_players(engines: Mapping[str, Sampler], roles: Roles) -> None:
             position, untried = make_game(game), set(range(len(seats)))
             position.reset(0)
             while untried and (seat := position.to_act()) is not None:
+                actions = position.actions()
+                if isinstance(actions, FreeText):
+                    action = _try_words(name, engine, seats[seat], position, actions)
+                    if action is None:
+                        break  # it can play; what it says is its own affair
+                    untried.discard(seat)
+                    position.apply(action)
+                    continue
                 if seat in untried:
-                    shown = (position.observe(seat), position.legal_actions(), (), random.Random(0))
+                    shown = (position.observe(seat), actions.labels, (), random.Random(0))
                     engine.sample([ReplyRequest(name, seats[seat], position, *shown)])
                     untried.remove(seat)
-                position.apply(position.legal_actions()[0])
+                position.apply(actions.labels[0])
+
+
+def _try_words(name: str, engine: Sampler, role: Role, position: Game, asked: FreeText) -> str | None:
+    """Return what a player's words in a position are read as; None for words that say no action."""
+    shown = (position.observe(role.seat), (), (), random.Random(0), asked.form)
+    [reply] = engine.sample([ReplyRequest(name, speaking(role), position, *shown)])
+    return read_free_text(asked, reply.text)
 
 
 def anchors_and_guests(config: RunConfig, engines: Engines) -> dict[str, Sampler]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from arena.records import Cast, ReplyRequest, Sampler, Tabular
 from games.common.errors import UsageError, unknown_name
 from games.registry import make_game, with_submatches
-from games.spec import Game, GameSpec
+from games.spec import Game, GameSpec, labels
 from league.config import RolesConfig
 from league.config.load import seat_roles
 from league.exact.exploitability import POINT_LIMIT, PolicyTable, mixture, tabulate
@@ -27,8 +27,9 @@ from league.models.source import model_folder
 from league.players.engines import Engines
 from league.players.hub import check_model
 from league.players.remote import check_price, remote_roles
-from league.players.scripted import SCRIPTED
+from league.players.scripted import scripted_forms
 from league.storage.run_dir import Run, find_run, run_names
+from roles.demonstrations import can_be_drawn
 from roles.replies import parse_reply
 from roles.role import ReplyForm, Role
 
@@ -106,7 +107,7 @@ class _PolicyReader:
 
     def _request(self, seat: int, game: Game) -> ReplyRequest:
         role = self._player.roles[seat]
-        return ReplyRequest(self._identity, role, game, game.observe(seat), game.legal_actions(), (), self._rng)
+        return ReplyRequest(self._identity, role, game, game.observe(seat), labels(game), (), self._rng)
 
     def _estimate(self, request: ReplyRequest) -> tuple[float, ...]:
         """Return the legal actions' shares of sampled replies; uniform if no reply was legal."""
@@ -144,8 +145,8 @@ def _resolve_in_game(text: str, spec: GameSpec, engines: Engines) -> Player:
         raise UsageError(f"{text}: no snapshot is named after the @. Write {name}@mixture, {name}@SNAPSHOT, or {name}.")
     if path is None:
         forms = "RUN, RUN@SNAPSHOT, RUN@mixture, best_response:DIR, hf:NAME or openai:MODEL"
-        hint = f"A player is {', '.join(SCRIPTED)}, {forms}."
-        raise unknown_name("player", name, [*SCRIPTED, *run_names()], hint)
+        hint = f"A player is {', '.join(scripted_forms())}, {forms}."
+        raise unknown_name("player", name, [*scripted_forms(), *run_names()], hint)
     return _from_run(text, Run(path), which, spec, engines)
 
 
@@ -175,7 +176,10 @@ def _checkpoint(text: str, spec: GameSpec, engines: Engines) -> Player:
     folder = model_folder(source)
     engine = engines.checkpoint(text, folder, spec.name)
     engine.register(text, folder)
-    roles = seat_roles(engines.settings.roles(RolesConfig()), spec)
+    config = RolesConfig(wording="full")
+    if engines.settings.reply == ReplyForm.FREE and can_be_drawn(make_game(spec.name)):
+        config = RolesConfig(wording="full", demonstrations=1)  # untrained, few of its replies would be legal without
+    roles = seat_roles(engines.settings.roles(config), spec)
     return Player(text, spec, engine, roles, (((text, 1.0),),) * spec.seats)
 
 

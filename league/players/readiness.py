@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from league.config import RunConfig
 from league.config.load import run_roles
+from league.monitors.loggers.interface import check_loggers
 from league.players.hub import check_model
 from league.players.machine import check_processes, may_have_gpu, no_gpu, require_engine_package
 from league.players.outside import check_players, scripted_only
@@ -14,6 +15,7 @@ def check_start(config: RunConfig, cluster: str) -> None:
     names = [*config.evaluation.anchors, *config.matchmaking.guests]
     roles = run_roles(config)
     check_players(scripted_only(names), roles)
+    check_loggers(config.board.loggers)
     if cluster:
         return
     check_processes(config, roles)

@@ -70,7 +70,8 @@ def read_settings(text: str) -> RemoteSettings:
 
 def remote_roles(settings: RemoteSettings, spec: GameSpec, override: PlayerSettings = UNCHANGED) -> tuple[Role, ...]:
     """Return a remote player's roles outside a run: after an illegal reply it may retry."""
-    return seat_roles(override.roles(RolesConfig(reply=settings.reply, on_illegal="retry")), spec)
+    config = RolesConfig(reply=settings.reply, on_illegal="retry", wording="full")
+    return seat_roles(override.roles(config), spec)
 
 
 def check_price(label: str, engine: object, spec: GameSpec, requests: int) -> None:

@@ -20,6 +20,10 @@ class PlayerSettings(NamedTuple):
     dtype: str | None = None
     engine: str | None = None
     threads: int | None = None  # torch's; no result depends on it but by rounding
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    demonstrations: int | None = None
 
     @classmethod
     def of(cls, arguments: Any) -> PlayerSettings:

@@ -54,6 +54,23 @@ def clustered_mean(values: Sequence[float], clusters: Sequence[Hashable], bounds
     return Estimate(mean, max(low, mean - half), min(high, mean + half))
 
 
+def student_p(t: float, degrees: float) -> float:
+    """Return the two-sided p-value of a statistic t with Student's distribution."""
+    from scipy.special import stdtr  # slow to import
+
+    return float(2.0 * stdtr(degrees, -abs(t)))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values [N] of tests that belong together, adjusted by Holm's step-down method (Holm 1979)."""
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    adjusted, least = [0.0] * len(p_values), 0.0
+    for rank, index in enumerate(order):
+        least = max(least, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = least
+    return adjusted
+
+
 def student_quantile(degrees: float) -> float:
     """Return the 97.5 % quantile of Student's t distribution."""
     from scipy.special import stdtrit  # slow to import

@@ -1,7 +1,8 @@
 """The board of a run: each iteration's metrics, and after snapshots what people look at, within the run's time.
 
 Metrics do not depend on the clock. Figures do: they are drawn, the one drawn longest ago first, as long as logging and
-drawing stay within ``board.time`` of the run. Nothing here touches the weights or draws a random number.
+drawing stay within ``board.time`` of the run, and all of them after the last iteration, however short the run was.
+Nothing here touches the weights or draws a random number.
 """
 
 from __future__ import annotations
@@ -10,25 +11,27 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from arena.records import Episode
-from games.aliases import short_name
-from games.spec import GameSpec
+from games.aliases import short_metric, short_name
+from games.spec import GameSpec, Utility
 from league.config import RunConfig
 from league.evaluation.measure import PopulationMeasurement
 from league.exact.strategy_states import NAMED
-from league.learning.learner import LearnResult
 from league.monitors.alarms import Alarm
 from league.monitors.conduct import RoleConduct
+from league.monitors.loggers.interface import Logger, open_loggers
 from league.monitors.metrics_log import MetricsLog, read_metrics, read_mixtures
 from league.monitors.phases import DrawingBudget, PhaseClock
 from league.monitors.questions import layout
-from league.monitors.transcripts import tell_match, worth_reading
+from league.monitors.transcripts import tell_match
 from league.run.comparison import Comparison
 from league.run.figures import KEPT, Subject, figures
 from league.storage.run_state import RunState
+from league.storage.sampled_matches import SampledMatch
 from roles.role import Roles
 
 COMPARED_BY = ("exploitability", "mixture_exploitability", "return", "score_against_random")  # of each game, by HParams
+
+SHARE_AT_END = "time/board_at_end"  # of the run's time that logging and drawing took, the last figures included
 
 
 class Frozen(NamedTuple):
@@ -37,8 +40,6 @@ class Frozen(NamedTuple):
     measured: PopulationMeasurement
     comparisons: Mapping[str, Comparison]  # by game
     conducts: Sequence[RoleConduct]
-    learned: LearnResult | None  # None: before training
-    episodes: Sequence[Episode]
 
 
 class Board:
@@ -58,27 +59,37 @@ class Board:
         self._log: MetricsLog | None = None
         self._history: list[dict[str, Any]] = []  # of the metrics that figures show
         self._mixtures: list[dict[str, Any]] = []
+        self._loggers: list[Logger] = []
         self._drawn: dict[str, int] = {}  # the iteration of each figure's last drawing
 
     def close(self) -> None:
         """Close the log."""
         if self._log is not None:
             self._log.close()
+        for logger in self._loggers:
+            logger.close()
 
     def write(
-        self, iteration: int, metrics: Mapping[str, float], alarms: Sequence[Alarm], frozen: Frozen | None
+        self,
+        iteration: int,
+        metrics: Mapping[str, float],
+        alarms: Sequence[Alarm],
+        frozen: Frozen | None,
+        samples: Sequence[SampledMatch] = (),
     ) -> None:
-        """Log an iteration; after a snapshot also its mixtures, distributions, transcripts and figures."""
+        """Log an iteration; after a snapshot also its mixtures, distributions, transcripts of ``samples``, figures."""
         begun = self._phases.clock()
         log = self._log or self._open(iteration)
         log.write(iteration, metrics, alarms)
+        for logger in self._loggers:
+            logger.write(iteration, {short_metric(name): value for name, value in metrics.items()})
         self._history.append(_kept({"iteration": iteration, **metrics}))
         if frozen is not None:
             log.mixtures(iteration, self._state.mixtures)
             self._mixtures.append({"iteration": iteration, **self._state.mixtures})
             if self._config.board.time:
                 self._distributions(log, iteration, frozen)
-                self._transcripts(log, iteration, frozen)
+                self._transcripts(log, iteration, samples)
                 self._draw(log, iteration, alarms, frozen, begun)
             log.flush()
 
@@ -87,8 +98,12 @@ class Board:
         log = self._log = MetricsLog(self._run_dir, resume_at=iteration)
         self._history = [_kept(line) for line in read_metrics(self._run_dir)]
         self._mixtures = list(read_mixtures(self._run_dir))
-        log.settings(_flat(self._config.model_dump()), self._compared_by())
-        log.layout(layout({short_name(game): _margins(game) for game in self._specs}))
+        settings = _flat(self._config.model_dump())
+        log.settings(settings, {"seed", *_chosen(self._config, settings)}, self._compared_by())
+        cooperative = any(spec.utility is Utility.IDENTICAL for spec in self._specs.values())
+        margins = {short_name(game): _margins(game) for game in self._specs}
+        log.layout(layout(margins, cooperative, exploited=bool(self._config.league_roles)))
+        self._loggers = open_loggers(self._config.board.loggers, self._run_dir, settings)
         return log
 
     def _compared_by(self) -> list[str]:
@@ -100,26 +115,15 @@ class Board:
             if conduct.lengths:
                 log.histogram(f"{conduct.game}/reply_lengths/{conduct.role}", conduct.lengths, iteration)
 
-    def _transcripts(self, log: MetricsLog, iteration: int, frozen: Frozen) -> None:
-        """Write the matches that are worth reading, and the first one whole."""
-        if frozen.learned is None:
-            return
-        trajectories, advantages = frozen.learned.trajectories, frozen.learned.advantages
-        by_match = {episode.request.index: episode for episode in frozen.episodes}
-        for game in self._specs:
-            first = next((episode for episode in frozen.episodes if episode.request.game == game), None)
-            if first is not None:
-                log.text(f"transcripts/{game}/a_match", tell_match(first), iteration)
-            for why, index in worth_reading(game, trajectories, advantages):
-                trajectory = trajectories[index]
-                episode = by_match.get(trajectory.match)
-                if episode is not None:
-                    numbers = {(trajectory.seat, k): value for k, value in enumerate(advantages[index])}
-                    told = tell_match(episode, numbers, f"{why.replace('_', ' ')} for {trajectory.role}")
-                    log.text(f"transcripts/{game}/{why}", told, iteration)
+    def _transcripts(self, log: MetricsLog, iteration: int, samples: Sequence[SampledMatch]) -> None:
+        """Write the matches that were kept for a reason."""
+        for sample in samples:
+            for why in sample.kept_as:
+                told = tell_match(sample.episode, sample.advantages, f"{why} of iteration {iteration}")
+                log.text(f"transcripts/{sample.episode.request.game}/{why.replace(' ', '_')}", told, iteration)
 
     def _draw(self, log: MetricsLog, iteration: int, alarms: Sequence[Alarm], frozen: Frozen, begun: float) -> None:
-        """Draw what there is time for, the figure drawn longest ago first."""
+        """Draw what there is time for, the figure drawn longest ago first; after the last iteration draw all."""
         subject = Subject(
             iteration,
             self._specs,
@@ -137,11 +141,16 @@ class Board:
         tasks: dict[str, Callable[[], Any]] = figures(subject)
         progress = iteration / self._config.iterations
         for name in sorted(tasks, key=lambda name: self._drawn.get(name, -1)):
-            if not self._budget.affords(name, len(tasks), max(progress, 1e-6), self._phases.clock() - begun):
+            spent = self._phases.clock() - begun
+            if progress < 1.0 and not self._budget.affords(name, len(tasks), max(progress, 1e-6), spent):
                 break
             with self._budget.measure(name):
                 log.figure(name, tasks[name](), iteration)
             self._drawn[name] = iteration
+        if progress >= 1.0:
+            now = self._phases.clock()
+            share = (self._phases.logged + now - begun) / max(now - self._phases.started, 1e-9)
+            log.later(SHARE_AT_END, share, iteration)
 
 
 def _kept(line: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,6 +165,15 @@ def _margins(game: str) -> list[tuple[str, str, str]]:
         (f"{game}/strategy/{name}", f"{game}/equilibrium/{name}/low", f"{game}/equilibrium/{name}/high")
         for name in names
     ]
+
+
+def _chosen(config: RunConfig, settings: Mapping[str, bool | float | str]) -> list[str]:
+    """Return the names of the settings that are not at their defaults."""
+    plain = RunConfig.model_validate(
+        {kind: {name: {} for name in getattr(config, kind)} for kind in ("games", "policies")}
+    )
+    defaults = _flat(plain.model_dump())
+    return [name for name, value in settings.items() if defaults.get(name) != value]
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, bool | float | str]:

@@ -21,6 +21,7 @@ from league.standings.cycles import Cycle, find_cycles, significant_wins
 from league.storage.run_state import RunState
 
 MOST_COMPARED = 40  # players of a game, for cycles
+ROUNDING = 1e-9  # of half a game's range: less is no win
 MOST_SHOWN = 7  # players of a game, in figures
 
 
@@ -48,7 +49,8 @@ class Comparison(NamedTuple):
     def beats(self, chosen: Sequence[int]) -> NDArray[np.bool_]:
         """Return who of some players significantly beats whom."""
         index = np.ix_(chosen, chosen)
-        return significant_wins(self.means[index], None if self.errors is None else self.errors[index], 0.95)[0]
+        means = np.where(np.abs(self.means) < ROUNDING * self.half_range, 0.0, self.means)
+        return significant_wins(means[index], None if self.errors is None else self.errors[index], 0.95)[0]
 
 
 def spread(count: int, most: int) -> list[int]:

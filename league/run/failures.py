@@ -9,13 +9,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from league.config import RunConfig
 from league.config.load import CONFIG_FILE
+from league.monitors.reply_alarms import why_to_stop
 from league.storage.checkpoint import checkpoints, finished_iterations
 from league.storage.full_disk import full_disk_errno
+from league.storage.run_state import RunState
 
 
 class RunFailed(RuntimeError):
-    """Training stopped because an update failed its checks, a learner died or the disk is full; says what to do."""
+    """Training stopped: an update failed its checks, a learner died, the disk is full, or nothing legal is said.
+
+    It says what to do.
+    """
+
+
+def stop_if_nothing_is_legal(config: RunConfig, state: RunState) -> None:
+    """Raise RunFailed if nearly all replies of a role have been illegal for some iterations."""
+    if reason := why_to_stop(state.alarms, config.alarms, config.model.source != "pocket"):
+        raise RunFailed(f"{reason} Everything up to iteration {state.iteration} is saved.")
 
 
 @contextmanager

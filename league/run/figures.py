@@ -25,12 +25,12 @@ from league.storage.population import Snapshot
 
 # The metrics whose history figures need.
 KEPT = re.compile(
-    r"^(alarms|time|memory)/|/(mixture_)?exploitability$|/return$|/score_against_|^rating|/replies/|equilibrium_distance"
+    r"^(alarms|time|memory)/|^seconds$|/(mixture_)?exploitability$|/return$|/score_against_|^rating|/replies/|equilibrium_distance"
 )
 MEASURES = {
     "exploitability": "exploitability",
-    "mixture_exploitability": "… of the mixture",
-    "equilibrium_distance": "distance to equilibria",
+    "mixture_exploitability": "… of mixture",
+    "equilibrium_distance": "from equilibria",
     "return": "joint return",
 }
 REPLY_KINDS = ("legal", "tool", "retried", "illegal", "truncated")
@@ -191,13 +191,18 @@ def _population(subject: Subject) -> Pixels:
 
 def _time(subject: Subject) -> Pixels:
     lines = [line for line in subject.history if "time/rest" in line]
-    lines = lines[:: -(-len(lines) // 200)]
     phases = [phase for phase in PHASES if any(line.get(f"time/{phase}", 0.0) > 0.0 for line in lines)]
-    parts = {phase: [line.get(f"time/{phase}", 0.0) for line in lines] for phase in phases}
+    seconds = [line.get("seconds", 1.0) for line in lines]
+    means = {
+        phase: sum(s * line.get(f"time/{phase}", 0.0) for s, line in zip(seconds, lines, strict=True)) / sum(seconds)
+        for phase in phases
+    }
+    shown = lines[:: -(-len(lines) // 200)]
+    parts = {phase: [line.get(f"time/{phase}", 0.0) for line in shown] for phase in phases}
     last = lines[-1] if lines else {}
     most = max((value for name, value in last.items() if name.startswith("memory/")), default=0.0)
-    note = f"memory {most:,.0f} MiB; this board {last.get('time/board', 0.0):.1%} of the run's time"
-    return training.draw_shares("Where does the time go?", [line["iteration"] for line in lines], parts, note)
+    note = f"legend: of the whole run; memory {most:,.0f} MiB; logging {last.get('time/board', 0.0):.1%} of the time"
+    return training.draw_shares("Where does the time go?", [line["iteration"] for line in shown], parts, means, note)
 
 
 def _credit(game: str, conducts: Sequence[RoleConduct]) -> Pixels:
@@ -221,7 +226,8 @@ def _replies(subject: Subject, game: str) -> Pixels:
         roles = [len({n.split("/")[2] for n in line if n.startswith(prefix)}) for line in lines]
         if any(shares):
             parts[kind] = [sum(share) / number for share, number in zip(shares, roles, strict=True)]
-    return training.draw_shares(f"{game}: what are its replies?", [line["iteration"] for line in lines], parts)
+    latest = {kind: shares[-1] for kind, shares in parts.items()}
+    return training.draw_shares(f"{game}: what are its replies?", [line["iteration"] for line in lines], parts, latest)
 
 
 def _ratings(subject: Subject, game: str) -> Pixels:

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from statistics import fmean
 
+from arena.lm.finite import check_weights
 from arena.records import MatchRequest
 from games.spec import GameSpec
 from league.config import RunConfig
@@ -21,6 +22,7 @@ from league.storage.checkpoint import publish, save_ratings
 from league.storage.members import Member, MetaStrategy
 from league.storage.population import Origin, Snapshot
 from league.storage.run_state import Beginning, RunState
+from learners.update.policy import Policy
 from roles.role import Roles
 
 
@@ -68,7 +70,7 @@ class Snapshots:
                 if not metrics[f"{name}/promoted"]:
                     continue
             origin, parent = state.begun.get(name) or self._beginning(name, last)
-            snapshot = state.population.add(name, iteration, parent, state.policies[name].lm.save, origin)
+            snapshot = state.population.add(name, iteration, parent, partial(_save, state.policies[name]), origin)
             self._register(snapshot)
             if name in state.begun:
                 del state.begun[name]
@@ -153,6 +155,12 @@ class Snapshots:
     def _main_policies(self) -> set[str]:
         """Return the main policies: those that roles are bound to."""
         return {role.policy for roles in self._roles.values() for role in roles}
+
+
+def _save(policy: Policy, folder: Path) -> None:
+    """Save a policy's weights. Raises NotFinite for weights that could never play."""
+    policy.lm.save(folder)
+    check_weights(policy.live_id, folder, live=True)
 
 
 def _means(rows: Sequence[Metrics]) -> Metrics:

@@ -28,16 +28,17 @@ from league.matchmaking.self_play import rotate_seats
 from league.monitors.alarms import Alarm, check_alarms
 from league.monitors.conduct import conduct_metrics, observe_conduct
 from league.monitors.live_view import LiveView
-from league.monitors.phases import PhaseClock, counts_as
+from league.monitors.phases import clock_of_models, counts_as
 from league.monitors.strategy_alarms import Verdict, judge_cycles
 from league.run.board import Board, Frozen
 from league.run.comparison import compare_population
 from league.run.exploiter_cycle import exploiters_due
+from league.run.failures import stop_if_nothing_is_legal
 from league.run.freeze import Snapshots
 from league.run.interrupt import StopRequest
 from league.storage.checkpoint import publish, save_checkpoint
 from league.storage.run_state import RunState
-from league.storage.sampled_matches import sample_matches, save_samples
+from league.storage.sampled_matches import SampledMatch, sample_matches, save_samples
 from learners.trajectories import return_scale, to_trajectories
 from roles.role import Roles
 
@@ -63,6 +64,7 @@ def run_loop(league: League, stop: StopRequest) -> bool:
         snapshot = league.snapshot(iteration)
         league.report(iteration, learned, results, snapshot)
         league.checkpoint()
+        stop_if_nothing_is_legal(config, state)
         if stop.requested:
             break
     publish(league.run_dir, state)
@@ -100,7 +102,7 @@ class League:
         self.rollouts = rollouts or LocalRollouts(config, run_dir, roles, state.policies)
         self._engine = self.rollouts.engine
         self.view = view
-        self.phases = PhaseClock()
+        self.phases = clock_of_models(config.model.device, config.model.dtype)
         self._board = Board(config, run_dir, self.specs, roles, state, self.phases)
         self._started, self._tokens_before = time.perf_counter(), 0
         for policy in state.policies.values():
@@ -209,14 +211,15 @@ class League:
 
         Iteration 0 has only a snapshot.
         """
-        frozen = self._frozen(learned, results) if snapshot else None
+        frozen = self._frozen(learned) if snapshot else None
         metrics, alarms = snapshot, list[Alarm]()
         if learned is not None and results is not None:
             metrics, alarms = self._watch(iteration, learned, results.metrics | snapshot, frozen)
         with self.phases.phase("log"):
+            samples = list[SampledMatch]()
             if learned is not None and results is not None and snapshot:
-                self._save_samples(results.episodes, learned, iteration)
-            self._board.write(iteration, metrics, alarms, frozen)
+                samples = self._save_samples(results.episodes, learned, iteration)
+            self._board.write(iteration, metrics, alarms, frozen, samples)
         if self.view is not None:
             self.view.update(iteration - 1, metrics, alarms)
 
@@ -245,14 +248,14 @@ class League:
         save_checkpoint(self.run_dir, self.state, self.config.checkpoints)
 
     @counts_as("watch")
-    def _frozen(self, learned: LearnResult | None, results: Results | None) -> Frozen | None:
+    def _frozen(self, learned: LearnResult | None) -> Frozen | None:
         """Return what the board shows of a snapshot beside its metrics."""
         measured = self._snapshots.measured
         if measured is None:
             return None
         conducts = observe_conduct(learned.trajectories, learned.advantages, self.roles) if learned else []
         comparisons = compare_population(self.config, self.specs, self.state, measured)
-        return Frozen(measured, comparisons, conducts, learned, results.episodes if results else ())
+        return Frozen(measured, comparisons, conducts)
 
     def _cycles(self, frozen: Frozen | None) -> list[Verdict]:
         """Return the verdicts on cycles of the population, where it was compared."""
@@ -279,11 +282,12 @@ class League:
                 metrics[f"{name}/score"] = sum(r.sum_score for r in mine) / sum(r.n for r in mine)
         return metrics
 
-    def _save_samples(self, episodes: Sequence[Episode], learned: LearnResult, iteration: int) -> None:
-        """Save some of an iteration's matches of each game, for a person to read."""
+    def _save_samples(self, episodes: Sequence[Episode], learned: LearnResult, iteration: int) -> list[SampledMatch]:
+        """Save some of an iteration's matches of each game, for a person to read, and return them."""
         per_game = -(-self.config.episodes_kept // len(self.specs))
         samples = sample_matches(episodes, learned.trajectories, learned.advantages, iteration, per_game)
         save_samples(self.run_dir, iteration, samples)
+        return samples
 
 
 def _reply_metrics(episodes: Sequence[Episode]) -> Metrics:

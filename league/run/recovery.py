@@ -21,7 +21,7 @@ from games.common.errors import DamagedFile, UsageError
 from games.common.files import atomic_write, sync_folder
 from games.common.sealed_json import read_sealed
 from league.evaluation.policy_tables import IF_DAMAGED
-from league.monitors.metrics_log import METRICS_FILE, read_metrics, readable_lines
+from league.monitors.metrics_log import METRICS_FILE, MIXTURES_FILE, read_metrics, read_mixtures, readable_lines
 from league.results import journal
 from league.results.match_store import STORE_FILE, MatchStore
 from league.storage.checkpoint import (
@@ -80,16 +80,19 @@ def go_back(run_dir: Path, iteration: int) -> list[str]:
     if (run_dir / RECORDS_FILE).exists() or (run_dir / LEARNERS_FOLDER).exists():
         clear_learners(run_dir)
     _check_tables(run_dir, aside)
-    _mend_metrics(run_dir, iteration, aside)
+    _mend_logs(run_dir, record, aside)
     sync_folder(run_dir / STATE_FOLDER)
     return [f"Going on from iteration {iteration}.", *aside.notes]
 
 
 def check_state(run_dir: Path) -> None:
-    """Raise DamagedFile for what a run reads back besides its checkpoint: the log of metrics and policy tables."""
+    """Raise DamagedFile for what a run reads back besides its checkpoint: its logs and policy tables."""
     done = finished_iterations(run_dir)
     if all(metrics["iteration"] != done for metrics in read_metrics(run_dir)):
         raise DamagedFile(run_dir / METRICS_FILE, f"it lacks iteration {done}")
+    rated_at = verified_record(checkpoints(run_dir)[-1]).rated_at
+    if all(mixtures["iteration"] != rated_at for mixtures in read_mixtures(run_dir)):
+        raise DamagedFile(run_dir / MIXTURES_FILE, f"it lacks iteration {rated_at}")
     for path in _tables(run_dir):
         read_sealed(path, IF_DAMAGED)
 
@@ -249,16 +252,20 @@ def _tables(run_dir: Path) -> list[Path]:
     return sorted((run_dir / STATE_FOLDER / "tables").glob("[!.]*.json"))
 
 
-def _mend_metrics(run_dir: Path, iteration: int, aside: _SetAside) -> None:
-    """Leave lines out of the log of metrics that cannot be read, and give it one of the iteration to go on from."""
-    path = run_dir / METRICS_FILE
-    lines = list(readable_lines(run_dir)) if not path.is_dir() else []
-    whole = path.is_file() and len(lines) == path.read_bytes().count(b"\n")
-    if all(json.loads(line)["iteration"] != iteration for line in lines):
-        lines = [line for line in lines if json.loads(line)["iteration"] < iteration]
-        lines.append(json.dumps({"iteration": iteration}).encode() + b"\n")
-        whole = False
-    if not whole:
-        if path.exists():
+def _mend_logs(run_dir: Path, record: Checkpoint, aside: _SetAside) -> None:
+    """Leave out of the logs what cannot be read or is later, and give them the iterations to go on from."""
+    needed = {METRICS_FILE: (record.iteration, {}), MIXTURES_FILE: (record.rated_at, record.mixtures)}
+    for name, (iteration, content) in needed.items():
+        path = run_dir / name
+        lines = list(readable_lines(run_dir, name)) if not path.is_dir() else []
+        whole = path.is_file() and len(lines) == path.read_bytes().count(b"\n")
+        numbers = [json.loads(line)["iteration"] for line in lines]
+        earlier = [line for line, number in zip(lines, numbers, strict=True) if number <= record.iteration]
+        if iteration not in numbers:
+            earlier = [line for line, number in zip(lines, numbers, strict=True) if number < iteration]
+            earlier.append(json.dumps({"iteration": iteration, **content}).encode() + b"\n")
+            whole = False
+        if not whole and path.exists():
             aside.move(path, "damaged; the curves lack what could not be read")
-        atomic_write(path, b"".join(lines))
+        if not whole or len(earlier) < len(lines):
+            atomic_write(path, b"".join(earlier))

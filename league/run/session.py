@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from arena.lm.finite import NotFinite
 from arena.process import tuned_process
 from arena.remote.usage import Usage
 from games.common.errors import UsageError
@@ -50,11 +51,16 @@ class Outcome(NamedTuple):
     usage: dict[str, Usage]  # in this session, by player behind a server
 
 
-def train(config: RunConfig, run_dir: Path, cluster: str = "") -> Outcome:
+# Called with the number and the metrics of each iteration, 0 for what is measured before the first one. Where it
+# returns True the run stops when that iteration is saved.
+Watch = Callable[[int, Mapping[str, float]], object]
+
+
+def train(config: RunConfig, run_dir: Path, cluster: str = "", watch: Watch | None = None) -> Outcome:
     """Train a new run, on this machine or on the Ray cluster at the address ``cluster``.
 
-    Raises UsageError if the directory is in use or not empty, and RunFailed if an update is not finite, its log-probs
-    disagree with the engine's, a learner dies, or the disk is full.
+    Raises UsageError if the directory is in use or not empty, and RunFailed if an update or a policy's weights are not
+    finite, its log-probs disagree with the engine's, a learner dies, or the disk is full.
     """
     rule_named(config.credit.rule)
     with Engines() as engines:
@@ -62,7 +68,7 @@ def train(config: RunConfig, run_dir: Path, cluster: str = "") -> Outcome:
     with (
         telling_of_a_full_disk(run_dir),
         telling_what_to_do(run_dir),
-        _Session(config, run_dir, cluster, new=True) as session,
+        _Session(config, run_dir, cluster, watch, new=True) as session,
     ):
         session.write_config(config)
         try:
@@ -73,7 +79,7 @@ def train(config: RunConfig, run_dir: Path, cluster: str = "") -> Outcome:
         return session.run(state)
 
 
-def resume(run_dir: Path, cluster: str = "", from_iteration: int | None = None) -> Outcome:
+def resume(run_dir: Path, cluster: str = "", from_iteration: int | None = None, watch: Watch | None = None) -> Outcome:
     """Resume a run from its newest checkpoint, or from that of an iteration, under its own configuration.
 
     Raises UsageError if there is no such run, another process trains it or its state is damaged, and RunFailed as
@@ -82,7 +88,11 @@ def resume(run_dir: Path, cluster: str = "", from_iteration: int | None = None) 
     if not (run_dir / CONFIG_FILE).is_file():
         raise UsageError(f"{run_dir} holds no run to resume: it has no {CONFIG_FILE}. Name one with --run-dir.")
     config = load_run_config(run_dir)
-    with telling_of_a_full_disk(run_dir), telling_what_to_do(run_dir), _Session(config, run_dir, cluster) as session:
+    with (
+        telling_of_a_full_disk(run_dir),
+        telling_what_to_do(run_dir),
+        _Session(config, run_dir, cluster, watch) as session,
+    ):
         notes = [] if from_iteration is None else go_back(run_dir, from_iteration)
         if not has_checkpoint(run_dir):  # it was killed in its cold start
             check_never_trained(run_dir)
@@ -102,9 +112,11 @@ class _Session:
     ``config`` is the driver's: with a cluster, its policies may be on another device than the workers'.
     """
 
-    def __init__(self, config: RunConfig, run_dir: Path, cluster: str, *, new: bool = False) -> None:
+    def __init__(
+        self, config: RunConfig, run_dir: Path, cluster: str, watch: Watch | None, *, new: bool = False
+    ) -> None:
         self.config, self.roles = config, run_roles(config)
-        self._run_dir, self._cluster, self._new = run_dir, cluster, new
+        self._run_dir, self._cluster, self._new, self._watch = run_dir, cluster, new, watch
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:  # the deployment first: its processes must inherit no lock, thread or view
@@ -139,11 +151,18 @@ class _Session:
         before = [metrics for metrics in read_metrics(self._run_dir) if metrics["iteration"] <= done]
         enter = self._stack.enter_context
         enter(tuned_process(self.config.threads))
-        self._view = enter(LiveView(list(self.config.games), self.config.iterations, done, before))
+        self._view = enter(
+            LiveView(list(self.config.games), self.config.iterations, done, before, on_update=self._tell)
+        )
         for note in notes:
             self._view.print_line(note)
         message = "stopping once this iteration is finished and saved"
         self._stop = enter(StopRequest(lambda: self._view.announce(message)))
+
+    def _tell(self, iteration: int, metrics: Mapping[str, float]) -> None:
+        """Tell ``watch`` of an iteration, and stop the run if it says so."""
+        if self._watch is not None and self._watch(iteration, metrics) is True:
+            self._stop.requested = True
 
     def first_state(self) -> RunState:
         """Return the state of a new run, its policies ready for their first match."""
@@ -168,7 +187,7 @@ class _Session:
             path = run_dir / FAILED_BATCH_FILE
             atomic_write(path, json.dumps(error.batch._asdict(), indent=1))
             raise RunFailed(f"{error} The batch is in {path}.") from error
-        except LearnerFailed as error:
+        except (LearnerFailed, NotFinite) as error:
             raise RunFailed(str(error)) from error
         finally:
             state.store.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from games.common import plugins
 from games.common.errors import DamagedFile, UsageError, unknown_name
 from games.common.files import is_leftover
 from league.config import RunConfig
-from league.config.load import CONFIG_FILE, load_run_config
+from league.config.load import CONFIG_FILE, load_run_config, plugins_in
 from league.meta_solvers import BY_AGE, META_SOLVERS
 from league.results.payoffs import PayoffTable
 from league.results.ratings import Ratings
@@ -24,6 +25,7 @@ from league.storage.population import Population, Snapshot
 
 STATE_FOLDER = "state"  # of a run: its checkpoint
 RUNS = Path("runs")  # the folder of new runs, which may be left out of a run's name
+SWEEP_FILE = "sweep.json"  # in the folder of a sweep, whose runs are folders beside it
 
 
 class Run:
@@ -142,6 +144,38 @@ def open_run(name: str) -> Run:
     if path is None:
         raise unknown_name("run", name, run_names(), "Runs are made by `league train`.")
     return Run(path)
+
+
+def runs_in(name: str) -> list[Run]:
+    """Return the runs of a sweep in their order, by its folder, or a single run as ``open_run`` does.
+
+    Raises UsageError that offers the nearest runs, and for a sweep none of whose runs has begun.
+    """
+    folder = Path(name).expanduser()
+    if not (folder / SWEEP_FILE).is_file():
+        return [open_run(name)]
+    try:
+        planned = [
+            folder / run["folder"] for run in json.loads((folder / SWEEP_FILE).read_text(encoding="utf-8"))["runs"]
+        ]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedFile(folder / SWEEP_FILE, str(error), "Restore it from a copy.") from error
+    begun = [Run(path) for path in planned if (path / CONFIG_FILE).is_file()]
+    if not begun:
+        raise UsageError(f"No run of the sweep {name} has begun yet: league sweep --resume --run-dir {name}")
+    return begun
+
+
+def load_plugins_of(names: Iterable[str]) -> None:
+    """Load the plugins of runs, named as players are (RUN@SNAPSHOT); other names are passed over.
+
+    Raises UsageError for a plugin that is missing.
+    """
+    for name in names:
+        folder = name.partition("@")[0]
+        for path in (Path(folder).expanduser(), RUNS / folder):
+            if folder and (path / CONFIG_FILE).is_file():
+                plugins.require(plugins_in(path))
 
 
 def run_names() -> list[str]:

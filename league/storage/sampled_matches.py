@@ -8,7 +8,8 @@ again, with the same content.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,24 +48,39 @@ def sample_matches(
     has the turn with the largest absolute advantage. ``episodes`` are all of the iteration, which ``trajectories`` were
     made from; these and their advantages may be empty.
     """
-    by_game: dict[str, list[_Credited]] = {}
-    for episode, turns in zip(episodes, _credit(episodes, trajectories, advantages), strict=True):
-        by_game.setdefault(episode.request.game, []).append(_Credited(episode, turns))
-    return [sample for matches in by_game.values() for sample in _sample_game(matches, iteration, per_game)]
+    numbers = _numbers(episodes)
+    surprises = _surprises(numbers, trajectories, advantages)
+    by_game: dict[str, list[int]] = {}
+    for place, episode in enumerate(episodes):
+        by_game.setdefault(episode.request.game, []).append(place)
+    chosen = {
+        place: reasons
+        for places in by_game.values()
+        for place, reasons in _choose(episodes, places, surprises, per_game).items()
+    }
+    credit = _credit({place: (episodes[place], numbers[place]) for place in chosen}, trajectories, advantages)
+    return [SampledMatch(episodes[place], iteration, kept_as, credit[place]) for place, kept_as in chosen.items()]
 
 
-def _sample_game(matches: Sequence[_Credited], iteration: int, most: int) -> list[SampledMatch]:
-    """Return at most ``most`` matches of one game, in their order."""
-    reasons: dict[int, list[str]] = {}  # by position, in the order of choosing
-    for reason, measure in _MEASURES.items():
-        measured = [(value, -place) for place, match in enumerate(matches) if (value := measure(match)) is not None]
-        if measured:
-            reasons.setdefault(-max(measured)[1], []).append(reason)
-    others = [place for place in range(len(matches)) if place not in reasons]
-    return [
-        SampledMatch(matches[place].episode, iteration, tuple(reasons.get(place, ())), matches[place].advantages)
-        for place in sorted([*reasons, *others][:most])
-    ]
+def _choose(
+    episodes: Sequence[Episode], places: Sequence[int], surprises: Mapping[int, float], most: int
+) -> dict[int, tuple[str, ...]]:
+    """Return at most ``most`` places of one game's matches, in their order, with why each is kept."""
+    measures: dict[str, Callable[[int], tuple[float, float]]] = {
+        FIRST: lambda _: (0.0, 0.0),
+        BEST: lambda place: (max(returns[place]), sum(returns[place]) / len(returns[place])),
+        WORST: lambda place: (-min(returns[place]), -sum(returns[place]) / len(returns[place])),
+        SURPRISING: lambda place: (surprises[place], 0.0),
+    }
+    returns = {place: gains for place in places if (gains := _trained_returns(episodes[place]))}
+    known = {FIRST: places, BEST: [*returns], WORST: [*returns], SURPRISING: [p for p in places if p in surprises]}
+    reasons: dict[int, list[str]] = {}  # by place, in the order of choosing
+    for reason, measure in measures.items():
+        if known[reason]:
+            reasons.setdefault(max(known[reason], key=measure), []).append(reason)
+    others = (place for place in places if place not in reasons)
+    filled = [*reasons, *islice(others, max(most - len(reasons), 0))]
+    return {place: tuple(reasons.get(place, ())) for place in sorted(filled[:most])}
 
 
 def save_samples(run_dir: Path, iteration: int, samples: Sequence[SampledMatch]) -> None:
@@ -117,53 +133,49 @@ def _none_of(episode: Episode) -> tuple[TurnAdvantages, ...]:
     return tuple((None,) * len(match.turns) for match in flatten_episodes([episode]))
 
 
-class _Credited(NamedTuple):
-    episode: Episode
-    advantages: tuple[TurnAdvantages, ...]
+def _numbers(episodes: Sequence[Episode]) -> list[list[int]]:
+    """Return each match's number within the batch, with those of its submatches, as ``flatten_episodes`` gives them."""
+    following = count(max((episode.request.index for episode in episodes), default=-1) + 1)
+    return [[episode.request.index, *islice(following, _submatches(episode))] for episode in episodes]
+
+
+def _submatches(episode: Episode) -> int:
+    return sum(1 + _submatches(child) for child in episode.children)
+
+
+def _surprises(
+    numbers: Sequence[Sequence[int]], trajectories: Sequence[Trajectory], advantages: Sequence[Sequence[float]]
+) -> dict[int, float]:
+    """Return the largest absolute advantage of a turn by the place of its match; none of a match without any."""
+    place_of = {number: place for place, of_match in enumerate(numbers) for number in of_match}
+    surprises: dict[int, float] = {}
+    for trajectory, advantages_K in zip(trajectories, advantages, strict=True):
+        if advantages_K and (place := place_of.get(trajectory.match)) is not None:
+            surprises[place] = max(surprises.get(place, 0.0), *map(abs, advantages_K))
+    return surprises
 
 
 def _credit(
-    episodes: Sequence[Episode], trajectories: Sequence[Trajectory], advantages: Sequence[Sequence[float]]
-) -> list[tuple[TurnAdvantages, ...]]:
-    """Return the advantages of each episode's turns and of its submatches', which are numbered within the batch."""
+    chosen: Mapping[int, tuple[Episode, Sequence[int]]],
+    trajectories: Sequence[Trajectory],
+    advantages: Sequence[Sequence[float]],
+) -> dict[int, tuple[TurnAdvantages, ...]]:
+    """Return the advantages of the turns of chosen matches and of their submatches. ``chosen`` gives their numbers."""
+    wanted = {number for _, numbers in chosen.values() for number in numbers}
     of_seat = {
         (trajectory.match, trajectory.seat): advantages_K
         for trajectory, advantages_K in zip(trajectories, advantages, strict=True)
+        if trajectory.match in wanted
     }
-    credit: list[list[TurnAdvantages]] = []
-    for match in flatten_episodes(episodes):
-        if match.request.parent is None:
-            credit.append([])
-        seats = range(len(match.returns))
-        left = [iter(of_seat.get((match.request.index, seat), ())) for seat in seats]
-        credit[-1].append(tuple(next(left[turn.seat], None) for turn in match.turns))
-    return [tuple(turns) for turns in credit]
+    credit: dict[int, tuple[TurnAdvantages, ...]] = {}
+    for place, (episode, numbers) in chosen.items():
+        turns: list[TurnAdvantages] = []
+        for number, match in zip(numbers, flatten_episodes([episode]), strict=True):
+            left = [iter(of_seat.get((number, seat), ())) for seat in range(len(match.returns))]
+            turns.append(tuple(next(left[turn.seat], None) for turn in match.turns))
+        credit[place] = tuple(turns)
+    return credit
 
 
-def _trained_returns(match: _Credited) -> list[float]:
-    episode = match.episode
+def _trained_returns(episode: Episode) -> list[float]:
     return [value for value, trained in zip(episode.returns, episode.request.trained, strict=True) if trained]
-
-
-def _best(match: _Credited) -> tuple[float, float] | None:
-    returns = _trained_returns(match)
-    return (max(returns), sum(returns) / len(returns)) if returns else None
-
-
-def _worst(match: _Credited) -> tuple[float, float] | None:
-    returns = _trained_returns(match)
-    return (-min(returns), -sum(returns) / len(returns)) if returns else None
-
-
-def _surprise(match: _Credited) -> tuple[float, float] | None:
-    sizes = [abs(value) for turns in match.advantages for value in turns if value is not None]
-    return (max(sizes), 0.0) if sizes else None
-
-
-# The match of which this is greatest is kept; None: it cannot be said of a match.
-_MEASURES: dict[str, Callable[[_Credited], tuple[float, float] | None]] = {
-    FIRST: lambda _: (0.0, 0.0),
-    BEST: _best,
-    WORST: _worst,
-    SURPRISING: _surprise,
-}

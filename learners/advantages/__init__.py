@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from games.common import plugins
 from games.common.errors import unknown_name
 from games.common.section import Section
 from learners.advantages.advantage_alignment import RULE as ADVANTAGE_ALIGNMENT
@@ -58,11 +59,17 @@ RULES: dict[str, CreditRule[Any]] = {
 }
 
 
+def register(name: str, rule: CreditRule[Any]) -> None:
+    """Add a credit rule of a plugin; its settings are the table ``credit.NAME``. Raises UsageError for a taken name."""
+    plugins.register("credit", name, rule, built_in=(*RULES, "rule", "rules", "scale_returns"))
+
+
 def rule_named(name: str) -> CreditRule[Any]:
     """Return a credit rule by name. Raises UsageError with the nearest names."""
-    if name not in RULES:
-        raise unknown_name("credit rule", name, RULES, "Set credit.rule.")
-    return RULES[name]
+    rule: CreditRule[Any] | None = RULES.get(name) or plugins.lookup("credit", name)
+    if rule is None:
+        raise unknown_name("credit rule", name, [*RULES, *plugins.names("credit")], "Set credit.rule.")
+    return rule
 
 
 def assign_credit(
@@ -91,7 +98,8 @@ def assign_credit(
 
 def forget_policy(state: State, policy: str) -> State:
     """Return the rules' state without what they remember of a policy, which begins anew with other weights."""
-    forgetting = {name: rule.forget for name, rule in RULES.items() if rule.forget is not None}
+    rules = RULES | plugins.loaded("credit")
+    forgetting = {name: rule.forget for name, rule in rules.items() if rule.forget is not None}
     return {name: forgetting[name](part, policy) if name in forgetting else part for name, part in state.items()}
 
 

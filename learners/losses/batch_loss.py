@@ -13,10 +13,12 @@ from arena.lm.scoring import plan_passes
 from learners.batching import ChoiceRow, FreeRow, Pair, RowUnit, TrainBatch
 from learners.losses.choice_and_free import ChoiceChunkLoss, FreeChunkLoss
 from learners.losses.chunk_loss import Models
+from learners.losses.frozen_results import FrozenResults
 from learners.losses.objective import Objective
 from learners.losses.preferences import group_paired_rows
 from learners.metric_sums import MetricSums
 from learners.parallel.process_group import SINGLE_PROCESS, ProcessGroup
+from roles.truncation import NO_TRUNCATION, Truncation
 
 
 class BatchLoss:
@@ -37,6 +39,7 @@ class BatchLoss:
         *,
         max_tokens: int,
         reference: LanguageModel | None = None,
+        results: FrozenResults | None = None,
         entropy_means: Mapping[str, float] | None = None,
         minibatches: int = 1,
         minibatch_rows: int = 1,
@@ -45,36 +48,45 @@ class BatchLoss:
         if objective.needs_reference and reference is None:
             raise ValueError("The objective needs a policy that keeps its reference: Policy(reference=True).")
         self._models = Models(
-            lm, magnet if objective.magnet else None, reference if objective.needs_reference else None
+            lm, magnet if objective.magnet else None, reference if objective.needs_reference else None, results
         )
-        self.frozen_models = [lm for lm in self._models[1:] if lm is not None]  # they run before the trained one
+        self.frozen_models = [lm for lm in self._models[1:3] if lm is not None]  # they run before the trained one
         self._objective, self._means, self._max_tokens = objective, entropy_means or {}, max_tokens
         self._chunks: dict[_Minibatch, list[ChoiceChunkLoss | FreeChunkLoss]] = {}
         single_units = [(index,) for index in range(len(batch.choice))]
-        for (key, temperature), units in _split(batch.choice, single_units, minibatches, minibatch_rows).items():
+        for (key, temperature, _), units in _split(batch.choice, single_units, minibatches, minibatch_rows).items():
             rows = [batch.choice[index] for (index,) in process_group.local_units(units, batch.choice)]
             self._chunks.setdefault(key, []).extend(self._choice_chunks(rows, temperature))
         pairs: dict[int, list[Pair]] = {}  # of free rows, by the chosen row
         for pair in batch.free_pairs:
             pairs.setdefault(pair.chosen, []).append(pair)
         paired_units = group_paired_rows(batch.free, batch.free_pairs)
-        for (key, temperature), units in _split(batch.free, paired_units, minibatches, minibatch_rows).items():
+        for (key, temperature, truncation), units in _split(
+            batch.free, paired_units, minibatches, minibatch_rows
+        ).items():
             local_units = process_group.local_units(units, batch.free)
-            self._chunks.setdefault(key, []).extend(self._free_chunks(batch.free, local_units, pairs, temperature))
+            chunks = self._free_chunks(batch.free, local_units, pairs, temperature, truncation)
+            self._chunks.setdefault(key, []).extend(chunks)
 
     def _choice_chunks(self, rows: Sequence[ChoiceRow], temperature: float) -> Iterator[ChoiceChunkLoss]:
         """Yield the chunks of rows of one temperature."""
         tries = [self._models.lm.trie(row.legal) for row in rows]
-        for chunk in self._models.lm.plan_choice([row.prompt for row in rows], tries, self._max_tokens):
+        for chunk in self._models.lm.plan_choice_packs([row.prompt for row in rows], tries, self._max_tokens):
             yield ChoiceChunkLoss(self._models, self._objective, self._means, chunk, rows, temperature)
 
     def _free_chunks(
-        self, rows: Sequence[FreeRow], units: Sequence[RowUnit], pairs: Mapping[int, Sequence[Pair]], temperature: float
+        self,
+        rows: Sequence[FreeRow],
+        units: Sequence[RowUnit],
+        pairs: Mapping[int, Sequence[Pair]],
+        temperature: float,
+        truncation: Truncation,
     ) -> Iterator[FreeChunkLoss]:
-        """Yield the chunks of units of one temperature. Rows of a unit have one prompt, and stay in one chunk."""
+        """Yield the chunks of units sampled alike. Rows of a unit have one prompt, and stay in one chunk."""
+        sampling = temperature, truncation
         prompts, replies = [row.prompt for row in rows], [row.reply for row in rows]
         for forward_pass in plan_passes(self._models.lm, prompts, replies, self._max_tokens, units):
-            yield FreeChunkLoss(self._models, self._objective, self._means, forward_pass, rows, temperature, pairs)
+            yield FreeChunkLoss(self._models, self._objective, self._means, forward_pass, rows, sampling, pairs)
 
     @torch.no_grad()
     def record_old(self, sums: MetricSums) -> None:
@@ -82,6 +94,11 @@ class BatchLoss:
         for chunks in self._chunks.values():
             for chunk in chunks:
                 sums.add("loss", chunk.loss(sums))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every inner step takes the whole batch, so that the first one's passes see all of it."""
+        return all(key.total == 1 for key in self._chunks)
 
     def chunk_count(self, step: int | None = None) -> int:
         """Return the number of chunks of an inner step, or of the batch."""
@@ -108,14 +125,16 @@ class _Minibatch(NamedTuple):
 
 def _split(
     rows: Sequence[ChoiceRow | FreeRow], units: Sequence[RowUnit], minibatches: int, minibatch_rows: int
-) -> dict[tuple[_Minibatch, float], list[RowUnit]]:
-    """Return units by (minibatch, temperature); a game's units are assigned to its minibatches in turn."""
+) -> dict[tuple[_Minibatch, float, Truncation], list[RowUnit]]:
+    """Return units by (minibatch, temperature, truncation); a game's are assigned to its minibatches in turn."""
     by_game: dict[str, list[RowUnit]] = {}
     for unit in units:
         by_game.setdefault(rows[unit[0]].game, []).append(unit)
-    assigned: dict[tuple[_Minibatch, float], list[RowUnit]] = {}
+    assigned: dict[tuple[_Minibatch, float, Truncation], list[RowUnit]] = {}
     for game_units in by_game.values():
         count = min(minibatches, max(1, len(game_units) // minibatch_rows))
         for index, unit in enumerate(game_units):
-            assigned.setdefault((_Minibatch(index % count, count), rows[unit[0]].temperature), []).append(unit)
+            row = rows[unit[0]]
+            truncation = row.truncation if isinstance(row, FreeRow) else NO_TRUNCATION
+            assigned.setdefault((_Minibatch(index % count, count), row.temperature, truncation), []).append(unit)
     return assigned

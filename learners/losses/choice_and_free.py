@@ -15,12 +15,14 @@ from torch import Tensor
 from arena.lm.chunks import Chunk
 from arena.lm.language_model import LanguageModel
 from arena.lm.logprobs import ScoreOptions
+from arena.lm.packing import Pack
 from arena.lm.scoring import Pass
 from learners.batching import ChoiceRow, FreeRow, Pair
 from learners.losses.chunk_loss import ChunkLoss, Models, PolicyOutput, RowTensors
 from learners.losses.draws import DrawTensors
 from learners.losses.objective import Objective
 from learners.losses.surrogates import ESTIMATORS, entropy, kl, mix_uniform, reply_means
+from roles.truncation import Truncation
 
 
 class ChoiceChunkLoss(ChunkLoss):
@@ -31,7 +33,7 @@ class ChoiceChunkLoss(ChunkLoss):
         models: Models,
         objective: Objective,
         means: Mapping[str, float],
-        chunk: Chunk,
+        chunk: Chunk | Pack,
         rows: Sequence[ChoiceRow],
         temperature: float,
     ) -> None:
@@ -62,6 +64,11 @@ class ChoiceChunkLoss(ChunkLoss):
         logprobs = lm.choice_logprobs(self._chunk, self._tries, self._temperature).replies
         return PolicyOutput(logprobs, entropy(logprobs)[:, None])
 
+    def _inputs(self) -> object:
+        chunk = self._chunk
+        texts = chunk.texts if isinstance(chunk, Pack) else (chunk.prefix, chunk.suffixes)
+        return texts, tuple(self._tries[i].tokens for i in chunk.items), self._temperature
+
     def _divergence(self, logprobs: Tensor, other: Tensor, estimator: str) -> Tensor:
         return kl(logprobs, other)[:, None]
 
@@ -85,11 +92,13 @@ class FreeChunkLoss(ChunkLoss):
         means: Mapping[str, float],
         replies: Pass,
         rows: Sequence[FreeRow],
-        temperature: float,
+        sampling: tuple[float, Truncation],
         pairs: Mapping[int, Sequence[Pair]],
     ) -> None:
         needs_entropy_gradient = objective.band.weight or any(objective.entropy.values())
-        self._replies, self._options = replies, ScoreOptions(temperature, entropy_gradient=bool(needs_entropy_gradient))
+        temperature, truncation = sampling
+        self._replies = replies
+        self._options = ScoreOptions(temperature, bool(needs_entropy_gradient), truncation)
         chunk_rows = [rows[i] for i in replies.items]
         index_in_chunk = {row_index: index for index, row_index in enumerate(replies.items)}
         chunk_pairs = [
@@ -112,6 +121,9 @@ class FreeChunkLoss(ChunkLoss):
 
     def _forward(self, lm: LanguageModel) -> PolicyOutput:
         return PolicyOutput(*self._replies.scores(lm, self._options))
+
+    def _inputs(self) -> object:
+        return None  # the next batch has other replies
 
     def _divergence(self, logprobs: Tensor, other: Tensor, estimator: str) -> Tensor:
         return ESTIMATORS[estimator](logprobs, other)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ from torch import Tensor
 from arena.lm.language_model import LanguageModel
 from learners.batching import ChoiceRow, FreeRow, Pair
 from learners.losses.draws import DrawTensors
+from learners.losses.frozen_results import FrozenResults
 from learners.losses.objective import Objective
 from learners.losses.preferences import PreferencePairs
 from learners.losses.surrogates import (
@@ -34,6 +35,7 @@ class Models(NamedTuple):
     lm: LanguageModel
     magnet: LanguageModel | None
     reference: LanguageModel | None
+    results: FrozenResults | None = None  # of the frozen ones in earlier updates; None: each pass is run
 
 
 class PolicyOutput(NamedTuple):
@@ -124,7 +126,7 @@ class ChunkLoss(ABC):
         """
         if self._fixed is not None:
             return self._forward(self._models.lm), self._fixed
-        magnet, reference = self._frozen_logprobs(self._models.magnet), self._frozen_logprobs(self._models.reference)
+        magnet, reference = self._frozen_logprobs("magnet"), self._frozen_logprobs("reference")
         output = self._forward(self._models.lm)
         self._fixed = self._fix_logprobs(output, magnet, reference)
         return output, self._fixed
@@ -139,9 +141,15 @@ class ChunkLoss(ABC):
         return _Fixed(old, magnet, reference, importance, *by_draw.weighted(importance, old.shape))
 
     @torch.no_grad()
-    def _frozen_logprobs(self, lm: LanguageModel | None) -> Tensor | None:
+    def _frozen_logprobs(self, which: Literal["magnet", "reference"]) -> Tensor | None:
         """Return the log-probs of a model that is not trained.  # [R, W]"""
-        return None if lm is None else self._forward(lm).logprobs
+        lm: LanguageModel | None = getattr(self._models, which)
+        if lm is None:
+            return None
+        results, inputs = self._models.results, self._inputs()
+        if results is None or inputs is None:
+            return self._forward(lm).logprobs
+        return results.get((which, inputs), lambda: self._forward(lm).logprobs)
 
     def _token_terms(self, output: PolicyOutput, fixed: _Fixed, sums: MetricSums) -> Tensor:
         """Return all terms but the surrogate, unweighted.  # [R, T]"""
@@ -183,6 +191,10 @@ class ChunkLoss(ABC):
     @abstractmethod
     def _forward(self, lm: LanguageModel) -> PolicyOutput:
         """Run a model over the chunk."""
+
+    @abstractmethod
+    def _inputs(self) -> object:
+        """Return all that ``_forward`` reads but the weights, to be hashed; None if it is not worth keeping."""
 
     @abstractmethod
     def _divergence(self, logprobs: Tensor, other: Tensor, estimator: str) -> Tensor:

@@ -17,7 +17,8 @@ def group_paired_rows(rows: Sequence[FreeRow], pairs: Sequence[Pair]) -> list[Ro
     paired = {index for pair in pairs for index in (pair.chosen, pair.rejected)}
     units: dict[object, list[int]] = {}
     for index, row in enumerate(rows):
-        units.setdefault((row.game, row.prompt, row.temperature) if index in paired else index, []).append(index)
+        sampling = row.game, row.prompt, row.temperature, row.truncation
+        units.setdefault(sampling if index in paired else index, []).append(index)
     return [tuple(unit) for unit in units.values()]
 
 

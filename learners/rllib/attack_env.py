@@ -20,7 +20,7 @@ from arena.samplers.policy_net import Reference, scatter_legal, seat_numbers
 from games.common.seeds import derive_seed
 from games.openspiel.tensors import seat_tensor
 from games.pettingzoo import raw_env
-from games.spec import Game, GameSpec
+from games.spec import Game, GameSpec, choice_game
 from roles.conduct import retry_message, settle_forfeit
 from roles.replies import parse_reply
 from roles.role import OnIllegal, Role
@@ -73,7 +73,7 @@ class AttackMatch:
 
     def request(self, player: str, role: Role) -> ReplyRequest:
         """Return the reply request of the seat to act."""
-        game = self.env.game
+        game = choice_game(self.env.game)
         seat = game.to_act()
         assert seat is not None
         return ReplyRequest(player, role, game, game.observe(seat), game.legal_actions(), self.refusals, self.rng)
@@ -90,7 +90,7 @@ class AttackMatch:
         conduct = request.role.conduct
         if action is not None:
             self.refusals = ()
-            self._step(request.game.legal_ids()[request.legal.index(action)])
+            self._step(choice_game(request.game).legal_ids()[request.legal.index(action)])
         elif conduct.on_illegal is OnIllegal.RETRY and len(self.refusals) < conduct.retries:
             reason = retry_message(request.role, request.observation, reply.text, request.legal)
             self.refusals = (*self.refusals, Refusal(reply.text, reason))

@@ -17,7 +17,7 @@ import torch
 from arena.lm.chunks import Tokens
 from arena.lm.language_model import LanguageModel
 
-MAX_TOKENS = 8192  # padded tokens in one forward and backward pass
+MAX_TOKENS = 8192  # padded tokens in one forward and backward pass, unless another number is given
 
 
 class Example(NamedTuple):
@@ -35,14 +35,16 @@ def cold_start(
     batch_size: int,
     learning_rate: float,
     seed: int,
+    max_tokens: int = MAX_TOKENS,
     on_step: Callable[[int, float], None] | None = None,
 ) -> float:
     """Train on ``examples`` with AdamW and a cosine schedule; return the last step's loss (nats a token).
 
-    ``on_step`` is called with each step's number and loss.
+    Of an adapter only its own weights are trained. A pass has at most ``max_tokens`` padded tokens. ``on_step`` is
+    called with each step's number and loss.
     """
     rng = random.Random(seed)
-    parameters = list(lm.model.parameters())
+    parameters = list(lm.parameters().values())
     optimizer = torch.optim.AdamW(parameters, lr=learning_rate, weight_decay=0.01)
     warmup, loss_value = max(1, steps // 20), math.nan
     for step in range(steps):
@@ -54,7 +56,7 @@ def cold_start(
         tokens = sum(count * len(example.reply) for example, count in drawn.items())
         optimizer.zero_grad(set_to_none=True)
         loss_value = 0.0
-        for chunk in lm.plan([row.prompt for row in rows], [(row.reply,) for row in rows], MAX_TOKENS):
+        for chunk in lm.plan([row.prompt for row in rows], [(row.reply,) for row in rows], max_tokens):
             shown = [rows[i] for i in chunk.items]
             logits = lm.reply_logits(chunk, [row.reply for row in rows])
             loss = _imitation_loss(logits, [row.reply for row in shown], [drawn[row] for row in shown]) / tokens

@@ -46,8 +46,8 @@ def update(
 ) -> dict[str, float]:
     """Take ``steps.inner_steps`` optimiser steps on one batch; return the update's metrics.
 
-    A first pass computes pi_old and its gap to the sampler's log-probs: a pass without gradients, or that of the only
-    step if ``inner_steps`` is 1.
+    A first pass computes pi_old and its gap to the sampler's log-probs: that of the first step where it takes the whole
+    batch, as all steps do then; where the batch is split into minibatches, a pass without gradients before it.
     Metrics are means over turns, in nats: ``entropy`` (also by game, ``entropy/GAME``), ``gap``, the
     divergences; ``importance`` and ``truncated`` are the mean importance weight and the share at its bound. For
     ``dpo``: the number of ``pairs``, the share whose better reply is ``preferred``, and the mean ``margin`` in nats.
@@ -55,14 +55,15 @@ def update(
     rows, and all take the same steps. Raises LearningError, and leaves the weights as they were before that step, if
     the mean gap exceeds ``steps.max_gap`` or a loss or gradient is not finite.
     """
+    policy.frozen_results.begin_update()
     losses = _losses(policy, batch, objective, steps, process_group)
-    passes, single, norms = Passes(policy, process_group, losses), steps.inner_steps == 1, []
-    before = passes.backward(0, first=True) if single else passes.record_old()
+    passes, norms = Passes(policy, process_group, losses), list[float]()
+    before = passes.backward(0, first=True) if losses.is_whole else passes.record_old()
     _check_gap(policy, batch, before, steps)
     _check_finite(policy, batch, before, 0.0, 0)  # NaN anywhere in the batch: take no step on its other minibatches
     sums = before
     for step in range(steps.inner_steps):
-        if not single:
+        if step or not losses.is_whole:
             sums = passes.backward(step, first=False)
         norms.append(_clip_gradient(policy, steps.max_grad_norm))
         _check_finite(policy, batch, sums, norms[-1], step)
@@ -83,6 +84,7 @@ def _losses(
         objective,
         max_tokens=steps.max_tokens,
         reference=policy.reference,
+        results=None if policy.sharded else policy.frozen_results,  # shards are gathered in step with other processes
         entropy_means=policy.entropy_means,
         minibatches=steps.inner_steps,
         minibatch_rows=steps.minibatch,

@@ -14,6 +14,7 @@ from torch.nn import Parameter
 
 from arena.lm.language_model import LanguageModel
 from games.common.errors import UsageError
+from learners.losses.frozen_results import FrozenResults
 from learners.parallel.fsdp import full_tensor, is_sharded, shard, shard_like
 from learners.update.master_weights import MasterWeights
 from learners.update.optimizers import STATE, OptimizerName, make_optimizer
@@ -50,6 +51,7 @@ class Policy:
         self.critic = critic
         self.magnet: LanguageModel | None = lm.frozen_copy() if magnet else None
         self.reference: LanguageModel | None = lm.untrained() if reference else None
+        self.frozen_results = FrozenResults()
         self._weight_decay, self._optimizer_name = weight_decay, optimizer
         self._reset_optimizer()
 
@@ -85,6 +87,7 @@ class Policy:
 
     def refresh_magnet(self) -> None:
         """Copy the current weights to the magnet."""
+        self.frozen_results.clear()
         if self.magnet is not None:
             with torch.no_grad():
                 for saved, current in zip(self.magnet.parameters().values(), self.parameters.values(), strict=True):
@@ -109,6 +112,7 @@ class Policy:
     def copy_from(self, source: Policy) -> None:
         """Copy weights and state of a policy on the same model, except the parts that this policy does not have."""
         sources = source._parts()
+        self.frozen_results.clear()
         with torch.no_grad():
             for part, parameters in self._parts().items():
                 for name, parameter in parameters.items() if part in sources else ():
@@ -150,6 +154,7 @@ class Policy:
 
     def load_tensors(self, tensors: Mapping[str, Tensor], origin: str) -> None:
         """Load what ``tensors`` returned. Raises UsageError, naming ``origin``, if it does not fit this model."""
+        self.frozen_results.clear()
         for part, parameters in self._parts().items():
             _copy_into(parameters, tensors, part, origin)
         self._masters.copy_to_model()

@@ -130,7 +130,8 @@ def test_a_model_without_system_messages_gets_it_with_the_request():
 
 def test_fields_are_added_and_left_out():
     settings = RemoteSettings(model="m", body={"top_p": 0.9, "temperature": 1}, leave_out=("max_completion_tokens",))
-    body = to_body(settings, request_for(reply="free", temperature=0.5), 0)
+    body = to_body(settings, request_for(reply="free", temperature=0.5, top_k=9, top_p=0.5), 0)
+    assert (body["top_k"], "min_p" in body) == (9, False)
     assert (body["top_p"], body["temperature"], "max_completion_tokens" in body) == (0.9, 1, False)
 
 

@@ -13,7 +13,7 @@ from arena.scheduler import play
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.registry import make_game
-from games.spec import GameSpec, Utility
+from games.spec import Choices, GameSpec, Utility
 from roles.cards import load_roles, with_overrides
 
 
@@ -85,6 +85,9 @@ class Toll:
 
     def to_act(self):
         return (1, 0, None)[self.moves]
+
+    def actions(self):
+        return Choices(self.legal_actions(), ())
 
     def legal_actions(self):
         return ("go",)

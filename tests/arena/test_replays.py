@@ -24,6 +24,7 @@ TRACES = st.builds(
     logprobs=st.lists(FLOATS, max_size=4).map(tuple),
     mask=st.none() | TUPLE,
     temperature=FLOATS,
+    truncation=st.tuples(st.integers(0, 99), FLOATS, FLOATS),
 )
 TURNS = st.builds(
     Turn,

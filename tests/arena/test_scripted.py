@@ -74,7 +74,7 @@ def test_played_values_of_kuhn(player, value):
 @pytest.mark.parametrize(("name", "limit"), [("kuhn_poker", 1e-3), ("leduc_poker(suit_isomorphism=True)", 5e-3)])
 def test_equilibrium_is_hardly_exploitable(name, limit):
     game = load_pyspiel(name)
-    policy = pyspiel.TabularPolicy({key: list(shares.items()) for key, shares in solve_cfr(name).items()})
+    policy = pyspiel.TabularPolicy({key: list(shares.items()) for key, shares in solve_cfr(name).shares.items()})
     assert pyspiel.exploitability(game, policy) < limit
 
 
@@ -192,11 +192,13 @@ def test_a_person_may_leave(error):
 def test_an_equilibrium_that_misses_its_target_says_by_how_much(capsys, monkeypatch):
     """OpenSpiel's own exploitability of the table is the one that is told; Kuhn poker reaches the target in silence."""
     solve_cfr.cache_clear()
-    solve_cfr("kuhn_poker")
+    game = make_game("kuhn_poker")
+    Equilibrium().distributions([request_in(game)])
     assert capsys.readouterr().err == ""
     solve_cfr.cache_clear()
     monkeypatch.setattr(scripted, "MAX_VISITS", 58 * 20)  # 20 iterations
-    table = solve_cfr("kuhn_poker")
+    Equilibrium().distributions([request_in(game)])
+    table = solve_cfr("kuhn_poker").shares
     solve_cfr.cache_clear()
     policy = pyspiel.TabularPolicy({key: list(shares.items()) for key, shares in table.items()})
     gain = pyspiel.nash_conv(load_pyspiel("kuhn_poker"), policy) / 2
@@ -205,3 +207,21 @@ def test_an_equilibrium_that_misses_its_target_says_by_how_much(capsys, monkeypa
     assert "after 20 iterations" in said
     assert f"gains {gain:.2g} a match" in said
     assert "0.0004 was the aim" in said
+
+
+def test_an_exact_policy_takes_the_place_of_one_that_missed_where_it_has_a_say(capsys, monkeypatch):
+    """It plays on by CFR+ in the states that the exact policy does not name, and is not asked where CFR+ is near."""
+    begin, later = make_game("kuhn_poker"), make_game("kuhn_poker")
+    later.apply(later.legal_actions()[0])
+    exact, asked = {(0, begin.information_state(0)): {0: 0.25, 1: 0.75}}, []
+    solve_cfr.cache_clear()
+    Equilibrium(lambda spec: asked.append(spec.name) or exact).distributions([request_in(begin)])
+    assert not asked
+    solve_cfr.cache_clear()
+    monkeypatch.setattr(scripted, "MAX_VISITS", 58 * 20)
+    engine = Equilibrium(lambda spec: asked.append(spec.name) or exact)
+    assert engine.distributions([request_in(begin)]) == [(0.25, 0.75)]
+    assert engine.distributions([request_in(later)]) == Equilibrium().distributions([request_in(later)])
+    solve_cfr.cache_clear()
+    assert asked == ["kuhn_poker"]
+    assert capsys.readouterr().err.count("equilibrium is not quite one") == 1

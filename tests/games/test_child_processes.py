@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+from support.processes.family import survivors
 from support.source import ROOT
 
 PARENT = """
@@ -14,21 +15,12 @@ import multiprocessing, os, signal, sys, time
 from games.common.child_processes import child_process
 if __name__ == "__main__":
     context = multiprocessing.get_context(sys.argv[1])
-    children = [child_process(context, "time", "sleep", 1000) for _ in range(4)]
+    children = [child_process(context, "support.processes.family", "stay", f"{sys.argv[2]}/{i}") for i in range(4)]
     for child in children:
         child.start()
     print(*[child.pid for child in children], flush=True)
     time.sleep(1000)
 """
-
-
-def alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    status = open(f"/proc/{pid}/stat").read() if os.path.exists(f"/proc/{pid}/stat") else ""  # noqa: PTH110, PTH123, SIM115
-    return ") Z " not in status  # a dead one that nobody has collected yet
 
 
 @pytest.mark.parametrize("start", ["fork", "spawn"])
@@ -37,22 +29,15 @@ def alive(pid):
 def test_children_end_with_a_parent_that_is_killed(tmp_path, start, settled):
     script = tmp_path / "parent.py"
     script.write_text(PARENT)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
     with subprocess.Popen(
-        [sys.executable, script, start], stdout=subprocess.PIPE, text=True, env=environment
+        [sys.executable, script, start, tmp_path], stdout=subprocess.PIPE, text=True, env=environment
     ) as process:
         children = [int(word) for word in process.stdout.readline().split()]
         assert len(children) == 4
         if settled:
-            time.sleep(2.0)
+            while not all((tmp_path / str(number)).exists() for number in range(4)):
+                time.sleep(0.1)
             os.kill(children[1], signal.SIGSTOP)  # hangs: it cannot look whether its parent is there
         process.kill()
-    try:
-        for _ in range(600):
-            if not any(map(alive, children)):
-                break
-            time.sleep(0.1)
-        assert not any(map(alive, children))
-    finally:
-        for child in filter(alive, children):
-            os.kill(child, signal.SIGKILL)
+    assert survivors(children) == []

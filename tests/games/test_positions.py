@@ -114,12 +114,12 @@ def test_positions_beyond_the_node_limit_are_the_same():
             if isinstance(wide, Chance):
                 history.append(rng.choice(wide.outcomes))
                 continue
-            assert (wide.labels, wide.ids, wide.seat) == (narrow.labels, narrow.ids, narrow.seat)
+            assert (wide.choices, wide.seat) == (narrow.choices, narrow.seat)
             assert (wide.returns, wide.rewards) == (narrow.returns, narrow.rewards)
             if wide.seat is None:
                 break
             assert wide.text(wide.seat) == narrow.text(wide.seat)
-            history.append(rng.choice(wide.ids))
+            history.append(rng.choice(wide.choices.ids))
     assert small._nodes == 5
 
 

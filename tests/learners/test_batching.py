@@ -14,6 +14,7 @@ from learners.losses.objective import Objective
 from learners.losses.surrogates import Surrogate
 from learners.metric_sums import MetricSums
 from learners.trajectories import Trajectory
+from roles.truncation import NO_TRUNCATION, Truncation
 
 LEGAL = ("pass", "bet")
 
@@ -74,6 +75,15 @@ def test_draws_with_other_log_probs_are_kept_apart_in_one_row(mask):
 def test_what_was_sampled_in_another_way_is_another_row(mask, other):
     batch = to_batch("main", [trajectory(turn(mask=mask), turn(mask=mask, **other))], [[1.0, 1.0]], {})
     assert len(batch.choice + batch.free) == (1 if not mask and "legal" in other else 2)
+
+
+def test_free_replies_of_other_truncation_are_other_rows_with_their_own():
+    """As it is sampled, or a plain list of numbers, as it is read."""
+    turns = [turn(mask=False) for _ in range(3)]
+    for index, truncation in ((1, Truncation(top_p=0.9)), (2, (0, 0.9, 0.0))):
+        turns[index] = turns[index]._replace(trace=turns[index].trace._replace(truncation=truncation))
+    batch = to_batch("main", [trajectory(*turns)], [[1.0] * 3], {})
+    assert [(row.visits, row.truncation) for row in batch.free] == [(1.0, NO_TRUNCATION), (2.0, Truncation(0, 0.9))]
 
 
 def test_games_weigh_as_told_however_many_turns_they_have():

@@ -12,6 +12,7 @@ from games.spec import GameSpec, Utility
 from roles.cards import BUILT_IN, load_roles, with_overrides
 from roles.role import Conduct, OnIllegal, ReplyForm, RoleCard
 from roles.tools import Tool
+from roles.truncation import NO_TRUNCATION
 
 KUHN = GameSpec("kuhn_poker", 2, 2, 3, -2.0, 2.0, Utility.ZERO_SUM, perfect_information=False, has_chance=True)
 CARD = """
@@ -228,11 +229,24 @@ def test_overrides():
     assert (free.policy, free.temperature, free.max_reply_tokens) == ("poker", 2.0, 5)
     retrying = with_overrides(role, reply="free", on_illegal="retry", retries=3)
     assert (retrying.conduct.on_illegal, retrying.conduct.retries) == (OnIllegal.RETRY, 3)
+    truncated = with_overrides(role, reply="free", top_k=20, top_p=0.9, min_p=0.05)
+    assert truncated.truncation == (20, 0.9, 0.05)
+    assert free.truncation == NO_TRUNCATION
     assert with_overrides(role, on_illegal="forfeit").conduct.on_illegal is OnIllegal.FORFEIT
 
 
 @pytest.mark.parametrize(
-    "change", [{"reply": "free", "on_illegal": "mask"}, {"price": -1.0}, {"temperature": 0.0}, {"reply": "essay"}]
+    "change",
+    [
+        {"reply": "free", "on_illegal": "mask"},
+        {"price": -1.0},
+        {"temperature": 0.0},
+        {"reply": "essay"},
+        {"top_p": 0.9},
+        {"reply": "free", "top_p": 0.0},
+        {"reply": "free", "min_p": 1.5},
+        {"reply": "free", "top_k": -1},
+    ],
 )
 def test_bad_overrides_name_the_role(change):
     with pytest.raises(UsageError, match="role 'first' of kuhn_poker"):

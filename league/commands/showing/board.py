@@ -7,13 +7,14 @@ import threading
 
 from games.common.errors import UsageError
 from games.common.text import plain
-from league.monitors.metrics_log import TENSORBOARD_FOLDER, serve_tensorboard
-from league.storage.run_dir import open_run
+from league.monitors.metrics_log import TENSORBOARD_FOLDER
+from league.monitors.server import serve_tensorboard
+from league.storage.run_dir import runs_in
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve the runs' ``tb/`` until Ctrl-C."""
-    paths = [open_run(run).path for run in arguments.runs]
+    paths = [run.path for name in arguments.runs for run in runs_in(name)]
     for path in paths:
         if not (path / TENSORBOARD_FOLDER).is_dir():
             raise UsageError(f"{path} has no curves yet: they are written from the first iteration on.")

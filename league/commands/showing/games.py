@@ -1,4 +1,4 @@
-"""``league games``: the games that can be played."""
+"""``league games``: the games that can be played; ``league games show GAME``: one of them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from rich.console import Console
 from rich.table import Table
 
 from games.aliases import ALIASES
+from games.common.errors import UsageError
 from games.registry import game_facts, game_names
 from games.spec import GameSpec
+from league.commands.showing import one_game
+from league.commands.showing.one_game import OneGame, show_game
 from roles.cards import load_roles
 
 NAME_WIDTH = 21  # characters of a game's name in one line; longer ones are folded
@@ -24,23 +27,32 @@ class GamesReport(NamedTuple):
     other_names: list[str]
 
 
-def run(_: argparse.Namespace) -> GamesReport:
-    """Return the games that can be played."""
+def run(arguments: argparse.Namespace) -> GamesReport | OneGame:
+    """Return the games that can be played, or what is known of one. Raises UsageError for a wrong name."""
+    if arguments.show:
+        if not arguments.game:
+            raise UsageError("league games show: name a game, for example league games show kuhn_poker.")
+        return show_game(arguments.game)
     games = [(spec, [role.name for role in load_roles(spec)]) for spec in game_facts()]
     listed = {spec.name for spec, _ in games}
     return GamesReport(games, [name for name in game_names() if name not in listed])
 
 
-def to_json(report: GamesReport) -> dict[str, Any]:
-    """Return the games as JSON data."""
+def to_json(report: GamesReport | OneGame) -> dict[str, Any]:
+    """Return the report as JSON data."""
+    if isinstance(report, OneGame):
+        return one_game.to_json(report)
     return {
         "games": [{**asdict(spec), "alias": spec.alias, "roles": roles} for spec, roles in report.games],
         "others": report.other_names,
     }
 
 
-def print_report(report: GamesReport, console: Console) -> None:
-    """Print the games as a table."""
+def print_report(report: GamesReport | OneGame, console: Console) -> None:
+    """Print the games as a table, or one game."""
+    if isinstance(report, OneGame):
+        one_game.print_report(report, console)
+        return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("game", min_width=NAME_WIDTH, overflow="fold")
     for column in ("roles", "kind", "hidden", "returns", "turns"):

@@ -105,6 +105,7 @@ def _print_step(step: Step, console: Console, indent: int) -> None:
     if "\n" in step.reply:
         _print(console, step.reply, indent + 4)
     choices = f" (of {', '.join(step.legal)})" if len(step.legal) <= 12 else f" (of {len(step.legal)} legal actions)"
+    choices = choices if step.legal else " (of free text)"
     _print(console, f"{step.outcome}{choices}", indent + 2, "red" if step.action is None else "green")
     facts = [f"log-prob {plain(step.logprob)} nats in {len(step.tokens)} tokens"] if step.tokens else []
     facts += [f"advantage {signed(step.advantage)}"] if step.advantage is not None else []

@@ -6,10 +6,11 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from itertools import count
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -141,6 +142,8 @@ def _print_results(run: Run, console: Console) -> None:
     for game in run.config.games:
         for line in learning_summary(run.path, make_game(game).spec):
             console.print(f"  {short_name(game)}: {line}", markup=False)
+    if run.config.model.source != "pocket" and (sentence := utilisation_sentence(read_metrics(run.path))):
+        console.print(f"  {sentence}", markup=False)
     first = next(iter(run.config.games))
     name, game = shlex.quote(str(run.path)), shlex.quote(short_name(first))
     has_tables = bool(report.games[first].measured["mixture_exploitability"])  # else the command would refuse the game
@@ -180,6 +183,18 @@ def learning_summary(run_dir: Path, spec: GameSpec) -> Iterator[str]:
         yield f"score against random {_change(score)} (win 1, draw ½, loss 0)"
     elif not exploitability:
         yield from _changes_in_training(changes, best)
+
+
+def utilisation_sentence(metrics: Iterable[Mapping[str, float]]) -> str:
+    """Return what share of a plain product's rate play and learning reached over a run; "" where none is known."""
+    shares: dict[str, list[float]] = {}
+    for line in metrics:
+        for name, value in line.items():
+            if name.startswith("mfu/"):
+                shares.setdefault(name.removeprefix("mfu/"), []).append(value)
+    words = {"play": "play", "learn": "learning"}
+    parts = [f"{words[phase]} {fmean(values):.0%}" for phase, values in sorted(shares.items(), reverse=True)]
+    return f"of the rate of a plain product on this machine: {', '.join(parts)} (docs/learner.md)" if parts else ""
 
 
 def _changes_in_training(changes: Mapping[str, tuple[float, float]], best: str) -> Iterator[str]:

@@ -140,6 +140,7 @@ def draw_ratings(title: str, players: Sequence[Rated]) -> Pixels:
                 va="bottom",
                 transform=axes.get_yaxis_transform(),
             )
-    axes.legend(fontsize=SMALL, frameon=False, loc="lower right")
+    axes.legend(fontsize=SMALL, frameon=False, loc="upper left", ncols=3, handlelength=1)
+    axes.margins(y=0.15)
     tidy(axes, x_label="iteration of the snapshot", y_label="rating, 95 % band")
     return pixels(figure)

@@ -37,10 +37,14 @@ def draw_curves(title: str, panels: Mapping[str, Sequence[Curve]]) -> Pixels:
     figure = new_figure(title)
     for axes, (name, curves) in zip(grid(figure, len(panels), columns), panels.items(), strict=True):
         for colour, curve in zip(COLOURS, curves, strict=False):
-            label = f"{curve.label}  {curve.values[0]:.3g} → {curve.values[-1]:.3g}"
+            label = f"{curve.label} {curve.values[0]:.3g} → {curve.values[-1]:.3g}"
             axes.plot(curve.steps, curve.values, color=colour, lw=1.5, label=plain(label))
-        axes.legend(fontsize=SMALL - 1, frameon=False, loc="best", handlelength=1)
-        axes.margins(y=0.45)
+        values = [value for curve in curves for value in curve.values]
+        span = (max(values) - min(values)) or 1.0
+        axes.set_ylim(min(values) - 0.05 * span, max(values) + (0.08 + 0.13 * len(curves)) * span)
+        axes.legend(
+            fontsize=SMALL - 0.5, frameon=False, loc="upper right", handlelength=0, borderpad=0, labelcolor="linecolor"
+        )
         tidy(axes, name)
     return pixels(figure)
 
@@ -56,7 +60,7 @@ class Ringing(NamedTuple):
 def draw_alarms(title: str, alarms: Sequence[Ringing], iteration: int) -> Pixels:
     """Return which alarm rang when, and in red what rings now, in words."""
     now = [text for alarm in alarms for text in alarm.messages]
-    lines = [line for text in now for line in textwrap.wrap(text, 78)[:3]][:8]
+    lines = [line for text in now for line in textwrap.wrap(text, 72)[:3]][:8]
     figure = new_figure(title)
     height = figure.get_figheight()
     verdict, colour = (f"{len(now)} alarm{'s' * (len(now) > 1)} now", ALARM) if now else ("nothing rings now", GOOD)
@@ -106,16 +110,19 @@ def draw_by_turn(title: str, rows: Mapping[str, Sequence[ByTurn]]) -> Pixels:
         axes.axhline(0.0, color=INK, lw=0.6)
         axes.set_xticks([turn + 0.4 - width / 2 for turn in range(longest)])
         axes.set_xticklabels([f"turn {turn + 1}" for turn in range(longest)])
-        axes.legend(fontsize=SMALL - 1, frameon=False, loc="upper right", ncols=4, handlelength=1)
+        above = {"loc": "lower right", "bbox_to_anchor": (1.0, 0.97), "borderaxespad": 0.0}  # beside the title
+        axes.legend(fontsize=SMALL - 1, frameon=False, ncols=4, handlelength=1, **above)
         tidy(axes, name)
     return pixels(figure)
 
 
-def draw_shares(title: str, steps: Sequence[int], parts: Mapping[str, Sequence[float]], note: str = "") -> Pixels:
-    """Return parts of a whole over iterations as areas, with the latest shares in the legend."""
+def draw_shares(
+    title: str, steps: Sequence[int], parts: Mapping[str, Sequence[float]], said: Mapping[str, float], note: str = ""
+) -> Pixels:
+    """Return parts of a whole over iterations as areas; ``said`` are the shares in the legend."""
     figure = new_figure(title)
     axes = figure.add_axes((0.075, 0.2, 0.66, 0.66))
-    labels = [f"{name} {values[-1]:.0%}" for name, values in parts.items()]
+    labels = [f"{name} {said[name]:.1%}" for name in parts]
     rows = [list(values) for values in parts.values()]
     if len(steps) == 1:
         steps, rows = [steps[0], steps[0] + 1], [[row[0], row[0]] for row in rows]

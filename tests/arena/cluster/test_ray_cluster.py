@@ -31,9 +31,9 @@ def started_pool(cluster, specs, chunk_size=16, start_timeout=300.0):
     return MatchPool(cluster, specs, chunk_size=chunk_size, start_timeout=start_timeout)
 
 
-@pytest.mark.parametrize("engines", [0, 2])
-def test_a_pool_plays_the_episodes_of_one_process(cluster, engines):
-    pool = started_pool(cluster, PoolSpec(WORKER, 2, ENGINE if engines else None, engines))
+@pytest.mark.parametrize(("engines", "calls"), [(0, 1), (2, 1), (0, 2)])
+def test_a_pool_plays_the_episodes_of_one_process(cluster, engines, calls):
+    pool = started_pool(cluster, PoolSpec(WORKER._replace(calls=calls), 2, ENGINE if engines else None, engines))
     for number in (100, 3):
         assert pool.play(matches(number), {}) == play_locally(matches(number))
     assert sum(pool.matches_by_engine.values()) == 103
@@ -50,8 +50,9 @@ def test_chunks_hold_every_match_once_and_know_its_players():
     assert split([opens], 4)[0].players == {"random", "sub", "helper"}, "those of the matches that it may open too"
 
 
-def test_a_slow_worker_gets_less(cluster, tmp_path):
-    slow = WorkerSpec("worker", pool_workers.SlowWorker, (str(tmp_path), 0.5), 0.5)
+@pytest.mark.parametrize("calls", [1, 2])
+def test_a_slow_worker_gets_less(cluster, calls, tmp_path):
+    slow = WorkerSpec("worker", pool_workers.SlowWorker, (str(tmp_path), 0.5), 0.5, calls=calls)
     pool = started_pool(cluster, PoolSpec(slow, 2), chunk_size=8)
     assert pool.play(matches(200), {}) == play_locally(matches(200))
     least, most = sorted(pool.matches_by_engine.values())
@@ -89,8 +90,10 @@ def test_an_engine_that_fails_is_named_with_its_error(cluster):
     pool.close()
 
 
-def test_a_worker_that_dies_is_replaced_and_its_chunk_counts_once(cluster, tmp_path):
-    pool = started_pool(cluster, PoolSpec(WorkerSpec("worker", pool_workers.DyingWorker, (str(tmp_path), 2), 0.5), 2))
+@pytest.mark.parametrize("calls", [1, 2])
+def test_a_worker_that_dies_is_replaced_and_its_chunk_counts_once(cluster, calls, tmp_path):
+    dying = WorkerSpec("worker", pool_workers.DyingWorker, (str(tmp_path), 2), 0.5, calls=calls)
+    pool = started_pool(cluster, PoolSpec(dying, 2))
     assert pool.play(matches(100), {}) == play_locally(matches(100))
     assert sum(pool.matches_by_engine.values()) == 100
     assert len(list(tmp_path.iterdir())) == 2
@@ -106,8 +109,11 @@ def test_an_engine_that_dies_is_replaced_and_its_chunks_count_once(cluster, tmp_
     pool.close()
 
 
-def test_a_chunk_that_kills_every_worker_ends_the_play(cluster, tmp_path):
-    pool = started_pool(cluster, PoolSpec(WorkerSpec("worker", pool_workers.DyingWorker, (str(tmp_path), 99), 0.5), 2))
+@pytest.mark.parametrize("calls", [1, 2])
+def test_a_chunk_that_kills_every_worker_ends_the_play(cluster, calls, tmp_path):
+    """With two chunks in a worker it is the guilty one that is named: it is played by itself after the first death."""
+    dying = WorkerSpec("worker", pool_workers.DyingWorker, (str(tmp_path), 99), 0.5, calls=calls)
+    pool = started_pool(cluster, PoolSpec(dying, 2))
     with pytest.raises(EngineError, match=r"^Matches 32 to 47 were begun 3 times, and each time .* worker \d died \("):
         pool.play(matches(100), {})
     pool.close()

@@ -8,7 +8,6 @@ from support.models.pocket import pocket
 
 from arena.lm.language_model import LanguageModel
 from arena.lm.tokenization import ChatTokenizer, read_tokenizer
-from arena.samplers.zero_lora import save_zero_adapter
 from games.common.errors import UsageError
 
 MODULE = """
@@ -48,11 +47,7 @@ def change(path, **keys):
     path.write_text(json.dumps({**json.loads(path.read_text()), **keys}))
 
 
-@pytest.mark.parametrize(
-    "load",
-    [LanguageModel.load, ChatTokenizer.read, lambda folder: save_zero_adapter(folder, folder / "zero")],
-    ids=["LanguageModel.load", "ChatTokenizer.read", "save_zero_adapter"],
-)
+@pytest.mark.parametrize("load", [LanguageModel.load, ChatTokenizer.read])
 def test_a_model_of_its_own_code_is_refused_with_the_reason(folder, mark, load):
     change(folder / "config.json", model_type="stranger", auto_map=AUTO_MAP)
     with pytest.raises(UsageError, match=r"model.* needs code of its own, which is never run"):
@@ -65,7 +60,6 @@ def test_code_for_a_family_that_is_known_is_passed_over(folder, mark):
     (folder / "custom_generate").mkdir()
     (folder / "custom_generate" / "generate.py").write_text(MODULE.format(mark=str(mark)))
     assert type(LanguageModel.load(folder).model).__name__ == "Qwen3ForCausalLM"
-    save_zero_adapter(folder, folder / "zero")
     assert not mark.exists()
 
 

@@ -8,6 +8,7 @@ from transformers import Gemma2Config, GPT2Config
 
 from arena.lm.chunks import Chunk
 from arena.lm.language_model import LanguageModel
+from arena.lm.packing import Pack
 from arena.lm.pocket import END
 from games.common.errors import UsageError
 
@@ -250,3 +251,29 @@ def test_a_tokenizer_that_cannot_end_a_reply_is_refused(lm):
 def test_a_missing_model_is_refused_in_a_sentence(tmp_path):
     with pytest.raises(UsageError, match="No causal language model could be loaded from"):
         LanguageModel.load(tmp_path)
+
+
+@pytest.mark.parametrize("max_tokens", [60, 8192])
+def test_packed_choices_are_those_of_chunks(lm, monkeypatch, max_tokens):
+    """The same log-probs and gradients, prefixes and what follows them in one pass."""
+    monkeypatch.setattr("arena.lm.language_model.PACKED_WIDTH", 1)
+    system = tuple(range(50, 90))
+    prompts = [*[(*system, 3 + i, 9) for i in range(4)], (7, 8), (200, 7, 8, 9), *[(*system[::-1], i) for i in (4, 5)]]
+    legal = [LEGAL[i % len(LEGAL)] for i in range(len(prompts))]
+    tries = [lm.trie(replies) for replies in legal]
+    parameters = list(lm.model.parameters())
+
+    def learned(parts):
+        rows = [None] * len(prompts)
+        for part in parts:
+            replies = lm.choice_logprobs(part, tries, 0.7).replies
+            for item, row in zip(part.items, replies, strict=True):
+                rows[item] = row[: len(legal[item])]
+        return rows, torch.autograd.grad(sum((row * row).sum() for row in rows), parameters)
+
+    packs = lm.plan_choice_packs(prompts, tries, max_tokens)
+    assert sorted(item for pack in packs for item in pack.items) == list(range(len(prompts)))
+    assert all(isinstance(pack, Pack) for pack in packs)
+    (rows, gradients), (expected, expected_gradients) = learned(packs), learned(lm.plan_choice(prompts, tries, 8192))
+    for row, other in zip((*rows, *gradients), (*expected, *expected_gradients), strict=True):
+        torch.testing.assert_close(row, other, rtol=1e-3, atol=1e-4)

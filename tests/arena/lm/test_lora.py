@@ -238,3 +238,18 @@ def test_adapters_that_an_engine_loads_while_it_samples_let_others_be_added(adap
     again = adapters.with_weights(tmp_path / "one").copy()
     assert all(parameter.requires_grad for parameter in again.parameters().values())
     assert logprobs(again) == logprobs(view)
+
+
+def test_a_layer_that_adds_in_place_computes_what_pefts_does(base, adapters):
+    view = scrambled(adapters.add(SHAPE, seed=0))
+    [layer, *_] = [module for module in base.model.modules() if hasattr(module, "lora_A")]
+    view.adapters.activate(view.adapter)
+    x = torch.randn(3, 5, layer.in_features, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    weights = [layer.lora_A[view.adapter].weight, layer.lora_B[view.adapter].weight]
+
+    def learned(forward):
+        output = forward(x)
+        return output, *torch.autograd.grad((output * output).sum(), [x, *weights])
+
+    for ours, pefts in zip(learned(layer), learned(lambda x: type(layer).forward(layer, x)), strict=True):
+        torch.testing.assert_close(ours, pefts, rtol=1e-4, atol=1e-5)

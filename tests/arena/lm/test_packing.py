@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from support.models.pocket import copied, plain_logprobs, plainly, pocket
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from arena.lm.checkpointing import enable_checkpointing
 from arena.lm.language_model import LanguageModel
 from arena.lm.logprobs import ScoreOptions
 from arena.lm.packing import lay_out, plan_packs
-from arena.lm.scoring import PackedPass, PaddedPass, plan_passes
+from arena.lm.scoring import PackedPass, PaddedPass, enable_checkpointing, plan_passes
 
 OPENINGS = ((), (5,) * 40, (5,) * 40 + (6,) * 30, (7,) * 20)
 middles = st.lists(st.integers(10, 200), max_size=9).map(tuple)

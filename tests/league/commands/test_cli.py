@@ -2,6 +2,7 @@
 
 import json
 import resource
+import shutil
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ from support.source import ROOT
 
 from arena.replays import load_episodes
 from league.cli import main
+from league.config.load import load_run_config, write_run_config
 
 LEAGUE = [sys.executable, "-m", "league.cli"]
 
@@ -164,6 +166,24 @@ def test_a_person_plays_a_match(capsys, monkeypatch):
     assert "'raise' is not one of: pass, bet." in text
     assert "you" in text
     assert "The match is over." in text
+
+
+def test_a_person_is_told_what_the_runs_own_cards_say(run_dir, tmp_path, capsys, monkeypatch):
+    """The opponent was told so too; without the cards a match would be played in words that it never heard."""
+    cards = shutil.copytree(ROOT / "roles/cards", tmp_path / "cards")
+    card = cards / "kuhn_poker.toml"
+    card.write_text(card.read_text().replace("The deck is J, Q, K", "Aboard this ship the deck is J, Q, K"))
+    run = shutil.copytree(run_dir, tmp_path / "run")
+    config = load_run_config(run)
+    write_run_config(run, config.model_copy(update={"roles": config.roles.model_copy(update={"cards": str(cards)})}))
+    monkeypatch.setattr("builtins.input", lambda _: "1")
+    for seat, name in enumerate(("first", "second")):
+        text = words(capsys, "play", "--game", "kuhn_poker", "--against", run, "--seat", seat, "--seed", 0)
+        assert f"You are the {name} player in two-player Kuhn poker. Aboard this ship the deck is" in " ".join(
+            text.split()
+        )
+    text = words(capsys, "play", "--game", "kuhn_poker", "--against", run_dir, "--seed", 0)
+    assert "Aboard" not in text
 
 
 def test_a_person_may_leave(capsys, monkeypatch):

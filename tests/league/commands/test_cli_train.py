@@ -12,7 +12,7 @@ from support.source import ROOT
 
 from games.registry import make_game
 from league.cli import main
-from league.commands.training.train import learning_summary
+from league.commands.training.train import learning_summary, utilisation_sentence
 from league.monitors.metrics_log import MetricsLog
 
 SMALL = """
@@ -135,5 +135,19 @@ def test_what_was_learned_is_told_by_the_kind_of_game(tmp_path):
         "exploitability 0.460 → 0.050 (0 is a Nash equilibrium)",
         "value to the first seat −0.056, in theory −1/18",
     ]
+    shares = utilisation_sentence([{"mfu/play": 0.2, "mfu/learn": 0.5}, {"mfu/play": 0.4}])
+    assert shares == "of the rate of a plain product on this machine: play 30%, learning 50% (docs/learner.md)"
+    assert not utilisation_sentence([{"iteration": 1.0}])
     assert hanabi == ["mean return together 3.900 → 9.800 of at most 10"]
     assert tic_tac_toe == ["score against random 0.500 → 0.900 (win 1, draw ½, loss 0)"]
+
+
+def test_a_game_of_three_different_seats_ends_with_what_each_has_learned(tmp_path, capsys):
+    config = tmp_path / "judged.toml"
+    config.write_text(SMALL.replace("games.kuhn_poker", 'games."judged_arithmetic(judge=1)"'))
+    assert main(["train", str(config), "--run-dir", str(tmp_path / "run")]) == 0
+    learned = capsys.readouterr().out.partition("What was learned\n")[2].partition("\n\n")[0]
+    roles = ("solver", "evaluator", "judge")
+    assert [line.split(" → ")[0].rpartition(" ")[0].strip() for line in learned.splitlines()] == [
+        f"judged_arithmetic(judge=1): mean return in training as {role}" for role in roles
+    ]

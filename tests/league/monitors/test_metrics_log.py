@@ -1,6 +1,7 @@
 """What a run measured is written once for each iteration, whatever interrupted it."""
 
 import json
+import re
 from urllib.parse import parse_qs, urlparse
 from urllib.request import urlopen
 
@@ -8,8 +9,9 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from league.monitors.alarms import Alarm
-from league.monitors.metrics_log import MetricsLog, read_metrics, serve_tensorboard
+from league.monitors.metrics_log import MetricsLog, read_metrics
 from league.monitors.questions import pinned_metrics
+from league.monitors.server import serve_tensorboard
 
 
 def scalars(path, name):
@@ -50,9 +52,9 @@ def test_an_alarm_is_a_curve_and_its_words_stand_at_the_iteration_in_which_it_be
     assert scalars(tmp_path, "alarms/drift") == [(1, 0.0), (2, 1.0), (3, 1.0)]
     events = EventAccumulator(str(tmp_path / "tb"))
     events.Reload()
-    (words,) = events.Tensors("alarms/drift/kuhn_poker/first/text_summary")
+    (words,) = events.Tensors("alarms/drift/kuhn_poker/first")
     assert words.step == 2
-    assert words.tensor_proto.string_val[0].decode() == str(first)
+    assert words.tensor_proto.string_val[0].decode() == f"    {first}"
 
 
 def test_an_alarm_is_pinned_once_it_has_rung():
@@ -81,8 +83,11 @@ def test_exploitability_is_pinned_first_and_a_score_that_cannot_move_not_at_all(
 def test_the_board_opens_on_the_pinned_curves(tmp_path):
     with MetricsLog(tmp_path) as board:
         board.write(0, {"kuhn_poker(players=3)/exploitability": 1.0})
-    with urlopen(serve_tensorboard([tmp_path], 0)) as page:
-        query = parse_qs(urlparse(page.url).query)
-        assert b"TensorBoard" in page.read()
+    address = serve_tensorboard([tmp_path], 0)
+    with urlopen(address) as page:
+        (opened,) = re.findall(r'location\.replace\("/(.+?)"', page.read().decode())
+    query = parse_qs(urlparse(opened).query)
     assert json.loads(query["pinnedCards"][0]) == [{"plugin": "scalars", "tag": "kuhn_poker(players=3)/exploitability"}]
     assert query["smoothing"] == ["0"]
+    with urlopen(address + opened) as page:
+        assert b"<title>TensorBoard</title>" in page.read()

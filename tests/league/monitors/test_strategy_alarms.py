@@ -86,8 +86,15 @@ def test_what_is_no_signal_is_told_by_the_greatest_return_though_it_is_a_loss():
     assert {name: message for _, name, message in verdicts}["signal"].startswith("only 0.0% of its turns")
 
 
-def test_nothing_is_judged_before_the_window_is_full():
-    assert rings(random.Random(0), WINDOW - 1, bets=lambda card: 1.0) == {}
+def test_no_collapse_is_judged_before_the_window_is_full():
+    assert set(rings(random.Random(0), WINDOW - 1, bets=lambda card: 1.0)) == {"signal"}
+
+
+def test_a_lack_of_signal_is_told_as_soon_as_there_are_enough_turns():
+    """An iteration here has 60 turns, and 64 are enough."""
+    starved = {"bets": lambda _: 0.5, "advantage": lambda rng: 0.0}
+    assert rings(random.Random(0), 1, **starved) == {}
+    assert rings(random.Random(0), 2, **starved)["signal"].startswith("only 0.0% of its turns")
 
 
 def test_a_cycle_of_three_is_named_and_one_of_small_wins_is_not():

@@ -1,6 +1,4 @@
-"""Matches as text: which are worth reading, and that whatever was said stays data."""
-
-from types import SimpleNamespace
+"""Matches as text: all that happened is told, and whatever was said stays data."""
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -8,34 +6,28 @@ from tensorboard.plugin_util import markdown_to_safe_html
 
 from arena.records import EndReason, Episode, MatchRequest, Turn
 from league.monitors.metrics_log import MetricsLog, verbatim
-from league.monitors.transcripts import tell_match, worth_reading
+from league.monitors.transcripts import tell_match
 
 HOSTILE = "<script>alert(1)</script>\n# Heading\n```\n[link](javascript:alert(1))\n\n\u202eback\x1b[31m\n![x](http://evil/x.png)"
 
 
-def trajectory(game, match_return, turns=1):
-    return SimpleNamespace(game=game, match_return=match_return, turns=(None,) * turns)
-
-
-def test_best_worst_and_most_surprising_of_a_game():
-    """By return, and by the largest advantage either way; the first of equals; one without turns is not told."""
-    played = [trajectory("a", 0.0), trajectory("a", 1.0), trajectory("a", -1.0), trajectory("b", 9.0)]
-    played += [trajectory("a", 1.0), trajectory("a", 5.0, turns=0)]
-    advantages = [[-3.0], [0.5], [-1.0], [8.0], [0.5], []]
-    assert dict(worth_reading("a", played, advantages)) == {"best": 1, "worst": 2, "most_surprising": 0}
-    assert worth_reading("c", played, advantages) == []
-
-
-def episode(reply):
+def episode(reply, children=()):
     request = MatchRequest(7, "kuhn_poker", 3, 4, ("main", "random"), (True, False), "self_play")
     turns = (Turn(0, "first", "main", "Your card: J", ("pass", "bet"), reply, None, -1.0, None),)
-    return Episode(request, turns, (-1.0, 1.0), EndReason.FORFEIT, 0)
+    return Episode(request, turns, (-1.0, 1.0), EndReason.FORFEIT, 0, children)
 
 
 def test_a_match_is_told_with_all_that_happened():
-    told = tell_match(episode("I fold"), {(0, 0): -0.75})
+    told = tell_match(episode("I fold"), [[-0.75]])
     for part in ("kuhn_poker, match 7", "seat 0 main", "Your card: J", "'I fold'", "ILLEGAL", "reward -1", "-0.750"):
         assert part in told
+
+
+def test_a_submatch_is_told_behind_its_match_with_its_own_advantages():
+    told = tell_match(episode("I fold", (episode("I fold too"),)), [[-0.75], [0.5]]).splitlines()
+    behind = told.index("kuhn_poker, submatch, deal 3, drawn by self_play")
+    assert "I fold too" in "".join(told[behind:])
+    assert [line.rpartition(" ")[2] for line in told if "advantage" in line] == ["-0.750", "+0.500"]
 
 
 @pytest.mark.parametrize("text", [HOSTILE, HOSTILE.replace("\n", "\r"), HOSTILE.replace("\n", "\u2028")])
@@ -54,5 +46,5 @@ def test_the_board_holds_the_transcript(tmp_path):
         log.text("transcripts/kuhn_poker/worst", tell_match(episode(HOSTILE)), 10)
     events = EventAccumulator(str(tmp_path / "tb"))
     events.Reload()
-    (event,) = events.Tensors("transcripts/kuhn_poker/worst/text_summary")
+    (event,) = events.Tensors("transcripts/kuhn_poker/worst")
     assert all(line.startswith("    ") for line in event.tensor_proto.string_val[0].decode().split("\n"))

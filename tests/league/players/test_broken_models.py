@@ -7,7 +7,9 @@ import shutil
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from support.matches.kuhn import FREE, engine_with, kuhn_matches, kuhn_pocket, played, roles_for
 
+from arena.lm.finite import NotFinite
 from league.cli.dispatch import main
 from league.config.load import load_run_config, write_run_config
 
@@ -44,3 +46,15 @@ def test_it_is_refused_by_name(words, reply, broken, capsys):
 
 def test_an_earlier_snapshot_still_plays(broken):
     assert main(["match", f"{broken}@main-000000", "random", "--matches", "8", *GAME]) == 0
+
+
+@pytest.mark.parametrize("form", [{}, FREE], ids=["choice", "free"])
+def test_a_policy_in_training_is_refused_by_name_too(form):
+    lm = kuhn_pocket()
+    engine = engine_with(a=lm, b=kuhn_pocket(1))
+    assert played(engine, kuhn_matches(2), 2, roles_for(**form))
+    with torch.no_grad():
+        lm.parameters()["model.embed_tokens.weight"].fill_(torch.nan)
+    engine.refresh()
+    with pytest.raises(NotFinite, match=r"a cannot play: .* not finite .* lower optimizer\.learning_rate"):
+        played(engine, kuhn_matches(2), 2, roles_for(**form))

@@ -59,6 +59,30 @@ def test_settings_reach_role_and_weights(model):
         assert {weight.dtype for weight in loaded.model.parameters()} == {torch.bfloat16}
 
 
+@pytest.mark.parametrize(
+    ("settings", "game", "shown"),
+    [
+        (PlayerSettings(reply="free"), "kuhn_poker", 1),
+        (PlayerSettings(reply="free", demonstrations=0), "kuhn_poker", 0),
+        (PlayerSettings(), "kuhn_poker", 0),
+        (PlayerSettings(demonstrations=2), "kuhn_poker", 2),
+        (PlayerSettings(reply="free"), "lookup_chain", 0),  # random play cannot give any
+    ],
+)
+def test_a_model_from_nowhere_is_shown_a_turn_before_it_writes_freely(model, settings, game, shown):
+    with Engines(settings) as engines:
+        roles = resolve(f"hf:{model}", make_game(game).spec, engines).roles
+    assert {role.demonstrations for role in roles} == {shown}
+    assert all(role.ask for role in roles)
+
+
+def test_free_replies_are_truncated_as_asked(model):
+    with Engines(PlayerSettings("free", 3, top_k=1)) as engines:
+        trace = episode(resolve(f"hf:{model}", KUHN, engines)).turns[0].trace
+    assert trace.truncation == (1, 1.0, 0.0)
+    assert set(trace.logprobs) == {0.0}, "of one token that may be sampled"
+
+
 def test_settings_go_before_those_of_a_run(run_dir):
     with Engines(PlayerSettings(reply="free", dtype="bfloat16")) as engines:
         player = resolve(str(run_dir), KUHN, engines)
@@ -125,6 +149,8 @@ def test_vllm_is_asked_for_where_it_is_not_installed(model, capsys):
         (["--threads", "0"], "--threads 0"),
         (["--reply", "loud"], "loud"),
         (["--dtype", "float8"], "float8"),
+        (["--reply", "free", "--top-p", "1.5"], "top_p"),
+        (["--top-p", "0.9"], "a choice is drawn from all legal replies"),
     ],
 )
 def test_a_value_out_of_range_is_refused(model, capsys, options, part):

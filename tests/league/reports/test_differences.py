@@ -4,16 +4,16 @@ import pytest
 from scipy.stats import ttest_ind
 
 from league.config.load import validate
-from league.reports.differences import compare, seed_mean, value_at, welch
+from league.reports.differences import compare, possible_values, seed_mean, value_at, welch
 from league.reports.run_record import RunRecord, Series
 
 METRIC = "kuhn_poker/exploitability"
 
 
-def record(name, values, seed=0, **settings):
+def record(name, values, seed=0, metric=METRIC, **settings):
     config = validate({"seed": seed, "games": {"kuhn_poker": {}}, **settings})
     series = Series(tuple(range(len(values))), tuple(values))
-    return RunRecord(name, None, config, len(values) - 1, {METRIC: series}, [], {}, {}, {}, {}, {})
+    return RunRecord(name, None, config, len(values) - 1, {metric: series}, [], {}, {}, {}, {}, {})
 
 
 def test_a_mean_over_seeds_has_students_interval():
@@ -74,3 +74,39 @@ def test_figures_are_compared_at_the_iteration_that_all_have_done():
     assert comparison.iteration == 1
     assert comparison.rows[0].values == [0.5, 0.6]
     assert value_at(record("a", [0.9]), "absent", 1) is None
+
+
+@pytest.mark.parametrize(
+    ("metric", "least", "greatest"),
+    [
+        ("kuhn_poker/score/first", 0.0, 1.0),
+        ("kuhn_poker/score_against_random", 0.0, 1.0),
+        ("probe/score", 0.0, 1.0),
+        ("illegal_rate", 0.0, 1.0),
+        ("kuhn_poker/exploitability", 0.0, 4.0),  # returns are from -2 to 2
+        ("tiny_hanabi/return", 0.0, 10.0),
+        ("tiny_hanabi/return/signaller", 0.0, 10.0),
+        ("lookup_chain/held_out_return_of_random", 0.0, 1.0),
+        ("tokens_per_second", 0.0, float("inf")),
+        ("rating", -float("inf"), float("inf")),
+        ("no_such_game/return", -float("inf"), float("inf")),
+    ],
+)
+def test_what_a_figure_can_be_is_known(metric, least, greatest):
+    assert possible_values(metric) == (least, greatest)
+
+
+def test_no_interval_goes_beyond_what_is_possible():
+    """Scores 0.9 and 1 have the mean 0.95 ± 0.64, and the difference to 0.1 and 0 is −0.9 ± 1.27 by seed."""
+    metric = "kuhn_poker/score_against_random"
+    good = [record(f"a{seed}", [value], seed, metric) for seed, value in enumerate((0.9, 1.0))]
+    bad = [record(f"b{seed}", [value], seed, metric, iterations=300) for seed, value in enumerate((0.1, 0.0))]
+    [row] = compare([*good, *bad]).rows
+    assert [mean[1:] for mean in row.means] == [
+        (pytest.approx(0.3147, abs=1e-4), 1.0),
+        (0.0, pytest.approx(0.6853, abs=1e-4)),
+    ]
+    [difference] = row.differences
+    assert difference.estimate.mean == pytest.approx(-0.9)
+    assert difference.estimate.low == -1.0
+    assert difference.estimate.high > -0.9

@@ -50,6 +50,7 @@ def test_every_figure_is_drawn_and_the_opening_page_tells_the_story_in_order(boa
         "3_who_beats_whom/payoffs/kuhn_poker",
         "3_who_beats_whom/wins/kuhn_poker",
         "3_who_beats_whom/population",
+        "5_what_to_change/credit/kuhn_poker",
         "5_what_to_change/time",
     ]
     events = EventAccumulator(str(boards[1] / "tb"))
@@ -62,7 +63,7 @@ def test_the_tabs_have_transcripts_distributions_settings_and_a_layout(boards):
     events = EventAccumulator(str(boards[1] / "tb"))
     events.Reload()
     tags = events.Tags()
-    told = {f"transcripts/kuhn_poker/{why}/text_summary" for why in ("a_match", "best", "worst", "most_surprising")}
+    told = {f"transcripts/kuhn_poker/{why}" for why in ("first", "best", "worst")}
     assert told <= set(tags["tensors"])
     assert {"kuhn_poker/advantages/first", "kuhn_poker/advantages/second"} <= set(tags["histograms"])
     plugins = events.summary_metadata

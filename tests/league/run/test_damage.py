@@ -1,5 +1,6 @@
 """What is read back in is trusted only when it is what was written: files × damages, and the way back."""
 
+import json
 import shutil
 import signal
 import struct
@@ -12,7 +13,7 @@ from support.processes.runs import TINY, TrainingProcess, contents, league_train
 from games.common.errors import UsageError
 from league.cli.dispatch import main
 from league.results.match_store import MatchStore
-from league.run.recovery import SET_ASIDE
+from league.run.recovery import SET_ASIDE, go_back
 from league.run.session import resume
 from league.storage.run_dir import Run
 
@@ -35,12 +36,14 @@ STATE = {  # kinds of file of the state of a run that ended after iteration 4, b
     "snapshot": "population/main-000004/model.safetensors",
     "snapshot's card": "population/main-000004/snapshot.json",
     "metrics": "metrics.jsonl",
+    "mixtures": "mixtures.jsonl",
 }
 HARMLESS = {
     ("table", "deleted"),  # it is computed again
     ("metrics", "one byte longer"),  # as a kill in the middle of a line leaves it
     ("journal", "one byte longer"),
     ("metrics", "middle bit flipped"),  # a point of a curve
+    ("mixtures", "one byte longer"),
 }
 OF_NO_USE = {  # where SQLite has unused bytes
     ("matches", "middle bit flipped"),
@@ -124,11 +127,20 @@ def test_a_checkpoint_under_another_name_is_refused(run):
 
 @pytest.mark.parametrize(
     ("name", "iteration"),
-    [("weights", 3), ("record", 3), ("manifest", 3), ("journal", 4), ("ratings", 4), ("table", 4), ("metrics", 4)],
+    [
+        ("weights", 3),
+        ("record", 3),
+        ("manifest", 3),
+        ("journal", 4),
+        ("ratings", 4),
+        ("table", 4),
+        ("metrics", 4),
+        ("mixtures", 4),
+    ],
 )
 def test_going_back_as_the_error_says_ends_with_the_same_bits(name, iteration, unbroken, run, capsys):
-    damage(run / STATE[name], "middle bit flipped" if name != "metrics" else "another file")
-    if name not in ("table", "metrics"):
+    damage(run / STATE[name], "another file" if name in ("metrics", "mixtures") else "middle bit flipped")
+    if name not in ("table", "metrics", "mixtures"):
         assert f"league train --resume --from {iteration} --run-dir {run}" in refusal(run)
     assert main(["train", "--resume", "--from", str(iteration), "--run-dir", str(run)]) == 0
     assert f"Going on from iteration {iteration}." in capsys.readouterr().err
@@ -139,7 +151,19 @@ def test_going_back_as_the_error_says_ends_with_the_same_bits(name, iteration, u
     if name == "journal":  # it was summed up anew, iteration by iteration
         differing -= {STATE["journal"], STATE["record"], STATE["manifest"], "payoffs.json"}
         assert Run(run).payoffs.iteration == Run(unbroken).payoffs.iteration
-    assert differing <= ({"metrics.jsonl", STATE["table"]} if name in ("metrics", "table") else set())
+    may_differ = {STATE[kind] for kind in ("metrics", "table")} if name in ("metrics", "table") else set()
+    assert differing <= may_differ | ({STATE["mixtures"]} if name == "mixtures" else set())
+
+
+def test_going_back_cuts_what_is_later_off_both_logs(unbroken, run):
+    """Before the first iteration is trained again: it may be long until then, or never come."""
+    later = {name: (run / name).read_bytes() for name in ("metrics.jsonl", "mixtures.jsonl")}
+    go_back(run, 3)
+    for name, content in later.items():
+        kept = [json.loads(line)["iteration"] for line in (run / name).read_bytes().splitlines()]
+        assert kept == [n for line in content.splitlines() if (n := json.loads(line)["iteration"]) <= 3]
+    assert resume(run).finished
+    assert (run / "mixtures.jsonl").read_bytes() == later["mixtures.jsonl"]
 
 
 def test_going_back_without_the_matches_says_that_they_are_lost(run, capsys):

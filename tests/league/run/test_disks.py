@@ -10,7 +10,7 @@ from support.processes.mounts import enlarge, read_only, small_disk
 from support.processes.runs import TINY, TrainingProcess, contents, league_train
 
 from league.cli.dispatch import main
-from league.monitors.metrics_log import serve_tensorboard
+from league.monitors.server import serve_tensorboard
 
 SMALL = TINY.replace("matches = 64", "matches = 16").replace("iterations = 6", "iterations = 4")
 MIB = 2**20

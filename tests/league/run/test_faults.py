@@ -6,17 +6,24 @@ import math
 import os
 import shutil
 import signal
+from functools import partial
+from itertools import count
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from support.models.pocket import pocket
 from support.processes.runs import TINY, TrainingProcess, contents, league_train
 
+from arena.lm.finite import NotFinite
 from league.cli import main
 from league.learning import learner as learning
+from league.run import freeze
 from league.storage.lock import run_lock
+from league.storage.population import Population
 from learners.advantages.rule import unweighted
 from learners.batching import ChoiceRow
+from learners.update.policy import Policy
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +163,38 @@ def test_a_gradient_that_overflows_stops_the_run_with_its_batch_saved(inner_step
     assert f"Policy 'main', {failed}: the loss is" in ended.output
     assert "gradient norm nan" in ended.output
     assert (tmp_path / "run" / "failed-batch.json").is_file()
+
+
+def test_a_policy_whose_last_step_broke_it_plays_no_match(run, unbroken, monkeypatch, capsys):
+    """A step from finite numbers may end beyond them: only the next match, or the freezing, can tell."""
+    step, steps = Policy.step, count(1)
+
+    def break_weights(policy, learning_rate):
+        step(policy, learning_rate)
+        if next(steps) % 4 == 0:  # the last of an update's
+            policy.parameters["model.embed_tokens.weight"].data.fill_(math.inf)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Policy, "step", break_weights)
+        assert main(["train", "--resume", "--run-dir", str(run)]) == 1
+    output = capsys.readouterr().err
+    assert "league: main cannot play: its model computes numbers that are not finite" in output
+    assert "Train again with a lower optimizer.learning_rate." in output
+    assert not (run / "population/main-000006").exists()
+    assert main(["train", "--resume", "--run-dir", str(run)]) == 1  # iteration 5 was saved with what it had learned
+    assert league_train("--resume", "--from", "4", run_dir=run).status == 0
+    shutil.rmtree(run / "set_aside")
+    assert contents(run) == contents(unbroken[1])
+
+
+def test_weights_that_are_not_finite_are_never_frozen(tmp_path):
+    policy = Policy("main", pocket(), weight_decay=0.0, magnet=False, reference=False)
+    next(iter(policy.parameters.values())).data.view(-1)[-1] = math.nan
+    population = Population(tmp_path)
+    with pytest.raises(NotFinite, match=r"^main cannot play: .* in its weights is not finite"):
+        population.add("main", 1, None, partial(freeze._save, policy))
+    assert not population.all()
+    assert not Population(tmp_path).all()
 
 
 def test_a_policy_whose_turn_never_comes_stops_nothing(tmp_path):

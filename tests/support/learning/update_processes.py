@@ -12,8 +12,8 @@ import torch.distributed as dist
 import torch.multiprocessing
 from safetensors.torch import save_file
 
-from arena.lm.checkpointing import enable_checkpointing
 from arena.lm.lora import Adapters, AdapterShape
+from arena.lm.scoring import enable_checkpointing
 from learners.batching import to_batch
 from learners.losses.objective import EntropyBand, Objective
 from learners.losses.surrogates import Surrogate

@@ -7,7 +7,7 @@ from arena.records import Cast, MatchRequest
 from arena.samplers.scripted import Random
 from arena.scheduler import play
 from games.common.seeds import derive_seed
-from games.spec import GameSpec, Submatch, Utility
+from games.spec import Choices, GameSpec, Submatch, Utility
 from roles.cards import load_roles, with_overrides
 
 TOP = "office(2)"
@@ -41,6 +41,9 @@ class Office:
 
     def secret(self):
         return f"secret<{self.level}:{self.path}>"
+
+    def actions(self):
+        return Choices(self.legal_actions(), ())
 
     def legal_actions(self):
         return (f"tell {self.secret()}", "keep")

@@ -53,7 +53,7 @@ def save_checkpoint(folder, steps=150):
 def demonstrations(rng, matches=60):
     """Return chats and replies of random play."""
     game, shown = make_game(GAME), []
-    roles = [with_overrides(role, reply="free") for role in load_roles(game.spec)]
+    roles = [with_overrides(role, reply="free") for role in load_roles(game.spec, wording="full")]
     for deal in range(matches):
         game.reset(deal)
         while (seat := game.to_act()) is not None:

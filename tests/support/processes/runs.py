@@ -163,7 +163,7 @@ def live(
 
 def is_reproducible(name: str) -> bool:
     """Return whether a metric is the same in every run of one configuration."""
-    return name not in TIMINGS and not name.startswith(("time/", "memory/"))
+    return name not in TIMINGS and not name.startswith(("time/", "memory/", "mfu/"))
 
 
 def contents(run_dir: Path) -> dict[str, Any]:

@@ -1,0 +1,144 @@
+"""What training in two games does elsewhere: games that were not trained, and sums in words, before and after.
+
+    python -m benchmarks.studies.transfer transfer [--keep DIR] [--seeds 0 1 2] [--json]
+
+Runs of the preset ``smol`` that ``python -m benchmarks smol --keep DIR`` left in DIR are taken from there; what is
+missing is trained. A game's figure is the score
+against random, of the untrained model and of the last snapshot on the same deals (those of the seed). A sum is asked in
+words, such as "What is seven plus five?", and answered by the most likely of the numbers from zero to forty under a
+mask; the sums are those of the seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import PeftModel
+
+from arena.lm.language_model import LanguageModel
+from benchmarks.report.comparison import comparison_lines
+from benchmarks.studies.presets import LEAGUE, timed
+from league.models.source import model_folder
+
+MODEL = "smollm2-135m"
+MATCHES = {  # by game; the long ones are fewer
+    "connect_four": 40,
+    "leduc_poker": 200,
+    "hex(board_size=3)": 100,
+    "liars_dice(dice_sides=4)": 200,
+}
+SUMS, LARGEST = 200, 20
+UNITS = re.findall(
+    r"\w+",
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen",
+)
+TENS = {2: "twenty", 3: "thirty", 4: "forty"}
+
+
+def in_words(number: int) -> str:
+    """Return a number from 0 to 49 in words."""
+    if number < len(UNITS):
+        return UNITS[number]
+    tens, unit = divmod(number, 10)
+    return f"{TENS[tens]}-{UNITS[unit]}" if unit else TENS[tens]
+
+
+def score(player: str, game: str, seed: int) -> float:
+    """Return a player's score against random."""
+    words = ["match", player, "random", "--game", game, "--matches", str(MATCHES[game]), "--seed", str(seed)]
+    process = subprocess.run([*LEAGUE, *words, "--json"], stdout=subprocess.PIPE, check=True)
+    return float(json.loads(process.stdout)["score_a"])
+
+
+def load(snapshot: Path | None) -> LanguageModel:
+    """Return the untrained model, or a snapshot of it with its adapter merged."""
+    lm = LanguageModel.load(model_folder(MODEL))
+    if snapshot is None:
+        return lm
+    return LanguageModel(PeftModel.from_pretrained(lm.model, snapshot).merge_and_unload(), lm.tokenizer)
+
+
+@torch.no_grad()
+def share_of_sums(lm: LanguageModel, seed: int) -> float:
+    """Return the share of a seed's sums that the model answers rightly."""
+    rng = random.Random(seed)
+    sums = [(rng.randint(0, LARGEST), rng.randint(0, LARGEST)) for _ in range(SUMS)]
+    trie = lm.trie(tuple(in_words(number) for number in range(2 * LARGEST + 1)))
+    questions = [f"What is {in_words(a)} plus {in_words(b)}? Answer with the number in words." for a, b in sums]
+    prompts = [lm.encode_prompt([{"role": "user", "content": question}]) for question in questions]
+    right = 0
+    for chunk in lm.plan_choice(prompts, [trie] * SUMS, max_tokens=2048):
+        answers = lm.choice_logprobs(chunk, [trie] * SUMS, 1.0).replies.argmax(-1).tolist()
+        right += sum(answer == sum(sums[index]) for index, answer in zip(chunk.items, answers, strict=True))
+    return right / SUMS
+
+
+def last_snapshot(run_dir: Path) -> Path:
+    """Return the folder of a run's newest snapshot."""
+    return max((run_dir / "population").glob("main-*"))
+
+
+def measure(keep: Path, seeds: Sequence[int]) -> dict[str, Any]:
+    """Return a table for each game, and one for the sums."""
+    runs = {seed: (keep / f"smol-{seed}").absolute() for seed in seeds}
+    tables = []
+    for game in MATCHES:
+        print(f"{game}: against random", file=sys.stderr, flush=True)
+        before = [{"figure": score(f"hf:{MODEL}", game, seed)} for seed in seeds]
+        after = [{"figure": score(str(run_dir), game, seed)} for seed, run_dir in runs.items()]
+        tables.append(_table(game, "score against random", before, after))
+    print("sums in words", file=sys.stderr, flush=True)
+    untrained = load(None)
+    before = [{"figure": share_of_sums(untrained, seed)} for seed in seeds]
+    after = [{"figure": share_of_sums(load(last_snapshot(run_dir)), seed)} for seed, run_dir in runs.items()]
+    tables.append(_table("sums in words", "share answered rightly", before, after))
+    return {"tables": tables}
+
+
+def _table(game: str, figure: str, before: list[dict[str, float]], after: list[dict[str, float]]) -> dict[str, Any]:
+    return {
+        "game": game,
+        "figure": figure,
+        "less_is_better": False,
+        "columns": {},
+        "conditions": [{"name": "untrained", "runs": before}, {"name": "after `smol`", "runs": after}],
+    }
+
+
+def train_missing(keep: Path, seeds: Sequence[int]) -> None:
+    """Train the preset with each seed whose run is not in ``keep``."""
+    for seed in seeds:
+        run_dir = (keep / f"smol-{seed}").absolute()
+        if not (run_dir / "population").is_dir():
+            print(f"league train smol --seed {seed} in {run_dir}", file=sys.stderr, flush=True)
+            timed([*LEAGUE, "train", "smol", "--seed", str(seed), "--run-dir", str(run_dir)])
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("study", choices=["transfer"])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="where the runs smol-SEED lie, or are to lie")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="league-") as temporary:
+        keep = arguments.keep or Path(temporary)
+        train_missing(keep, arguments.seeds)
+        result = measure(keep, arguments.seeds)
+    print(json.dumps(result) if arguments.json else "\n".join(comparison_lines(result["tables"])))
+
+
+if __name__ == "__main__":
+    main()

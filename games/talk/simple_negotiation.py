@@ -1,0 +1,251 @@
+"""``simple_negotiation``: two seats trade goods that are worth something else to each of them.
+
+Each has ``stock`` of each of ``goods`` goods and is told what one of each is worth to itself: whole numbers from 1 to
+``most``, drawn for each seat. In turn they offer a trade, accept the other's last offer, or leave; after ``turns``
+turns without a trade both keep what they have. A seat earns what it gets less what it gives, by its own values. Nothing
+is lost or made: what one gives the other gets. The game is SPIRAL's (arXiv 2506.24119), where who gained more won 1;
+here the gains themselves are paid, so that agreeing can be good for both.
+
+With ``form=0`` a seat speaks in its own words, which the other reads as a quotation; with ``form=1`` it chooses from a
+list. ``simple_negotiation(goods=2,stock=1,most=2,turns=3,form=1)`` is small enough for exact values.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Self
+
+from games.common.errors import UsageError
+from games.native.names import game_name
+from games.spec import Choices, FreeText, GameSpec, Utility
+from games.talk.conversation import quoted, utterance
+from games.talk.offers import ACCEPT, GOODS, LEAVE, Trade, all_trades, bundle_text, names_goods, read_trade, read_word
+
+SEATS = ("first", "second")
+MOST_CHARACTERS = 400  # of what is said in a turn
+WORDS = ": "  # between an action and the words in which it was said
+
+
+class SimpleNegotiation:
+    """One match of ``simple_negotiation``."""
+
+    _drawn: tuple[int, ...]  # what each good is worth to the first seat, then to the second
+    _said: tuple[str, ...]  # actions by turn, with their words
+
+    def __init__(self, goods: int = 3, stock: int = 3, most: int = 9, turns: int = 8, form: int = 0) -> None:
+        name = game_name(
+            "simple_negotiation", SimpleNegotiation, goods=goods, stock=stock, most=most, turns=turns, form=form
+        )
+        if not (
+            1 < goods <= len(GOODS) and 1 <= stock <= 9 and 1 <= most <= 99 and 2 <= turns <= 99 and form in (0, 1)
+        ):
+            raise UsageError(
+                f"There is no game {name!r}: goods is 2 or 3, stock 1 to 9, most 1 to 99, turns 2 to 99, and form 0 "
+                "(words) or 1 (a list)."
+            )
+        self._goods, self._stock, self._most, self._turns, self._in_words = goods, stock, most, turns, form == 0
+        self._trades = all_trades(goods, stock)
+        self._lines = tuple(self._trades)
+        self.spec = GameSpec(
+            name=name,
+            seats=2,
+            num_actions=0 if self._in_words else len(self._trades) + 2,
+            max_turns=turns,
+            min_return=-float(goods * stock * most),
+            max_return=float(goods * stock * most),
+            utility=Utility.GENERAL_SUM,
+            perfect_information=False,
+            has_chance=True,
+            free_text=self._in_words,
+        )
+        self.reset(0)
+
+    def reset(self, seed: int) -> None:
+        """Draw what the goods are worth."""
+        rng = random.Random(seed)
+        self._begin(tuple([rng.randint(1, self._most) for _ in range(2 * self._goods)]))
+
+    def undealt(self) -> Self:
+        """Return a new match before any value is drawn."""
+        match = self.copy()
+        match._begin(())
+        return match
+
+    def chance_outcomes(self) -> tuple[tuple[str, float], ...]:
+        """Return what the next good may be worth, until all are drawn."""
+        if len(self._drawn) == 2 * self._goods:
+            return ()
+        return tuple([(str(value), 1.0 / self._most) for value in range(1, self._most + 1)])
+
+    def apply_chance(self, outcome: str) -> None:
+        """Draw what one good is worth: the first seat's goods first."""
+        self._drawn = (*self._drawn, int(outcome))
+
+    def to_act(self) -> int | None:
+        """Return the seats in turn; None after a trade, after a seat has left, and after the last turn."""
+        over = len(self._said) == self._turns or self._ending() in (ACCEPT, LEAVE)
+        return None if over else len(self._said) % 2
+
+    def actions(self) -> Choices | FreeText:
+        """Return the request for words, or the list of trades, "accept" and "leave" as far as they are legal."""
+        if not self._in_words:
+            return Choices(self.legal_actions(), self.legal_ids())
+        if self.to_act() is None:
+            return Choices((), ())
+        return FreeText(MOST_CHARACTERS, self._form(), self._reader())
+
+    def legal_actions(self) -> tuple[str, ...]:
+        """Return the legal actions without words: trades, unless it is the last turn, "accept" and "leave"."""
+        if self.to_act() is None:
+            return ()
+        trades = () if self._is_last() else self._lines
+        return (*trades, *((ACCEPT,) if self._said else ()), LEAVE)
+
+    def legal_ids(self) -> tuple[int, ...]:
+        """Return the trades' indices; "accept" and "leave" have the last two ids."""
+        if self.to_act() is None:
+            return ()
+        count = len(self._trades)
+        return (*(() if self._is_last() else range(count)), *((count,) if self._said else ()), count + 1)
+
+    def observe(self, seat: int) -> str:
+        """Return what the seat has, its own values, the offers so far and the turns left."""
+        lines = [
+            f"Each of you has {bundle_text((self._stock,) * self._goods)}.",
+            f"Worth to you, each: {', '.join(f'{g} {v}' for g, v in zip(GOODS, self.values(seat), strict=False))}.",
+            *(self._line(turn, seat) for turn in range(len(self._said))),
+        ]
+        if self.to_act() == seat:
+            if self._said:
+                lines.append(f"Their offer stands: you would give {self._would_give()} and get {self._would_get()}.")
+            left = self._turns - len(self._said)
+            lines.append(f"Turns left, yours included: {left}." if left > 1 else "This is the last turn.")
+        return "\n".join(lines)
+
+    def information_state(self, seat: int) -> str:
+        """Return the seat, its values and all that was said."""
+        return f"{seat} {self.values(seat)} {'; '.join(self._said)}"
+
+    def apply(self, action: str) -> None:
+        """Offer, accept or leave; words may follow. Raises ValueError for anything else."""
+        plain, mark, words = action.partition(WORDS)
+        if plain not in self.legal_actions() or (mark and utterance(words, MOST_CHARACTERS) != words):
+            raise ValueError(f"{action!r} is not legal here: offer a trade, or say {ACCEPT!r} or {LEAVE!r}.")
+        self._said = (*self._said, action)
+
+    def rewards(self) -> tuple[float, ...]:
+        """Return what the match paid at its end; zeros before."""
+        return self.returns()
+
+    def returns(self) -> tuple[float, ...]:
+        """Return each seat's gain by its own values; zeros without a trade."""
+        if self._ending() != ACCEPT:
+            return (0.0, 0.0)
+        proposer, trade = len(self._said) % 2, self._trade_of(-2)
+        gains = self._gain(trade.give, trade.get, proposer), self._gain(trade.get, trade.give, 1 - proposer)
+        return (float(gains[proposer]), float(gains[1 - proposer]))
+
+    def copy(self) -> Self:
+        """Return an independent match in the same position."""
+        match = type(self).__new__(type(self))
+        match.__dict__.update(self.__dict__)  # all immutable
+        return match
+
+    def values(self, seat: int) -> tuple[int, ...]:
+        """Return what one of each good is worth to a seat."""  # [goods]
+        return self._drawn[seat * self._goods : (seat + 1) * self._goods]
+
+    def best_welfare(self) -> float:
+        """Return the most that the seats together can gain: every good goes to whom it is worth more."""
+        pairs = zip(self.values(0), self.values(1), strict=True)
+        return float(self._stock * sum(abs(mine - theirs) for mine, theirs in pairs))
+
+    def welfare(self) -> float:
+        """Return what the seats gained together."""
+        return sum(self.returns())
+
+    def scripts(self) -> Mapping[str, Callable[[random.Random], str]]:
+        """Return ``good``, ``poor`` and ``random``.
+
+        ``good`` offers what it values least for what it values most, one for one, then for ever less of a gain, and
+        accepts what gains it something; ``poor`` accepts anything, and first offers all that it has for nothing.
+        """
+        return {"good": self._good, "poor": self._poor, "random": lambda rng: rng.choice(self.legal_actions())}
+
+    def _begin(self, drawn: tuple[int, ...]) -> None:
+        self._drawn, self._said = drawn, ()
+
+    def _ending(self) -> str:
+        return self._said[-1].partition(WORDS)[0] if self._said else ""
+
+    def _is_last(self) -> bool:
+        return len(self._said) == self._turns - 1
+
+    def _trade_of(self, turn: int) -> Trade:
+        """Return the trade of a turn, as who offered it means it."""
+        return self._trades[self._said[turn].partition(WORDS)[0]]
+
+    def _would_give(self) -> str:
+        return bundle_text(self._trade_of(-1).get)
+
+    def _would_get(self) -> str:
+        return bundle_text(self._trade_of(-1).give)
+
+    def _gain(self, give: tuple[int, ...], get: tuple[int, ...], seat: int) -> int:
+        """Return what the gets are worth to a seat beyond the gives."""
+        return sum(v * (new - old) for v, old, new in zip(self.values(seat), give, get, strict=True))
+
+    def _line(self, turn: int, seat: int) -> str:
+        """Return a turn as a seat sees it; words of the other are a quotation."""
+        plain, mark, words = self._said[turn].partition(WORDS)
+        speaker = "you" if turn % 2 == seat else SEATS[turn % 2]
+        return f"{speaker}: {plain}" + (f" {quoted(words)}" if mark else "")
+
+    def _form(self) -> str:
+        offer = '"I offer 2 apples for 1 pear" (one offer, of what you give for what you get)'
+        words = ([] if self._is_last() else [offer]) + [f'"{ACCEPT}"'] * bool(self._said) + [f'"{LEAVE}"']
+        return f"one of these, in your own words if you like: {', or '.join(words)}"
+
+    def _reader(self) -> Callable[[str], str | None]:
+        return partial(
+            read_reply, goods=self._goods, stock=self._stock, may_offer=not self._is_last(), may_accept=bool(self._said)
+        )
+
+    def _good(self, _rng: random.Random) -> str:
+        seat = len(self._said) % 2
+        if self._said:
+            offered = self._trade_of(-1)
+            if self._gain(offered.get, offered.give, seat) > 0:
+                return ACCEPT
+        if self._is_last():
+            return LEAVE
+        gains = sorted(
+            {(self._gain(t.give, t.get, seat), t) for t in self._trades.values() if sum(t.give) == sum(t.get) == 1}
+        )
+        better = [trade for gain, trade in gains if gain > 0]
+        if not better:
+            return LEAVE
+        return str(better[-1 - (len(self._said) // 2) % len(better)])
+
+    def _poor(self, _rng: random.Random) -> str:
+        if self._said:
+            return ACCEPT
+        return str(Trade((self._stock,) * self._goods, (0,) * self._goods))
+
+
+def read_reply(text: str, goods: int, stock: int, may_offer: bool, may_accept: bool) -> str | None:
+    """Return a text as one canonical action, its words behind it where they say more; None if it says no legal one."""
+    words = utterance(text, MOST_CHARACTERS)
+    if words is None:
+        return None
+    plain: str | None
+    trade, word = read_trade(words, goods, stock), read_word(words)
+    if trade is not None and word is None and may_offer:
+        plain = str(trade)
+    elif trade is None and not names_goods(words) and (word == LEAVE or (word == ACCEPT and may_accept)):
+        plain = word
+    else:
+        return None
+    return plain if words == plain else f"{plain}{WORDS}{words}"

@@ -1,0 +1,45 @@
+"""Play and measure players from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from arena.records import Episode
+from games.registry import make_game
+from league.commands.measuring.exploitability import ExploitabilityReport, measure
+from league.evaluation.head_to_head import HeadToHead, compare
+from league.players.engines import Engines
+from league.players.player import resolve
+from league.storage.run_dir import load_plugins_of
+
+
+def match(
+    first: object,
+    second: object,
+    *,
+    game: str,
+    matches: int = 400,
+    seed: int = 0,
+    on_episode: Callable[[Episode], None] | None = None,
+) -> HeadToHead:
+    """Play two players, named as on the command line or runs, in at least so many matches, every deal in every seating.
+
+    The result has scores and returns with their intervals, and the episodes. ``on_episode`` is called with each match
+    as it ends. Raises UsageError that offers the nearest names for a player or a game that there is not.
+    """
+    names = (str(first), str(second))
+    load_plugins_of(names)
+    spec = make_game(game).spec
+    with Engines() as engines:
+        players = resolve(names[0], spec, engines), resolve(names[1], spec, engines)
+        return compare(players, matches, seed, on_episode)
+
+
+def exploitability(player: object, *, game: str) -> ExploitabilityReport:
+    """Return what a best response gains against a player: ``.exploitability``, ``.nash_conv``, and values by seat.
+
+    Exact where the player's probabilities are known. Raises UsageError for a game that is too large to be enumerated.
+    """
+    load_plugins_of([str(player)])
+    with Engines() as engines:
+        return measure(resolve(str(player), make_game(game).spec, engines))

@@ -1,0 +1,42 @@
+"""What a shell is told when a person presses TAB (https://kislyuk.github.io/argcomplete)."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from league.cli.plugins import NAMES_RUNS
+
+PRESETS = Path(__file__).parent.parent / "presets"
+
+
+def complete(parser: argparse.ArgumentParser) -> None:
+    """Print what the words so far can go on with, and end the process, where a shell asks for that."""
+    if "_ARGCOMPLETE" not in os.environ:
+        return
+    import argcomplete
+
+    for command in _commands(parser):
+        for action in command._actions:
+            if action.dest == "config":
+                setattr(action, "completer", _presets)  # noqa: B010  # argcomplete's way
+            elif action.dest in NAMES_RUNS:
+                setattr(action, "completer", _runs)  # noqa: B010
+    argcomplete.autocomplete(parser)
+
+
+def _commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            yield from action.choices.values()
+
+
+def _presets(**_: Any) -> list[str]:
+    return sorted([*(path.stem for path in PRESETS.glob("*.toml")), *map(str, Path().glob("*.toml"))])
+
+
+def _runs(**_: Any) -> list[str]:
+    return sorted(str(path.parent) for path in Path("runs").glob("[!.]*/config.toml"))

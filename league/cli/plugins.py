@@ -1,0 +1,40 @@
+"""The plugins that a command needs: those of ``--plugin``, and those of the runs that it names."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+from games.common import plugins
+
+NAMES_RUNS = (
+    "run",
+    "runs",
+    "player",
+    "players",
+    "opponent",
+    "alternatives",
+    "against",
+    "reference",
+    "source",
+    "snapshot",
+)
+
+
+def load_plugins(arguments: argparse.Namespace) -> None:
+    """Load the plugins of a command, so that it knows their games and players whatever it reads first.
+
+    Raises UsageError for one that is missing.
+    """
+    plugins.require(arguments.plugin)
+    if named := list(_texts(arguments)):
+        from league.storage.run_dir import load_plugins_of  # takes a moment to import
+
+        load_plugins_of(named)
+
+
+def _texts(arguments: argparse.Namespace) -> Iterator[str]:
+    """Yield what a command was given where runs may be named."""
+    for name in NAMES_RUNS:
+        given = getattr(arguments, name, None)
+        yield from (text for text in (given if isinstance(given, list) else [given]) if text)

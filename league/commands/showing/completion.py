@@ -1,0 +1,19 @@
+"""``league completion SHELL``: a script that lets a shell complete the league's commands, options, presets and runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib.util import find_spec
+
+from games.common.errors import UsageError
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the script for a shell. Raises UsageError where argcomplete is not installed."""
+    if find_spec("argcomplete") is None:
+        raise UsageError("league completion needs argcomplete, which is not installed: pip install argcomplete")
+    import argcomplete
+
+    sys.stdout.write(argcomplete.shellcode(["league"], shell=arguments.shell))
+    return 0

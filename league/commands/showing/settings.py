@@ -1,0 +1,134 @@
+"""``league settings [WORD]``: every setting of a run, read off the tables of its configuration."""
+
+from __future__ import annotations
+
+import argparse
+import types
+import typing
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple, get_args, get_origin
+
+import tomli_w
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from rich.console import Console
+
+from games.common import plugins
+from games.common.errors import unknown_name
+from games.common.section import LARGEST_COUNT
+from league.config.plugins import config_model
+from learners.advantages import RULES
+from learners.advantages.rule import Need
+
+USER_KEYS = {"games": "GAME", "policies": "NAME"}  # tables whose keys the user chooses
+NEEDS = {"critic.": Need.VALUES, "matchmaking.group_size": Need.GROUPS, "matchmaking.tree": Need.TREE}
+
+
+class Setting(NamedTuple):
+    """One setting of a run."""
+
+    name: str  # as --set takes it
+    kind: str  # what it takes, in words
+    default: Any  # None: none, or it has to be given (``required``)
+    required: bool
+    meaning: str
+    of: str  # which rule or engine it is for; empty: none in particular
+
+
+def run(arguments: argparse.Namespace) -> list[Setting]:
+    """Return the settings with a word in their names or meanings. Raises UsageError where there is none."""
+    plugins.listed()  # so that their settings are there
+    found = list(_settings(config_model(), ""))
+    word = (arguments.word or "").lower()
+    chosen = [setting for setting in found if word in f"{setting.name} {setting.of} {setting.meaning}".lower()]
+    if not chosen:
+        raise unknown_name("setting", arguments.word, [setting.name for setting in found], "Try a shorter word.")
+    return chosen
+
+
+def to_json(report: Sequence[Setting]) -> list[dict[str, Any]]:
+    """Return the settings as JSON data."""
+    return [setting._asdict() for setting in report]
+
+
+def print_report(report: Sequence[Setting], console: Console) -> None:
+    """Print each setting with what it takes, its default, what it is for and what it means."""
+    for setting in report:
+        default = "required" if setting.required else f"default {_written(setting.default)}"
+        of = f"; {setting.of}" if setting.of else ""
+        console.print(f"{setting.name}  ({setting.kind}; {default}{of})", markup=False)
+        console.print(f"    {setting.meaning}", markup=False)
+    console.print(
+        f"\n{len(report)} settings. One is changed by `league train PRESET --set NAME=VALUE`, or in a TOML file.",
+        markup=False,
+    )
+
+
+def _settings(model: type[BaseModel], prefix: str) -> Iterator[Setting]:
+    """Yield the settings of a table and of the tables in it."""
+    for name, field in model.model_fields.items():
+        key = prefix + name
+        table = _table(field.annotation)
+        if table is not None:
+            inner = f"{key}.{USER_KEYS.get(name, 'NAME')}." if get_origin(field.annotation) is dict else f"{key}."
+            yield from _settings(table, inner)
+        else:
+            default = None if field.is_required() else field.get_default(call_default_factory=True)
+            kind = _kind(field.annotation, field.metadata)
+            yield Setting(key, kind, default, field.is_required(), field.description or "", _of(key))
+
+
+def _table(annotation: Any) -> type[BaseModel] | None:
+    """Return the table that a field holds, or holds several of; None for a field that holds none."""
+    for part in (annotation, *get_args(annotation)):
+        if isinstance(part, type) and issubclass(part, BaseModel):
+            return part
+    return None
+
+
+def _of(key: str) -> str:
+    """Return which credit rules, or which engine, a setting is for."""
+    table, _, name = key.partition(".")
+    if table in ("credit", "engine") and "." in name:
+        return f"for {table}.{'rule' if table == 'credit' else 'kind'} = {name.partition('.')[0]}"
+    for place, need in NEEDS.items():
+        if key.startswith(place):
+            rules = RULES | plugins.loaded("credit")
+            return f"for credit.rule = {', '.join(rule for rule, known in rules.items() if need in known.needs)}"
+    return ""
+
+
+def _kind(annotation: Any, metadata: Sequence[Any]) -> str:
+    """Return in words what a setting takes."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is typing.Annotated:
+        inner = [
+            bound for entry in parts[1:] for bound in (entry.metadata if isinstance(entry, FieldInfo) else [entry])
+        ]
+        return _kind(parts[0], [*metadata, *inner])
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join("none" if part is type(None) else _kind(part, metadata) for part in parts)
+    if origin is Literal:
+        return " | ".join(map(str, parts))
+    if origin is tuple:
+        return f"list of {_kind(parts[0], [])}s"
+    if origin is dict:
+        return f"table of {_kind(parts[1], [])}s"
+    names = {bool: "true | false", int: "whole number", float: "number", str: "word"}
+    return f"{names.get(annotation, str(annotation))}{_bounds(metadata)}"
+
+
+def _bounds(metadata: Sequence[Any]) -> str:
+    """Return the bounds of a number in words, but for those that nobody meets."""
+    words = []
+    for attribute, word in (("ge", "at least"), ("gt", "above"), ("le", "at most"), ("lt", "below")):
+        for entry in metadata:
+            bound = getattr(entry, attribute, None)
+            if bound is not None and bound < LARGEST_COUNT:
+                words.append(f"{word} {bound:g}")
+    return f", {' and '.join(words)}" if words else ""
+
+
+def _written(value: Any) -> str:
+    """Return a default as TOML has it."""
+    return "none" if value is None else tomli_w.dumps({"x": value}).removeprefix("x = ").strip().replace("\n", " ")

@@ -1,0 +1,159 @@
+"""The states that exact measures walk: OpenSpiel's, or those of games written here whose chance is data.
+
+A game written here is walked through ``EnumeratedState``, which has the methods of ``pyspiel.State`` that the measures
+use, so that they read one kind of tree.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pyspiel
+
+from games.common.errors import NotEnumerable, UsageError
+from games.openspiel.game import HISTORIES_PER_POINT, information_state, load_pyspiel
+from games.openspiel.size import refuse_large, too_large
+from games.registry import NATIVE, make_game
+from games.spec import ChoiceGame, Enumerable, choice_game
+
+Key = tuple[int, str]  # (seat, information state)
+
+
+class EnumeratedState:
+    """A position of an ``Enumerable`` game, with the methods of ``pyspiel.State`` that exact measures use."""
+
+    __slots__ = ("match",)
+
+    def __init__(self, match: Any) -> None:
+        self.match = match  # a ChoiceGame and Enumerable; changed by ``apply_action`` only
+
+    def num_players(self) -> int:
+        """Return the number of seats."""
+        return int(self.match.spec.seats)
+
+    def is_chance_node(self) -> bool:
+        """Return whether chance moves next."""
+        return bool(self.match.chance_outcomes())
+
+    def is_terminal(self) -> bool:
+        """Return whether the match is over."""
+        return not self.is_chance_node() and self.match.to_act() is None
+
+    def current_player(self) -> int:
+        """Return the seat to act, or OpenSpiel's number for chance or for the end."""
+        if self.is_chance_node():
+            return int(pyspiel.PlayerId.CHANCE)
+        seat = self.match.to_act()
+        return int(pyspiel.PlayerId.TERMINAL) if seat is None else int(seat)
+
+    def chance_outcomes(self) -> list[tuple[int, float]]:
+        """Return the numbers of chance's outcomes, with their probabilities."""
+        return [(number, probability) for number, (_, probability) in enumerate(self.match.chance_outcomes())]
+
+    def legal_actions(self) -> list[int]:
+        """Return the ids of the legal actions, or the numbers of chance's outcomes, ascending."""
+        if self.is_chance_node():
+            return list(range(len(self.match.chance_outcomes())))
+        return sorted(self.match.legal_ids())
+
+    def apply_action(self, action: int) -> None:
+        """Play an action by its id, or let chance have the outcome of a number."""
+        match = self.match
+        if outcomes := match.chance_outcomes():
+            match.apply_chance(outcomes[action][0])
+        else:
+            match.apply(match.legal_actions()[match.legal_ids().index(action)])
+
+    def child(self, action: int) -> EnumeratedState:
+        """Return the state after an action or an outcome of chance."""
+        state = EnumeratedState(self.match.copy())
+        state.apply_action(action)
+        return state
+
+    def returns(self) -> list[float]:
+        """Return the returns by seat."""
+        return list(self.match.returns())
+
+    def information_state_string(self, seat: int) -> str:
+        """Return the seat's information state."""
+        return str(self.match.information_state(seat))
+
+
+class _Rules:
+    """What ``refuse_large`` asks of a ``pyspiel.Game`` and of its renderer."""
+
+    key_is_position = False
+
+    def __init__(self, game: str) -> None:
+        self._game = game
+
+    def new_initial_state(self) -> EnumeratedState:
+        return native_root(self._game)
+
+    def key(self, state: EnumeratedState, seat: int) -> str:
+        return state.information_state_string(seat)
+
+
+def is_native(game: str) -> bool:
+    """Return whether a game is written here, not OpenSpiel's."""
+    return game.partition("(")[0] in NATIVE
+
+
+def root_state(game: str) -> Any:
+    """Return the first state of a game: a ``pyspiel.State``, or one with its methods.
+
+    Raises UsageError for a game without exact probabilities, NotEnumerable for one written here without data of chance.
+    """
+    if is_native(game):
+        return native_root(game)
+    loaded = load_pyspiel(game)
+    if loaded.get_type().chance_mode == pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC:
+        raise UsageError(
+            f"{game} cannot be analysed exactly: OpenSpiel samples its chance moves and does not give "
+            "their probabilities. Compare players by matches instead."
+        )
+    return loaded.new_initial_state()
+
+
+def native_root(game: str) -> EnumeratedState:
+    """Return the first state of a game written here. Raises NotEnumerable for one that cannot be enumerated."""
+    match = choice_game(make_game(game), "An exact value")
+    if not isinstance(match, Enumerable):
+        raise NotEnumerable(
+            f"{game} is not an OpenSpiel game and does not give its chance as data, so its positions cannot be "
+            "enumerated. Measure by matches."
+        )
+    return EnumeratedState(match.undealt())
+
+
+def state_key(game: str, state: Any, seat: int) -> str:
+    """Return the information state of a seat in a state below ``root_state(game)``."""
+    if isinstance(state, EnumeratedState):
+        return state.information_state_string(seat)
+    return information_state(game, state, seat)
+
+
+def native_points(game: str, limit: int) -> dict[Key, ChoiceGame]:
+    """Return one position for each (seat, information state) in which a seat decides, of a game written here.
+
+    Raises NotEnumerable as ``games.openspiel.game.decision_points`` does.
+    """
+    rules: Any = _Rules(game)
+    stack, histories = [native_root(game)], 1
+    refuse_large(game, rules, rules, limit, limit * HISTORIES_PER_POINT)
+    points: dict[Key, ChoiceGame] = {}
+    while stack:
+        state = stack.pop()
+        if state.is_terminal():
+            continue
+        if not state.is_chance_node():
+            seat = state.current_player()
+            points.setdefault((seat, state.information_state_string(seat)), cast(ChoiceGame, state.match))
+        children = [state.child(action) for action in reversed(state.legal_actions())]
+        histories += len(children)
+        if len(points) > limit:
+            raise too_large(game, "information states", limit)
+        if histories > limit * HISTORIES_PER_POINT:
+            raise too_large(game, "histories", limit * HISTORIES_PER_POINT)
+        stack += children
+    return points

@@ -1,0 +1,65 @@
+"""The model card of a snapshot: what it plays, how it was trained, how exploitable it is, how it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from roles.prompts import Message
+
+CARD_FILE = "README.md"  # as the hub has it
+TITLE = "This model plays a text game. It was trained by self-play with League."
+
+
+class CardFacts(NamedTuple):
+    """What a card tells."""
+
+    name: str  # of the repository: ORG/NAME
+    snapshot: str
+    games: Sequence[str]
+    base: str | None  # a hub id; None: trained from scratch
+    iterations: int  # that its policy had been trained
+    settings: Mapping[str, str]  # that matter, by name
+    measured: Mapping[str, float]  # by metric, when it was frozen
+    prompts: Mapping[str, Sequence[Message]]  # an example by game/role
+    actions: Mapping[str, Sequence[str]]  # what may be answered to it
+    command: str | None  # that trains the run again; None: its config.toml does
+
+
+def model_card(facts: CardFacts) -> str:
+    """Return the card as Markdown, with the header that the hub reads."""
+    first = facts.games[0]
+    parts = [
+        _header(facts),
+        f"# {facts.name.partition('/')[2]}\n\n{TITLE} It is the snapshot `{facts.snapshot}`, after "
+        f"{facts.iterations} iterations, of a run on {', '.join(facts.games)}.",
+        "## How good it is\n\n" + _table("measured when it was frozen", "", facts.measured, ".4g"),
+        "Exploitability is what a perfect opponent gains a match, averaged over seats; 0 is a Nash equilibrium.",
+        "## How it was trained\n\n" + _table("setting", "value", facts.settings),
+        f"```sh\n{facts.command}\n```" if facts.command else "The run's `config.toml` trains it again.",
+        "## How to ask it\n\nThe tokenizer's chat template makes the prompt. It answers with an action, letter for "
+        "letter, and the replies should be masked to the legal ones if its role says so.",
+        *(_prompt(role, chat, facts.actions[role]) for role, chat in facts.prompts.items()),
+        f"```sh\nleague match hf:{facts.name} random --game '{first}'\n```",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _header(facts: CardFacts) -> str:
+    base = [f"base_model: {facts.base}"] if facts.base else []
+    lines = ["library_name: transformers", "pipeline_tag: text-generation", *base, "tags:", "- league", "- self-play"]
+    return "\n".join(["---", *lines, "---"])
+
+
+def _table(first: str, second: str, rows: Mapping[str, object], form: str = "") -> str:
+    if not rows:
+        return "Nothing was measured."
+    lines = [f"| `{name}` | {value:{form}} |" for name, value in rows.items()]
+    return "\n".join([f"| {first} | {second} |", "| --- | --- |", *lines])
+
+
+def _prompt(role: str, chat: Sequence[Message], actions: Sequence[str]) -> str:
+    """Return an example of what a role is asked."""
+    lines = [f"{message['role']}: {message['content']}" for message in chat]
+    fence = "`" * (3 + "\n".join(lines).count("```"))
+    return "\n".join([f"As `{role}`, which may answer {', '.join(actions)}:", "", f"{fence}text", *lines, fence])

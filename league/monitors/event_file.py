@@ -1,0 +1,168 @@
+"""An event file of TensorBoard's: records of protocol buffers, one after another, each with its checksum.
+
+Written here and now, record by record: the usual writer hands every number to a thread and waits for it, which costs
+more than the numbers. All numbers of an iteration are one record.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import time
+from collections.abc import Container, Mapping, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+BINS = 30  # of a histogram
+Charts = Mapping[str, Mapping[str, tuple[str, Sequence[str]]]]  # by category and title: "Multiline" or "Margin", tags
+
+
+class EventFile:
+    """A new event file in a folder. What other files of the folder hold from ``purge_step`` on is no longer shown."""
+
+    def __init__(self, folder: Path, purge_step: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        _wait_for_next_name(folder)
+        name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.0"
+        self._file = (folder / name).open("xb")
+        self._add(purge_step, file_version="brain.Event:2")
+        self._add(purge_step, session_log={"status": "START"})
+        self.flush()
+
+    def scalars(self, values: Mapping[str, float], step: int) -> None:
+        """Write numbers by tag, as one record."""
+        self._summary([{"tag": tag, "simple_value": value} for tag, value in values.items()], step)
+
+    def text(self, tag: str, markdown: str, step: int) -> None:
+        """Write a text in Markdown."""
+        tensor = {"dtype": "DT_STRING", "string_val": [markdown.encode()], "tensor_shape": {"dim": [{"size": 1}]}}
+        self._summary([{"tag": tag, "metadata": _metadata("text"), "tensor": tensor}], step)
+
+    def image(self, tag: str, pixels: NDArray[np.uint8], step: int) -> None:
+        """Write a picture, [height, width, 3]."""
+        from PIL import Image
+
+        encoded = BytesIO()
+        Image.fromarray(pixels).save(encoded, "PNG", compress_level=3)
+        height, width, depth = pixels.shape
+        image = {"height": height, "width": width, "colorspace": depth, "encoded_image_string": encoded.getvalue()}
+        self._summary([{"tag": tag, "image": image}], step)
+
+    def histogram(self, tag: str, values: NDArray[np.float64], step: int) -> None:
+        """Write the distribution of values, of which there is one at least, in equal bins."""
+        counts, edges = np.histogram(values, bins=BINS) if np.ptp(values) else (np.array([values.size]), values[[0, 0]])
+        histogram = {
+            "min": values.min(),
+            "max": values.max(),
+            "num": values.size,
+            "sum": values.sum(),
+            "sum_squares": values @ values,
+            "bucket_limit": edges[1:].tolist(),
+            "bucket": counts.tolist(),
+        }
+        self._summary([{"tag": tag, "histo": histogram}], step)
+
+    def layout(self, categories: Charts) -> None:
+        """Write the tab of custom scalars.
+
+        "Margin" has the tags of value, lower and upper bound, "Multiline" patterns of tags.
+        """
+        from tensorboard.plugins.custom_scalar.layout_pb2 import Category, Chart, Layout
+
+        def chart(title: str, kind: str, tags: Sequence[str]) -> Chart:
+            if kind == "Margin":
+                value, lower, upper = tags
+                return Chart(title=title, margin={"series": [{"value": value, "lower": lower, "upper": upper}]})
+            return Chart(title=title, multiline={"tag": tags})
+
+        layout = Layout(
+            category=[
+                Category(title=name, chart=[chart(title, *content) for title, content in charts.items()])
+                for name, charts in categories.items()
+            ]
+        )
+        tensor = {"dtype": "DT_STRING", "string_val": [layout.SerializeToString()], "tensor_shape": {}}
+        self._summary(
+            [{"tag": "custom_scalars__config__", "metadata": _metadata("custom_scalars"), "tensor": tensor}], 0
+        )
+
+    def settings(
+        self, settings: Mapping[str, bool | float | str], first: Container[str], metrics: Sequence[str]
+    ) -> None:
+        """Write the run's settings, which of them are shown first, and the tags by which it is compared with others."""
+        from tensorboard.plugins.hparams.api_pb2 import DataType, Experiment
+        from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionStartInfo
+
+        experiment, start = Experiment(), SessionStartInfo()
+        for name, value in settings.items():
+            kind = "bool" if isinstance(value, bool) else "string" if isinstance(value, str) else "number"
+            setattr(start.hparams[name], f"{kind}_value", value)
+            label = {"bool": "BOOL", "string": "STRING", "number": "FLOAT64"}[kind]
+            # TensorBoard sorts settings said to differ between runs before the others, and shows the first five.
+            experiment.hparam_infos.add(name=name, type=DataType.Value(f"DATA_TYPE_{label}"), differs=name in first)
+        for tag in metrics:
+            experiment.metric_infos.add(name={"tag": tag})
+        data = {"experiment": {"experiment": experiment}, "session_start_info": {"session_start_info": start}}
+        for name, content in data.items():
+            metadata = _metadata("hparams", HParamsPluginData(**content).SerializeToString())
+            self._summary([{"tag": f"_hparams_/{name}", "metadata": metadata}], 0)
+
+    def flush(self) -> None:
+        """Hand everything to the operating system."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _summary(self, values: Sequence[Mapping[str, Any]], step: int) -> None:
+        self._add(step, summary={"value": values})
+
+    def _add(self, step: int, **content: Any) -> None:
+        """Write one event as a record: its length and its bytes, each followed by its checksum."""
+        from tensorboard.compat.proto.event_pb2 import Event
+
+        record = Event(wall_time=time.time(), step=step, **content).SerializeToString()
+        length = struct.pack("<Q", len(record))
+        checksums = (struct.pack("<I", _masked_checksum(part)) for part in (length, record))
+        self._file.write(length + next(checksums) + record + next(checksums))
+
+
+def _metadata(plugin: str, content: bytes = b"") -> dict[str, Any]:
+    return {"plugin_data": {"plugin_name": plugin, "content": content}}
+
+
+def _wait_for_next_name(folder: Path) -> None:
+    """Wait until a new event file sorts behind those in the folder, which TensorBoard reads in the order of names.
+
+    A name begins with the second of its making, and within a second the order is that of digits ("10" before "9").
+    """
+    seconds = {int(path.name.split(".")[3]) for path in folder.glob("events.out.tfevents.*")}
+    now = time.time()
+    if int(now) in seconds:
+        time.sleep(1.0 - now % 1.0)
+
+
+def _table_of_checksums() -> tuple[int, ...]:
+    """Return the remainders of all bytes by the polynomial of CRC-32C (Castagnoli)."""
+    table = list(range(256))
+    for _ in range(8):
+        table = [value >> 1 ^ (0x82F63B78 if value & 1 else 0) for value in table]
+    return tuple(table)
+
+
+_TABLE = _table_of_checksums()
+
+
+def _masked_checksum(data: bytes) -> int:
+    """Return the CRC-32C of bytes, turned by 15 bits and shifted by a constant, as the format of the records has it."""
+    table, crc = _TABLE, 0xFFFFFFFF
+    for byte in data:
+        crc = table[(crc ^ byte) & 0xFF] ^ crc >> 8
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

@@ -1,0 +1,166 @@
+"""How a new user finds out what there is: examples, presets, settings, the doctor, the version, completion."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections import namedtuple
+
+import pytest
+from support.source import ROOT
+
+from games.common import plugins
+from league.cli import main
+from league.cli.dispatch import _parsers
+from league.cli.examples import EXAMPLES
+from league.commands.showing import doctor
+from league.config import RunConfig
+from league.config.load import load, preset_names
+from learners.advantages import RULES
+
+
+def report(capsys, *words):
+    assert main([*words, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("command", _parsers()[1])
+def test_every_help_ends_with_examples_that_parse(command, capsys):
+    parser, commands = _parsers()
+    shown = commands[command].format_help()
+    for words in EXAMPLES[command]:
+        line = f"league {command} {words}".strip()
+        assert f"\n  {line}\n" in shown
+        arguments = parser.parse_args(shlex.split(re.split(" >+ ", line)[0])[1:])
+        if command == "train" and arguments.config in preset_names():
+            load(arguments.config, arguments.set)
+    assert max(map(len, shown.splitlines())) <= 120
+
+
+def test_the_settings_are_all_that_a_configuration_has(capsys):
+    """Every key of a configuration as TOML has it is listed, and no other."""
+    config = RunConfig(games={"kuhn_poker": {}}, policies={"main": {}})
+
+    def keys(table, prefix=""):
+        for key, value in table.items():
+            inner = isinstance(value, dict) and prefix + key not in ("roles.policy", "credit.rules")
+            yield from keys(value, f"{prefix}{key}.") if inner else [prefix + key]
+
+    names = {"games.kuhn_poker.": "games.GAME.", "policies.main.": "policies.NAME."}
+    expected = set(keys(config.model_dump()))
+    for own, told in names.items():
+        expected = {key.replace(own, told) for key in expected}
+    listed = report(capsys, "settings")
+    assert {setting["name"] for setting in listed} == expected
+    assert all(setting["meaning"] for setting in listed)
+
+
+def test_a_setting_says_what_it_takes_what_it_means_and_what_it_is_for(capsys):
+    listed = {setting["name"]: setting for setting in report(capsys, "settings")}
+    assert listed["credit.rae.decay"] == {
+        "name": "credit.rae.decay",
+        "kind": "number, at least 0 and at most 1",
+        "default": 0.95,
+        "required": False,
+        "meaning": RULES["rae"].settings.model_fields["decay"].description,
+        "of": "for credit.rule = rae",
+    }
+    assert listed["engine.vllm.kv_cache_gib"]["kind"] == "number, above 0 or none"
+    assert listed["engine.vllm.kv_cache_gib"]["of"] == "for engine.kind = vllm"
+    assert listed["optimizer.name"]["kind"] == "adamw | adamw8bit"
+    assert listed["matchmaking.tree"]["of"] == "for credit.rule = malt"
+    assert listed["evaluation.anchors"]["kind"] == "list of words"
+    assert listed["seed"]["default"] == 0
+
+
+def test_settings_are_found_by_a_word_of_their_meaning(capsys):
+    assert main(["settings", "kappa_lo"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("objective.epo_low  (number, at least 0; default 0.8)\n    epo: lower end")
+    assert "\n1 settings." in text
+    assert main(["settings", "objektive"]) == 2
+    assert capsys.readouterr().err.startswith("league: There is no setting named 'objektive'.")
+
+
+def test_the_presets_are_told_by_the_first_lines_of_their_files(capsys):
+    listed = {preset["name"]: preset for preset in report(capsys, "presets")}
+    assert sorted(listed) == preset_names()
+    assert listed["pocket"]["games"] == ["kuhn_poker", "tiny_hanabi", "tic_tac_toe"]
+    assert listed["pocket"]["about"].startswith("Three small games, one shared policy trained from scratch")
+    assert listed["smol"]["model"] == "smollm2-135m"
+    assert main(["presets"]) == 0
+    assert "pocket: Three small games" in capsys.readouterr().out
+
+
+def test_the_doctor_finds_nothing_wrong_here(capsys):
+    found = report(capsys, "doctor")
+    checks = {check["name"]: check for check in found["checks"]}
+    assert checks["Python"]["found"] == f"{sys.version.split()[0]} at {sys.executable}"
+    assert checks["PyTorch"]["state"] == "ok"
+    assert " threads on " in checks["PyTorch"]["found"]
+    assert {"processor", "GPU", "vLLM", "Ray", "runs", "models"} <= set(checks)
+
+
+def test_the_doctor_says_what_is_wrong_and_what_to_do(capsys, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(doctor, "RUNS", tmp_path / "file" / "runs")
+    monkeypatch.setenv("LEAGUE_HOME", str(tmp_path / "home"))
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: usage(9, 8, 2**20))
+    broken = plugins.Listed("my-games", "games", "go", "The plugin my-games cannot be loaded: OSError: no.")
+    monkeypatch.setattr(doctor.plugins, "listed", lambda: [broken])
+    found = report(capsys, "doctor")
+    assert not found["ok"]
+    wrong = {check["name"]: (check["found"], check["do"]) for check in found["checks"] if check["state"] == "wrong"}
+    assert wrong["runs"][0] == f"{tmp_path / 'file'} cannot be written (Not a directory)"
+    assert "--run-dir" in wrong["runs"][1]
+    assert wrong["models"][0] == f"{tmp_path / 'home'} can be written, 0.0 GiB free, 0 stored"
+    assert "export LEAGUE_HOME=DIR" in wrong["models"][1]
+    assert wrong["plugin my-games"] == ("games go cannot be loaded", broken.error)
+    assert main(["doctor"]) == 0
+    text = capsys.readouterr().out
+    assert "To mend:\n  runs: Go to a folder" in text
+    assert "Nothing is wrong" not in text
+
+
+def test_the_version_is_printed(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["--version"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out.startswith("league ")
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("league exploit", ["exploit", "exploitability"]),
+        ("league match --ga", ["--game"]),
+        ("league train pocket-l", ["pocket-league", "pocket-long"]),
+        ("league standings runs/m", ["runs/mine"]),
+    ],
+)
+def test_a_shell_completes_commands_options_presets_and_runs(typed, expected, tmp_path):
+    pytest.importorskip("argcomplete")
+    (tmp_path / "runs" / "mine").mkdir(parents=True)
+    (tmp_path / "runs" / "mine" / "config.toml").write_text("")
+    asked = {"_ARGCOMPLETE": "1", "COMP_LINE": typed, "COMP_POINT": str(len(typed)), "_ARGCOMPLETE_IFS": "\n"}
+    asked |= {"_ARGCOMPLETE_STDOUT_FILENAME": str(tmp_path / "told"), "_ARGCOMPLETE_SUPPRESS_SPACE": "1"}
+    environment = os.environ | asked | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    command = [sys.executable, "-m", "league"]
+    subprocess.run(command, env=environment, cwd=tmp_path, check=True, capture_output=True)
+    assert sorted((tmp_path / "told").read_text().split("\n")) == expected
+
+
+def test_the_script_for_a_shell_is_printed(capsys):
+    pytest.importorskip("argcomplete")
+    assert main(["completion", "bash"]) == 0
+    text = capsys.readouterr().out
+    assert "complete " in text
+    assert "_python_argcomplete league" in text
+
+
+def test_a_shell_that_is_not_known_is_refused(capsys):
+    assert main(["completion", "nushell"]) == 2
+    assert "bash" in capsys.readouterr().err

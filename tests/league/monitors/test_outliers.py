@@ -1,0 +1,34 @@
+"""TensorBoard as `league board` opens it, in a real browser: a curve's first points are on the chart."""
+
+import pytest
+
+from league.monitors.metrics_log import MetricsLog
+from league.monitors.server import serve_tensorboard
+
+
+@pytest.fixture
+def board(tmp_path):
+    """Serve a curve that falls from 100 to 1 at once, and stays there."""
+    with MetricsLog(tmp_path) as log:
+        for iteration in range(40):
+            log.write(iteration, {"kuhn_poker/exploitability": 1.0 if iteration else 100.0})
+    return serve_tensorboard([tmp_path], 0)
+
+
+def ticks(page):
+    """Return the numbers along the axes of the charts."""
+    page.wait_for_function("document.querySelectorAll('line-chart text').length > 5")
+    texts = page.evaluate("[...document.querySelectorAll('line-chart text')].map(one => one.textContent.trim())")
+    return {float(text) for text in texts}
+
+
+def test_the_first_point_is_on_the_chart_until_somebody_wants_it_otherwise(browser, board):
+    with browser.open(board) as page:
+        assert max(ticks(page)) == 100.0
+        outliers = page.get_by_label("Ignore outliers in chart scaling")
+        assert not outliers.is_checked()
+        outliers.check()
+        page.wait_for_function("JSON.parse(localStorage._tb_global_settings).ignoreOutliers")
+        page.goto(board)
+        assert max(ticks(page)) < 100.0
+        assert page.get_by_label("Ignore outliers in chart scaling").is_checked()

@@ -1,0 +1,34 @@
+"""The pages of the documentation: their code blocks, their prose, and the commands that they show."""
+
+import re
+import shlex
+
+from support.source import ROOT
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXTENDING = ROOT / "docs" / "extending.md"
+
+
+def blocks(page):
+    """Yield each code block as (the file named last before it, its language, its text)."""
+    file = ""
+    for part in re.split(r"(^```.*?^```$)", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE):
+        if part.startswith("```"):
+            head, _, text = part.removesuffix("```").partition("\n")
+            yield file, head.removeprefix("```"), text
+        else:
+            file = [file, *re.findall(r"`([\w/]+\.(?:py|toml|md))`", part)][-1]
+
+
+def prose(page):
+    """Return a page without its code blocks."""
+    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+def commands(page, program):
+    """Yield the words of each command line of a program that a page shows, in a block or within a sentence."""
+    lines = [line.removeprefix("$ ") for _, _, text in blocks(page) for line in text.replace("\\\n", "").splitlines()]
+    lines += re.findall(r"`([^`\n]+)`", prose(page))
+    for line in lines:
+        if line.startswith(f"{program} "):
+            yield shlex.split(line, comments=True)[1:]
