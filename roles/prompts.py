@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from games.spec import FreeText, Game
 from roles.demonstrations import shown_turns
 from roles.replies import format_reply
 from roles.role import ReplyForm, Role
@@ -34,6 +35,14 @@ def messages(
         chat.append({"role": "assistant", "content": reply})
         chat.append({"role": "user", "content": reason})
     return chat
+
+
+def position_messages(role: Role, position: Game) -> list[Message]:
+    """Return the chat that requests a reply in a position in which it is the role's seat to act."""
+    actions, observation = position.actions(), position.observe(role.seat)
+    if isinstance(actions, FreeText):
+        return messages(role, observation, (), form=actions.form)
+    return messages(role, observation, actions.labels)
 
 
 def system_text(role: Role) -> str:

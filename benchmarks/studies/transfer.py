@@ -38,7 +38,7 @@ MATCHES = {  # by game; the long ones are fewer
     "liars_dice(dice_sides=4)": 200,
 }
 SUMS, LARGEST = 200, 20
-UNITS = re.findall(
+UNITS: list[str] = re.findall(
     r"\w+",
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
     "eighteen nineteen",

@@ -17,7 +17,7 @@ from league.storage.population import Snapshot
 from league.storage.run_dir import Run
 from league.storage.run_dir import open_run as find
 from league.storage.sampled_matches import sample_files
-from roles.prompts import Message, messages
+from roles.prompts import Message, position_messages
 
 if TYPE_CHECKING:
     import pandas
@@ -110,7 +110,7 @@ class TrainingRun:
         if seat is None:
             raise UsageError(f"This match of {position.spec.name} is over, so nobody is asked. Reset it.")
         role = seat_roles(self.config.roles, position.spec)[seat]
-        return messages(role, position.observe(seat), position.legal_actions())
+        return position_messages(role, position)
 
     def episodes(self) -> list[Episode]:
         """Return the matches that were kept to be read, the oldest first."""

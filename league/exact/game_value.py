@@ -21,7 +21,8 @@ from games.common.errors import UsageError
 from games.spec import GameSpec, Utility
 from league.exact.exploitability import PolicyTable, exact_form
 from league.exact.position_graph import PositionGraph
-from league.exact.sequence_form import Key, SequenceForm, sequence_form
+from league.exact.sequence_form import SequenceForm, sequence_form
+from league.exact.states import Key
 
 SEQUENCE_LIMIT = 5_000  # of both seats; leduc_poker has about 2,500 and takes a second
 PLAYED_LIMIT = 20_000  # where an equilibrium is to be played, which pays for more time: goofspiel of 4 cards has 7,474

@@ -105,7 +105,7 @@ def pair_tests(comparison: RunComparison, row: Row) -> list[PairTest]:
     letters = [condition.letter for condition in comparison.conditions]
     tests = []
     for (a, first), (b, second) in itertools.combinations(zip(letters, found, strict=True), 2):
-        difference = _difference(b, first, second)
+        difference = _difference(b, first, second, math.inf)  # unclipped: the test is of the same statistic
         if difference is not None:
             p = _p_value(first, second, difference)
             tests.append(PairTest(a, b, difference.estimate, difference.pairs, p, None))

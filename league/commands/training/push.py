@@ -13,6 +13,7 @@ from games.common.destinations import folder_to_fill
 from games.common.errors import UsageError
 from games.common.text import plain
 from games.registry import make_game
+from games.spec import labels
 from league.config import RunConfig
 from league.config.load import run_roles
 from league.models.model_card import CARD_FILE, CardFacts, model_card
@@ -20,7 +21,7 @@ from league.monitors.metrics_log import read_metrics
 from league.reports.again import command
 from league.storage.population import Snapshot
 from league.storage.run_dir import Run, open_run
-from roles.prompts import messages
+from roles.prompts import position_messages
 
 NAME = re.compile(r"[\w.-]+/[\w.-]+")
 MEASURED = ("exploitability", "mixture_exploitability", "return", "held_out_return", "score_against_random")
@@ -79,8 +80,8 @@ def _facts(run: Run, snapshot: Snapshot, name: str, base: str | None) -> CardFac
         seat = position.to_act()
         if seat is not None and roles[seat].policy == snapshot.policy:
             role = f"{short_name(game)}/{roles[seat].name}"
-            prompts[role] = messages(roles[seat], position.observe(seat), position.legal_actions())
-            actions[role] = position.legal_actions()
+            prompts[role] = position_messages(roles[seat], position)
+            actions[role] = labels(position)
     measured = {
         f"{short_name(game)}/{key}": line[f"{game}/{key}"]
         for line in read_metrics(run.path)
