@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from arena.records import ReplyRequest
 from arena.tools import ToolSession
-from games.spec import GameSpec, Utility
+from games.spec import Choices, GameSpec, Utility
 from roles.cards import load_roles
 
 ROLE = """
@@ -28,7 +28,7 @@ def test_a_call_of_one_seat_uses_up_none_of_the_others(tmp_path):
     game = SimpleNamespace(
         spec=SPEC,
         tools=lambda: {"ring": lambda: "rings"},
-        legal_actions=lambda: ("go",),
+        actions=lambda: Choices(("go",), (0,)),
         legal_calls=tuple,
         observe=lambda seat: "",
         record_call=lambda call, output: outputs.append(output),
