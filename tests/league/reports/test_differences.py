@@ -44,6 +44,19 @@ def test_conditions_are_compared_seed_by_seed():
     assert difference.estimate == pytest.approx((-0.2, -0.4484, 0.0484), abs=1e-4)
 
 
+def test_conditions_that_share_a_single_seed_are_compared_by_their_means():
+    """One pair says nothing of the spread, and all six runs do."""
+    a, b = [0.5, 0.7, 0.4], [0.2, 0.3, 0.9]
+    runs = [record(f"a{seed}", [1.0, value], seed) for seed, value in enumerate(a)]
+    runs += [record(f"b{seed}", [1.0, value], seed, iterations=300) for seed, value in enumerate(b, 2)]
+    [row] = compare(runs).rows
+    [difference] = row.differences
+    interval = ttest_ind(b, a, equal_var=False).confidence_interval()
+    assert not difference.pairs
+    assert difference.by_seed == pytest.approx({2: 0.2 - 0.4})
+    assert difference.estimate == pytest.approx((sum(b) / 3 - sum(a) / 3, interval.low, interval.high))
+
+
 def test_one_seed_gives_a_difference_and_no_interval():
     [row] = compare([record("a", [0.5]), record("b", [0.2], iterations=300)]).rows
     assert row.differences[0].estimate == pytest.approx((-0.3, None, None))

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.matches.made_up import GAME, episode
 
+from arena.records import EndReason, Episode, MatchRequest, Turn
 from games.common.seeds import derive_seed
 from league.evaluation.head_to_head import mean_return, score
 from league.results.match_store import MatchStore
@@ -235,3 +236,17 @@ def test_a_return_that_is_not_finite_stores_nothing(tmp_path):
             store.add([episode(0, ("a", "b"), (1.0, -1.0)), episode(1, ("a", "b"), (math.nan, 0.0))])
         assert store.indices() == set()
         assert store.add([]) == 0
+
+
+def test_a_seat_has_the_role_of_the_latest_match_in_which_it_had_a_turn(tmp_path):
+    """By index, however they came in: seat 0 had a new card from match 1 on, and seat 1 was silent after match 0."""
+
+    def cast(index, roles):
+        request = MatchRequest(index, "toy", index, index, ("a", "b"), (False, False))
+        turns = [Turn(seat, name, "a", "", ("x",), "x", "x", 0.0, None) for seat, name in roles.items()]
+        return Episode(request, tuple(turns), (0.0, 0.0), EndReason.FINISHED)
+
+    with MatchStore(tmp_path / "results.sqlite") as store:
+        store.add([cast(2, {0: "new"}), cast(0, {0: "old", 1: "other"})], 0)
+        store.add([cast(1, {0: "new"})], 1)
+        assert store.roles("toy") == ("new", "other")

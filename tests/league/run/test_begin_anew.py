@@ -10,6 +10,7 @@ from support.matches.kuhn import CHOICE, SPEC, engine_with, kuhn_pocket, self_pl
 from league.config import RunConfig
 from league.config.load import seat_roles
 from league.learning.iteration import credit_turns
+from league.results.payoffs import Result
 from league.run.exploiter_cycle import begin_anew, reset_exploiter, save_initial_weights
 from league.run.freeze import Snapshots
 from league.storage.members import MetaStrategy
@@ -64,7 +65,10 @@ def test_the_mean_advantage_of_a_new_exploiter_is_what_it_earns(state, tmp_path)
     config, state, _ = state
     state.policies["probe"].lm.model.lm_head.weight.data.mul_(2.0)
     state.population.add("main", 0, None, kuhn_pocket(1).save)
+    state.payoffs.apply([Result("probe", "main", "kuhn_poker", "first", 10, 8.0, 8.0, 9.0, 3)])
     reset_exploiter(config, tmp_path, state, "probe")
+    assert state.payoffs.pair_record("probe", "main", "kuhn_poker") == (0.5, 0.0), "the new one has met nobody"
+    assert state.resets == {"probe": 3}
     assert credited(config, state, {"main": 0.25, "probe": 0.0}) == pytest.approx({"main": 0.0, "probe": 0.0}, abs=1e-3)
     models = (state.policies["probe"].lm.model, kuhn_pocket(1).model)
     for weight, initial in zip(*(model.parameters() for model in models), strict=True):

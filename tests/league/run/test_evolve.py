@@ -4,14 +4,18 @@ import json
 import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support.processes.damage import damage
 from support.processes.runs import TINY, contents
 
 from league.cli import main
+from league.config import RunConfig
 from league.monitors.metrics_log import read_metrics
+from league.run import evolve as evolving
 from league.run.evolve import evolve
+from league.storage.population import Population
 from league.storage.run_dir import Run, run_names
 
 
@@ -133,3 +137,21 @@ def test_wrong_words_are_sentences(source, tmp_path, capsys):
     (tmp_path / "taken" / "file").touch()
     assert evolved(source, tmp_path / "taken") == 2
     assert "not empty" in capsys.readouterr().err
+
+
+def test_a_new_main_policy_begins_as_the_newest_snapshot_and_an_exploiter_as_the_oldest(tmp_path, monkeypatch):
+    population = Population(tmp_path)
+    for step, parent in ((0, None), (2, "main-000000"), (4, "main-000002")):
+        population.add("main", step, parent, lambda folder: (folder / "model.safetensors").write_bytes(b"weights"))
+    config = RunConfig(
+        games={"kuhn_poker": {}},
+        policies={"probe": {"league_role": "main_exploiter"}},
+        roles={"policy": {"kuhn_poker/second": "rival"}},
+    )
+    lm = SimpleNamespace(adapters=None, with_weights=lambda path: path.name)
+    monkeypatch.setattr(evolving, "new_policy", lambda config, name, lm, roles: lm)
+    begun = [
+        evolving._evolved_policy(config, name, {}, SimpleNamespace(name="main", lm=lm), population)
+        for name in ("rival", "probe")
+    ]
+    assert begun == ["main-000004", "main-000000"]

@@ -51,6 +51,12 @@ def test_a_win_over_another_is_better_than_one_over_itself():
     assert kept(matches) == {0: ("first",), 1: ("worst",), 2: ("best",)}
 
 
+def test_the_worst_match_has_the_least_return_of_any_trained_seat():
+    """It may be the best as well, where what one seat wins the other does not lose."""
+    matches = [episode(0, MIRROR, (0.0, 0.0)), episode(1, MIRROR, (3.0, -5.0)), episode(2, MIRROR, (-1.0, -1.0))]
+    assert kept(matches) == {0: ("first",), 1: ("best", "worst"), 2: ()}
+
+
 def test_games_have_their_own_samples():
     matches = [episode(index, MIRROR, (0.0, 0.0), game=game) for index, game in enumerate("abab")]
     assert kept(matches, per_game=1) == {0: ("first", "best", "worst"), 1: ("first", "best", "worst")}
