@@ -27,7 +27,9 @@ def test_a_policy_trains_on_what_it_says_in_its_own_words(tmp_path, monkeypatch,
     assert main(["train", "talk.toml", "--run-dir", "run"]) == 0
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert any(f"{GAME}/return/first" in line for line in lines)
-    turns = [t for path in (tmp_path / "run" / "episodes").glob("*.jsonl") for e in load_episodes(path) for t in e.turns]
+    turns = [
+        t for path in (tmp_path / "run" / "episodes").glob("*.jsonl") for e in load_episodes(path) for t in e.turns
+    ]
     spoken = [turn for turn in turns if turn.trace is not None]
     assert spoken
     assert all(turn.form and not turn.legal and turn.trace.mask is None for turn in spoken)
