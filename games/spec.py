@@ -47,6 +47,18 @@ class GameSpec:
         """The short name by which people know the game; ``name`` where that is short itself."""
         return short_name(self.name)
 
+    @property
+    def competitive(self) -> bool:
+        """Whether what one seat wins the others lose, so that to be hard to exploit is to play well."""
+        return self.utility in (Utility.ZERO_SUM, Utility.CONSTANT_SUM)
+
+    @property
+    def exploitability_note(self) -> str:
+        """What an exploitability of 0 says: in a game of common interest babbling has it too."""
+        if self.competitive:
+            return "0 is a Nash equilibrium"
+        return "what a seat gains by leaving alone; 0 does not mean that play is good"
+
 
 class Choices(NamedTuple):
     """A list of which a seat chooses one: distinct strings, with their ids in ``range(spec.num_actions)``."""

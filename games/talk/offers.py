@@ -31,6 +31,7 @@ _DENIES = re.compile(r"\b(?:not|never|cannot|refuse|reject|unless|if)\b|n't\b")
 _NO = re.compile(r"\b(?:no|neither)\b")
 _CLAUSE = re.compile(r".*[.;:!?,]\s", re.DOTALL)  # all before the last clause
 _YOU = re.compile(r"\byou\b")
+_THEIRS = re.compile(r"\byou\b[^.;!?,]*\b(?:accept|agree|deal|leave|walk)")  # "do you agree"
 _MORE = re.compile(rf"\s*,?\s*(?:or|for|and)\s+{_ITEM}")
 
 
@@ -73,9 +74,16 @@ def read_word(text: str) -> str | None:
     leaves = bool(_LEAVES.search(folded))
     rest = _LEAVES.sub(" ", folded)
     accepts = bool(_ACCEPTS.search(rest))
-    if leaves == accepts or _DENIES.search(rest) or (accepts and _NO.search(rest)):
+    if leaves == accepts or _THEIRS.search(folded) or _DENIES.search(rest) or (accepts and _NO.search(rest)):
         return None
     return LEAVE if leaves else ACCEPT
+
+
+def unquoted(text: str) -> str:
+    """Return a text without what it quotes, which is not its own word; of a text that is one quotation, its inside."""
+    if text.count('"') == 2 and text.startswith('"') and text.endswith('"'):
+        return text[1:-1]
+    return re.sub(r'"[^"]*"?', " ", text)
 
 
 def names_goods(text: str) -> bool:

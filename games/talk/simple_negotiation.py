@@ -21,7 +21,18 @@ from games.common.errors import UsageError
 from games.native.names import game_name
 from games.spec import Choices, FreeText, GameSpec, Utility
 from games.talk.conversation import quoted, utterance
-from games.talk.offers import ACCEPT, GOODS, LEAVE, Trade, all_trades, bundle_text, names_goods, read_trade, read_word
+from games.talk.offers import (
+    ACCEPT,
+    GOODS,
+    LEAVE,
+    Trade,
+    all_trades,
+    bundle_text,
+    names_goods,
+    read_trade,
+    read_word,
+    unquoted,
+)
 
 SEATS = ("first", "second")
 MOST_CHARACTERS = 400  # of what is said in a turn
@@ -241,10 +252,11 @@ def read_reply(text: str, goods: int, stock: int, may_offer: bool, may_accept: b
     if words is None:
         return None
     plain: str | None
-    trade, word = read_trade(words, goods, stock), read_word(words)
+    spoken = unquoted(words)
+    trade, word = read_trade(spoken, goods, stock), read_word(spoken)
     if trade is not None and word is None and may_offer:
         plain = str(trade)
-    elif trade is None and not names_goods(words) and (word == LEAVE or (word == ACCEPT and may_accept)):
+    elif trade is None and not names_goods(spoken) and (word == LEAVE or (word == ACCEPT and may_accept)):
         plain = word
     else:
         return None

@@ -44,7 +44,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...], bool], ...] = (
     ("Everything else", (r".*",), True),
 )  # fmt: skip
 NOTES = {
-    "exploitability": "what a perfect opponent gains; 0 is a Nash equilibrium",
+    "exploitability": "what a seat gains by the best answer to the others; in a zero-sum game 0 is a Nash equilibrium",
     "mixture_exploitability": "the same of the whole population",
     "rating": "among predecessors; random is 25",
     "gap": "sampler against learner, nats",

@@ -45,18 +45,19 @@ def _progress(record: RunRecord) -> str:
 def _learned(record: RunRecord, game: str) -> list[str]:
     """Return what a game's measurements came to, in the words that fit the game."""
     spec, metrics = record.specs[game], record.metrics
-    words = []
+    words, earned = [], []
     if series := metrics.get(f"{game}/exploitability"):
         mixture = record.last(f"{game}/mixture_exploitability")
         words.append(
             f"exploitability {plain(series.values[0])} → {plain(series.values[-1])}"
             f"{_best(series.values, series.iterations)}"
             + (f", of the whole population's mixture {plain(mixture)}" if mixture is not None else "")
-            + " (0 is a Nash equilibrium)"
+            + f" ({spec.exploitability_note})"
         )
     if series := metrics.get(f"{game}/return"):
         best = f" of at most {spec.optimum:g}" if spec.optimum is not None else ""
-        words.append(f"mean return together {plain(series.values[0])} → {plain(series.values[-1])}{best}")
+        earned.append(f"mean return together {plain(series.values[0])} → {plain(series.values[-1])}{best}")
+    words = words + earned if spec.competitive else earned + words  # what matters first
     if spec.utility is not Utility.IDENTICAL and not words and (series := metrics.get(f"{game}/score_against_random")):
         words.append(
             f"score against random {plain(series.values[0])} → {plain(series.values[-1])} (win 1, draw ½, loss 0)"

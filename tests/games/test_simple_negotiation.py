@@ -356,6 +356,21 @@ def test_a_seat_alone_cannot_gain_where_the_other_always_leaves():
     assert nash_conv(PolicyTable(SMALL, leave)) == 0.0
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'The story states "I offer 1 pear for 1 apple"',
+        '"I offer 2 apples for 1 pear" (one offer), or "Accept"',
+        "Do you agree?",
+        "You must leave.",
+    ],
+)
+def test_what_is_only_quoted_or_asked_of_the_other_is_no_reply(text):
+    """As SmolLM2-135M-Instruct says it."""
+    assert read_reply(text, 3, 3, may_offer=True, may_accept=True) is None
+    assert read_reply('"accept"', 3, 3, may_offer=True, may_accept=True) == 'accept: "accept"'
+
+
 def test_words_beyond_the_limit_are_not_read():
     assert read_reply("accept " * 100, 3, 3, may_offer=True, may_accept=True) is None
     assert GOODS[: len(Trade((1, 0), (0, 1)).give)] == ("apple", "pear")

@@ -26,6 +26,7 @@ from games.spec import GameSpec, Utility
 from league.commands.formatting import format_number
 from league.commands.measuring import standings
 from league.config.load import CONFIG_FILE, load
+from league.exact.exploitability import optimum
 from league.monitors.metrics_log import read_metrics
 from league.monitors.terminal import Terminal
 from league.players.readiness import check_start
@@ -166,12 +167,38 @@ def learning_summary(run_dir: Path, spec: GameSpec) -> Iterator[str]:
             if name.startswith(f"{spec.name}/"):
                 key = name.removeprefix(f"{spec.name}/")
                 changes[key] = (changes.get(key, (value,))[0], value)
+    exploitability = changes.get("exploitability")
+    if spec.competitive or not exploitability:
+        yield from _measured(spec, changes)
+        return
+    # Where interests are common or mixed, what was earned says more than what a seat could gain alone.
+    yield from _earned(spec, changes)
+    if gap := changes.get("ce_gap"):
+        yield f"gap of the joint meta-strategy to a correlated equilibrium {_change(gap)}"
+    yield f"exploitability {_change(exploitability)} ({spec.exploitability_note})"
+
+
+def _earned(spec: GameSpec, changes: Mapping[str, tuple[float, float]]) -> Iterator[str]:
+    """Yield sentences on the returns in a small game of common or mixed motives, against the best possible."""
+    if joint := changes.get("return"):
+        best = spec.optimum if spec.optimum is not None else optimum(spec.name)
+        yield f"mean return together {_change(joint)}" + ("" if best is None else f" of at most {best:g}")
+    roles = [change for key, change in changes.items() if key.startswith("return/")]
+    if len(roles) == spec.seats > 1 and spec.utility is Utility.GENERAL_SUM:
+        first, last = (sum(values) for values in zip(*roles, strict=True))
+        yield f"welfare (the returns of all seats in training) {_change((first, last))}"
+    if not joint:
+        yield from _changes_in_training(changes, "")
+
+
+def _measured(spec: GameSpec, changes: Mapping[str, tuple[float, float]]) -> Iterator[str]:
+    """Yield sentences on a competitive game, or on one that has no exact values."""
     best = f" of at most {spec.optimum:g}" if spec.optimum is not None else ""
     if exploitability := changes.get("exploitability"):
         mixture, value = changes.get("mixture_exploitability"), changes.get("first_seat_value")
         text = f"exploitability {_change(exploitability)}"
         text += f", of the whole population's mixture {format_number(mixture[1])}" if mixture else ""
-        yield f"{text} (0 is a Nash equilibrium)"
+        yield f"{text} ({spec.exploitability_note})"
         if value:
             yield f"value to the first seat {format_number(value[1])}{_game_value_note(spec)}"
     if spec.utility is Utility.IDENTICAL and (joint := changes.get("return")):

@@ -122,6 +122,10 @@ def test_a_guest_that_cannot_play_is_refused_before_anything_is_made(folder, cap
     assert not (folder / "new").exists()
 
 
+NEGOTIATION = "simple_negotiation(goods=2,stock=1,most=2,turns=3,form=1)"
+MIXED = {"return/first": 0.2, "return/second": 0.3, "ce_gap": 0.1, "exploitability": 0.4}
+
+
 def test_what_was_learned_is_told_by_the_kind_of_game(tmp_path):
     with MetricsLog(tmp_path) as board:
         first = {"kuhn_poker/exploitability": 0.46, "tiny_hanabi/return": 3.9, "tic_tac_toe/score_against_random": 0.5}
@@ -151,3 +155,22 @@ def test_a_game_of_three_different_seats_ends_with_what_each_has_learned(tmp_pat
     assert [line.split(" → ")[0].rpartition(" ")[0].strip() for line in learned.splitlines()] == [
         f"judged_arithmetic(judge=1): mean return in training as {role}" for role in roles
     ]
+
+
+def test_where_interests_are_common_or_mixed_what_was_earned_comes_first_and_0_is_not_called_good(tmp_path):
+    """Who babbles in a signalling game cannot be exploited either."""
+    with MetricsLog(tmp_path) as board:
+        for iteration, values in enumerate(
+            ({"return": 0.33, "exploitability": 0.002}, {"return": 0.34, "exploitability": 0.001})
+        ):
+            signalling = {f"lewis_signaling/{key}": value for key, value in values.items()}
+            small = {f"{NEGOTIATION}/{key}": value + iteration for key, value in MIXED.items()}
+            board.write(iteration, signalling | small)
+    assert list(learning_summary(tmp_path, make_game("lewis_signaling").spec)) == [
+        "mean return together 0.330 → 0.340 of at most 1",
+        "exploitability 0.002 → 0.001 (what a seat gains by leaving alone; 0 does not mean that play is good)",
+    ]
+    lines = list(learning_summary(tmp_path, make_game(NEGOTIATION).spec))
+    assert lines[0] == "welfare (the returns of all seats in training) 0.500 → 2.500"
+    assert lines[3] == "gap of the joint meta-strategy to a correlated equilibrium 0.100 → 1.100"
+    assert not any("Nash equilibrium" in line for line in lines)
