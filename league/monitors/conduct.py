@@ -12,7 +12,7 @@ from statistics import fmean, pstdev
 from typing import NamedTuple
 
 from arena.records import Turn
-from league.monitors.alarms import reasoning_tokens
+from league.monitors.reply_alarms import reasoning_tokens
 from learners.trajectories import Trajectory
 from roles.role import ReplyForm, Role
 
