@@ -1,16 +1,8 @@
-"""An extension of vLLM's workers. It imports nothing of vLLM, which mixes it into its worker class.
-
-Only vLLM's own processes import it. It also ends them with the process that started them: by themselves they live on,
-and keep their memory, where that one is killed.
-"""
+"""An extension of vLLM's workers. It imports nothing of vLLM, which mixes it into its worker class."""
 
 from __future__ import annotations
 
 from typing import Any
-
-from games.common.child_processes import end_with_parent
-
-end_with_parent(by_signal=False)
 
 
 class WeightExchange:
