@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from itertools import count
-from multiprocessing import resource_tracker
+from multiprocessing import active_children, resource_tracker
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -21,6 +21,7 @@ import torch
 from arena.lm.chunks import Tokens
 from arena.samplers.event_loop import LoopThread
 from arena.samplers.weight_lock import WeightLock
+from games.common.child_processes import end_with_this
 
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")  # no usage reports
 os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")  # this process has threads, which a fork would break
@@ -77,8 +78,10 @@ class VllmProcess:
         self._asleep = False
         self._thread = LoopThread("vllm", _block_sigint)
         self._waiting: set[asyncio.Task[Any]] = set()
+        before = set(active_children())
         with _errors_to(log):
             self._engine: Any = self.submit(self._start()).result()
+        self._killer = end_with_this(child.pid for child in set(active_children()) - before if child.pid is not None)
         self.submit(self._watch())
 
     def submit(self, coroutine: Coroutine[Any, Any, _T]) -> Future[_T]:
@@ -113,6 +116,8 @@ class VllmProcess:
 
     def close(self) -> None:
         """Stop the processes and the thread."""
+        self._killer.kill()
+        self._killer.communicate()
         self._thread.close(self._stop)
 
     async def _start(self) -> Any:

@@ -7,12 +7,17 @@ import importlib
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import threading
+from collections.abc import Iterable
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+GRACE = 10  # seconds between a signal to end and one that cannot be refused
+# The pipe to a process's standard input is at its end when whoever holds the other side has ended.
+_WATCH = 'read line; grace=$1; shift; kill -TERM "$@"; sleep "$grace"; kill -KILL "$@"'
 _PR_SET_PDEATHSIG = 1  # of Linux's prctl(2): the signal that a process gets when the thread that made it ends
 
 
@@ -46,6 +51,16 @@ def end_with_parent(*, by_signal: bool) -> None:
             if os.getppid() != parent.pid:  # it ended before that
                 os._exit(1)
         threading.Thread(target=_exit_after, args=(parent,), daemon=True).start()
+
+
+def end_with_this(pids: Iterable[int]) -> subprocess.Popen[bytes]:
+    """Start a small process that ends others once this one has ended, however that ends, and return it.
+
+    It is for processes that a library has started, which run none of our code. They have ``GRACE`` seconds to end in
+    their own way. Kill what is returned before they are ended otherwise.
+    """
+    words = ["sh", "-c", _WATCH, "sh", str(GRACE), *map(str, pids)]
+    return subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
 
 
 def _exit_after(parent: BaseProcess) -> None:

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 
-import pytest
 from support.processes.family import descendants, survivors
 from support.source import ROOT
 
@@ -29,7 +28,6 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.xfail(strict=True, reason="VLLM::EngineCore and its worker live on: only the worker imports code of ours")
 def test_no_process_of_vllm_outlives_the_one_that_started_it(tmp_path):
     script = tmp_path / "parent.py"
     script.write_text(PARENT)
