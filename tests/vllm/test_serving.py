@@ -11,8 +11,7 @@ from support.models.adapters import scrambled
 from support.models.pocket import allowed_tokens, plain_logprobs
 
 from arena.lm.lora import AdapterShape
-from arena.samplers.vllm_lm import _last_lines
-from arena.samplers.vllm_process import _errors_to
+from arena.samplers.vllm_process import _errors_to, last_lines
 from arena.scheduler import play
 from games.common.errors import UsageError
 from games.registry import make_game
@@ -169,5 +168,5 @@ def test_what_vllms_processes_write_is_kept_out_of_the_terminal(tmp_path, capfd)
     subprocess.run(["sh", "-c", "echo afterwards >&2"], check=True)
     assert log.read_text() == "of a process\n"
     assert capfd.readouterr().err == "afterwards\n"
-    assert _last_lines(log) == "\n  of a process"
-    assert not _last_lines(tmp_path / "none.log")
+    assert last_lines(log) == "\n  of a process"
+    assert not last_lines(tmp_path / "none.log")
