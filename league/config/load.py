@@ -22,7 +22,8 @@ from league.config.checks import check_config
 from league.config.plugins import config_model, prepared, used_plugins
 from league.config.run import RolesConfig, RunConfig
 from roles.cards import load_roles, with_overrides
-from roles.role import Role
+from roles.role import Role, Wording
+from roles.wording import wording_for
 
 CONFIG_FILE = "config.toml"  # in a run directory
 LAYOUT = 3  # version of a run directory's files; the first line of its ``config.toml``
@@ -55,7 +56,7 @@ def load(source: str, overrides: Sequence[str] = (), wording: str = "full") -> R
 
 def _worded(config: RunConfig, wording: str) -> RunConfig:
     """Return the configuration with its roles' wording stated, if its model is a pretrained one."""
-    if config.roles.wording is not None or config.model.source == "pocket":
+    if config.roles.wording is not None or wording_for(config.model.source) is Wording.BRIEF:
         return config
     return config.model_copy(update={"roles": config.roles.model_copy(update={"wording": wording})})
 

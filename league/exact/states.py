@@ -11,9 +11,9 @@ from typing import Any, cast
 import pyspiel
 
 from games.common.errors import NotEnumerable, UsageError
-from games.openspiel.game import HISTORIES_PER_POINT, information_state, load_pyspiel
+from games.openspiel.game import HISTORIES_PER_POINT, OpenSpielGame, information_state, load_pyspiel
 from games.openspiel.size import refuse_large, too_large
-from games.registry import NATIVE, make_game
+from games.registry import make_game
 from games.spec import ChoiceGame, Enumerable, choice_game
 
 Key = tuple[int, str]  # (seat, information state)
@@ -95,8 +95,8 @@ class _Rules:
 
 
 def is_native(game: str) -> bool:
-    """Return whether a game is written here, not OpenSpiel's."""
-    return game.partition("(")[0] in NATIVE
+    """Return whether a game is written here or in a plugin, not OpenSpiel's."""
+    return not isinstance(make_game(game), OpenSpielGame)
 
 
 def root_state(game: str) -> Any:

@@ -38,7 +38,7 @@ def judge_replies(
     """Return the verdict on each policy in each role with free replies, and the new counts, which are JSON data."""
     counted: dict[tuple[str, str, str], list[int]] = {}
     for trajectory in trajectories:
-        if roles[trajectory.game][trajectory.seat].reply is ReplyForm.FREE:
+        if trajectory.turns and roles[trajectory.game][trajectory.seat].reply is ReplyForm.FREE:
             numbers = counted.setdefault((trajectory.game, trajectory.role, trajectory.policy), [0, 0])
             numbers[0] += len(trajectory.turns)
             numbers[1] += sum(turn.action is None for turn in trajectory.turns)

@@ -32,6 +32,7 @@ from league.storage.run_dir import Run, find_run, run_names
 from roles.demonstrations import can_be_drawn
 from roles.replies import parse_reply
 from roles.role import ReplyForm, Role
+from roles.wording import wording_for
 
 if TYPE_CHECKING:
     from arena.samplers.policy_net import PolicyNetEngine, Reference
@@ -176,8 +177,8 @@ def _checkpoint(text: str, spec: GameSpec, engines: Engines) -> Player:
     folder = model_folder(source)
     engine = engines.checkpoint(text, folder, spec.name)
     engine.register(text, folder)
-    config = RolesConfig(wording="full")
-    if engines.settings.reply == ReplyForm.FREE and can_be_drawn(make_game(spec.name)):
+    config = RolesConfig(wording=wording_for(folder).value)
+    if config.wording == "full" and engines.settings.reply == ReplyForm.FREE and can_be_drawn(make_game(spec.name)):
         config = RolesConfig(wording="full", demonstrations=1)  # untrained, few of its replies would be legal without
     roles = seat_roles(engines.settings.roles(config), spec)
     return Player(text, spec, engine, roles, (((text, 1.0),),) * spec.seats)

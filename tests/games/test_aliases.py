@@ -8,7 +8,8 @@ from games.registry import make_game
 from league.cli import main
 from league.commands.training.train import learning_summary
 from league.config.load import load
-from league.monitors.metrics_log import TENSORBOARD_FOLDER, MetricsLog, pinned_metrics
+from league.monitors.metrics_log import TENSORBOARD_FOLDER, MetricsLog
+from league.monitors.questions import pinned_metrics
 
 IPD = "repeated_game(stage_game=matrix_pd(),num_repetitions=8)"
 

@@ -97,7 +97,7 @@ def test_without_a_tree_no_match_has_a_branch() -> None:
         (["matchmaking.tree=1"], "matchmaking.tree = 1: it should be greater than or equal to 2"),
         (["matchmaking.tree=2", "matchmaking.group_size=8"], "leave matchmaking.group_size at 1"),
         (["matchmaking.tree=3"], "trees of 3 replies to the power of 3 turns: 27 matches. Set 54 or 81"),
-        (["matchmaking.tree=5"], "trees of 5 replies to the power of 3 turns: 125 matches. Set 125 or 125"),
+        (["matchmaking.tree=5"], "trees of 5 replies to the power of 3 turns: 125 matches. Set 125."),
         (["credit.rule=malt"], "needs whole trees of matches. Set matchmaking.tree to 2 or more"),
     ],
 )
