@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -13,9 +13,10 @@ from games.aliases import ALIASES
 from games.common.errors import UsageError
 from games.registry import game_facts, game_names
 from games.spec import GameSpec
-from league.commands.showing import one_game
-from league.commands.showing.one_game import OneGame, show_game
 from roles.cards import load_roles
+
+if TYPE_CHECKING:  # the list needs none of what a match of one game needs
+    from league.commands.showing.one_game import OneGame
 
 NAME_WIDTH = 21  # characters of a game's name in one line; longer ones are folded
 
@@ -32,6 +33,8 @@ def run(arguments: argparse.Namespace) -> GamesReport | OneGame:
     if arguments.show:
         if not arguments.game:
             raise UsageError("league games show: name a game, for example league games show kuhn_poker.")
+        from league.commands.showing.one_game import show_game
+
         return show_game(arguments.game)
     games = [(spec, [role.name for role in load_roles(spec)]) for spec in game_facts()]
     listed = {spec.name for spec, _ in games}
@@ -40,7 +43,9 @@ def run(arguments: argparse.Namespace) -> GamesReport | OneGame:
 
 def to_json(report: GamesReport | OneGame) -> dict[str, Any]:
     """Return the report as JSON data."""
-    if isinstance(report, OneGame):
+    if not isinstance(report, GamesReport):
+        from league.commands.showing import one_game
+
         return one_game.to_json(report)
     return {
         "games": [{**asdict(spec), "alias": spec.alias, "roles": roles} for spec, roles in report.games],
@@ -50,7 +55,9 @@ def to_json(report: GamesReport | OneGame) -> dict[str, Any]:
 
 def print_report(report: GamesReport | OneGame, console: Console) -> None:
     """Print the games as a table, or one game."""
-    if isinstance(report, OneGame):
+    if not isinstance(report, GamesReport):
+        from league.commands.showing import one_game
+
         one_game.print_report(report, console)
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
