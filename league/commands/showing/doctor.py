@@ -53,6 +53,8 @@ def to_json(report: Sequence[Check]) -> dict[str, Any]:
 def print_report(report: Sequence[Check], console: Console) -> None:
     """Print a line for each check, and what to do about those that are not ok."""
     table = plain_table("", "", "")
+    for column in table.columns:
+        column.no_wrap = False  # what is wrong is to be read whole
     table.show_header = False
     for check in report:
         table.add_row({"ok": "ok", "missing": "–", "wrong": "WRONG"}[check.state], check.name, check.found)

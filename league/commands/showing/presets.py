@@ -37,6 +37,7 @@ def to_json(report: Sequence[Preset]) -> list[dict[str, Any]]:
 def print_report(report: Sequence[Preset], console: Console) -> None:
     """Print the presets with what each of them trains."""
     table = plain_table("preset", "model", "games", "iterations", "device")
+    table.columns[2].no_wrap = False  # the longest: names of presets and models are to be typed
     for preset in report:
         table.add_row(preset.name, preset.model, ", ".join(preset.games), str(preset.iterations), preset.device)
     console.print(table)
