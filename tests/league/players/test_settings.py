@@ -1,6 +1,7 @@
 """Settings of players on the command line: they reach the engine and the role, and what would do nothing is refused."""
 
 import json
+from shutil import copytree
 
 import pytest
 import torch
@@ -69,9 +70,13 @@ def test_settings_reach_role_and_weights(model):
         (PlayerSettings(reply="free"), "lookup_chain", 0),  # random play cannot give any
     ],
 )
-def test_a_model_from_nowhere_is_shown_a_turn_before_it_writes_freely(model, settings, game, shown):
+def test_a_model_from_nowhere_is_shown_a_turn_before_it_writes_freely(model, settings, game, shown, tmp_path):
+    """Its tokenizer ends replies by another token than that of a pocket model does."""
+    other = copytree(model, tmp_path / "other")
+    path = other / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"pad_token": "<|end|>"}))
     with Engines(settings) as engines:
-        roles = resolve(f"hf:{model}", make_game(game).spec, engines).roles
+        roles = resolve(f"hf:{other}", make_game(game).spec, engines).roles
     assert {role.demonstrations for role in roles} == {shown}
     assert all(role.ask for role in roles)
 
