@@ -8,20 +8,16 @@ from typing import Any, Self
 import pyspiel
 
 from games.common.errors import NotEnumerable, UsageError, unknown_name
+from games.openspiel.enumeration import deciding_states
 from games.openspiel.positions import Position, PositionTree
 from games.openspiel.probe import check_parameters
 from games.openspiel.renderers import renderer_for
-from games.openspiel.size import refuse_large, too_large
 from games.spec import Choices, GameSpec, Utility
 
 _DYNAMICS = pyspiel.GameType.Dynamics
 _CHANCE = pyspiel.GameType.ChanceMode
 _PERFECT = pyspiel.GameType.Information.PERFECT_INFORMATION
 _UTILITIES = {getattr(pyspiel.GameType.Utility, utility.name): utility for utility in Utility}
-
-# ``decision_points`` may visit this many histories for each information state that it may return;
-# liars_dice needs 12.
-HISTORIES_PER_POINT = 20
 
 # Best joint return per seat, by OpenSpiel's canonical name.
 _OPTIMA = {"tiny_hanabi()": 10.0}  # Foerster et al., 2019, arXiv:1811.01458, figure 2
@@ -255,34 +251,13 @@ def information_state(name: str, state: Any, seat: int) -> str:
 def decision_points(name: str, limit: int) -> dict[tuple[int, str], OpenSpielGame]:
     """Return one position for each (seat, information state) in which a seat decides.
 
-    The walk visits every history, chance included; in a board game whose key is the board, every board.
-    Raises NotEnumerable as soon as it has visited more than ``limit`` information states, or more than
-    ``HISTORIES_PER_POINT`` times as many histories.
+    Raises NotEnumerable as ``games.openspiel.enumeration.deciding_states`` does, and for hidden chance moves.
     """
     rules = _rules_of(name)
     if rules.sampled:
         raise NotEnumerable(f"{name} hides its chance moves, so its positions cannot be enumerated.")
-    renderer = rules.tree.renderer
-    points: dict[tuple[int, str], OpenSpielGame] = {}
-    refuse_large(name, rules.game, renderer, limit, limit * HISTORIES_PER_POINT)
-    stack = [rules.game.new_initial_state()]
-    histories = 1
-    while stack:
-        state = stack.pop()
-        if state.is_terminal():
-            continue
-        if not state.is_chance_node():
-            seat = state.current_player()
-            point = (seat, renderer.key(state, seat))
-            if point not in points:
-                points[point] = OpenSpielGame._at(rules, _position(rules, state.history()), generator=0)
-            elif renderer.key_is_position:
-                continue
-        children = [state.child(action) for action in reversed(state.legal_actions())]
-        histories += len(children)
-        if len(points) > limit:
-            raise too_large(name, "information states", limit)
-        if histories > limit * HISTORIES_PER_POINT:
-            raise too_large(name, "histories", limit * HISTORIES_PER_POINT)
-        stack += children
-    return points
+    states = deciding_states(name, rules.game, rules.tree.renderer, limit)
+    return {
+        point: OpenSpielGame._at(rules, _position(rules, state.history()), generator=0)
+        for point, state in states.items()
+    }

@@ -11,8 +11,8 @@ from typing import Any, cast
 import pyspiel
 
 from games.common.errors import NotEnumerable, UsageError
-from games.openspiel.game import HISTORIES_PER_POINT, OpenSpielGame, information_state, load_pyspiel
-from games.openspiel.size import refuse_large, too_large
+from games.openspiel.enumeration import deciding_states
+from games.openspiel.game import OpenSpielGame, information_state, load_pyspiel
 from games.registry import make_game
 from games.spec import ChoiceGame, Enumerable, choice_game
 
@@ -80,7 +80,7 @@ class EnumeratedState:
 
 
 class _Rules:
-    """What ``refuse_large`` asks of a ``pyspiel.Game`` and of its renderer."""
+    """What ``deciding_states`` asks of a ``pyspiel.Game`` and of its renderer."""
 
     key_is_position = False
 
@@ -136,24 +136,8 @@ def state_key(game: str, state: Any, seat: int) -> str:
 def native_points(game: str, limit: int) -> dict[Key, ChoiceGame]:
     """Return one position for each (seat, information state) in which a seat decides, of a game written here.
 
-    Raises NotEnumerable as ``games.openspiel.game.decision_points`` does.
+    Raises NotEnumerable as ``games.openspiel.enumeration.deciding_states`` does.
     """
-    rules: Any = _Rules(game)
-    stack, histories = [native_root(game)], 1
-    refuse_large(game, rules, rules, limit, limit * HISTORIES_PER_POINT)
-    points: dict[Key, ChoiceGame] = {}
-    while stack:
-        state = stack.pop()
-        if state.is_terminal():
-            continue
-        if not state.is_chance_node():
-            seat = state.current_player()
-            points.setdefault((seat, state.information_state_string(seat)), cast(ChoiceGame, state.match))
-        children = [state.child(action) for action in reversed(state.legal_actions())]
-        histories += len(children)
-        if len(points) > limit:
-            raise too_large(game, "information states", limit)
-        if histories > limit * HISTORIES_PER_POINT:
-            raise too_large(game, "histories", limit * HISTORIES_PER_POINT)
-        stack += children
-    return points
+    rules = _Rules(game)
+    states = deciding_states(game, rules, rules, limit)
+    return {point: cast(ChoiceGame, state.match) for point, state in states.items()}
