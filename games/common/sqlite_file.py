@@ -24,6 +24,10 @@ class ForeignFile(UsageError):
     """An SQLite file, but one of another store or an empty one."""
 
 
+class HeldFile(UsageError):
+    """An SQLite file whose lock another process has held for longer than was to be waited."""
+
+
 class SqliteLayout(NamedTuple):
     """What a store's file holds, and what to do about a file that is not so."""
 
@@ -50,10 +54,13 @@ class SqliteFile:
 
     Opened with ``create``, a file that is missing or empty is laid out, in WAL mode. Raises UsageError for one that is
     damaged, foreign, of a newer version, or held by another process for more than a minute, whenever that shows.
-    With ``reads`` it may be where nothing can be written, as on a read-only disk.
+    With ``reads`` it may be where nothing can be written, as on a read-only disk. Once it is open, an operation waits
+    at most ``wait`` seconds for another process before it raises HeldFile.
     """
 
-    def __init__(self, path: Path, layout: SqliteLayout, *, create: bool = False, reads: bool = False) -> None:
+    def __init__(
+        self, path: Path, layout: SqliteLayout, *, create: bool = False, reads: bool = False, wait: float = WAIT
+    ) -> None:
         self.path = path
         self._layout = layout
         self._copies = ExitStack()
@@ -63,8 +70,9 @@ class SqliteFile:
             self._uri = self._readable_uri() if reads and not _writable(path) else ""
             while not self._opened(create):
                 if time.monotonic() >= deadline:
-                    raise sqlite3.OperationalError("database is locked")
+                    raise HeldFile(f"{path} cannot be used now (database is locked). {self._advice()}")
                 time.sleep(PAUSE)
+            self._db.execute(f"PRAGMA busy_timeout = {wait * 1000:.0f}")
             stack.pop_all()
 
     def __enter__(self) -> Self:
@@ -113,7 +121,7 @@ class SqliteFile:
             self._check_layout(create)
         except sqlite3.OperationalError as error:
             self._db.close()
-            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            if _held(error):
                 return False
             raise
         except BaseException:
@@ -152,7 +160,8 @@ class SqliteFile:
         try:
             yield
         except sqlite3.OperationalError as error:
-            raise UsageError(f"{self.path} cannot be used now ({error}). {self._advice()}") from error
+            kind = HeldFile if _held(error) else UsageError
+            raise kind(f"{self.path} cannot be used now ({error}). {self._advice()}") from error
         except sqlite3.ProgrammingError:  # ours, such as asking a closed file
             raise
         except sqlite3.DatabaseError as error:
@@ -181,6 +190,11 @@ class SqliteFile:
             if self._db.in_transaction:  # SQLite has rolled back by itself where the disk is full
                 self._db.execute("ROLLBACK")
             raise
+
+
+def _held(error: sqlite3.OperationalError) -> bool:
+    """Return whether another process's lock is the cause."""
+    return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def _writable(path: Path) -> bool:

@@ -18,16 +18,17 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeVar
 
 from games.common.child_processes import child_process
 from games.common.errors import DamagedFile, UsageError
+from games.common.sqlite_file import WAIT, HeldFile
 from league.config import RunConfig
 from league.learning import heartbeat
 from league.learning.heartbeat import Heartbeat, Listener
@@ -46,6 +47,10 @@ from learners.trajectories import Evidence, Trajectory
 
 # A forked process has imported everything already. On other systems than Linux, system libraries do not survive a fork.
 _CONTEXT = multiprocessing.get_context("fork") if sys.platform == "linux" else multiprocessing.get_context("spawn")
+
+STORE_WAIT = 0.5  # seconds for the record store before this process looks whether a learner hangs that holds it
+
+T = TypeVar("T")
 
 
 class LearnerFailed(RuntimeError):
@@ -121,7 +126,7 @@ class AsyncLearner:
             for name, policies in learners_of(self._config).items():
                 save_learning(checkpoint_folder(self._run_dir, name, iteration), self._state, policies)
             SqliteRecordStore.create(path, self._processes, iteration)
-        self._store = open_records(self._config, self._run_dir)
+        self._store = open_records(self._config, self._run_dir, STORE_WAIT)
         self._store.check_integrity()
         for name in self._processes:
             if not iteration <= self._store.progress(name).batch <= iteration + self.lead + 1:
@@ -133,7 +138,8 @@ class AsyncLearner:
     def submit(self, iteration: int, trajectories: Sequence[Trajectory], evidence: Sequence[Evidence]) -> None:
         """Append them to the store as soon as it has room. A resumed run appends the same trajectories again."""
         self._submitted[iteration] = trajectories
-        while not self._records.append(iteration, self._state.iteration, trajectories, evidence):
+        arguments = (iteration, self._state.iteration, trajectories, evidence)
+        while not self._when_free(lambda: self._records.append(*arguments)):
             self._wait()
 
     def collect(self, iteration: int) -> LearnResult:
@@ -142,7 +148,7 @@ class AsyncLearner:
         for name in self._processes:
             reports.append(self._report(name, iteration))
             load_learning(checkpoint_folder(self._run_dir, name, iteration), self._state)
-        self._records.delete_reports(iteration)
+        self._when_free(lambda: self._records.delete_reports(iteration))
         return merge_reports(reports, self._submitted.pop(iteration), staleness(iteration, self.lead))
 
     @property
@@ -150,6 +156,17 @@ class AsyncLearner:
         if self._store is None:
             raise RuntimeError("begin() must be called before submit() and collect()")
         return self._store
+
+    def _when_free(self, change: Callable[[], T]) -> T:
+        """Change the record store. Raises as ``_wait`` does: whoever holds it may have been stopped while it did."""
+        deadline = time.monotonic() + WAIT
+        while True:
+            try:
+                return change()
+            except HeldFile:
+                if time.monotonic() > deadline:
+                    raise
+            self._wait()
 
     def _report(self, name: str, iteration: int) -> LearnerReport:
         while (report := self._records.report(name, iteration)) is None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from arena.process import available_cores, tuned_process
 from games.common.errors import DamagedFile, UsageError
 from games.common.files import atomic_write
+from games.common.sqlite_file import WAIT
 from league.config import RunConfig
 from league.config.load import load_run_config, run_roles
 from league.learning.heartbeat import Heartbeat
@@ -49,14 +50,15 @@ def checkpoint_folder(run_dir: Path, learner: str, batch: int) -> Path:
     return run_dir / LEARNERS_FOLDER / learner / f"{batch:06d}"
 
 
-def open_records(config: RunConfig, run_dir: Path) -> SqliteRecordStore:
-    """Return a run's record store."""
+def open_records(config: RunConfig, run_dir: Path, wait: float = WAIT) -> SqliteRecordStore:
+    """Return a run's record store; an operation waits at most ``wait`` seconds for another process."""
     settings = config.async_learners
     return SqliteRecordStore(
         run_dir / RECORDS_FILE,
         max_staleness=settings.max_staleness,
         lease_seconds=LEASE_SECONDS,
         max_bytes=settings.store_megabytes * 2**20,
+        wait=wait,
     )
 
 

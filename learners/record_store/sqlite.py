@@ -19,7 +19,7 @@ from typing import Any
 
 from games.common.errors import UsageError
 from games.common.files import sync_folder
-from games.common.sqlite_file import SqliteFile, SqliteLayout
+from games.common.sqlite_file import WAIT, SqliteFile, SqliteLayout
 from learners.record_store.codec import StoredTrajectory, from_record, to_record
 from learners.record_store.interface import LearnerProgress, Lease, LeaseLost
 from learners.trajectories import Evidence, Trajectory
@@ -61,14 +61,16 @@ class SqliteRecordStore(SqliteFile):
 
     ``max_staleness``: how many batches a learner may have learned from since the weights that played a batch.
     ``lease_seconds``: after how long another holder may lease the batch. ``max_bytes``: size of the stored records
-    beyond which nothing is appended until some are acknowledged.
+    beyond which nothing is appended until some are acknowledged. ``wait``: seconds for another process's transaction.
     """
 
-    def __init__(self, path: Path, *, max_staleness: int, lease_seconds: float, max_bytes: int) -> None:
+    def __init__(
+        self, path: Path, *, max_staleness: int, lease_seconds: float, max_bytes: int, wait: float = WAIT
+    ) -> None:
         self._max_staleness, self._lease_seconds, self._max_bytes = max_staleness, lease_seconds, max_bytes
         if not path.is_file():
             raise UsageError(f"There is no record store {path}. Resume its run, which creates it.")
-        super().__init__(path, _LAYOUT)
+        super().__init__(path, _LAYOUT, wait=wait)
         with self._sqlite_errors():
             self._db.execute(f"PRAGMA wal_autocheckpoint = {AUTOCHECKPOINT_PAGES}")
             self._db.execute("PRAGMA journal_size_limit = 0")

@@ -3,7 +3,9 @@
 import multiprocessing
 import os
 import signal
+import sqlite3
 import time
+from contextlib import closing
 
 import pytest
 from support.processes.learners import EACH
@@ -84,6 +86,23 @@ def test_a_learner_that_is_stopped_ends_the_run_with_what_to_do(told_to_stop, tm
     assert f"league train --resume --run-dir {run}" in ended.output
     with pytest.raises(ProcessLookupError):
         os.kill(learner, 0)
+
+
+def test_a_learner_that_is_stopped_while_it_holds_the_record_store_ends_the_run_with_what_to_do(tmp_path):
+    (tmp_path / "two.toml").write_text(TWO)
+    run = tmp_path / "run"
+    process = TrainingProcess(
+        tmp_path / "two.toml", *EACH, run_dir=run, constants={"league.learning.heartbeat.SILENCE": 3.0}
+    )
+    while process.alive() and not list(run.glob("learners/main/00000[2-9]")):
+        time.sleep(0.01)
+    (learner,) = process.children()
+    with closing(sqlite3.connect(run / "records.sqlite", timeout=10, isolation_level=None)) as store:
+        store.execute("BEGIN IMMEDIATE")  # as the learner does to lease a batch; only the lock matters here
+        os.kill(learner, signal.SIGSTOP)
+        ended = process.end(within=120)
+    assert ended.status == 1, ended.output
+    assert f"The process that learns for main (process {learner}) has given no sign of life for 3 s" in ended.output
 
 
 @pytest.mark.slow
