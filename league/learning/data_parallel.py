@@ -27,7 +27,7 @@ import torch.distributed as dist
 from pydantic import ConfigDict, TypeAdapter
 from torch.distributed.device_mesh import init_device_mesh
 
-from arena.process import available_cores, tuned_process
+from arena.process import available_threads, tuned_process
 from games.common.child_processes import child_process
 from games.common.errors import UsageError
 from league.config import RunConfig
@@ -211,7 +211,7 @@ def run_follower(rendezvous: Rendezvous) -> None:
     if config.model.device != "cpu":
         model = config.model.model_copy(update={"device": f"cuda:{rendezvous.local_rank}"})
         config = config.model_copy(update={"model": model})
-    with tuned_process(config.threads or max(available_cores() // rendezvous.size, 1)):
+    with tuned_process(config.threads or max(available_threads() // rendezvous.size, 1)):
         policies = _open_policies(config, run_dir, process_group)
         while (task := _MESSAGES.validate_json(process_group.broadcast_text("")).task) is not None:
             policy = policies[task.policy]

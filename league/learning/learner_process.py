@@ -13,7 +13,7 @@ import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from arena.process import available_cores, tuned_process
+from arena.process import available_threads, tuned_process
 from games.common.errors import DamagedFile, UsageError
 from games.common.files import atomic_write
 from games.common.sqlite_file import WAIT
@@ -96,7 +96,7 @@ def _learn_all(run_dir: Path, name: str) -> None:
     """Learn from all remaining batches."""
     config = load_run_config(run_dir)
     learners = learners_of(config)
-    threads = config.threads or max(available_cores() // len(learners), 1)
+    threads = config.threads or max(available_threads() // len(learners), 1)
     with (
         run_lock(run_dir / LEARNERS_FOLDER / name, timeout=LOCK_TIMEOUT),
         tuned_process(threads),
