@@ -34,26 +34,16 @@ def play_match(
     submatches = Submatches(request, game) if spec.submatch_games else None
     record = _Record(game.returns())
     while (seat := game.to_act()) is not None:
-        asked: FreeText | None = None
-        actions = game.actions()
-        if isinstance(actions, FreeText):
-            asked, turn_request = actions, _request_words(request, game, roles[seat], seat, actions, rng)
-        else:
-            turn_request = ReplyRequest(
-                request.players[seat], roles[seat], game, game.observe(seat), actions.labels, (), rng
-            )
-            if tools is not None:
-                turn_request = tools.begin_turn(turn_request)
+        asked, turn_request = _ask(request, game, roles[seat], seat, tools, rng)
         action = None
         while action is None:
             if branch:
                 turn_request = turn_request._replace(rng=_branch_rng(request, len(record), rng))
             reply = yield turn_request
-            action = (
-                parse_reply(turn_request.role, reply.text, turn_request.legal)
-                if asked is None
-                else read_free_text(asked, reply.text)
-            )
+            if asked is None:
+                action = parse_reply(turn_request.role, reply.text, turn_request.legal)
+            else:
+                action = read_free_text(asked, reply.text)
             if action is not None and tools is None:  # the common case: the call below would slow play down
                 record.add_turn(seat, turn_request, reply, action)
                 break
@@ -122,6 +112,17 @@ class _Record:
                 for (seat, request, reply, action, tool), reward in zip(self._replies, self._rewards, strict=True)
             ]
         )
+
+
+def _ask(
+    request: MatchRequest, game: Game, role: Role, seat: int, tools: ToolSession | None, rng: MatchRng
+) -> tuple[FreeText | None, ReplyRequest]:
+    """Return the first request of a turn, and how to read its reply where it asks for free text."""
+    actions = game.actions()
+    if isinstance(actions, FreeText):
+        return actions, _request_words(request, game, role, seat, actions, rng)
+    turn_request = ReplyRequest(request.players[seat], role, game, game.observe(seat), actions.labels, (), rng)
+    return None, turn_request if tools is None else tools.begin_turn(turn_request)
 
 
 def _request_words(
