@@ -14,7 +14,7 @@ VLLM = .venv-vllm/bin
 help:
 	@echo "make train        train a league of small language models by self-play (minutes, no GPU, no download)"
 	@echo "make train-llm    fetch a pretrained model of 135 million parameters and train it (no GPU, no key)"
-	@echo "make test         run the tests; make test-slow runs the long ones too"
+	@echo "make test         run the tests; make test-slow runs the long and the timed ones too"
 	@echo "make test-llm     run two iterations on the pretrained model, where the package index serves it"
 	@echo "make test-vllm    run the tests of the vLLM engine, in an environment of its own (.venv-vllm)"
 	@echo "make test-newest  run them on the newest Python that is installed, in an environment of its own (as .venv-3.13)"
@@ -45,7 +45,7 @@ train-llm: $(VENV)/.installed
 	@$(BIN)/league train smol $(ARGS)
 
 test: $(VENV)/.installed
-	@$(PYTEST) -m "not slow"
+	@$(PYTEST) -m "not slow and not timed"
 
 test-slow: $(VENV)/.installed
 	@$(PYTEST)
