@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from benchmarks.report.curves import curve_lines, gap_lines
 from benchmarks.speed.match_store import measure
 from benchmarks.studies import populations
@@ -54,6 +56,7 @@ def test_gaps_are_shown_beside_openspiels():
     ]
 
 
+@pytest.mark.slow
 def test_a_study_trains_every_condition_and_remembers(tmp_path, monkeypatch):
     """The real thing at its smallest: every condition of Kuhn poker, two iterations, then from memory."""
     study = populations.STUDIES["kuhn"]

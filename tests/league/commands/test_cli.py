@@ -35,6 +35,7 @@ def words(capsys, *arguments):
     return capsys.readouterr().out
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("arguments", [["--help"], ["games"], ["games", "--json"], ["match", "--help"]])
 def test_the_whole_process_takes_less_than_seven_tenths_of_a_second(arguments):
     """Of a core's time, the best of a few: on the clock it depends on what else the machine does."""

@@ -137,6 +137,7 @@ def shortfall(estimate):
     return max(best - won for best, won in zip(estimate.exact.best_response, estimate.exact.exploiter, strict=True))
 
 
+@pytest.mark.slow
 def test_against_random_in_kuhn_it_is_within_005_of_the_exact_best_response():
     """Against uniform play the best responses get 1/2 and 5/12; OpenSpiel's NashConv of it is 11/12."""
     pytest.importorskip("ray")

@@ -76,7 +76,11 @@ def consumed(run):
         return {name: tuple(store.progress(name)) for name in ("opener", "caller")}
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+LONG = ("own paces, groups, a critic", "a baseline over both policies, adapters on one base")
+MARKED = [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in VARIANTS]
+
+
+@pytest.mark.parametrize("variant", MARKED)
 def test_taking_turns_it_is_the_run_of_one_process(variant, tmp_path):
     config = tmp_path / "two.toml"
     config.write_text(TWO + VARIANTS[variant])

@@ -39,7 +39,10 @@ def test_roles_of_opened_matches_have_learners_too(config):
     assert learners_of(load(str(config), EACH[1:])) == {"main": ("main",), "sub": ("sub",)}
 
 
-@pytest.mark.parametrize("text", [TEAM, RELAY], ids=["matches that open matches", "preferences in trees"])
+IN_TREES = pytest.param(RELAY, id="preferences in trees", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("text", [pytest.param(TEAM, id="matches that open matches"), IN_TREES])
 def test_taking_turns_it_is_the_run_of_one_process(text, config, tmp_path):
     config.write_text(text)
     for name, arguments in (("here", []), ("apart", EACH)):

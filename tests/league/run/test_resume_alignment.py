@@ -126,6 +126,7 @@ def process(arguments, run, allocated, padding):
     return subprocess.Popen([sys.executable, "-c", text], env=environment)
 
 
+@pytest.mark.slow
 def test_processes_with_other_memory_have_the_same_bits(killed, config, tmp_path):
     unbroken = tmp_path / "unbroken"
     started = [
