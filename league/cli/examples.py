@@ -23,6 +23,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "--resume --run-dir tournaments/kuhn",
     ),
     "play": ("--game kuhn_poker --against runs/pocket --seat 1",),
+    "serve": ("runs/pocket", "runs/pocket@main-000120 --port 0 --player served.toml"),
     "standings": ("runs/pocket", "runs/pocket --game kuhn_poker --matrix"),
     "exploitability": ("runs/pocket@mixture --game kuhn_poker", "random --game leduc_poker --json"),
     "exploit": ("runs/pocket --game leduc_poker --steps 200000",),

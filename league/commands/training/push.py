@@ -12,16 +12,13 @@ from games.aliases import short_name
 from games.common.destinations import folder_to_fill
 from games.common.errors import UsageError
 from games.common.text import plain
-from games.registry import make_game
-from games.spec import labels
 from league.config import RunConfig
-from league.config.load import run_roles
 from league.models.model_card import CARD_FILE, CardFacts, model_card
 from league.monitors.metrics_log import read_metrics
+from league.players.example_requests import example_requests
 from league.reports.again import command
 from league.storage.population import Snapshot
 from league.storage.run_dir import Run, open_run
-from roles.prompts import position_messages
 
 NAME = re.compile(r"[\w.-]+/[\w.-]+")
 MEASURED = ("exploitability", "mixture_exploitability", "return", "held_out_return", "score_against_random")
@@ -73,15 +70,10 @@ def make_folder(folder: Path, run: Run, snapshot: Snapshot, name: str) -> None:
 
 
 def _facts(run: Run, snapshot: Snapshot, name: str, base: str | None) -> CardFacts:
-    config, prompts, actions = run.config, {}, {}
-    for game, roles in run_roles(config).items():
-        position = make_game(game)
-        position.reset(0)
-        seat = position.to_act()
-        if seat is not None and roles[seat].policy == snapshot.policy:
-            role = f"{short_name(game)}/{roles[seat].name}"
-            prompts[role] = position_messages(roles[seat], position)
-            actions[role] = labels(position)
+    config = run.config
+    examples = example_requests(config, snapshot.policy)
+    prompts = {role: example.chat for role, example in examples.items()}
+    actions = {role: example.legal for role, example in examples.items()}
     measured = {
         f"{short_name(game)}/{key}": line[f"{game}/{key}"]
         for line in read_metrics(run.path)

@@ -1,0 +1,103 @@
+"""A snapshot behind vLLM's own server, with the chat template that makes the prompts it was trained with."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from games.common.errors import UsageError
+from league.config import RunConfig
+from league.config.engine import VLLM_RANKS
+from league.models.base_model import verified_base
+from league.players.settings import PlayerSettings
+from league.storage.population import Snapshot
+from league.storage.run_dir import Run
+
+LOOK = 0.5  # seconds between two looks whether it is ready
+
+
+def serve_by_vllm(
+    source: Run, snapshot: Snapshot, arguments: argparse.Namespace, announce: Callable[[str], None]
+) -> int:
+    """Serve by a process of vLLM's, whose own words go to standard error; ``announce`` its address when it is ready.
+
+    Raises UsageError where vLLM is missing, the port is taken, or it ends by itself.
+    """
+    from arena.lm.tokenization import with_chat_template  # torch is slow to import
+    from league.players.model_engine import check_engine, fitted
+
+    config = fitted(PlayerSettings(engine="vllm", dtype=arguments.dtype).run(source.config))
+    check_engine(config, [snapshot.policy])
+    port = _free_port(arguments)
+    base = verified_base(config, source.path) if config.policy(snapshot.policy).adapted else None
+    with tempfile.TemporaryDirectory(prefix="league-") as temporary:
+        template = Path(temporary) / "chat_template.jinja"
+        template.write_text(str(with_chat_template(base or snapshot.path).chat_template), encoding="utf-8")
+        words = command(config, snapshot, base, template)
+        server = subprocess.Popen([*words, "--host", arguments.host, "--port", str(port)], stdout=sys.stderr)
+        try:
+            _wait_until_ready(server, arguments.host, port)
+            announce(f"http://{arguments.host}:{port}/v1")
+            status = server.wait()
+        except KeyboardInterrupt:
+            print("\nThe server has stopped.")
+            return 0
+        finally:
+            _end(server)
+    raise UsageError(f"vLLM's server has ended by itself (exit status {status}). What it said stands above.")
+
+
+def command(config: RunConfig, snapshot: Snapshot, base: Path | str | None, template: Path) -> list[str]:
+    """Return the command line of the server, without its address."""
+    settings = config.engine.vllm
+    words = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--chat-template", str(template)]
+    words += ["--model", str(base or snapshot.path), "--dtype", settings.dtype or config.model.dtype]
+    words += ["--gpu-memory-utilization", str(settings.gpu_memory_utilization)]
+    if base is None:
+        return [*words, "--served-model-name", snapshot.id]
+    rank = config.policy(snapshot.policy).rank
+    module = json.dumps({"name": snapshot.id, "path": str(snapshot.path.absolute())})
+    enough = next(allowed for allowed in VLLM_RANKS if allowed >= rank)
+    return [*words, "--enable-lora", "--max-lora-rank", str(enough), "--lora-modules", module]
+
+
+def _free_port(arguments: argparse.Namespace) -> int:
+    """Return the port, or any free one for 0. Raises UsageError if it is taken: vLLM would say so a minute later."""
+    from league.commands.playing.serve import refused
+
+    try:
+        with socket.create_server((arguments.host, arguments.port)) as probe:
+            return int(probe.getsockname()[1])
+    except OSError as error:
+        raise refused(arguments, error) from None
+
+
+def _wait_until_ready(server: subprocess.Popen[bytes], host: str, port: int) -> None:
+    while True:
+        if (status := server.poll()) is not None:
+            raise UsageError(f"vLLM's server could not be started (exit status {status}). What it said stands above.")
+        try:
+            urlopen(f"http://{host}:{port}/health", timeout=5.0).close()
+        except (URLError, OSError):
+            time.sleep(LOOK)
+        else:
+            return
+
+
+def _end(server: subprocess.Popen[bytes]) -> None:
+    """Let the server end, as Ctrl-C has it do already."""
+    server.terminate()
+    try:
+        server.wait(30.0)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()
