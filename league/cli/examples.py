@@ -33,6 +33,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "settings": ("", "entropy", "credit.rae", "matchmaking --json"),
     "plugins": ("", "--plugin my_games"),
     "doctor": ("", "--json"),
+    "docs": ("", "credit"),
     "completion": ("bash >> ~/.bashrc", "zsh >> ~/.zshrc", "fish > ~/.config/fish/completions/league.fish"),
     "board": ("runs/pocket", "runs/pocket runs/pocket-2 --port 0", "sweeps/rates"),
     "replay": ("runs/pocket", "runs/pocket --list", "matches.jsonl --match 1 --html -o match.html"),

@@ -7,15 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-from contextlib import contextmanager
 from types import SimpleNamespace
 
 import openai
 import pytest
 from support.source import ROOT
 
-from arena.records import ReplyRequest
 from games.registry import make_game
 from games.spec import labels
 from league.api.runs import open_run
