@@ -10,6 +10,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "sweep": (
         "pocket --seeds 0-4 --set credit.rule=rae,mars",
         "pocket --seeds 0-2 --set optimizer.learning_rate=1e-4,5e-4 --set iterations=50 --run-dir sweeps/rates",
+        "pocket --seeds 0-9 --cluster local",
         "--resume --run-dir sweeps/rates",
     ),
     "evolve": ("runs/pocket --iterations 100 --set optimizer.learning_rate=1e-4",),
