@@ -17,7 +17,7 @@ class BuildWithDocs(build_py):
         if not self.editable_mode:  # which finds them where they are
             place = Path(self.build_lib) / "league" / "docs"
             place.mkdir(parents=True, exist_ok=True)
-            for page in [*DOCS.glob("*.md"), *DOCS.glob("*.png")]:
+            for page in [*DOCS.glob("*.md"), *DOCS.glob("*.ipynb"), *DOCS.glob("*.png")]:
                 shutil.copy(page, place)
 
 

@@ -41,8 +41,10 @@ def serve_by_vllm(
     base = verified_base(config, source.path) if config.policy(snapshot.policy).adapted else None
     with tempfile.TemporaryDirectory(prefix="league-") as temporary:
         template = Path(temporary) / "chat_template.jinja"
-        template.write_text(str(with_chat_template(base or snapshot.path).chat_template), encoding="utf-8")
-        words = command(config, snapshot, base, template)
+        tokenizer = with_chat_template(base or snapshot.path)
+        template.write_text(str(tokenizer.chat_template), encoding="utf-8")
+        longest = min(config.engine.vllm.max_model_len, int(tokenizer.model_max_length))
+        words = [*command(config, snapshot, base, template), "--max-model-len", str(longest)]
         server = subprocess.Popen([*words, "--host", arguments.host, "--port", str(port)], stdout=sys.stderr)
         try:
             _wait_until_ready(server, arguments.host, port)
