@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from arena.lm.tokenization import ChatTokenizer
-from arena.serving.completions import Completion, TokenScore
+from arena.serving.completions import Completed, TokenScore
 from arena.serving.requests import Served
 
 LEAST = -9999.0  # nats: JSON has no infinity; OpenAI's own number for what is far from likely
@@ -20,7 +20,7 @@ class Answer(NamedTuple):
     created: int  # seconds since 1970
     model: str
     prompt_tokens: int
-    completions: Sequence[Completion]
+    completions: Sequence[Completed]
 
 
 def list_models(served: Served) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def _head(answer: Answer, kind: str) -> dict[str, Any]:
     return {"id": answer.id, "object": kind, "created": answer.created, "model": answer.model}
 
 
-def _finish(completion: Completion) -> str:
+def _finish(completion: Completed) -> str:
     return "stop" if completion.finished else "length"
 
 
@@ -81,7 +81,7 @@ def _usage(answer: Answer) -> dict[str, int]:
     return {"prompt_tokens": answer.prompt_tokens, "completion_tokens": replies, "total_tokens": total}
 
 
-def _logprobs(completion: Completion, tokenizer: ChatTokenizer) -> dict[str, Any] | None:
+def _logprobs(completion: Completed, tokenizer: ChatTokenizer) -> dict[str, Any] | None:
     if not completion.scores:
         return None
     return {"content": [_score(score, tokenizer) for score in completion.scores], "refusal": None}

@@ -50,7 +50,7 @@ class TokenScore(NamedTuple):
     top: tuple[tuple[int, float], ...]  # the likeliest tokens, the sampled one perhaps among them
 
 
-class Completion(NamedTuple):
+class Completed(NamedTuple):
     """A reply."""
 
     text: str
@@ -65,7 +65,7 @@ class Completions:
     def __init__(self, lm: LanguageModel, name: str) -> None:
         self.lm, self.name = lm, name
         self._passes = PassCache(lm)
-        self._waiting: SimpleQueue[tuple[Prompt, Future[Completion]] | None] = SimpleQueue()
+        self._waiting: SimpleQueue[tuple[Prompt, Future[Completed]] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="completions", daemon=True)
 
     def __enter__(self) -> Completions:
@@ -76,9 +76,9 @@ class Completions:
         self._waiting.put(None)
         self._thread.join()
 
-    def submit(self, prompt: Prompt) -> Future[Completion]:
+    def submit(self, prompt: Prompt) -> Future[Completed]:
         """Ask for a reply. The future raises what the model's passes raise."""
-        future: Future[Completion] = Future()
+        future: Future[Completed] = Future()
         self._waiting.put((prompt, future))
         return future
 
@@ -101,9 +101,9 @@ class Completions:
                 return
 
     @torch.inference_mode()
-    def complete(self, prompts: Sequence[Prompt]) -> list[Completion]:
+    def complete(self, prompts: Sequence[Prompt]) -> list[Completed]:
         """Return one reply for each prompt. Raises NotFinite for a model whose numbers are not finite."""
-        done: dict[int, Completion] = {}
+        done: dict[int, Completed] = {}
         groups: dict[tuple[object, ...], list[int]] = {}
         for i, prompt in enumerate(prompts):
             free = (prompt.temperature, prompt.truncation, prompt.max_tokens)
@@ -113,7 +113,7 @@ class Completions:
             done.update(zip(indices, self._decode(asked) if key else self._choose(asked), strict=True))
         return [done[i] for i in range(len(prompts))]
 
-    def _choose(self, prompts: Sequence[Prompt]) -> list[Completion]:
+    def _choose(self, prompts: Sequence[Prompt]) -> list[Completed]:
         """Return one of the allowed replies of each prompt, from their exact distribution."""
         nodes: dict[tuple[Tokens, tuple[str, ...]], Sequence[Sequence[float]]] = {}
         for prompt in prompts:
@@ -130,7 +130,7 @@ class Completions:
                 first += len(rows)
         return [self._chosen(prompt, nodes[prompt.ids, prompt.choice]) for prompt in prompts]
 
-    def _chosen(self, prompt: Prompt, nodes: Sequence[Sequence[float]]) -> Completion:
+    def _chosen(self, prompt: Prompt, nodes: Sequence[Sequence[float]]) -> Completed:
         """Draw a reply from the log-probs at the branching nodes of its trie."""
         trie = self.lm.trie(prompt.choice)
         for row in nodes:
@@ -139,9 +139,9 @@ class Completions:
         drawn = shown if prompt.temperature else [_one_hot(row) for row in nodes]
         reply = draw_on_trie(trie, drawn, random.Random(prompt.seed))
         scores = () if prompt.top is None else _scores_on_trie(trie, shown, reply, prompt.top)
-        return Completion(trie.replies[reply], trie.tokens[reply], True, scores)
+        return Completed(trie.replies[reply], trie.tokens[reply], True, scores)
 
-    def _decode(self, prompts: Sequence[Prompt]) -> list[Completion]:
+    def _decode(self, prompts: Sequence[Prompt]) -> list[Completed]:
         """Return free replies of prompts with one temperature, truncation and length."""
         temperature, truncation = prompts[0].temperature, prompts[0].truncation
         sampled = generate(
@@ -157,7 +157,7 @@ class Completions:
         for prompt, (ids, logprobs) in zip(prompts, sampled, strict=True):
             check_logprobs(self.name, sum(logprobs), live=False)
             scores = () if prompt.top is None else self._scores(prompt, ids, prompt.top)
-            done.append(Completion(self.lm.decode(ids), ids, ids[-1] == self.lm.end_token, scores))
+            done.append(Completed(self.lm.decode(ids), ids, ids[-1] == self.lm.end_token, scores))
         return done
 
     def _scores(self, prompt: Prompt, ids: Tokens, top: int) -> tuple[TokenScore, ...]:

@@ -223,6 +223,6 @@ def test_many_at_once_say_what_each_says_alone(server, client):
         return ask(client, seed=seed, max_tokens=5, extra_body=extra).choices[0].message.content
 
     with ThreadPoolExecutor(16) as pool:
-        crowd = list(pool.map(one, range(48)))
+        crowd = list(pool.map(one, range(24)))
     same = sum(itertools.starmap(lambda seed, said: said == one(seed), enumerate(crowd)))
-    assert same >= 47  # a sum may round otherwise
+    assert same >= 23  # a sum may round otherwise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+import socket
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -43,7 +44,10 @@ def run(arguments: argparse.Namespace) -> int:
     if (arguments.engine or _default_engine()) == "vllm":
         from league.commands.playing.serve_vllm import serve_by_vllm
 
-        return serve_by_vllm(source, snapshot, arguments, lambda url: announce(source, snapshot, Place(url, player)))
+        port = _free_port(arguments)
+        return serve_by_vllm(
+            source, snapshot, arguments, port, lambda url: announce(source, snapshot, Place(url, player))
+        )
     return _serve(source, snapshot, arguments, player)
 
 
@@ -76,7 +80,7 @@ def _serve(source: Run, snapshot: Snapshot, arguments: argparse.Namespace, playe
             try:
                 server = ChatServer((arguments.host, arguments.port), completions, served)
             except OSError as error:
-                raise refused(arguments, error) from None
+                raise _refused(arguments, error) from None
             with server:
                 announce(source, snapshot, Place(server.url, player))
                 try:
@@ -86,7 +90,16 @@ def _serve(source: Run, snapshot: Snapshot, arguments: argparse.Namespace, playe
     return 0
 
 
-def refused(arguments: argparse.Namespace, error: OSError) -> UsageError:
+def _free_port(arguments: argparse.Namespace) -> int:
+    """Return the port, or any free one for 0. Raises UsageError if it is taken: vLLM would say so a minute later."""
+    try:
+        with socket.create_server((arguments.host, arguments.port)) as probe:
+            return int(probe.getsockname()[1])
+    except OSError as error:
+        raise _refused(arguments, error) from None
+
+
+def _refused(arguments: argparse.Namespace, error: OSError) -> UsageError:
     """Return the error of an address that cannot be had."""
     where = f"--host {arguments.host} --port {arguments.port}"
     return UsageError(f"{where}: {error.strerror}. Choose another port, or 0 for any free one.")

