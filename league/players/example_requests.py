@@ -28,11 +28,14 @@ class ExampleRequest(NamedTuple):
 def example_requests(config: RunConfig, policy: str) -> dict[str, ExampleRequest]:
     """Return a request of each of a policy's roles, by game/role, each from the first position in which it acts.
 
-    The matches begin with the deal of seed 0 and go on by the first legal action. A role that is not met has none.
+    The matches begin with the deal of seed 0 and go on by the first legal action. A role that is not met has none. A
+    policy without roles of its own, such as an exploiter's, may play all of them.
     """
     examples: dict[str, ExampleRequest] = {}
-    for game, roles in run_roles(config).items():
-        own = {role.seat for role in roles if role.policy == policy}
+    by_game = run_roles(config)
+    has_own = any(role.policy == policy for roles in by_game.values() for role in roles)
+    for game, roles in by_game.items():
+        own = {role.seat for role in roles if role.policy == policy or not has_own}
         position = make_game(game)
         position.reset(0)
         for _ in range(MOST_MOVES if own else 0):
