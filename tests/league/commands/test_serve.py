@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import openai
 import pytest
+from support.pages import blocks
 from support.source import ROOT
 
 from arena.records import ReplyRequest
@@ -122,6 +123,19 @@ def test_its_player_plays_as_the_snapshot_plays(served, run_dir, capsys):
     own = episodes(f"{run_dir}@main-000010")
     assert episodes(f"openai:{served.player}") == own
     assert len({reply for match in own for _, reply, _ in match}) > 1
+
+
+def test_the_code_of_the_page_works(served, run_dir, capsys):
+    [code] = [text for _, language, text in blocks(ROOT / "docs" / "engines.md") if language == "py"]
+    for told, here in {
+        "runs/pocket": str(run_dir),
+        "main-000120": "main-000010",
+        "http://127.0.0.1:8000/v1": served.url,
+    }.items():
+        assert told in code
+        code = code.replace(told, here)
+    exec(compile(code, "engines.md", "exec"), {})  # ours: it stands in this repository
+    assert capsys.readouterr().out in ("pass\n", "bet\n")
 
 
 def test_a_port_that_is_taken_is_told_in_a_sentence(run_dir, capsys):
