@@ -1,8 +1,25 @@
 """Packaging of the distribution ``llm-league``: five top-level packages and the ``league`` command."""
 
+import shutil
+from pathlib import Path
+
 from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
 
 PACKAGES = ("games", "roles", "arena", "learners", "league")
+
+DOCS = Path("docs")  # what `league docs` prints
+
+
+class BuildWithDocs(build_py):
+    def run(self):
+        super().run()
+        if not self.editable_mode:  # which finds them where they are
+            place = Path(self.build_lib) / "league" / "docs"
+            place.mkdir(parents=True, exist_ok=True)
+            for page in [*DOCS.glob("*.md"), *DOCS.glob("*.ipynb"), *DOCS.glob("*.png")]:
+                shutil.copy(page, place)
+
 
 setup(
     name="llm-league",
@@ -10,6 +27,7 @@ setup(
     description="Trains language-model players by self-play in text games, and measures how exploitable they are",
     license="MIT",
     python_requires=">=3.11",
+    cmdclass={"build_py": BuildWithDocs},
     packages=find_packages(include=[pattern for name in PACKAGES for pattern in (name, f"{name}.*")]),
     package_data={
         "games": ["py.typed"],
@@ -54,6 +72,9 @@ setup(
             "mypy>=1.14",
             "ray[rllib]>=2.60",
             "pandas>=2.2",
+            "openai>=3.0",
+            "nbclient>=0.10",
+            "ipykernel>=7.0",
         ],
         "textarena": ["textarena>=0.7"],  # MIT itself, but it brings chess, which is GPL-3: never a dependency here
         "openai": ["httpx2>=2.16"],  # which uncompresses an answer in pieces of bounded size

@@ -59,9 +59,9 @@ class ChatTokenizer:
         """Apply the chat template; if it refuses a system message, prepend that to the first user message."""
         try:
             return list(self.tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False))
-        except TemplateError:
+        except TemplateError as error:
             if [message["role"] for message in chat[:2]] != ["system", "user"]:
-                raise
+                raise UsageError(f"The chat template of {self.model_name} refuses this chat ({error}).") from None
             system, user, *rest = chat
             return self._apply_template([{**user, "content": f"{system['content']}\n\n{user['content']}"}, *rest])
 

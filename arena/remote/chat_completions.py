@@ -54,7 +54,8 @@ def to_body(settings: RemoteSettings, request: ReplyRequest, seed: int) -> dict[
     constraint: dict[str, Any] = {}
     if role.reply is ReplyForm.CHOICE:
         form = f'as the "{_FIELD}" of a JSON object' if settings.choice == "json_schema" else "and nothing else"
-        user["content"] += f"\nAnswer with one of these, letter for letter, {form}: {legal_list(request.legal)}"
+        if settings.run is None:  # whose prompts stay as the model was trained with them
+            user["content"] += f"\nAnswer with one of these, letter for letter, {form}: {legal_list(request.legal)}"
         constraint = _constraint(settings, request)
     if settings.system_message:
         chat = [system, *chat]

@@ -29,6 +29,11 @@ class RemoteSettings(BaseModel):
         None, description=f"environment variable that holds the key; OpenAI's own server: {OPENAI_KEY}"
     )
     reply: Literal["free", "choice"] = Field("free", description="reply form of its roles, outside a training run")
+    run: str | None = Field(
+        None,
+        description="a training run: the model is asked what that run's models are asked, word for word, as one that "
+        "`league serve` serves has to be; reply is then the run's",
+    )
     choice: Literal["plain", "structured_outputs", "json_schema"] = Field(
         "plain",
         description="how a choice is asked for: in words, which may break the rules; by vLLM's structured_outputs; or "

@@ -155,6 +155,7 @@ class ExploiterFacts(NamedTuple):
     steps: int  # the exploiter's decisions in training
     bound: Mapping[str, Any]  # the result of its evaluation, as in `league exploit --json`
     sha256: str = ""  # of the weights' file; empty: not known
+    plugins: Sequence[str] = ()  # that its game and its players need
 
     @property
     def budget(self) -> Budget:

@@ -1,4 +1,8 @@
-"""Training runs side by side, of which finished ones are remembered, so that an interrupted study continues."""
+"""Training runs side by side, of which finished ones are remembered, so that an interrupted study continues.
+
+Not by `league sweep`: the time of a whole run is one of the figures, so a run that goes on in another process is none
+of these; some runs end at a number of tokens; and what is measured is asked in the process that has trained.
+"""
 
 from __future__ import annotations
 

@@ -59,6 +59,7 @@ class Listed(NamedTuple):
 
 
 _registered: dict[tuple[str, str], Registered] = {}
+_required: dict[str, None] = {}  # what was asked for by name, in this order
 _loading: list[str] = []  # the plugins that are being loaded, the innermost last
 
 
@@ -110,6 +111,17 @@ def require(plugins: Iterable[str]) -> None:
     for plugin in plugins:
         if plugin not in _packages():
             _import(plugin)
+        _required[plugin] = None
+
+
+def required() -> list[str]:
+    """Return the plugins that were asked for by name: what is kept now may need them to be read again."""
+    return list(_required)
+
+
+def begin_command() -> None:
+    """Forget what was asked for by name, before a command that asks for its own; what is loaded stays loaded."""
+    _required.clear()
 
 
 def listed() -> list[Listed]:

@@ -157,6 +157,7 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
         description="Train language-model players by self-play in text games, and see how good they are.",
         epilog="start with:  league train pocket\nthen:        league match runs/pocket random --game kuhn_poker\n"
         "what is there:  league presets, league games, league settings, league plugins\n"
+        "how it works:  league docs\n"
         "something is wrong:  league doctor",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version")

@@ -10,6 +10,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "sweep": (
         "pocket --seeds 0-4 --set credit.rule=rae,mars",
         "pocket --seeds 0-2 --set optimizer.learning_rate=1e-4,5e-4 --set iterations=50 --run-dir sweeps/rates",
+        "pocket --seeds 0-9 --cluster local",
         "--resume --run-dir sweeps/rates",
     ),
     "evolve": ("runs/pocket --iterations 100 --set optimizer.learning_rate=1e-4",),
@@ -23,6 +24,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "--resume --run-dir tournaments/kuhn",
     ),
     "play": ("--game kuhn_poker --against runs/pocket --seat 1",),
+    "serve": ("runs/pocket", "runs/pocket@main-000120 --port 0 --player served.toml"),
     "standings": ("runs/pocket", "runs/pocket --game kuhn_poker --matrix"),
     "exploitability": ("runs/pocket@mixture --game kuhn_poker", "random --game leduc_poker --json"),
     "exploit": ("runs/pocket --game leduc_poker --steps 200000",),
@@ -32,6 +34,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "settings": ("", "entropy", "credit.rae", "matchmaking --json"),
     "plugins": ("", "--plugin my_games"),
     "doctor": ("", "--json"),
+    "docs": ("", "credit"),
     "completion": ("bash >> ~/.bashrc", "zsh >> ~/.zshrc", "fish > ~/.config/fish/completions/league.fish"),
     "board": ("runs/pocket", "runs/pocket runs/pocket-2 --port 0", "sweeps/rates"),
     "replay": ("runs/pocket", "runs/pocket --list", "matches.jsonl --match 1 --html -o match.html"),

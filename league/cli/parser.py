@@ -26,7 +26,7 @@ a player is written as one of:
                     or a model of the hub
   openai:MODEL      a model of OpenAI's; the key is in the environment variable OPENAI_API_KEY
   openai:MODEL@URL  a model behind any server that speaks OpenAI's protocol, a vLLM server too
-  openai:FILE.toml  the same with settings: prices, rate limits, which variable has the key (docs/engines.md)
+  openai:FILE.toml  the same with settings: prices, rate limits, which variable has the key (league docs engines)
 """
 
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from league.cli.parser import COUNT, PLAYERS, SEED, add_command, add_game_option, add_json_option, add_player_options
+from league.cli.parser import (
+    COUNT,
+    PLAYERS,
+    SEED,
+    add_command,
+    add_game_option,
+    add_json_option,
+    add_player_options,
+    whole_number,
+)
 
 
 def _add_match(subparsers: Any) -> None:
@@ -45,4 +54,24 @@ def _add_tournament(subparsers: Any) -> None:
     add_json_option(parser)
 
 
-PLAYING = {"match": _add_match, "tournament": _add_tournament, "play": _add_play}
+def _add_serve(subparsers: Any) -> None:
+    parser = add_command(subparsers, "serve", "serve a snapshot behind OpenAI's chat-completions API, until Ctrl-C")
+    parser.add_argument("snapshot", metavar="RUN@SNAPSHOT", help="a run's newest snapshot, or the one that is named")
+    parser.add_argument(
+        "--port", type=whole_number(0, 65_535), default=8000, metavar="N", help="0 takes any free port (default: 8000)"
+    )
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="where it listens; 0.0.0.0: to everybody on the network, without a key (default: 127.0.0.1)",
+    )
+    parser.add_argument("--player", metavar="FILE.toml", help="write the settings of a player openai:FILE.toml")
+    parser.add_argument(
+        "--engine", choices=["torch", "vllm"], help="what serves (default: vLLM's own server, where it and a GPU are)"
+    )
+    parser.add_argument("--dtype", choices=["float32", "bfloat16"], help="type of the weights (default: the run's)")
+    parser.add_argument("--threads", type=COUNT, metavar="N", help="threads of torch (default: torch's)")
+
+
+PLAYING = {"match": _add_match, "tournament": _add_tournament, "play": _add_play, "serve": _add_serve}

@@ -26,6 +26,7 @@ def load_plugins(arguments: argparse.Namespace) -> None:
 
     Raises UsageError for one that is missing.
     """
+    plugins.begin_command()
     plugins.require(arguments.plugin)
     if named := list(_texts(arguments)):
         from league.storage.run_dir import load_plugins_of  # takes a moment to import
@@ -35,6 +36,7 @@ def load_plugins(arguments: argparse.Namespace) -> None:
 
 def _texts(arguments: argparse.Namespace) -> Iterator[str]:
     """Yield what a command was given where runs may be named."""
-    for name in NAMES_RUNS:
+    kept = ("run_dir",) if getattr(arguments, "resume", False) else ()  # what is gone on with
+    for name in (*NAMES_RUNS, *kept):
         given = getattr(arguments, name, None)
         yield from (text for text in (given if isinstance(given, list) else [given]) if text)

@@ -65,6 +65,11 @@ def _add_doctor(subparsers: Any) -> None:
     add_json_option(add_command(subparsers, "doctor", "look at this machine: what is wrong, and what to type"))
 
 
+def _add_docs(subparsers: Any) -> None:
+    parser = add_command(subparsers, "docs", "list the pages of the documentation, or print one")
+    parser.add_argument("page", nargs="?", metavar="PAGE", help="the page to print, such as credit")
+
+
 def _add_completion(subparsers: Any) -> None:
     parser = add_command(subparsers, "completion", "print a script that completes commands and options in your shell")
     shells = ["bash", "zsh", "fish", "tcsh", "powershell"]
@@ -91,6 +96,7 @@ SHOWING = {
     "settings": _add_settings,
     "plugins": _add_plugins,
     "doctor": _add_doctor,
+    "docs": _add_docs,
     "completion": _add_completion,
     "board": _add_board,
     "replay": _add_replay,

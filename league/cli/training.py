@@ -74,6 +74,11 @@ def _add_sweep(subparsers: Any) -> None:
         "--run-dir", metavar="DIR", help="where the runs are kept (default: a new folder under sweeps/)"
     )
     parser.add_argument("--resume", action="store_true", help="go on with the sweep in --run-dir, and print its table")
+    parser.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help="train runs side by side on a Ray cluster: HOST:PORT, auto (the one of this machine), or local (here)",
+    )
 
 
 def _add_push(subparsers: Any) -> None:

@@ -25,7 +25,7 @@ else:
 class CreditConfig(RuleTables):
     """How returns become advantages: each role's rule, and a table for each rule that has settings."""
 
-    rule: str = Field(DEFAULT_RULE, description="credit rule of every role; see docs/credit.md for the list")
+    rule: str = Field(DEFAULT_RULE, description="credit rule of every role; for the list see: league docs credit")
     rules: dict[str, str] = Field({}, description='another rule for a role, as "game/role" = "rule"')
     scale_returns: bool = Field(True, description="divide returns by half the game's range of returns first")
 

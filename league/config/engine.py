@@ -22,7 +22,7 @@ class EnginePackage(NamedTuple):
 
 # By kind of engine, of those that need one; here because it is looked for before anything slow is imported.
 ENGINE_PACKAGES = {
-    "vllm": EnginePackage("vLLM", "vllm", "pip install 'llm-league[vllm]'; without a GPU, see docs/engines.md"),
+    "vllm": EnginePackage("vLLM", "vllm", "pip install 'llm-league[vllm]'; without a GPU, see: league docs engines"),
 }
 
 

@@ -126,7 +126,7 @@ class RunConfig(Section):
     """The configuration of a run."""
 
     plugins: tuple[str, ...] = Field(
-        (), description="modules, or installed packages, from outside that the run needs; see docs/extending.md"
+        (), description="modules, or installed packages, from outside that the run needs; see: league docs extending"
     )
     seed: int = Field(0, ge=0, le=LARGEST_SEED, description="every stream of randomness derives from it")
     iterations: Positive = Field(200, description="updates of each policy")

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Self
 
 from arena.records import Episode, MatchRequest
 from arena.scheduler import IN_FLIGHT, play
+from games.common import plugins
 from games.common.errors import UsageError
 from games.common.files import atomic_write, is_leftover, remove_leftovers
 from games.common.seeds import derive_seed
@@ -29,9 +30,9 @@ from league.players.player import Player, resolve
 from league.players.settings import PlayerSettings
 from league.results.match_store import STORE_FILE, MatchStore
 from league.storage.lock import LOCK_FILE, run_lock
+from league.storage.run_dir import PLAN_FILE
 from roles.role import Role
 
-PLAN_FILE = "tournament.json"
 HEADER = {"format": "league tournament", "version": 1}
 BLOCK = 8 * IN_FLIGHT  # matches scheduled at once: those of a large tournament would not fit into memory
 
@@ -172,7 +173,12 @@ def open_tournament(folder: Path, tournament: Tournament) -> Iterator[MatchStore
     Raises UsageError if another process has locked it, if it holds another tournament or something else,
     or if a name refers to another player than when the tournament began.
     """
-    record = {**HEADER, **tournament.plan.to_json(), "stands_for": tournament.members_by_name()}
+    record = {
+        **HEADER,
+        **tournament.plan.to_json(),
+        "plugins": plugins.required(),
+        "stands_for": tournament.members_by_name(),
+    }
     if folder.is_dir():
         _check_folder(folder, json.loads(json.dumps(record)))  # before a lock is left in a folder of something else
     with run_lock(folder):
@@ -231,7 +237,8 @@ def _read_record(folder: Path) -> dict[str, Any]:
         raise UsageError(f"{path} is damaged ({error}). Restore it from a copy.") from error
     if isinstance(record, dict):
         record.setdefault("settings", {})  # of a time before there were any
-    keys = {*HEADER, *TournamentPlan._fields, "stands_for"}
+        record.setdefault("plugins", [])  # likewise
+    keys = {*HEADER, *TournamentPlan._fields, "plugins", "stands_for"}
     if not isinstance(record, dict) or set(record) != keys or {**record, **HEADER} != record:
         raise UsageError(
             f"{path} is not a tournament's, or one of another version: it should hold {', '.join(sorted(keys))}."

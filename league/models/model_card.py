@@ -11,13 +11,21 @@ CARD_FILE = "README.md"  # as the hub has it
 TITLE = "This model plays a text game. It was trained by self-play with League."
 
 
+class Base(NamedTuple):
+    """The model that training began from."""
+
+    name: str
+    on_hub: bool  # then the name is its hub id
+
+
 class CardFacts(NamedTuple):
     """What a card tells."""
 
     name: str  # of the repository: ORG/NAME
     snapshot: str
     games: Sequence[str]
-    base: str | None  # a hub id; None: trained from scratch
+    base: Base | None  # None: trained from scratch
+    merged: bool  # it was an adapter, which has been merged into the base
     iterations: int  # that its policy had been trained
     settings: Mapping[str, str]  # that matter, by name
     measured: Mapping[str, float]  # by metric, when it was frozen
@@ -32,7 +40,7 @@ def model_card(facts: CardFacts) -> str:
     parts = [
         _header(facts),
         f"# {facts.name.partition('/')[2]}\n\n{TITLE} It is the snapshot `{facts.snapshot}`, after "
-        f"{facts.iterations} iterations, of a run on {', '.join(facts.games)}.",
+        f"{facts.iterations} iterations, of a run on {', '.join(facts.games)}. {_beginning(facts)}",
         "## How good it is\n\n" + _table("measured when it was frozen", "", facts.measured, ".4g"),
         "Exploitability is what a perfect opponent gains a match, averaged over seats; 0 is a Nash equilibrium.",
         "## How it was trained\n\n" + _table("setting", "value", facts.settings),
@@ -46,9 +54,17 @@ def model_card(facts: CardFacts) -> str:
 
 
 def _header(facts: CardFacts) -> str:
-    base = [f"base_model: {facts.base}"] if facts.base else []
+    base = [f"base_model: {facts.base.name}"] if facts.base and facts.base.on_hub else []
     lines = ["library_name: transformers", "pipeline_tag: text-generation", *base, "tags:", "- league", "- self-play"]
     return "\n".join(["---", *lines, "---"])
+
+
+def _beginning(facts: CardFacts) -> str:
+    """Return what training began from, as a sentence."""
+    if facts.merged:
+        whose = facts.base.name if facts.base else "a small model that was built for the run"
+        return f"It was trained as a LoRA adapter, which is merged here into its base: {whose}."
+    return f"Training began from {facts.base.name}." if facts.base else "It was trained from scratch."
 
 
 def _table(first: str, second: str, rows: Mapping[str, object], form: str = "") -> str:

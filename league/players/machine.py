@@ -46,6 +46,15 @@ def require_engine_package(config: RunConfig) -> None:
         )
 
 
+def require_ray(cluster: str) -> None:
+    """Raise UsageError, which says how to install it, where Ray is missing, which ``cluster`` is to be joined by."""
+    if find_spec("ray") is None:
+        raise UsageError(
+            f"--cluster {cluster} needs Ray, which is not installed. Install it (pip install 'llm-league[ray]'), or "
+            "leave --cluster out."
+        )
+
+
 def no_gpu(config: RunConfig) -> UsageError:
     """Return the error of a run that needs a GPU."""
     return UsageError(

@@ -16,6 +16,7 @@ from games.spec import GameSpec
 from league.config import RolesConfig
 from league.config.load import seat_roles
 from league.players.settings import UNCHANGED, PlayerSettings
+from league.storage.run_dir import load_plugins_of, open_run
 from roles.role import Role
 
 if TYPE_CHECKING:
@@ -69,7 +70,13 @@ def read_settings(text: str) -> RemoteSettings:
 
 
 def remote_roles(settings: RemoteSettings, spec: GameSpec, override: PlayerSettings = UNCHANGED) -> tuple[Role, ...]:
-    """Return a remote player's roles outside a run: after an illegal reply it may retry."""
+    """Return a remote player's roles outside a run: after an illegal reply it may retry.
+
+    One that is asked as a run's models plays in that run's roles. Raises UsageError if there is no such run.
+    """
+    if settings.run is not None:
+        load_plugins_of([settings.run])
+        return seat_roles(override.roles(open_run(settings.run).config.roles), spec)
     config = RolesConfig(reply=settings.reply, on_illegal="retry", wording="full")
     return seat_roles(override.roles(config), spec)
 

@@ -7,7 +7,7 @@ Nothing here touches the weights or draws a random number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -103,8 +103,12 @@ class Board:
         cooperative = any(spec.utility is Utility.IDENTICAL for spec in self._specs.values())
         margins = {short_name(game): _margins(game) for game in self._specs}
         log.layout(layout(margins, cooperative, exploited=bool(self._config.league_roles)))
-        self._loggers = open_loggers(self._config.board.loggers, self._run_dir, settings)
+        self._loggers = open_loggers(self._config.board.loggers, self._run_dir, settings, self._logged)
         return log
+
+    def _logged(self) -> Iterator[dict[str, float]]:
+        """Yield the metrics of each iteration that was logged before, under the names that loggers have them by."""
+        return ({short_metric(name): value for name, value in line.items()} for line in read_metrics(self._run_dir))
 
     def _compared_by(self) -> list[str]:
         return [f"{game}/{name}" for game in self._specs for name in COMPARED_BY] + ["rating"]

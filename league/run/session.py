@@ -6,7 +6,6 @@ import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -26,6 +25,7 @@ from league.learning.policies import policies_for_resume, policy_names, start_po
 from league.monitors.live_view import LiveView
 from league.monitors.metrics_log import read_metrics
 from league.players.engines import Engines
+from league.players.machine import require_ray
 from league.players.model_check import check_model
 from league.players.model_engine import check_engine
 from league.players.outside import anchors_and_guests, check_players
@@ -198,11 +198,7 @@ def _deployment(config: RunConfig, run_dir: Path, cluster: str) -> Deployment:
     """Return where the session plays and learns. Raises UsageError for a cluster where Ray is not installed."""
     if not cluster:
         return LocalDeployment(config, run_dir)
-    if find_spec("ray") is None:
-        raise UsageError(
-            f"--cluster {cluster} needs Ray, which is not installed. Install it (pip install 'llm-league[ray]'), or "
-            "leave --cluster out."
-        )
+    require_ray(cluster)
     from league.backends.cluster import ClusterDeployment  # imported here because Ray is slow to import
 
     return ClusterDeployment(config, run_dir, cluster)

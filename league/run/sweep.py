@@ -1,4 +1,4 @@
-"""A sweep: runs of one preset that differ in their seeds and in some settings, one after another, resumable.
+"""A sweep: runs of one preset that differ in their seeds and in some settings, resumable.
 
 ``sweep.json`` in its folder has the plan with every run's resolved configuration, so a preset that changes meanwhile
 changes nothing. Each run is a folder beside it, as `league train` makes it. A run that fails does not stop the others.
@@ -32,6 +32,13 @@ class SweepRun(NamedTuple):
 
     folder: str  # within the sweep's
     config: RunConfig
+
+
+class Trained(NamedTuple):
+    """How the training of one run ended."""
+
+    finished: bool  # False: stopped by a signal, or failed
+    failure: str  # why it failed; "" if it did not
 
 
 class SweepOutcome(NamedTuple):
@@ -100,17 +107,24 @@ def run_sweep(folder: Path, runs: Sequence[SweepRun], announce: Callable[[str], 
     for number, run in enumerate(runs, 1):
         if finished(folder, run):
             continue
-        path = folder / run.folder
-        announce(f"Run {number} of {len(runs)}: {path}")
-        try:
-            outcome = resume(path) if (path / CONFIG_FILE).is_file() else train(run.config, path)
-        except RunFailed as failure:
-            failures[run.folder] = str(failure)
-            announce(f"It failed; the others go on. {failure}")
-            continue
-        if not outcome.finished:
+        announce(f"Run {number} of {len(runs)}: {folder / run.folder}")
+        trained = train_or_resume(folder, run)
+        if trained.failure:
+            failures[run.folder] = trained.failure
+            announce(f"It failed; the others go on. {trained.failure}")
+        elif not trained.finished:
             return SweepOutcome(stopped=True, failures=failures)
     return SweepOutcome(stopped=False, failures=failures)
+
+
+def train_or_resume(folder: Path, run: SweepRun) -> Trained:
+    """Train a run of a sweep in its folder, from where it stopped if it has begun."""
+    path = folder / run.folder
+    try:
+        outcome = resume(path) if (path / CONFIG_FILE).is_file() else train(run.config, path)
+    except RunFailed as failure:
+        return Trained(False, str(failure))
+    return Trained(outcome.finished, "")
 
 
 def parse_seeds(text: str) -> list[int]:

@@ -26,6 +26,8 @@ from league.storage.population import Population, Snapshot
 STATE_FOLDER = "state"  # of a run: its checkpoint
 RUNS = Path("runs")  # the folder of new runs, which may be left out of a run's name
 SWEEP_FILE = "sweep.json"  # in the folder of a sweep, whose runs are folders beside it
+PLAN_FILE = "tournament.json"  # in the folder of a tournament
+EXPLOITER_FILE = "exploiter.json"  # in the folder of a best response (arena.samplers.policy_net.FACTS_FILE)
 
 
 class Run:
@@ -167,15 +169,26 @@ def runs_in(name: str) -> list[Run]:
 
 
 def load_plugins_of(names: Iterable[str]) -> None:
-    """Load the plugins of runs, named as players are (RUN@SNAPSHOT); other names are passed over.
+    """Load the plugins of runs, named as players are (RUN@SNAPSHOT), tournaments and best responses.
 
-    Raises UsageError for a plugin that is missing.
+    Other names are passed over. Raises UsageError for a plugin that is missing.
     """
     for name in names:
-        folder = name.partition("@")[0]
+        folder = name.removeprefix("best_response:").partition("@")[0]
         for path in (Path(folder).expanduser(), RUNS / folder):
             if folder and (path / CONFIG_FILE).is_file():
                 plugins.require(plugins_in(path))
+            for kept in (PLAN_FILE, EXPLOITER_FILE) if folder else ():
+                plugins.require(_plugins_kept_in(path / kept))
+
+
+def _plugins_kept_in(path: Path) -> list[str]:
+    """Return the plugins that a file of a tournament or a best response names; what is wrong with it is told later."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8")).get("plugins", [])
+    except (OSError, ValueError, AttributeError):
+        return []
+    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
 
 
 def run_names() -> list[str]:

@@ -27,7 +27,7 @@ DOORS = {
     "argcomplete": ["league/cli/completion.py", "league/commands/showing/completion.py"],
     "torch": ["arena", "learners", "league"],
     "gguf": ["league/models/gguf_file.py"],
-    "peft": ["arena/lm/lora.py"],
+    "peft": ["arena/lm/lora.py", "league/models/merged.py"],
     "bitsandbytes": ["learners/update/optimizers.py"],
     "transformers": [
         "arena/lm/lora.py",

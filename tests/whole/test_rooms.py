@@ -12,7 +12,7 @@ ONE_RULE_A_FILE = ("learners/advantages",)  # as many files as there are rules
 # By package its rooms and the files at its root, from the ground up: none imports a later one of the same package.
 ORDER = {
     "games": ("common", "spec", "openspiel", "native", "talk", "registry", "pettingzoo"),
-    "arena": ("errors", "records", "flops", "lm", "remote", "cluster", "ROOT", "samplers"),
+    "arena": ("errors", "records", "flops", "lm", "remote", "cluster", "ROOT", "samplers", "serving"),
     "learners": ("ROOT", "advantages", "record_store", "parallel", "losses", "update", "rllib"),
     "league": (
         "config",

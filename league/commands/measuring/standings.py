@@ -19,7 +19,7 @@ from league.results.match_store import STORE_FILE, MatchStore
 from league.results.ratings import PlayerRating, Ratings
 from league.standings.exact_standings import ExactStandings, exact_standings
 from league.standings.standings import GameStandings, game_standings
-from league.storage.run_dir import Run, open_run
+from league.storage.run_dir import PLAN_FILE, Run, open_run
 
 MEASURED = {  # metrics below GAME/, and how they are printed
     "exploitability": "exploitability",
@@ -54,8 +54,6 @@ class StandingsReport(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> StandingsReport:
     """Return the standings of the named run, or of the tournament in a folder; of one game if it is named."""
-    from league.evaluation.tournament import PLAN_FILE
-
     folder = Path(arguments.run).expanduser()
     if (folder / PLAN_FILE).is_file():
         return _tournament(folder, arguments.game)._replace(matrix=arguments.matrix)
@@ -162,7 +160,7 @@ def print_report(report: StandingsReport, console: Console) -> None:
             )
         else:
             print_game(game.standings, console, newest, report.matrix, game.exact)
-    console.print("\nElo counts deals won; ± is 95%. How it is measured: docs/league.md.", style="dim")
+    console.print("\nElo counts deals won; ± is 95%. How it is measured: league docs league", style="dim")
 
 
 def _format_curve(title: str, points: list[tuple[int, float]]) -> str:

@@ -12,16 +12,14 @@ from games.aliases import short_name
 from games.common.destinations import folder_to_fill
 from games.common.errors import UsageError
 from games.common.text import plain
-from games.registry import make_game
-from games.spec import labels
 from league.config import RunConfig
-from league.config.load import run_roles
-from league.models.model_card import CARD_FILE, CardFacts, model_card
+from league.models.catalogue import CATALOGUE
+from league.models.model_card import CARD_FILE, Base, CardFacts, model_card
 from league.monitors.metrics_log import read_metrics
+from league.players.example_requests import example_requests
 from league.reports.again import command
 from league.storage.population import Snapshot
 from league.storage.run_dir import Run, open_run
-from roles.prompts import position_messages
 
 NAME = re.compile(r"[\w.-]+/[\w.-]+")
 MEASURED = ("exploitability", "mixture_exploitability", "return", "held_out_return", "score_against_random")
@@ -51,37 +49,43 @@ def run(arguments: argparse.Namespace) -> int:
 def make_folder(folder: Path, run: Run, snapshot: Snapshot, name: str) -> None:
     """Write a snapshot as others load it: its files, a tokenizer with its chat template, and a model card.
 
-    Raises UsageError for an adapter whose base others do not have.
+    An adapter whose base is on this machine alone is merged into it.
     """
     from arena.lm.lora import adapter_base, is_adapter  # torch is slow to import
     from arena.lm.tokenization import with_chat_template
 
-    base = None if run.config.model.source == "pocket" else run.config.model.source
-    if is_adapter(snapshot.path):
-        base = str(adapter_base(snapshot.path))
-        if Path(base).exists():
-            raise UsageError(
-                f"{snapshot.id} is an adapter on a model in {base}, a folder of this machine, so nobody else could use "
-                "it. Train on a model of the hub (model.source = 'ORG/NAME'), or full weights (policies.main.weights)."
-            )
-    shutil.copytree(snapshot.path, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("snapshot.json"))
-    for path in folder.iterdir():
-        path.chmod(0o644)
+    base = adapter_base(snapshot.path) if is_adapter(snapshot.path) else None
+    if isinstance(base, Path):
+        from league.models.base_model import verified_base
+        from league.models.merged import save_merged
+
+        save_merged(verified_base(run.config, run.path), snapshot.path, folder)
+    else:
+        shutil.copytree(snapshot.path, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("snapshot.json"))
+        for path in folder.iterdir():
+            path.chmod(0o644)
     if not is_adapter(folder):
         with_chat_template(folder).save_pretrained(folder)
-    (folder / CARD_FILE).write_text(model_card(_facts(run, snapshot, name, base)), encoding="utf-8")
+    facts = _facts(run, snapshot, name, merged=isinstance(base, Path))
+    (folder / CARD_FILE).write_text(model_card(facts), encoding="utf-8")
 
 
-def _facts(run: Run, snapshot: Snapshot, name: str, base: str | None) -> CardFacts:
-    config, prompts, actions = run.config, {}, {}
-    for game, roles in run_roles(config).items():
-        position = make_game(game)
-        position.reset(0)
-        seat = position.to_act()
-        if seat is not None and roles[seat].policy == snapshot.policy:
-            role = f"{short_name(game)}/{roles[seat].name}"
-            prompts[role] = position_messages(roles[seat], position)
-            actions[role] = labels(position)
+def _base(source: str) -> Base | None:
+    """Return how a card names the model that a run began from, without a path of this machine; None: it had none."""
+    if source == "pocket":
+        return None
+    if source in CATALOGUE:
+        return Base(f"{source} ({CATALOGUE[source].about})", on_hub=False)
+    path = Path(source).expanduser()
+    here = path.exists() or path.is_absolute()
+    return Base(path.name, on_hub=False) if here else Base(source, on_hub=True)
+
+
+def _facts(run: Run, snapshot: Snapshot, name: str, *, merged: bool) -> CardFacts:
+    config = run.config
+    examples = example_requests(config, snapshot.policy)
+    prompts = {role: example.chat for role, example in examples.items()}
+    actions = {role: example.legal for role, example in examples.items()}
     measured = {
         f"{short_name(game)}/{key}": line[f"{game}/{key}"]
         for line in read_metrics(run.path)
@@ -93,7 +97,17 @@ def _facts(run: Run, snapshot: Snapshot, name: str, base: str | None) -> CardFac
     games = [short_name(game) for game in config.games]
     settings = _settings(config)
     return CardFacts(
-        name, snapshot.id, games, base, snapshot.step, settings, measured, prompts, actions, command(config)
+        name,
+        snapshot.id,
+        games,
+        _base(config.model.source),
+        merged,
+        snapshot.step,
+        settings,
+        measured,
+        prompts,
+        actions,
+        command(config),
     )
 
 

@@ -17,6 +17,7 @@ from games.common.files import atomic_write
 from games.common.text import plain
 from league.commands.formatting import estimate_to_json, format_interval, format_number
 from league.monitors.terminal import Terminal
+from league.players.machine import cores, require_ray
 from league.players.readiness import check_start
 from league.reports.differences import RunComparison, compare, pair_tests
 from league.reports.run_record import read_run
@@ -24,7 +25,7 @@ from league.storage.lock import run_lock
 from league.storage.run_dir import SWEEP_FILE, check_unused
 
 if TYPE_CHECKING:
-    from league.run.sweep import SweepRun
+    from league.run.sweep import SweepOutcome, SweepRun
 
 SWEEPS = Path("sweeps")  # the folder of new sweeps
 TABLE_FILE = "table.json"
@@ -33,9 +34,11 @@ LEFT_OUT = ("/score/", "tokens_per_second")  # of the figures that are compared:
 
 def run(arguments: argparse.Namespace) -> int:
     """Train what is missing; return 0 when all is done, 130 when it was stopped, 1 when a run failed."""
-    from league.run.sweep import load_sweep, parse_seeds, plan_sweep, run_sweep, save_plan  # torch is slow to import
+    from league.run.sweep import load_sweep, parse_seeds, plan_sweep, save_plan  # torch is slow to import
 
     console = Terminal(soft_wrap=True)
+    if arguments.cluster:
+        require_ray(arguments.cluster)
     if arguments.resume:
         if arguments.config or arguments.set or not arguments.run_dir:
             raise UsageError(
@@ -47,13 +50,15 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.config is None:
             raise UsageError("league sweep takes what to train: a preset, such as pocket, or a TOML file.")
         runs = plan_sweep(arguments.config, parse_seeds(arguments.seeds), arguments.set)
-        check_start(runs[0].config, "")
+        check_start(runs[0].config, arguments.cluster or "")
         folder = _new_folder(Path(arguments.config).stem, arguments.run_dir)
         save_plan(folder, runs)
     resume = f"league sweep --resume --run-dir {shlex.quote(str(folder))}"
+    if arguments.cluster:
+        resume += f" --cluster {shlex.quote(arguments.cluster)}"
     console.print(f"{len(runs)} runs are kept in {folder}. Ctrl-C stops; to go on:\n  {resume}", markup=False)
     with run_lock(folder):
-        outcome = run_sweep(folder, runs, lambda text: console.print(text, markup=False))
+        outcome = _train(folder, runs, arguments.cluster, console)
         if outcome.stopped:
             console.print(f"Stopped; everything is saved. To go on:\n  {resume}", markup=False)
             return 130
@@ -61,6 +66,22 @@ def run(arguments: argparse.Namespace) -> int:
     for name, why in outcome.failures.items():
         console.print(f"\n{name} failed: {plain(why)}", markup=False)
     return 1 if outcome.failures else 0
+
+
+def _train(folder: Path, runs: list[SweepRun], cluster: str | None, console: Console) -> SweepOutcome:
+    """Train what is missing: one run after another here, or side by side on a Ray cluster."""
+    from league.run.sweep import run_sweep
+
+    def announce(text: str) -> None:
+        console.print(text, markup=False)
+
+    if not cluster:
+        return run_sweep(folder, runs, announce)
+    from arena.cluster.ray_cluster import RayCluster  # slow to import
+    from league.run.sweep_cluster import run_on_cluster
+
+    with RayCluster(cluster, cores()) as joined:
+        return run_on_cluster(folder, runs, joined, announce)
 
 
 def _new_folder(stem: str, named: str | None) -> Path:

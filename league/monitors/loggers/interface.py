@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -63,8 +63,14 @@ def check_loggers(names: Sequence[str]) -> None:
             )
 
 
-def open_loggers(names: Sequence[str], run_dir: Path, settings: Settings) -> list[Logger]:
-    """Return a run's loggers, opened; a run that is resumed goes on under the identity that it had."""
+def open_loggers(
+    names: Sequence[str], run_dir: Path, settings: Settings, earlier: Callable[[], Iterable[Mapping[str, float]]] = list
+) -> list[Logger]:
+    """Return a run's loggers, opened; a run that is resumed goes on under the identity that it had.
+
+    One that the run did not have before is sent what ``earlier`` returns: the metrics of each iteration so far, with
+    the key "iteration".
+    """
     path = run_dir / IDENTITIES_FILE
     known: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     loggers: list[Logger] = []
@@ -73,6 +79,9 @@ def open_loggers(names: Sequence[str], run_dir: Path, settings: Settings) -> lis
             LOGGERS[name].module
         ).open_logger
         loggers.append(make(run_dir.resolve().name, run_dir, settings, known.get(name)))
+        if name not in known:
+            for line in earlier():
+                loggers[-1].write(int(line["iteration"]), {key: line[key] for key in line if key != "iteration"})
         known[name] = loggers[-1].identity
     if names:
         atomic_write(path, json.dumps(known, indent=1) + "\n")

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from jinja2 import TemplateError
 from support.models.pocket import allowed_tokens, other_family, plain_logprobs, plainly, pocket, small_tokenizer
 from transformers import Gemma2Config, GPT2Config
 
@@ -192,7 +191,7 @@ def test_a_template_that_refuses_a_system_message_gets_it_with_the_request(chatt
     assert chatty.tokenizer.decode(chatty.encode_prompt(chat)) == (
         "<|im_start|>user\nPlay.\n\nCard: J<|im_end|>\n<|im_start|>assistant\n"
     )
-    with pytest.raises(TemplateError, match="System role not supported"):
+    with pytest.raises(UsageError, match=r"The chat template of .* refuses this chat .System role not supported"):
         chatty.encode_prompt(chat[:1])
 
 

@@ -3,11 +3,14 @@
 import json
 
 import pytest
-from support.models.pocket import small_tokenizer
+import torch
+from support.models.adapters import scrambled
+from support.models.pocket import pocket, small_tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from arena.lm.tokenization import ChatTokenizer
 from league.cli import main
+from league.commands.training import push
 from roles.prompts import PLAIN_TEMPLATE, Message
 
 CHATS: list[list[Message]] = [
@@ -54,6 +57,62 @@ def test_a_dry_run_shows_every_file_and_the_folder_is_a_model(run_dir, tmp_path,
         assert tuple(ids) == before.encode_prompt(chat)
     assert main(["match", f"hf:{out}", "random", "--game", "kuhn_poker", "--matches", "4", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["matches"] == 4
+
+
+@pytest.fixture(scope="module")
+def adapted_run(tmp_path_factory):
+    """Return a run whose policy is an adapter on a base of its own, and what the adapter says after a prompt."""
+    from arena.lm.language_model import LanguageModel
+    from arena.lm.lora import Adapters, AdapterShape
+    from league.config import RunConfig
+    from league.config.load import write_run_config
+    from league.models.base_model import base_source, save_base
+    from league.storage.population import Population
+
+    path = tmp_path_factory.mktemp("runs") / "adapted"
+    path.mkdir()
+    config = RunConfig(games={"kuhn_poker": {}}, policies={"main": {"weights": "lora", "rank": 4}})
+    write_run_config(path, config)
+    save_base(config, path, pocket(hidden_size=16, layers=1, intermediate_size=16))
+    adapters = Adapters(LanguageModel.load(path / "base"), base_source(config))
+    view = scrambled(adapters.add(AdapterShape(rank=4, alpha=8.0), 0), 3)
+    Population(path / "population").add("main", 10, None, view.save)
+    ids = torch.tensor([view.encode_prompt(CHATS[0])])
+    with torch.inference_mode():
+        return path, ids, view.forward(input_ids=ids).logits, adapters.base.forward(input_ids=ids).logits
+
+
+def test_an_adapter_whose_base_nobody_else_has_is_merged_into_it(adapted_run, tmp_path, capsys):
+    path, ids, expected, of_base = adapted_run
+    assert main(["push", str(path), "me/kuhn", "--dry-run", "--out", str(tmp_path / "model")]) == 0
+    capsys.readouterr()
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "model")
+    with torch.inference_mode():
+        logits = model(input_ids=ids).logits
+    assert torch.allclose(logits, expected, atol=1e-4)
+    assert not torch.allclose(logits, of_base, atol=1e-2)
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert "which is merged here into its base: a small model that was built for the run." in card
+    assert "base_model" not in card
+    assert AutoTokenizer.from_pretrained(tmp_path / "model").chat_template == PLAIN_TEMPLATE
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("pocket", None),
+        ("Qwen/Qwen3-0.6B", ("Qwen/Qwen3-0.6B", True)),
+        ("/models/mine", ("mine", False)),
+        (
+            "smollm2-135m",
+            ("smollm2-135m (SmolLM2-135M-Instruct of Hugging Face, a Llama", False),
+        ),
+    ],
+)
+def test_a_card_names_the_base_and_no_path_of_this_machine(source, expected):
+    base = push._base(source)
+    assert base is None if expected is None else base.name.startswith(expected[0])
+    assert base is None or base.on_hub == expected[1]
 
 
 def test_the_snapshot_in_the_run_stays_as_it_was(run_dir, tmp_path):

@@ -1,5 +1,6 @@
 """What plugins add to a run's configuration, and what is told of those that are missing, broken or in the way."""
 
+import json
 import pickle
 import subprocess
 import sys
@@ -15,11 +16,13 @@ from games.common.section import Section
 from games.native.lookup import Lookup
 from games.registry import game_names, make_game
 from games.registry import register as register_game
+from league.cli import main
 from league.config import RunConfig
 from league.config.load import load, to_toml, validate
 from league.matchmaking import register as register_matchmaking
 from league.players.scripted import register as register_scripted
 from league.players.scripted import scripted_forms, scripted_player
+from league.storage.run_dir import EXPLOITER_FILE
 from learners.advantages import register as register_credit
 from learners.advantages import rule_named
 from learners.advantages.reinforce import RULE as REINFORCE
@@ -157,6 +160,38 @@ def test_a_plugin_that_is_missing_or_broken_is_named(name, message, tmp_path, mo
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(UsageError, match=message):
         load("pocket", [f'plugins=["{name}"]'])
+
+
+def test_a_tournament_remembers_the_plugins_of_its_players(tmp_path, monkeypatch, capsys):
+    """Its standings, and what is left of it, are had without naming them again."""
+    (tmp_path / "shifting.py").write_text(
+        "from arena.samplers.scripted import Random\nfrom league.players.scripted import register as player\n"
+        "player('plays', Random)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    folder = tmp_path / "tournament"
+    words = ["tournament", "random", "plays", "--game", "kuhn_poker", "--matches", "4", "--run-dir", str(folder)]
+    assert main([*words, "--plugin", "shifting"]) == 0
+    assert json.loads((folder / "tournament.json").read_text())["plugins"] == ["shifting"]
+    for again in (["standings", str(folder)], ["tournament", "--resume", "--run-dir", str(folder)]):
+        sys.modules.pop("shifting")
+        plugins._registered.clear()
+        assert main(again) == 0
+        assert "plays" in capsys.readouterr().out
+        assert "shifting" in sys.modules
+    (tmp_path / "shifting.py").unlink()
+    sys.modules.pop("shifting")
+    assert main(["standings", str(folder)]) == 2
+    assert "The plugin 'shifting' is missing" in capsys.readouterr().err
+
+
+def test_a_best_response_remembers_the_plugins_that_it_was_trained_with(tmp_path, capsys):
+    from arena.samplers.policy_net import FACTS_FILE
+
+    assert FACTS_FILE == EXPLOITER_FILE
+    (tmp_path / EXPLOITER_FILE).write_text('{"plugins": ["gone_games"]}')
+    assert main(["match", f"best_response:{tmp_path}", "random", "--game", "theirs"]) == 2
+    assert "The plugin 'gone_games' is missing" in capsys.readouterr().err
 
 
 def test_plugins_are_a_list():

@@ -13,11 +13,12 @@ from games.registry import make_game
 from league.cli import main
 from league.evaluation import tournament
 from league.evaluation.head_to_head import compare
-from league.evaluation.tournament import PLAN_FILE, Tournament, TournamentPlan, open_tournament
+from league.evaluation.tournament import Tournament, TournamentPlan, open_tournament
 from league.players.engines import Engines
 from league.players.player import resolve
 from league.results.match_store import MatchStore
 from league.storage.lock import run_lock
+from league.storage.run_dir import PLAN_FILE
 
 
 def refusal(capsys, *arguments):

@@ -9,7 +9,11 @@ import pytest
 
 from games.common.errors import UsageError
 from league.cli import main
+from league.config.load import load
 from league.monitors.loggers.interface import LOGGERS, check_loggers, open_loggers
+from league.monitors.metrics_log import MetricsLog
+from league.monitors.phases import PhaseClock
+from league.run.board import Board
 
 SETTINGS = {"seed": 3, "credit.rule": "rae", "games.kuhn_poker(players=3).matches": 8}
 METRICS = [{"kuhn_poker/score/first": 0.5, "kuhn_poker(players=3)/x": 1.0 / 3.0}, {"kuhn_poker/score/first": 0.75}]
@@ -68,6 +72,23 @@ def test_a_resumed_run_goes_on_under_its_name(tmp_path, monkeypatch):
     assert wandb.begun[0]["config"] == SETTINGS
     assert {step: len(found) for step, found in wandb.steps.items()} == {0: 1, 1: 1, 2: 1, 3: 1}
     assert wandb.steps[0] == [METRICS[0]]
+    sys.modules.pop(LOGGERS["wandb"].module)
+
+
+def test_a_logger_that_is_turned_on_later_gets_what_was_logged_before(tmp_path, monkeypatch):
+    """From the run's own log, under the short names of games, once."""
+    wandb = StandIn()
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
+    sys.modules.pop(LOGGERS["wandb"].module, None)
+    with MetricsLog(tmp_path) as kept:
+        for iteration in range(3):
+            kept.write(iteration, METRICS[min(iteration, 1)])
+    config = load("pocket", ['board.loggers=["wandb"]', "board.time=0"])
+    for resumed_at in (3, 4):
+        board = Board(config, tmp_path, {}, {}, SimpleNamespace(), PhaseClock())
+        board.write(resumed_at, METRICS[1], [], None)
+        board.close()
+    assert wandb.steps == {0: [METRICS[0]], 1: [METRICS[1]], 2: [METRICS[1]], 3: [METRICS[1]], 4: [METRICS[1]]}
     sys.modules.pop(LOGGERS["wandb"].module)
 
 

@@ -14,12 +14,13 @@ from arena.records import EndReason, Episode, MatchRequest, Turn
 from games.common.errors import UsageError
 from games.registry import make_game
 from league.cli import main
-from league.evaluation.tournament import PLAN_FILE, Tournament, TournamentPlan, open_tournament
+from league.evaluation.tournament import Tournament, TournamentPlan, open_tournament
 from league.results.match_store import STORE_FILE, MatchStore, Pairs
 from league.results.ratings import Ratings
 from league.standings.cycles import significant_wins
 from league.standings.payoff_matrix import payoff_matrix
 from league.standings.standings import game_standings
+from league.storage.run_dir import PLAN_FILE
 
 ROCK, PAPER, SCISSORS = "always:Rock", "always:Paper", "always:Scissors"
 RPS, KUHN = make_game("matrix_rps").spec, make_game("kuhn_poker").spec

@@ -1,0 +1,176 @@
+"""Requests of OpenAI's chat-completions API as this server takes them, and their refusals in OpenAI's form. Pure.
+
+https://platform.openai.com/docs/api-reference/chat/create; ``top_k``, ``min_p`` and ``structured_outputs`` are vLLM's.
+A field that would change an answer and is not known here is refused, never passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from games.common.errors import UsageError
+from games.common.validation import validated
+from roles.prompts import Message
+from roles.truncation import Truncation
+
+MAX_CHOICES = 10_000  # of a constrained reply
+MAX_COMPLETIONS = 128  # of one request, as at OpenAI
+MAX_TOP = 20  # tokens whose log-probs are told beside the sampled one's, as at OpenAI
+LABELS = frozenset({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"})
+NEUTRAL: Mapping[str, tuple[object, ...]] = {  # values at which fields that are not kept to change nothing
+    "frequency_penalty": (0,),
+    "presence_penalty": (0,),
+    "logit_bias": ({},),
+    "stop": ([], ""),
+    "tools": ([],),
+    "tool_choice": ("none", "auto"),
+    "response_format": ({"type": "text"},),
+    "repetition_penalty": (1,),
+    "parallel_tool_calls": (True, False),
+}
+
+
+class ServedError(Exception):
+    """A request that is refused: the HTTP status, a sentence, the field at fault and OpenAI's code, if there are."""
+
+    def __init__(self, status: int, message: str, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.param, self.code = status, param, code
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the body of the answer."""
+        kind = "invalid_request_error" if self.status < 500 else "server_error"
+        return {"error": {"message": str(self), "type": kind, "param": self.param, "code": self.code}}
+
+
+class _Text(BaseModel):
+    """A part of a message; only text is read."""
+
+    type: Literal["text"]
+    text: str
+
+
+class ChatMessage(BaseModel):
+    """One message. Other keys of it, which clients send along with earlier answers, change nothing."""
+
+    role: Literal["system", "developer", "user", "assistant"]
+    content: str | tuple[_Text, ...]
+
+    def plain(self) -> Message:
+        """Return the message as chat templates take it."""
+        parts = [self.content] if isinstance(self.content, str) else [part.text for part in self.content]
+        return {"role": "system" if self.role == "developer" else self.role, "content": "".join(parts)}
+
+
+class StructuredOutputs(BaseModel):
+    """What a reply is constrained to: vLLM's field of the same name."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    choice: tuple[str, ...] = Field(min_length=1, max_length=MAX_CHOICES, description="the replies that are allowed")
+
+    @field_validator("choice")
+    @classmethod
+    def _differ(cls, choice: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(choice)) < len(choice) or not all(choice):
+            raise ValueError("structured_outputs.choice must hold texts that differ, and no empty one.")
+        return choice
+
+
+class StreamOptions(BaseModel):
+    """How an answer is streamed."""
+
+    include_usage: bool = Field(False, description="whether the counts of tokens come in a last piece")
+
+
+_Tokens = Annotated[int, Field(ge=1)]
+
+
+class ChatRequest(BaseModel):
+    """A request for chat completions. None: as the model was trained."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str = Field(description="the model's name, as /v1/models lists it")
+    messages: tuple[ChatMessage, ...] = Field(min_length=1, description="the chat so far")
+    temperature: float | None = Field(
+        None, ge=0.0, le=100.0, description="sampling temperature; 0: the likeliest token"
+    )
+    top_p: float | None = Field(None, gt=0.0, le=1.0, description="only the likeliest tokens that sum to it")
+    top_k: int | None = Field(None, ge=-1, description="only so many tokens; 0 or -1: all")
+    min_p: float | None = Field(None, ge=0.0, le=1.0, description="only tokens so likely, as a share of the likeliest")
+    max_completion_tokens: _Tokens | None = Field(None, description="longest reply, in tokens")
+    max_tokens: _Tokens | None = Field(None, description="an older name of max_completion_tokens")
+    seed: int | None = Field(None, description="equal requests with equal seeds have equal replies")
+    logprobs: bool | None = Field(None, description="whether the tokens' log-probs are told")
+    top_logprobs: int | None = Field(None, ge=0, le=MAX_TOP, description="how many other tokens' log-probs are told")
+    n: int | None = Field(None, ge=1, le=MAX_COMPLETIONS, description="how many replies")
+    stream: bool | None = Field(None, description="whether the answer comes as server-sent events")
+    stream_options: StreamOptions | None = None
+    structured_outputs: StructuredOutputs | None = None
+
+    @property
+    def truncation(self) -> Truncation | None:
+        """What is cut off, where the request says something of it."""
+        if self.top_p is None and self.top_k is None and self.min_p is None:
+            return None
+        return Truncation(max(self.top_k or 0, 0), 1.0 if self.top_p is None else self.top_p, self.min_p or 0.0)
+
+    @property
+    def tokens(self) -> int | None:
+        """The longest reply that it asks for."""
+        return self.max_completion_tokens or self.max_tokens
+
+    @property
+    def chat(self) -> list[Message]:
+        """The chat as a chat template takes it."""
+        return [message.plain() for message in self.messages]
+
+
+class Served(NamedTuple):
+    """What is served: a model's name, and what a request leaves open."""
+
+    name: str
+    created: int  # seconds since 1970, of the snapshot
+    temperature: float
+    truncation: Truncation
+    max_tokens: int
+
+
+def parse_request(content: bytes, served: Served) -> ChatRequest:
+    """Return a request. Raises ServedError for one that cannot be kept to, and for another model's."""
+    try:
+        data = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ServedError(400, f"The body is no JSON ({error}).") from None
+    if not isinstance(data, dict):
+        raise ServedError(400, "The body should be a JSON object with model and messages.")
+    try:
+        request = validated(ChatRequest, _known(data))
+    except UsageError as error:
+        field = re.split(r"\W", str(error), maxsplit=1)[0]
+        raise ServedError(400, str(error), field if field in ChatRequest.model_fields else None) from None
+    if request.model != served.name:
+        raise ServedError(
+            404, f"There is no model {request.model!r} here, only {served.name}.", "model", "model_not_found"
+        )
+    if request.structured_outputs is not None and request.truncation not in (None, Truncation()):
+        raise ServedError(400, "A choice is drawn from all allowed replies: leave out top_p, top_k and min_p.", "top_p")
+    return request
+
+
+def _known(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that say something, of which all are known. Raises ServedError for one that is not kept to."""
+    said = {name: value for name, value in data.items() if value is not None and name not in LABELS}
+    for name, neutral in NEUTRAL.items():
+        if name in said and said.pop(name) not in neutral:
+            hint = " For one of several replies send structured_outputs = {'choice': [...]}." * (
+                name == "response_format"
+            )
+            raise ServedError(400, f"{name} is not supported here: leave it out.{hint}", name, "unsupported_parameter")
+    return said

@@ -1,0 +1,41 @@
+"""``league docs``: the pages of the documentation, in a checkout and in an installed package alike."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from games.common.errors import UsageError, unknown_name
+
+PACKAGE = Path(__file__).parents[2]
+INSTALLED, CHECKOUT = PACKAGE / "docs", PACKAGE.parent / "docs"  # setup.py copies the one into the other
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print a page, or list all."""
+    pages = {path.stem: path for path in sorted(folder().glob("*.md"))}
+    if arguments.page is None:
+        width = max(map(len, pages))
+        for name, path in pages.items():
+            print(f"{name:{width}}  {title(path)}")
+        print(f"\nRead one:  league docs {next(iter(pages))}\nThe files are in {folder()}.")
+        return 0
+    name = arguments.page.removeprefix("docs/").removesuffix(".md")
+    if name not in pages:
+        raise unknown_name("page", arguments.page, pages)
+    print(pages[name].read_text(encoding="utf-8"), end="")
+    return 0
+
+
+def folder() -> Path:
+    """Return where the pages are. Raises UsageError where they are not."""
+    found = next((place for place in (INSTALLED, CHECKOUT) if (place / "league.md").is_file()), None)
+    if found is None:
+        raise UsageError(f"The pages are neither in {INSTALLED} nor in {CHECKOUT}. Install the package again.")
+    return found
+
+
+def title(path: Path) -> str:
+    """Return the heading of a page."""
+    with path.open(encoding="utf-8") as file:
+        return file.readline().removeprefix("#").strip()

@@ -1,0 +1,85 @@
+"""The wheel, installed outside the repository in a new environment: it trains, and its pages are where it says."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+from support.source import PACKAGES, ROOT
+
+SMALL = ["iterations=2", "snapshot_every=1", "games={kuhn_poker={matches=16}}", "cold_start.steps=2"]
+POINTERS = re.compile(r"league docs ([a-z_]+)")
+
+
+def test_every_page_that_a_message_points_to_is_there():
+    """By ``league docs PAGE``: files of the repository are not where a wheel is installed."""
+    files = [
+        path for package in PACKAGES for kind in ("py", "toml") for path in sorted((ROOT / package).rglob(f"*.{kind}"))
+    ]
+    texts = {path: path.read_text(encoding="utf-8") for path in files}
+    named = {name for text in texts.values() for name in POINTERS.findall(text)}
+    assert {"credit", "engines", "extending", "league", "learner"} <= named
+    assert [name for name in named if not (ROOT / "docs" / f"{name}.md").is_file()] == []
+    said = re.compile(r"docs/\w+\.md")
+    pages = ROOT / "league" / "commands" / "showing" / "docs.py"
+    assert [path for path, text in texts.items() if path != pages and said.search(_without_docstrings(text))] == []
+
+
+def _without_docstrings(text):
+    return re.sub(r'""".*?"""', "", text, flags=re.DOTALL)
+
+
+def call(words, folder, **environment):
+    done = subprocess.run(
+        list(map(str, words)), cwd=folder, capture_output=True, text=True, check=False, env=os.environ | environment
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Return a folder outside the repository, and the ``league`` of an environment that has the wheel."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
+    source.mkdir()
+    for name in (*PACKAGES, "docs"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
+    call([*pip, "wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w", folder, source], folder)
+    [wheel] = folder.glob("llm_league-*.whl")
+    shutil.rmtree(source)
+    environment = folder / "env"
+    call([sys.executable, "-m", "venv", "--without-pip", environment], folder)
+    python = environment / "bin" / "python"
+    site = call([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], folder).strip()
+    # What it needs is in the environment of the tests, behind its own folder: the wheel's packages are found first.
+    (Path(site) / "needs.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})")
+    call([*pip, "--python", python, "install", "--no-deps", "--no-index", wheel], folder)
+    return folder, wheel, environment / "bin" / "league"
+
+
+@pytest.mark.slow
+def test_a_wheel_outside_the_repository_trains_and_shows_its_pages(place):
+    folder, wheel, league = place
+    with zipfile.ZipFile(wheel) as content:
+        names = set(content.namelist())
+    assert {f"league/docs/{path.name}" for path in (ROOT / "docs").glob("*.md")} <= names
+    assert {"league/presets/pocket.toml", "roles/cards/kuhn_poker.toml", "league/py.typed"} <= names
+    alone = {"PYTHONPATH": "", "OMP_NUM_THREADS": "1"}
+    settings = [word for setting in SMALL for word in ("--set", setting)]
+    said = call([league, "train", "pocket", *settings, "--run-dir", "runs/pocket"], folder, **alone)
+    assert (folder / "runs/pocket/population/main-000002").is_dir(), said
+    told = call([league, "standings", "runs/pocket"], folder, **alone)
+    [page] = POINTERS.findall(told)
+    assert call([league, "docs", page], folder, **alone) == (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    listed = call([league, "docs"], folder, **alone)
+    assert str(folder / "env") in listed
+    assert "credit " in listed
