@@ -70,6 +70,7 @@ class SimpleNegotiation:
             perfect_information=False,
             has_chance=True,
             free_text=self._in_words,
+            suite="talk",
         )
         self.reset(0)
 
