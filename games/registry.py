@@ -22,6 +22,7 @@ from games.native.relay_arithmetic import RelayArithmetic
 from games.openspiel.game import OpenSpielGame, openspiel_names
 from games.spec import Game, GameSpec
 from games.talk.debate import Debate
+from games.talk.hidden_roles import HiddenRoles
 from games.talk.simple_negotiation import SimpleNegotiation
 
 NATIVE: dict[str, Callable[..., Game]] = {
@@ -33,6 +34,7 @@ NATIVE: dict[str, Callable[..., Game]] = {
     "judged_arithmetic": JudgedArithmetic,
     "simple_negotiation": SimpleNegotiation,
     "debate": Debate,
+    "hidden_roles": HiddenRoles,
 }
 
 # Games whose observations and actions are written for language models.

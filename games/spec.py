@@ -20,6 +20,16 @@ class Utility(StrEnum):
     GENERAL_SUM = "general_sum"
     IDENTICAL = "identical"
 
+    @property
+    def words(self) -> str:
+        """A short name of the motive, a colon, and what it means for the seats."""
+        return {
+            Utility.ZERO_SUM: "zero-sum: what one seat wins the others lose",
+            Utility.CONSTANT_SUM: "constant-sum: the seats share a fixed total",
+            Utility.GENERAL_SUM: "general-sum: every seat has a result of its own",
+            Utility.IDENTICAL: "common interest: all seats get the same",
+        }[self]
+
 
 @dataclass(frozen=True, slots=True)
 class GameSpec:
@@ -41,6 +51,7 @@ class GameSpec:
     optimum: float | None = None  # best joint return per seat of a cooperative game, where known
     submatch_games: tuple[str, ...] = ()  # the games of its submatches; where there are any, its class OpensSubmatches
     free_text: bool = False  # whether any of its turns asks for words rather than for one of a list
+    suite: str = ""  # the collection of games for evaluation that it belongs to; "" for none
 
     @property
     def alias(self) -> str:

@@ -62,6 +62,7 @@ class Debate:
             perfect_information=False,
             has_chance=True,
             free_text=self._in_words,
+            suite="talk",
         )
         self.reset(0)
 

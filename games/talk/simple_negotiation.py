@@ -70,6 +70,7 @@ class SimpleNegotiation:
             perfect_information=False,
             has_chance=True,
             free_text=self._in_words,
+            suite="talk",
         )
         self.reset(0)
 
@@ -176,6 +177,12 @@ class SimpleNegotiation:
     def welfare(self) -> float:
         """Return what the seats gained together."""
         return sum(self.returns())
+
+    def pareto(self) -> bool:
+        """Return whether no trade would have given one seat more than it got, and the other no less."""
+        paid = self.returns()
+        gains = [(self._gain(t.give, t.get, 0), self._gain(t.get, t.give, 1)) for t in self._trades.values()]
+        return not any(a >= paid[0] and b >= paid[1] and (a, b) != paid for a, b in gains)
 
     def scripts(self) -> Mapping[str, Callable[[random.Random], str]]:
         """Return ``good``, ``poor`` and ``random``.

@@ -2,9 +2,9 @@
 
 import itertools
 
-import numpy as np
 import pyspiel
 import pytest
+from support.twins import brute_force, openspiel_values, random_table
 
 from games.registry import make_game
 from league.exact.exploitability import PolicyTable, head_to_head, nash_conv, tabulate, uniform_table
@@ -87,70 +87,14 @@ class OpenSpielState(pyspiel.State):
         return f"{self.drawn}{self.moves}"
 
 
-def random_table(seed):
-    rng = np.random.default_rng(seed)
-    form = sequence_form(SMALL)
-    rows = {key: tuple(rng.dirichlet(np.ones(len(ids)))) for key, ids in zip(form.keys, form.legal, strict=True)}
-    return PolicyTable(SMALL, rows)
-
-
-def openspiel_policy(game, table):
-    """Return the table as a policy of OpenSpiel's game, found by the position of each of its information states."""
-    rows, stack = {}, [(game.new_initial_state(), make_game(SMALL).undealt())]
-    while stack:
-        state, match = stack.pop()
-        if state.is_terminal():
-            continue
-        for action in state.legal_actions():
-            child = match.copy()
-            if state.is_chance_node():
-                child.apply_chance(str(action + 1))
-            else:
-                seat = state.current_player()
-                ids = match.legal_ids()
-                assert sorted(ids) == state.legal_actions()
-                row = table.probabilities[seat, match.information_state(seat)]
-                rows[state.information_state_string(seat)] = list(zip(sorted(ids), row, strict=True))
-                child.apply(match.legal_actions()[ids.index(action)])
-            stack.append((state.child(action), child))
-    return rows
-
-
 def test_the_small_variant_agrees_with_the_same_game_written_for_openspiel():
     if _TYPE.short_name not in pyspiel.registered_names():
         pyspiel.register_game(_TYPE, OpenSpielNegotiation)
-    from open_spiel.python.algorithms import best_response, expected_game_score
-    from open_spiel.python.policy import TabularPolicy, tabular_policy_from_callable
-
-    game = pyspiel.load_game(_TYPE.short_name)
-    table = random_table(3)
-    rows = openspiel_policy(game, table)
-    policy = tabular_policy_from_callable(
-        game, lambda state: dict(rows[state.information_state_string(state.current_player())])
-    )
-    assert isinstance(policy, TabularPolicy)
-    expected = expected_game_score.policy_value(game.new_initial_state(), [policy] * 2)
-    assert head_to_head([table, table]) == pytest.approx(tuple(expected), abs=1e-9)
-    best = [best_response.BestResponsePolicy(game, seat, policy).value(game.new_initial_state()) for seat in (0, 1)]
+    table = random_table(SMALL, 3)
+    states, expected, best = openspiel_values(pyspiel.load_game(_TYPE.short_name), table)
+    assert head_to_head([table, table]) == pytest.approx(expected, abs=1e-9)
     assert nash_conv(table) == pytest.approx(sum(best) - sum(expected), abs=1e-9)
-    assert len(rows) == len(sequence_form(SMALL).keys)
-
-
-def brute_force(match, table):
-    """Return the expected returns by going through every course of a match."""
-    if outcomes := match.chance_outcomes():
-        branches = [(p, match.copy(), "apply_chance", outcome) for outcome, p in outcomes]
-    elif (seat := match.to_act()) is None:
-        return np.array(match.returns())
-    else:
-        row = table.probabilities[seat, match.information_state(seat)]
-        order = [label for _, label in sorted(zip(match.legal_ids(), match.legal_actions(), strict=True))]
-        branches = [(p, match.copy(), "apply", label) for label, p in zip(order, row, strict=True)]
-    total = np.zeros(2)
-    for probability, child, move, label in branches:
-        getattr(child, move)(label)
-        total += probability * brute_force(child, table)
-    return total
+    assert states == len(sequence_form(SMALL).keys)
 
 
 def test_exact_values_agree_with_brute_force_and_with_matches():

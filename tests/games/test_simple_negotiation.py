@@ -4,6 +4,7 @@ import copy
 import itertools
 import pickle
 import random
+import re
 import statistics
 import warnings
 
@@ -141,6 +142,53 @@ def test_random_matches_keep_length_bounds_and_goods(name):
                 for action in game._said[1:]:
                     twin.apply(action)
                 assert (twin.returns(), twin.observe(1)) == (game.returns(), game.observe(1))
+
+
+def test_goods_are_conserved_and_each_earns_what_its_own_change():
+    """Every trade of the list, from its words: nobody gives what it has not, and what one gives the other gets."""
+    game = make_game(WORDS)
+    for line in all_trades(3, 3):
+        match = game.copy()
+        match.apply(line)
+        match.apply("accept")
+        given, gotten = (
+            [sum(int(n) for n, name in re.findall(r"(\d) (\w+?)s?\b", side) if name == good) for good in GOODS]
+            for side in line.removeprefix("offer ").split(" for ")
+        )
+        goods = [(3 - give + get, 3 + give - get) for give, get in zip(given, gotten, strict=True)]
+        assert all(mine + theirs == 6 and min(mine, theirs) >= 0 for mine, theirs in goods)
+        worth = [
+            sum(v * (held[seat] - 3) for v, held in zip(match.values(seat), goods, strict=True)) for seat in (0, 1)
+        ]
+        assert match.returns() == tuple(worth)
+
+
+def outcomes(match):
+    """Yield the gains of both seats by every bundle that the first could give up or get, trades or none."""
+    for net in itertools.product(range(-match._stock, match._stock + 1), repeat=match._goods):
+        yield tuple(
+            sign * sum(v * n for v, n in zip(match.values(s), net, strict=True)) for s, sign in ((0, 1), (1, -1))
+        )
+
+
+def test_the_pareto_share_of_the_small_variant_is_that_of_going_through_it():
+    """To give all away for nothing is efficient too; two good ones trade only if both gain, and there one for one."""
+    shares = {}
+    for script in ("good", "poor"):
+        found = []
+        for values in itertools.product("12", repeat=4):
+            match = make_game(SMALL).undealt()
+            for value in values:
+                match.apply_chance(value)
+            while match.to_act() is not None:
+                match.apply(match.scripts()[script](random.Random(0)))
+            mine = match.returns()
+            better = [o for o in outcomes(match) if o != mine and all(a >= b for a, b in zip(o, mine, strict=True))]
+            assert match.pareto() == (not better)
+            found.append(match.pareto())
+        shares[script] = sum(found) / len(found)
+    assert shares["good"] == 1 / 2
+    assert shares["poor"] == 1.0
 
 
 def test_no_seat_sees_what_the_others_values_are():

@@ -12,7 +12,7 @@ from rich.table import Table
 from games.aliases import ALIASES
 from games.common.errors import UsageError
 from games.registry import game_facts, game_names
-from games.spec import GameSpec
+from games.spec import GameSpec, Utility
 from roles.cards import load_roles
 
 if TYPE_CHECKING:  # the list needs none of what a match of one game needs
@@ -54,27 +54,18 @@ def to_json(report: GamesReport | OneGame) -> dict[str, Any]:
 
 
 def print_report(report: GamesReport | OneGame, console: Console) -> None:
-    """Print the games as a table, or one game."""
+    """Print the games by motive, a table each, or one game."""
     if not isinstance(report, GamesReport):
         from league.commands.showing import one_game
 
         one_game.print_report(report, console)
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("game", min_width=NAME_WIDTH, overflow="fold")
-    for column in ("roles", "kind", "hidden", "returns", "turns"):
-        table.add_column(column, no_wrap=column != "roles")
-    for spec, roles in report.games:
-        table.add_row(
-            spec.alias,
-            ", ".join(roles),
-            spec.utility.value.replace("_", "-").replace("identical", "cooperative"),
-            "no" if spec.perfect_information else "yes",
-            f"{spec.min_return:g} to {spec.max_return:g}",
-            f"≤ {spec.max_turns}",
-        )
-    console.print(table)
-    console.print("\nShort names, which are taken wherever a game is named:")
+    for utility in Utility:
+        if games := [(spec, roles) for spec, roles in report.games if spec.utility is utility]:
+            console.print(f"{utility.words[0].upper()}{utility.words[1:]}", style="bold", markup=False)
+            console.print(_table(games))
+            console.print()
+    console.print("Short names, which are taken wherever a game is named:")
     for name, alias in ALIASES.items():
         console.print(f"  {alias}: {name}", soft_wrap=True)
     console.print(
@@ -82,3 +73,21 @@ def print_report(report: GamesReport | OneGame, console: Console) -> None:
         '"goofspiel(num_cards=4)":'
     )
     console.print(", ".join(report.other_names), style="dim", soft_wrap=False)
+
+
+def _table(games: list[tuple[GameSpec, list[str]]]) -> Table:
+    """Return the games of one motive as a table."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("game", min_width=NAME_WIDTH, overflow="fold")
+    for column in ("roles", "hidden", "returns", "turns", "suite"):
+        table.add_column(column, no_wrap=column != "roles")
+    for spec, roles in games:
+        table.add_row(
+            spec.alias,
+            ", ".join(roles),
+            "no" if spec.perfect_information else "yes",
+            f"{spec.min_return:g} to {spec.max_return:g}",
+            f"≤ {spec.max_turns}",
+            spec.suite or "–",
+        )
+    return table

@@ -12,7 +12,7 @@ from arena.samplers.scripted import Random, Script
 from arena.scheduler import play
 from games.common.errors import UsageError
 from games.registry import make_game, with_submatches
-from games.spec import Game, GameSpec, HasScripts, Utility
+from games.spec import Game, GameSpec, HasScripts
 from league.commands.formatting import format_transcript
 from league.config.evaluation import EvaluationConfig
 from league.exact.exploitability import count_information_states
@@ -20,12 +20,6 @@ from roles.cards import load_roles
 from roles.prompts import system_text
 from roles.role import Role
 
-MOTIVES = {
-    Utility.ZERO_SUM: "zero-sum: what one seat wins the others lose",
-    Utility.CONSTANT_SUM: "constant-sum: the seats share a fixed total",
-    Utility.GENERAL_SUM: "general-sum: every seat has a result of its own",
-    Utility.IDENTICAL: "common interest: all seats get the same",
-}
 SCRIPTS = ("good", "optimal")  # of which a sample match is played, if the game has one; else at random
 
 
@@ -102,7 +96,7 @@ def print_report(report: OneGame, console: Console) -> None:
     hidden = "all is seen by all" if spec.perfect_information else "seats know different things"
     console.print(spec.name, style="bold", markup=False)
     facts = [
-        f"{spec.seats} seat{'s' if spec.seats > 1 else ''}; {MOTIVES[spec.utility]}.",
+        f"{spec.seats} seat{'s' if spec.seats > 1 else ''}; {spec.utility.words}.",
         f"{hidden.capitalize()}{'; chance plays a part' if spec.has_chance else ''}.",
         f"Returns from {spec.min_return:g} to {spec.max_return:g}; {spec.max_turns} turns at most.",
         "Seats answer in their own words." if spec.free_text else f"{spec.num_actions} different actions.",

@@ -24,6 +24,27 @@ def test_a_debate_is_shown_with_what_the_judge_does_not_see(capsys):
     assert "The prize is in box" not in judge
 
 
+def test_games_are_listed_by_motive_with_their_suite(capsys):
+    assert main(["games"]) == 0
+    text = capsys.readouterr().out
+    heads = ["Zero-sum: what", "General-sum: every", "Common interest: all"]
+    assert heads == sorted(heads, key=text.index)
+    zero_sum, general, common = (text.partition(head)[2].partition("\n\n")[0] for head in heads)
+    assert "kuhn_poker" in zero_sum
+    assert "tiny_hanabi" in common
+    [line] = [line for line in general.splitlines() if line.startswith("hidden_roles")]
+    assert line.rstrip().endswith("talk")
+    assert zero_sum.splitlines()[-1].rstrip().endswith("–")
+
+
+def test_hidden_roles_are_shown_as_each_seat_sees_them(capsys):
+    text = shown(capsys, "hidden_roles")
+    assert "5 seats; general-sum" in text
+    villager = text.partition("At the end villager_1 sees:")[2].partition("At the end")[0]
+    assert "a villager. At the table" in villager
+    assert "a wolf." not in villager.splitlines()[1]
+
+
 def test_kuhn_poker_is_exact_and_its_sample_is_a_whole_match(capsys):
     report = json.loads(shown(capsys, "kuhn_poker", "--json"))
     assert report["information_states"] == 12

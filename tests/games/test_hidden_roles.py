@@ -1,0 +1,269 @@
+"""Hidden roles: what a Bayesian makes of claims, who hears what, how votes and nights end, and what no seat is told."""
+
+import copy
+import itertools
+import pickle
+import random
+import warnings
+from collections import defaultdict
+
+import pytest
+from pettingzoo.test import api_test, seed_test
+
+from arena.records import MatchRequest
+from arena.samplers.scripted import Random, Script
+from arena.scheduler import play
+from games.common.errors import UsageError
+from games.pettingzoo import env
+from games.registry import make_game
+from games.spec import Choices, FreeText
+from games.talk.suspicion import posterior, read_claim
+from roles.cards import load_roles
+
+WORDS, SIX, SMALL = "hidden_roles", "hidden_roles(seats=6)", "hidden_roles(seats=3,days=1,form=1)"
+BIDS = "hidden_roles(rounds=2,bids=1)"
+ANN, BOB, CLEO, DAN, EVE = range(5)
+NAMES = ("Ann", "Bob", "Cleo", "Dan", "Eve")
+
+
+def dealt(name, *outcomes):
+    """Return a match with these names and clues, drawn in this order."""
+    game = make_game(name).undealt()
+    for outcome in outcomes:
+        game.apply_chance(outcome)
+    assert not game.chance_outcomes()
+    return game
+
+
+def finish(game, scripts, seed=0):
+    rng = random.Random(seed)
+    while (seat := game.to_act()) is not None:
+        game.apply(game.scripts()[scripts[seat]](rng))
+    return game
+
+
+# Bob is the wolf; Ann, Cleo, Dan and Eve have clues that name Bob, Bob, Ann and Cleo.
+DEAL = ("Bob", "Ann", "Cleo", "Dan", "Eve", "Bob", "Bob", "Ann", "Cleo")
+WOLF, VILLAGER = 0, 1  # seats: Bob's, and Ann's
+
+
+def test_a_golden_match():
+    game = dealt(WORDS, *DEAL)
+    for words in ("I suspect Bob, my clue says so.", 'No! Ann: "I lie"\nI suspect Cleo', "I suspect Bob", "Hm.", "Hm."):
+        game.apply(game.actions().read(words))
+    for vote in ("Bob", "Ann", "Bob", "nobody", "Ann"):
+        assert isinstance(game.actions(), Choices)
+        game.apply(f"vote {vote}")
+    assert game.observe(VILLAGER).splitlines() == [
+        "You are Ann, a villager. At the table: Ann, Bob, Cleo, Dan, Eve.",
+        "Your clue: Bob. Of 100 clues 20 are certain, the rest drawn by lot.",
+        'you: "I suspect Bob, my clue says so."',
+        'Bob: "No! Ann: \\"I lie\\" I suspect Cleo"',
+        'Cleo: "I suspect Bob"',
+        'Dan: "Hm."',
+        'Eve: "Hm."',
+        "Day 1: Ann for Bob, Bob for Ann, Cleo for Bob, Dan for nobody, Eve for Ann. Nobody is out.",
+        "Day 2 of 2: the wolves take a villager.",
+    ]
+    assert game.legal_actions() == ("take Ann", "take Cleo", "take Dan", "take Eve")
+    game.apply("take Cleo")
+    for _ in range(4):
+        game.apply("I suspect Bob")
+    for vote in ("Bob", "Ann", "Bob", "nobody"):
+        game.apply(f"vote {vote}")
+    assert game.observe(WOLF).splitlines()[-2:] == [
+        "Day 2: Ann for Bob, Bob for Ann, Dan for Bob, Eve for nobody. Bob is out and was a wolf.",
+        "The village wins.",
+    ]
+    assert game.returns() == (-1.0, 1.0, 1.0, 1.0, 1.0)
+    assert game.to_act() is None
+
+
+def test_the_posterior_of_worked_claims():
+    """With five seats and clues that are right 2 times in 5: h is 2/5, 1/5 for another villager, 1/4 for a lie."""
+    alone = posterior(5, 1, 0.4, {ANN: BOB}, {ANN: False})
+    assert alone == pytest.approx((0.0, 0.4, 0.2, 0.2, 0.2), abs=1e-9)
+    backed = posterior(5, 1, 0.4, {ANN: BOB, CLEO: BOB}, {ANN: False})
+    weights = (0.0, 0.4 * 0.4, 0.2 * 0.25, 0.2 * 0.2, 0.2 * 0.2)
+    assert backed == pytest.approx([weight / sum(weights) for weight in weights], abs=1e-9)
+    assert posterior(5, 1, 0.0, {ANN: BOB}, {ANN: False}) == pytest.approx((0.0, *[0.25] * 4), abs=1e-9)
+    assert posterior(6, 2, 0.6, {}, {0: True, 1: False}) == pytest.approx((1.0, 0.0, *[0.25] * 4), abs=1e-9)
+
+
+@pytest.mark.parametrize(("seats", "sight"), [(3, 40), (4, 50)])
+def test_the_scripted_bayesians_posterior_is_that_of_going_through_all_matches(seats, sight):
+    """All deals, and all that a wolf may claim, each as likely as it is; villagers claim their clues."""
+    name = f"hidden_roles(seats={seats},days=1,sight={sight},form=1)"
+    weights, asked = defaultdict(lambda: [0.0] * seats), {}
+    deals = [(make_game(name).undealt(), 1.0)]
+    while deals:
+        match, chance = deals.pop()
+        for outcome, probability in match.chance_outcomes():
+            child = match.copy()
+            child.apply_chance(outcome)
+            deals.append((child, chance * probability))
+        if match.chance_outcomes():
+            continue
+        for lie in range(seats - 1):
+            end = match.copy()
+            while end.to_act() is not None and end.legal_actions()[0].startswith("I suspect"):
+                honest = end.to_act() != WOLF
+                end.apply(end.scripts()["bayes"](random.Random(0)) if honest else end.legal_actions()[lie])
+            wolf = next(place for place in range(seats) if f"You are {NAMES[place]}," in end.observe(WOLF))
+            for seat in range(1, seats):
+                key = end.information_state(seat)
+                weights[key][wolf] += chance / (seats - 1)
+                asked[key] = end.posterior(seat)
+    assert len(asked) > 20
+    for key, by_wolf in weights.items():
+        assert asked[key] == pytest.approx([weight / sum(by_wolf) for weight in by_wolf], abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("I suspect Bob", BOB),
+        ("Listen: I suspect Cleo, and you should too.", CLEO),
+        ("I suspect Bob. Well, I suspect Dan.", None),
+        ("I suspect nobody", None),
+        ("I do not suspect Bob", None),
+        ("Bobby did it", None),
+    ],
+)
+def test_a_claim_names_one_or_none(text, place):
+    assert read_claim(text, NAMES) == place
+
+
+def test_no_seat_is_told_what_only_others_know():
+    """The same claims and votes: with other wolves and other clues elsewhere, a seat's text and key stay the same."""
+    others = [
+        deal
+        for deal in itertools.permutations(NAMES)
+        if deal[VILLAGER] == "Ann" and deal[WOLF] in ("Cleo", "Dan", "Eve")
+    ][:8]
+    seen = set()
+    for deal, clue in itertools.product(others, ("Ann", "Bob")):
+        clues = [clue if clue != name else "Eve" if name == "Ann" else "Ann" for name in deal[2:]]
+        game = dealt("hidden_roles(form=1)", *deal, "Bob", *clues)
+        for _ in range(5):
+            game.apply("I suspect nobody")
+        game.apply("vote Bob")
+        seen.add((game.observe(VILLAGER), game.information_state(VILLAGER)))
+    assert len(seen) == 1
+    mine = {
+        (g := dealt(SMALL, "Bob", "Ann", "Cleo", *clues)).observe(WOLF) for clues in (("Bob", "Bob"), ("Cleo", "Ann"))
+    }
+    assert len(mine) == 1
+    assert "Your clue" not in g.observe(WOLF)
+
+
+def test_only_wolves_hear_each_other_whisper():
+    game = make_game(SIX)
+    game.reset(4)
+    assert game.to_act() in (0, 1)
+    game.apply("Let us say that it was the other one.")
+    assert "whisper" in game.observe(1)
+    assert all(("the other one" in game.observe(seat)) == (seat < 2) for seat in range(6))
+    assert 'to the wolves: "Let us' in game.observe(1 - game._deal.drawn.index(game._talk.messages[0].speaker))
+    assert "With you: " in game.observe(0)
+
+
+def test_with_bids_only_those_speak_that_ask_to():
+    game = make_game(BIDS)
+    for bid in ("speak", "pass", "pass", "speak", "pass"):
+        assert game.legal_actions() == ("speak", "pass")
+        game.apply(bid)
+    assert isinstance(game.actions(), FreeText)
+    first = game.to_act()
+    game.apply("Bob did it.")
+    assert game.to_act() != first
+    game.apply("No.")
+    for _ in range(5):
+        game.apply("pass")
+    assert game.legal_actions()[-1] == "vote nobody"
+
+
+@pytest.mark.parametrize(
+    "name", [WORDS, SIX, BIDS, SMALL, "hidden_roles(days=5,form=1)", "hidden_roles(seats=8,days=3)"]
+)
+def test_a_match_in_which_votes_put_nobody_out_is_as_long_as_stated(name):
+    game, turns = make_game(name), 0
+    while game.to_act() is not None:
+        legal = game.legal_actions()
+        game.apply(next((action for action in legal if action in ("speak", "vote nobody")), legal[0]))
+        turns += 1
+    assert turns == game.spec.max_turns
+    assert game.returns()[0] == 1.0
+
+
+@pytest.mark.parametrize("name", [WORDS, SIX, BIDS, SMALL])
+def test_random_matches_keep_length_and_bounds(name):
+    game = make_game(name)
+    for seed in range(1000 if name == WORDS else 100):
+        rng, turns, twins = random.Random(seed), 0, []
+        game.reset(seed)
+        while game.to_act() is not None:
+            if turns == 4 and seed < 20:
+                twins = [game.copy(), copy.deepcopy(game), pickle.loads(pickle.dumps(game))]  # noqa: S301
+            assert all(0 <= number < 3 * game.spec.seats + 4 for number in game.legal_ids())
+            action = game.scripts()["random"](rng)
+            for twin in twins:
+                twin.apply(action)
+            game.apply(action)
+            turns += 1
+        assert turns <= game.spec.max_turns
+        assert set(game.returns()) == {-1.0, 1.0}
+        for twin in twins:
+            assert [twin.observe(seat) for seat in range(3)] == [game.observe(seat) for seat in range(3)]
+
+
+def village_wins(name, wolf, villager, matches=150):
+    game, wolves = make_game(name), 2 if name == SIX else 1
+    won = 0
+    for seed in range(matches):
+        game.reset(seed)
+        won += finish(game, [wolf] * wolves + [villager] * (game.spec.seats - wolves), seed).returns()[-1] == 1.0
+    return won / matches
+
+
+def test_good_players_win_more_than_poor_ones():
+    found = village_wins(WORDS, "good", "good")
+    assert 0.5 < found < 0.8
+    assert village_wins(WORDS, "poor", "good") > found + 0.1
+    assert village_wins(WORDS, "good", "poor") == 0.0
+    assert village_wins(WORDS, "bayes", "random", 60) < found - 0.1
+
+
+def test_matches_of_words_and_choices_go_through_the_referee_with_the_cards_roles():
+    roles = load_roles(make_game(WORDS).spec)
+    assert [role.name for role in roles] == ["wolf", "villager_1", "villager_2", "villager_3", "villager_4"]
+    assert [role.name for role in load_roles(make_game(SIX).spec)][:2] == ["wolf_1", "wolf_2"]
+    engines = {"bayes": Script("bayes"), "random": Random()}
+    players = ("random", *["bayes"] * 4)
+    requests = [MatchRequest(i, WORDS, i, i, players, (False,) * 5) for i in range(10)]
+    episodes = play(requests, roles_of=lambda _: roles, engine_of=engines.__getitem__, make_game=make_game)
+    turns = [turn for episode in episodes for turn in episode.turns]
+    assert {bool(turn.form) for turn in turns} == {True, False}
+    assert all(turn.action is not None for turn in turns)
+
+
+def test_pettingzoos_own_tests():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in (WORDS, SMALL):
+            api_test(env(name), num_cycles=10)
+            seed_test(lambda name=name: env(name), num_cycles=10)
+
+
+@pytest.mark.parametrize("name", ["hidden_roles(seats=2)", "hidden_roles(days=9)", "hidden_roles(sight=101)"])
+def test_wrong_sizes_are_refused(name):
+    with pytest.raises(UsageError, match="seats is 3 to 8"):
+        make_game(name)
+
+
+def test_what_is_not_legal_is_refused():
+    game = make_game(SMALL)
+    with pytest.raises(ValueError, match="legal: I suspect"):
+        game.apply("vote nobody")
+    with pytest.raises(ValueError, match="not legal"):
+        make_game(WORDS).apply("two\nlines")
