@@ -73,6 +73,13 @@ class FreeRow(NamedTuple):
     truncation: Truncation = NO_TRUNCATION
 
 
+class ImitationRows(NamedTuple):
+    """Replies of others that an update imitates: how often each was drawn, and the weight of its tokens in the loss."""
+
+    choice: tuple[ChoiceRow, ...] = ()
+    free: tuple[FreeRow, ...] = ()
+
+
 class TrainBatch(NamedTuple):
     """The rows of one policy's update."""
 
@@ -82,6 +89,7 @@ class TrainBatch(NamedTuple):
     turns: int  # before merging
     snapshots: tuple[str, ...]  # ids of the weights that sampled the turns
     free_pairs: tuple[Pair, ...] = ()
+    imitation: ImitationRows = ImitationRows()
 
 
 def to_batch(

@@ -41,8 +41,9 @@ class ClusterLearner:
         self._cluster, self._run_dir, self._state = cluster, run_dir, state
         self._learners = learners_of(config)
         self._specs = {
-            name: spec._replace(make=LearnerWorker, arguments=(config, policies, base, spec.cpus))
+            name: spec._replace(make=LearnerWorker, arguments=(config, policies, base, spec.cpus, imitated))
             for name, policies in self._learners.items()
+            for imitated in [{policy: state.imitated[policy] for policy in policies if policy in state.imitated}]
         }
         self._processes = config.optimizer.processes
         self._groups: dict[str, LearnerGroup] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import socket
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from league.learning.data_parallel import Rendezvous, join_process_group, shard_
 from league.learning.learner import LearnerReport, learn_subset
 from league.learning.policies import policies_on_base
 from league.storage.learner_checkpoint import Learning, LearningState, load_learning, save_learning
+from learners.imitated import ImitatedReply
 from learners.parallel.process_group import SINGLE_PROCESS, ProcessGroup
 from learners.trajectories import Evidence, Trajectory
 from learners.update.learner import update
@@ -43,12 +44,19 @@ class GroupReply(NamedTuple):
 class LearnerWorker:
     """The object in a learner's process."""
 
-    def __init__(self, config: RunConfig, policies: tuple[str, ...], base: BaseWeights, cpus: float) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        policies: tuple[str, ...],
+        base: BaseWeights,
+        cpus: float,
+        imitated: Mapping[str, Sequence[ImitatedReply]],
+    ) -> None:
         ExitStack().enter_context(tuned_process(max(int(cpus), 1)))  # for as long as the process lives
         self._config, self._policies = config, policies
         with tempfile.TemporaryDirectory() as folder:
             on_base = policies_on_base(config, run_roles(config), base_folder(base, Path(folder)), policies)
-        self._state = LearningState(on_base)
+        self._state = LearningState(on_base, imitated=imitated)
         self._process_group: ProcessGroup = SINGLE_PROCESS
         self._rank = 0
 

@@ -79,6 +79,11 @@ def check_optimizer(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) ->
             "optimizer.name = 'adamw8bit' cannot keep the state of weights that optimizer.sharded shards. "
             "Set optimizer.name = 'adamw'."
         )
+    if optimizer.sharded and config.imitation.weight:
+        raise UsageError(
+            f"imitation.weight = {config.imitation.weight:g} adds passes to an update, which processes with shards "
+            "(optimizer.sharded) could not make in step. Set optimizer.sharded = false, or imitation.weight = 0."
+        )
     masked = sorted(
         f"{game}/{role.name}"
         for game, game_roles in roles.items()

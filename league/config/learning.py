@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from games.common.section import LearningRate, NonNegative, Positive, Section, Share
 
@@ -83,6 +83,30 @@ class ObjectiveConfig(Section):
     )
     magnet_every: Positive = Field(100, description="updates between two refreshes of the magnet")
     magnet_uniform: Share = Field(0.1, description="share of the uniform policy mixed into the magnet (choice replies)")
+
+
+class ImitationConfig(Section):
+    """Imitation of matches of others, beside the policy gradient: behaviour cloning."""
+
+    weight: Share = Field(
+        0.0,
+        description="share of imitation in an update's loss, the policy gradient has the rest; 0: off, 1: it alone",
+    )
+    matches: str = Field(
+        "",
+        description="file of `league export` or `league match --save`, or folder of `league import`, to imitate",
+    )
+    players: tuple[str, ...] = Field((), description="players whose replies are imitated; none: all players'")
+    replies: Positive = Field(256, description="replies that are drawn for an update of a policy")
+
+    @model_validator(mode="after")
+    def _has_matches(self) -> ImitationConfig:
+        if self.weight and not self.matches:
+            raise ValueError(
+                f"imitation.weight = {self.weight:g} needs matches to imitate. Name their file in imitation.matches, "
+                "or set imitation.weight = 0."
+            )
+        return self
 
 
 class OptimizerConfig(Section):

@@ -16,7 +16,14 @@ from league.config.cluster import ClusterConfig
 from league.config.credit import CreditConfig, CriticConfig
 from league.config.engine import EngineConfig
 from league.config.evaluation import BoardConfig, EvaluationConfig
-from league.config.learning import AlarmsConfig, LeagueRole, ObjectiveConfig, OptimizerConfig, PolicyConfig
+from league.config.learning import (
+    AlarmsConfig,
+    ImitationConfig,
+    LeagueRole,
+    ObjectiveConfig,
+    OptimizerConfig,
+    PolicyConfig,
+)
 from league.config.matchmaking import ExploitersConfig, MatchmakingConfig
 
 MOST_THREADS = 1024  # torch dies of a thread that the system refuses: machines have fewer cores, and allow more
@@ -157,6 +164,7 @@ class RunConfig(Section):
     cluster: ClusterConfig = ClusterConfig()
     critic: CriticConfig = CriticConfig()
     objective: ObjectiveConfig = ObjectiveConfig()
+    imitation: ImitationConfig = ImitationConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     matchmaking: MatchmakingConfig = MatchmakingConfig()
     exploiters: ExploitersConfig = ExploitersConfig()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from statistics import fmean, pstdev
 
+from games.common.seeds import derive_seed
 from games.registry import make_game
 from league.config import RunConfig
 from league.learning.schedules import objective_at, steps_at
@@ -14,6 +15,7 @@ from learners.advantages.rule import Advantages, Credited, Need
 from learners.advantages.trees import flat_siblings, sibling_pairs
 from learners.batching import TrainBatch, to_batch
 from learners.groups import flat_groups
+from learners.imitated import ImitatedReply, draw_imitation
 from learners.losses.objective import Objective
 from learners.normalisation import count_rollout_tokens
 from learners.trajectories import Evidence, Trajectory, return_scale
@@ -109,7 +111,8 @@ def update_policies(
                 [credited.weights[i] for i in mine],
             )
         if name in state.pending and _is_due(config, name, state.pending[name], iteration):
-            results = _update(config, policy, state.pending.pop(name), iteration, update)
+            gathered, imitated = state.pending.pop(name), state.imitated.get(name, ())
+            results = _update(config, policy, gathered, imitated, iteration, update)
             metrics |= {f"{name}/{key}": value for key, value in results.items()}
             if "gap" in results:  # where matches ended before its first turn, there is nothing to compare
                 metrics["gap"] = max(metrics.get("gap", 0.0), results["gap"])
@@ -121,9 +124,17 @@ def _is_due(config: RunConfig, name: str, pending: TrajectoryBuffer, iteration: 
     return pending.iterations >= config.policy(name).every or iteration == config.iterations
 
 
-def _update(config: RunConfig, policy: Policy, gathered: TrajectoryBuffer, iteration: int, update: Update) -> Metrics:
-    """Update one policy, and its critic if it has one, on what it has gathered."""
-    loss_weights = {game: settings.loss_weight for game, settings in config.games.items()}
+def _update(
+    config: RunConfig,
+    policy: Policy,
+    gathered: TrajectoryBuffer,
+    imitated: Sequence[ImitatedReply],
+    iteration: int,
+    update: Update,
+) -> Metrics:
+    """Update one policy, and its critic if it has one, on what it has gathered, and on what it imitates if anything."""
+    share = config.imitation.weight if imitated else 0.0
+    loss_weights = {game: (1.0 - share) * settings.loss_weight for game, settings in config.games.items()}
     max_matches = config.policy(policy.name).matches
     if max_matches is not None:
         gathered = gathered.subsample(max_matches)
@@ -139,6 +150,9 @@ def _update(config: RunConfig, policy: Policy, gathered: TrajectoryBuffer, itera
         evidence=gathered.evidence,
         pairs=pairs,
     )
+    if share:
+        seed = derive_seed(config.seed, "imitated replies", policy.name, iteration)
+        batch = batch._replace(imitation=draw_imitation(imitated, config.imitation.replies, share, seed))
     steps = steps_at(config, iteration, policy.name)
     metrics = update(policy, batch, objective, steps) | {"learning_rate": steps.learning_rate}
     if policy.critic is not None:

@@ -20,6 +20,7 @@ from games.common.sqlite_file import WAIT
 from league.config import RunConfig
 from league.config.load import load_run_config, run_roles
 from league.learning.heartbeat import Heartbeat
+from league.learning.imitation import imitated_replies
 from league.learning.learner import LearnerReport, learn_subset
 from league.learning.policies import policies_for_resume, policy_names
 from league.storage.checkpoint import LEARNERS_FOLDER, RECORDS_FILE
@@ -119,8 +120,10 @@ def _learn_all(run_dir: Path, name: str) -> None:
 
 def _open_state(config: RunConfig, run_dir: Path, names: tuple[str, ...]) -> LearningState:
     """Return the policies that learn in this process; their weights are not loaded yet."""
-    policies = policies_for_resume(config, run_roles(config), run_dir)
-    return LearningState({name: policies[name] for name in names})
+    roles = run_roles(config)
+    policies = policies_for_resume(config, roles, run_dir)
+    mine = {name: policies[name] for name in names}
+    return LearningState(mine, imitated=imitated_replies(config, roles, run_dir, mine))
 
 
 def _learn(config: RunConfig, state: LearningState, lease: Lease) -> str:

@@ -18,6 +18,7 @@ from games.common.errors import UsageError
 from games.common.files import atomic_write, sync_folder, sync_tree
 from league.config import RunConfig
 from league.config.load import load_run_config, run_roles, write_run_config
+from league.learning.imitation import keep_matches, matches_to_imitate
 from league.learning.policies import new_policy, policies_for_resume, policy_names
 from league.run.exploiter_cycle import save_initial_weights
 from league.run.failures import telling_of_a_full_disk
@@ -65,10 +66,13 @@ def evolve(source: Path, run_dir: Path, iterations: int | None, overrides: Seque
         done = finished_iterations(source)
         config = load_run_config(source, [*overrides, f"iterations={done + (iterations or max(done, 1))}"])
         _check_weights_fit(old, config)
+        changed = config.imitation.weight and config.imitation != old.imitation
+        imitated = matches_to_imitate(config, run_roles(config)) if changed else []
         with _appearing(run_dir) as partial:
             _copy_run(source, partial)
             _adapt_checkpoint(old, config, partial)
             write_run_config(partial, config)
+            keep_matches(partial, imitated)
             origin = {"run": str(source), "iteration": done, "settings": list(overrides)}
             atomic_write(partial / ORIGIN_FILE, json.dumps(origin, indent=1))
     return config

@@ -19,6 +19,7 @@ from league.backends.interface import Deployment
 from league.backends.local import LocalDeployment
 from league.config import RunConfig
 from league.config.load import CONFIG_FILE, load_run_config, run_roles, write_run_config
+from league.learning.imitation import imitated_replies, keep_matches, matches_to_imitate
 from league.learning.learner_pool import LearnerFailed
 from league.learning.learner_process import FAILED_BATCH_FILE
 from league.learning.policies import policies_for_resume, policy_names, start_policies
@@ -38,6 +39,7 @@ from league.storage.checkpoint import clear_state, finished_iterations, has_chec
 from league.storage.lock import run_lock
 from league.storage.run_dir import check_unused
 from league.storage.run_state import RunState, new_state
+from league.storage.sampled_matches import SampledMatch
 from learners.advantages import rule_named
 from learners.update.learner import LearningError
 
@@ -65,12 +67,13 @@ def train(config: RunConfig, run_dir: Path, cluster: str = "", watch: Watch | No
     rule_named(config.credit.rule)
     with Engines() as engines:
         check_players(anchors_and_guests(config, engines), run_roles(config))
+    imitated = matches_to_imitate(config, run_roles(config))
     with (
         telling_of_a_full_disk(run_dir),
         telling_what_to_do(run_dir),
         _Session(config, run_dir, cluster, watch, new=True) as session,
     ):
-        session.write_config(config)
+        session.write_config(config, imitated)
         try:
             state = session.first_state()
         except UsageError:  # found out only now, such as a model that is none: nothing is left of it
@@ -134,9 +137,13 @@ class _Session:
     ) -> None:
         self._stack.__exit__(kind, error, trace)
 
-    def write_config(self, config: RunConfig) -> None:
-        """Write the configuration of a new run into the folder. Raises UsageError if the folder is not empty."""
+    def write_config(self, config: RunConfig, imitated: Sequence[SampledMatch]) -> None:
+        """Write the configuration of a new run into the folder, and the matches that it imitates.
+
+        Raises UsageError if the folder is not empty.
+        """
         check_unused(self._run_dir)
+        keep_matches(self._run_dir, imitated)
         write_run_config(self._run_dir, config)
         self.start_view()
 
@@ -177,6 +184,7 @@ class _Session:
     def run(self, state: RunState) -> Outcome:
         """Train from a state to the run's end or an interrupt. Raises RunFailed, with what to do."""
         config, run_dir, roles, deployment = self.config, self._run_dir, self.roles, self._deployment
+        state.imitated = imitated_replies(config, roles, run_dir, state.policies)
         try:
             rollouts = deployment.rollouts(config, run_dir, roles, state, self._engines)
             learner = deployment.learner(state)

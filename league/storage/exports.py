@@ -44,6 +44,7 @@ class ReplyRow(NamedTuple):
     match: int
     turn: int  # in its match, from 0
     iteration: int | None
+    form: str  # what an answer was to look like where free text was asked for, else ""
 
 
 def reply_rows(samples: Iterable[SampledMatch], roles: Roles, all_seats: bool = False) -> Iterator[ReplyRow]:
@@ -66,7 +67,7 @@ def _row(
 ) -> ReplyRow:
     trace = turn.trace
     return ReplyRow(
-        prompt=messages(role, turn.observation, turn.legal, _refusals(match.turns[:number], turn, role)),
+        prompt=messages(role, turn.observation, turn.legal, _refusals(match.turns[:number], turn, role), turn.form),
         reply=turn.reply,
         advantage=advantage,
         reward=turn.reward,
@@ -84,6 +85,7 @@ def _row(
         match=match.request.index,
         turn=number,
         iteration=iteration,
+        form=turn.form,
     )
 
 
@@ -118,8 +120,7 @@ def save_lines(path: Path, records: Iterable[dict[str, Any]]) -> None:
 
 def save_matches(path: Path, samples: Iterable[SampledMatch]) -> None:
     """Write whole matches as JSON lines, from which ``load_matches`` returns equal ones."""
-    lines = [{**sample._asdict(), "episode": episode_to_record(sample.episode)} for sample in samples]
-    save_lines(path, [HEADER, *lines])
+    save_lines(path, [HEADER, *map(match_to_record, samples)])
 
 
 def load_matches(path: Path) -> list[SampledMatch]:
@@ -128,7 +129,7 @@ def load_matches(path: Path) -> list[SampledMatch]:
         header, *lines = [json.loads(line) for line in path.read_text(encoding="utf-8").removesuffix("\n").split("\n")]
         if header != HEADER:
             raise ValueError(f"its first line is not {json.dumps(HEADER)}")
-        return [_sample(line) for line in lines]
+        return [match_from_record(line) for line in lines]
     except OSError as error:
         raise UsageError(f"{path} cannot be read ({error.strerror}).") from None
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
@@ -137,7 +138,13 @@ def load_matches(path: Path) -> list[SampledMatch]:
         ) from None
 
 
-def _sample(record: dict[str, Any]) -> SampledMatch:
+def match_to_record(sample: SampledMatch) -> dict[str, Any]:
+    """Return a whole match as a JSON object, from which ``match_from_record`` makes an equal one."""
+    return {**sample._asdict(), "episode": episode_to_record(sample.episode)}
+
+
+def match_from_record(record: dict[str, Any]) -> SampledMatch:
+    """Return the match of a record of ``match_to_record``."""
     advantages = tuple(tuple(turns) for turns in record["advantages"])
     return SampledMatch(
         episode_from_record(record["episode"]), record["iteration"], tuple(record["kept_as"]), advantages

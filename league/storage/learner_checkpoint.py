@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from games.common.files import sync_files, sync_folder
 from league.storage.manifest import check_manifest, write_manifest
+from learners.imitated import ImitatedReply
 from learners.trajectory_buffer import TrajectoryBuffer
 from learners.update.policy import Policy
 
@@ -24,6 +25,7 @@ class Learning(Protocol):
     policies: dict[str, Policy]  # by name
     credit: dict[str, Any]  # state of running baselines, by rule
     pending: dict[str, TrajectoryBuffer]  # turns of policies whose update is not due, by policy
+    imitated: Mapping[str, Sequence[ImitatedReply]]  # replies of others to imitate, by policy; not saved with it
 
 
 @dataclass(slots=True)
@@ -33,6 +35,7 @@ class LearningState:
     policies: dict[str, Policy]
     credit: dict[str, Any] = field(default_factory=dict)
     pending: dict[str, TrajectoryBuffer] = field(default_factory=dict)
+    imitated: Mapping[str, Sequence[ImitatedReply]] = field(default_factory=dict)
 
 
 def write_policies(folder: Path, policies: Mapping[str, Policy], pending: Mapping[str, TrajectoryBuffer]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -16,6 +16,7 @@ from league.results.payoffs import PayoffTable, Result, summarise
 from league.results.ratings import Ratings
 from league.storage.members import MetaStrategy
 from league.storage.population import Origin, Population
+from learners.imitated import ImitatedReply
 from learners.trajectory_buffer import TrajectoryBuffer
 from learners.update.policy import Policy
 
@@ -66,6 +67,9 @@ class RunState(Checkpoint):
     pending: dict[str, TrajectoryBuffer] = field(
         default_factory=dict
     )  # turns of policies whose update is not due, by policy
+    imitated: Mapping[str, Sequence[ImitatedReply]] = field(
+        default_factory=dict
+    )  # replies of others that policies imitate, by policy
     played_ahead: dict[int, list[Episode]] = field(default_factory=dict)  # by iteration, which is not learned from yet
     unsaved: list[Result] = field(default_factory=list)  # of the iteration under way
 

@@ -10,10 +10,11 @@ from torch import Tensor
 
 from arena.lm.language_model import LanguageModel
 from arena.lm.scoring import plan_passes
-from learners.batching import ChoiceRow, FreeRow, Pair, RowUnit, TrainBatch
+from learners.batching import ChoiceRow, FreeRow, ImitationRows, Pair, RowUnit, TrainBatch
 from learners.losses.choice_and_free import ChoiceChunkLoss, FreeChunkLoss
 from learners.losses.chunk_loss import Models
 from learners.losses.frozen_results import FrozenResults
+from learners.losses.imitation import ImitationLoss, imitation_chunks
 from learners.losses.objective import Objective
 from learners.losses.preferences import group_paired_rows
 from learners.metric_sums import MetricSums
@@ -52,7 +53,7 @@ class BatchLoss:
         )
         self.frozen_models = [lm for lm in self._models[1:3] if lm is not None]  # they run before the trained one
         self._objective, self._means, self._max_tokens = objective, entropy_means or {}, max_tokens
-        self._chunks: dict[_Minibatch, list[ChoiceChunkLoss | FreeChunkLoss]] = {}
+        self._chunks: dict[_Minibatch, list[ChoiceChunkLoss | FreeChunkLoss | ImitationLoss]] = {}
         single_units = [(index,) for index in range(len(batch.choice))]
         for (key, temperature, _), units in _split(batch.choice, single_units, minibatches, minibatch_rows).items():
             rows = [batch.choice[index] for (index,) in process_group.local_units(units, batch.choice)]
@@ -67,6 +68,18 @@ class BatchLoss:
             local_units = process_group.local_units(units, batch.free)
             chunks = self._free_chunks(batch.free, local_units, pairs, temperature, truncation)
             self._chunks.setdefault(key, []).extend(chunks)
+        self._add_imitation(batch.imitation, minibatches, minibatch_rows, process_group)
+
+    def _add_imitation(
+        self, imitation: ImitationRows, minibatches: int, minibatch_rows: int, process_group: ProcessGroup
+    ) -> None:
+        """Add this process's share of the replies to imitate, split as a game's rows are."""
+        for rows in imitation:
+            single_units = [(index,) for index in range(len(rows))]
+            for (key, temperature, _), units in _split(rows, single_units, minibatches, minibatch_rows).items():
+                local_rows = [rows[index] for (index,) in process_group.local_units(units, rows)]
+                chunks = imitation_chunks(self._models.lm, local_rows, temperature, self._max_tokens)
+                self._chunks.setdefault(key, []).extend(chunks)
 
     def _choice_chunks(self, rows: Sequence[ChoiceRow], temperature: float) -> Iterator[ChoiceChunkLoss]:
         """Yield the chunks of rows of one temperature."""

@@ -43,13 +43,13 @@ class ChoiceChunkLoss(ChunkLoss):
         lengths, device = [len(row.legal) for row in chunk_rows], models.lm.device
         width = max(lengths)
         self._padding = _padding(lengths, width, device)
-        counts = _padded([row.counts for row in chunk_rows], width, device)
+        counts = padded([row.counts for row in chunk_rows], width, device)
         tensors = RowTensors(
             draws=counts,
             visits=counts.sum(1),
             weight=torch.tensor([sum(row.weights) for row in chunk_rows], device=device),
-            gains=_padded([row.gains for row in chunk_rows], width, device),
-            losses=_padded([row.losses for row in chunk_rows], width, device),
+            gains=padded([row.gains for row in chunk_rows], width, device),
+            losses=padded([row.losses for row in chunk_rows], width, device),
             real=torch.ones(len(chunk_rows), 1, device=device),
             by_draw=DrawTensors.of_rows(chunk_rows, width, device),
         )
@@ -109,11 +109,11 @@ class FreeChunkLoss(ChunkLoss):
         lengths, device = [len(row.reply) for row in chunk_rows], models.lm.device
         width = max(lengths)
         tensors = RowTensors(
-            draws=_padded([[row.visits / len(row.reply)] * len(row.reply) for row in chunk_rows], width, device),
+            draws=padded([[row.visits / len(row.reply)] * len(row.reply) for row in chunk_rows], width, device),
             visits=torch.tensor([row.visits for row in chunk_rows], device=device),
             weight=torch.tensor([row.weight for row in chunk_rows], device=device),
-            gains=_padded([[row.gain] * len(row.reply) for row in chunk_rows], width, device),
-            losses=_padded([[row.loss] * len(row.reply) for row in chunk_rows], width, device),
+            gains=padded([[row.gain] * len(row.reply) for row in chunk_rows], width, device),
+            losses=padded([[row.loss] * len(row.reply) for row in chunk_rows], width, device),
             real=(~_padding(lengths, width, device)).float(),
             by_draw=DrawTensors.of_rows(chunk_rows, width, device),
         )
@@ -138,7 +138,7 @@ class FreeChunkLoss(ChunkLoss):
         return magnet
 
 
-def _padded(rows: Sequence[Sequence[float]], width: int, device: torch.device) -> Tensor:
+def padded(rows: Sequence[Sequence[float]], width: int, device: torch.device) -> Tensor:
     """Return rows of numbers as one tensor, padded with zeros.  # [R, width]"""
     return torch.tensor([[*row, *[0.0] * (width - len(row))] for row in rows], device=device)
 

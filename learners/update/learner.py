@@ -51,6 +51,7 @@ def update(
     Metrics are means over turns, in nats: ``entropy`` (also by game, ``entropy/GAME``), ``gap``, the
     divergences; ``importance`` and ``truncated`` are the mean importance weight and the share at its bound. For
     ``dpo``: the number of ``pairs``, the share whose better reply is ``preferred``, and the mean ``margin`` in nats.
+    ``imitation/loss`` is the cross-entropy of the replies to imitate, in nats a token, where there are any.
     All processes of ``process_group`` call it with the same arguments; each computes the losses of its share of the
     rows, and all take the same steps. Raises LearningError, and leaves the weights as they were before that step, if
     the mean gap exceeds ``steps.max_gap`` or a loss or gradient is not finite.
@@ -105,6 +106,8 @@ def _metrics(before: MetricSums, last: MetricSums, norms: Sequence[float]) -> di
     if "pairs" in before.totals:
         metrics["pairs"] = before.totals["pairs"]
         metrics |= {name: before.mean(name, "pairs") for name in ("preferred", "margin")}
+    if "imitated_tokens" in before.totals:
+        metrics["imitation/loss"] = before.mean("imitation", "imitated_tokens")
     metrics |= {"kl_old": last.mean("kl_old"), "clipped": last.mean("clipped")}
     return metrics | {"loss": before.totals.get("loss", 0.0), "grad_norm": sum(norms) / len(norms)}
 
