@@ -140,7 +140,10 @@ class RunConfig(Section):
     snapshot_every: Positive = Field(10, description="iterations between two snapshots")
     in_flight: Positive = Field(4096, description="matches played side by side")
     threads: int = Field(
-        0, ge=0, le=MOST_THREADS, description="torch threads; 0: OMP_NUM_THREADS where it is set, else a thread for each core"
+        0,
+        ge=0,
+        le=MOST_THREADS,
+        description="torch threads; 0: OMP_NUM_THREADS where it is set, else a thread for each core",
     )
     loaded_snapshots: Positive = Field(8, description="opponents' weights held in memory at once")
     checkpoints: Positive = Field(
