@@ -4,7 +4,15 @@ import pytest
 
 from league.cli import main
 
-SMALL = {"iterations": 1, "snapshot_every": 1, "threads": 1, "games.kuhn_poker.matches": 16, "episodes_kept": 16}
+SMALL = {
+    "iterations": 1,
+    "evaluation.exact": "false",
+    "roles.max_reply_tokens": 6,
+    "snapshot_every": 1,
+    "threads": 1,
+    "games.kuhn_poker.matches": 16,
+    "episodes_kept": 16,
+}
 SMALL |= {"model.hidden_size": 16, "model.layers": 1, "model.intermediate_size": 16, "cold_start.steps": 20}
 SMALL |= {"cold_start.matches": 20, "evaluation.matches": 4}
 
