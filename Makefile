@@ -9,7 +9,7 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
 ARGS ?=
 VLLM = .venv-vllm/bin
 
-.PHONY: help install train train-llm test test-slow test-llm test-vllm test-newest bench format lint type clean
+.PHONY: help install train train-llm test test-slow test-llm test-vllm test-outward test-newest bench format lint type clean
 
 help:
 	@echo "make train        train a league of small language models by self-play (minutes, no GPU, no download)"
@@ -17,6 +17,7 @@ help:
 	@echo "make test         run the tests; make test-slow runs the long and the timed ones too"
 	@echo "make test-llm     run two iterations on the pretrained model, where the package index serves it"
 	@echo "make test-vllm    run the tests of the vLLM engine, in an environment of its own (.venv-vllm)"
+	@echo "make test-outward run the tests with TRL, Stable-Baselines3, verifiers and RLlib, in an environment of its own"
 	@echo "make test-newest  run them on the newest Python that is installed, in an environment of its own (as .venv-3.13)"
 	@echo "make bench        run the benchmarks, other systems beside them in an environment of its own (.venv-bench)"
 	@echo "make format       format the code; make lint and make type check it"
@@ -65,6 +66,21 @@ test-llm: $(VENV)/.installed
 
 test-vllm: .venv-vllm/.installed
 	@OMP_NUM_THREADS=1 $(VLLM)/python -m pytest -q -n 2 --dist loadgroup tests/vllm
+
+# Libraries that train on games and runs of this one. They are no dependencies, so they have a place of their own, which
+# sees all of .venv.
+.venv-outward/.installed: $(VENV)/.installed constraints-outward.txt
+	@echo "Installing Stable-Baselines3, TRL and verifiers into .venv-outward, once. This takes two to five minutes."
+	@rm -rf .venv-outward
+	@$(BIN)/python -m venv .venv-outward
+	@site='import sysconfig; print(sysconfig.get_path("purelib"))'; \
+	echo "import site; site.addsitedir('$$($(BIN)/python -c "$$site")')" > "$$(.venv-outward/bin/python -c "$$site")/project.pth"
+	@.venv-outward/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -c constraints-outward.txt \
+	  sb3-contrib trl datasets verifiers
+	@touch $@
+
+test-outward: .venv-outward/.installed
+	@OMP_NUM_THREADS=1 .venv-outward/bin/python -m pytest -q tests/outward
 
 # An environment for each version, so that what was made for one is not taken for another.
 test-newest: $(VENV)/.installed

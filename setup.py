@@ -84,6 +84,7 @@ setup(
         "mlflow": ["mlflow-skinny>=2.20"],
         "trackio": ["trackio>=0.10"],
         "parquet": ["pyarrow>=17"],
+        "verifiers": ["verifiers>=0.1.10", "datasets>=3.0"],
         "8bit": ["bitsandbytes>=0.49"],
         "ray": ["ray[rllib]>=2.60"],
     },

@@ -5,8 +5,10 @@
 
 An observation is a Dict of ``observation`` (the seat's information-state or observation tensor where
 OpenSpiel has one, else the mask), ``action_mask`` (int8, over ``range(spec.num_actions)``; all zero
-for a seat that is not to act) and ``text`` (of ``Game.observe``). An agent's rewards sum to its
-return. This is the only module that imports PettingZoo and Gymnasium.
+for a seat that is not to act) and ``text`` (of ``Game.observe``); with ``text=False`` it has arrays alone, which is
+what other libraries' loaders take. An agent's rewards sum to its return. The info of the agent to act has the names
+of its legal actions, ``action_names``, by id. Only this module and ``games.pettingzoo_parallel``, for simultaneous
+moves, import PettingZoo and Gymnasium.
 
 A game that asks for free text has ``Text`` action spaces at all its turns: the action is what the seat says, and at a
 turn with a list of choices it is the label of one. An observation is then a Dict of ``text`` and ``answer``, which says
@@ -24,9 +26,10 @@ import numpy as np
 from pettingzoo import AECEnv
 from pettingzoo.utils import wrappers
 
+from games.common.errors import UsageError
 from games.openspiel.tensors import seat_tensor
 from games.registry import make_game
-from games.spec import FreeText, Game, choice_game
+from games.spec import Choices, FreeText, Game, choice_game
 
 TEXT_LENGTH = 65_536  # characters; a bound that the text space must have, far above any observation
 SPEECH_LENGTH = 4096  # characters of one free text, likewise; a game may read fewer
@@ -35,13 +38,13 @@ _DRAWINGS = (range(0x1B, 0x1C), range(0x2190, 0x2600), range(0x2660, 0x2670), ra
 CHARSET = frozenset(string.printable).union(chr(code) for codes in _DRAWINGS for code in codes)
 
 
-def env(name: str, render_mode: str | None = None) -> AECEnv[str, Any, Any]:
-    """Return the environment in PettingZoo's usual wrappers.
+def env(name: str, render_mode: str | None = None, *, text: bool = True) -> AECEnv[str, Any, Any]:
+    """Return the environment in PettingZoo's usual wrappers; ``text=False`` leaves text out of observations.
 
     An illegal action ends the match with a warning and costs its seat ``spec.min_return``; an action
     outside the action space fails an assertion. Raises UsageError for a wrong name.
     """
-    inner = raw_env(name, render_mode)
+    inner = raw_env(name, render_mode, text=text)
     if inner.spec.free_text:  # the other wrappers want a mask, or a Discrete or Box space
         return wrappers.OrderEnforcingWrapper(_ForfeitIllegal(inner))
     legal_only = wrappers.TerminateIllegalWrapper(inner, illegal_reward=inner.spec.min_return)
@@ -55,12 +58,15 @@ class raw_env(AECEnv[str, Any, Any]):  # type: ignore[misc]  # noqa: N801  # Pet
     drawn from a generator that the last seed initialised. ``options`` are accepted and have no effect.
     """
 
-    def __init__(self, name: str, render_mode: str | None = None) -> None:
+    def __init__(self, name: str, render_mode: str | None = None, *, text: bool = True) -> None:
         super().__init__()
         self.metadata = {"name": name, "render_modes": ["ansi"], "is_parallelizable": False}
         self.render_mode = render_mode
         self._game = make_game(name)
         self.spec = self._game.spec
+        if self.spec.free_text and not text:
+            raise UsageError(f"{name} asks for free text, which an observation without text cannot show: text=True.")
+        self._text = text
         self._tensor = seat_tensor(self._game)
         self._seeds = random.Random()
         self.possible_agents = [f"seat_{seat}" for seat in range(self.spec.seats)]
@@ -97,7 +103,6 @@ class raw_env(AECEnv[str, Any, Any]):  # type: ignore[misc]  # noqa: N801  # Pet
         self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
         self.terminations = dict.fromkeys(self.agents, False)
         self.truncations = dict.fromkeys(self.agents, False)
-        self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
         self._skip_agent_selection = None
         self._select()
 
@@ -122,7 +127,8 @@ class raw_env(AECEnv[str, Any, Any]):  # type: ignore[misc]  # noqa: N801  # Pet
         if seat == self._game.to_act():
             mask[list(choice_game(self._game).legal_ids())] = 1
         numbers = mask.astype(np.float32) if self._tensor is None else self._tensor.values(seat)
-        return {"observation": numbers, "action_mask": mask, "text": self._game.observe(seat)}
+        seen: dict[str, Any] = {"observation": numbers, "action_mask": mask}
+        return seen | ({"text": self._game.observe(seat)} if self._text else {})
 
     def forfeit(self) -> None:
         """End the match at the cost of the agent to act."""
@@ -145,11 +151,15 @@ class raw_env(AECEnv[str, Any, Any]):  # type: ignore[misc]  # noqa: N801  # Pet
 
     def _select(self) -> None:
         seat = self._game.to_act()
+        self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
         if seat is None:
             self.terminations = dict.fromkeys(self.agents, True)
             self.agent_selection = self.agents[0]
         else:
             self.agent_selection = self.possible_agents[seat]
+            if isinstance(actions := self._game.actions(), Choices):
+                names = dict(zip(actions.ids, actions.labels, strict=True))
+                self.infos[self.agent_selection] = {"action_names": names}
 
     def _label(self, action: Any) -> str:
         actions = self._game.actions()
@@ -179,13 +189,11 @@ class raw_env(AECEnv[str, Any, Any]):  # type: ignore[misc]  # noqa: N801  # Pet
             return gymnasium.spaces.Dict({"text": text, "answer": text})
         actions = self.spec.num_actions
         shape = (actions,) if self._tensor is None else self._tensor.shape
-        return gymnasium.spaces.Dict(
-            {
-                "observation": gymnasium.spaces.Box(-np.inf, np.inf, shape, np.float32),
-                "action_mask": gymnasium.spaces.Box(0, 1, (actions,), np.int8),
-                "text": text,
-            }
-        )
+        spaces: dict[str, gymnasium.spaces.Space[Any]] = {
+            "observation": gymnasium.spaces.Box(-np.inf, np.inf, shape, np.float32),
+            "action_mask": gymnasium.spaces.Box(0, 1, (actions,), np.int8),
+        }
+        return gymnasium.spaces.Dict(spaces | ({"text": text} if self._text else {}))
 
 
 class _ForfeitIllegal(wrappers.BaseWrapper[str, Any, Any]):  # type: ignore[misc]

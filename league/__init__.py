@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from league.api.training import load_config as load_config
     from league.api.training import resume as resume
     from league.api.training import train as train
+    from league.api.verifiers_env import load_environment as load_environment
     from league.config import RunConfig as RunConfig
     from league.matchmaking import register as register_matchmaking
     from league.players.model_engine import register as register_engine
@@ -38,6 +39,7 @@ _HOMES = {  # by name: the module that has it, and its name there
     "load_config": ("league.api.training", "load_config"),
     "resume": ("league.api.training", "resume"),
     "train": ("league.api.training", "train"),
+    "load_environment": ("league.api.verifiers_env", "load_environment"),
     "RunConfig": ("league.config", "RunConfig"),
     "register_matchmaking": ("league.matchmaking", "register"),
     "register_engine": ("league.players.model_engine", "register"),
@@ -51,6 +53,7 @@ __all__ = [
     "UsageError",
     "exploitability",
     "load_config",
+    "load_environment",
     "make_game",
     "match",
     "open_run",

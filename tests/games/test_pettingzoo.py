@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from pettingzoo.test import api_test, seed_test
 
+from games.common.errors import UsageError
 from games.openspiel.game import load_pyspiel
 from games.pettingzoo import env, raw_env
 from games.registry import RENDERED, make_game
@@ -140,3 +141,34 @@ def test_render_shows_what_the_seat_to_act_sees():
     table.reset(seed=0)
     table.step(4)
     assert table.render() == "1 2 3\n4 X 6\n7 8 9"
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", "goofspiel(num_cards=3)", "tic_tac_toe"])
+def test_the_info_of_the_agent_to_act_names_its_actions(name):
+    table, rng = env(name), random.Random(5)
+    table.reset(seed=5)
+    game = make_game(name)
+    game.reset(5)
+    for agent in table.agent_iter():
+        observation, _, over, _, info = table.last()
+        assert [other for other in table.agents if table.infos[other]] == ([] if over else [agent])
+        if over:
+            table.step(None)
+            continue
+        assert list(info["action_names"]) == np.flatnonzero(observation["action_mask"]).tolist()
+        assert tuple(info["action_names"].values()) == game.legal_actions()
+        action = rng.choice(list(info["action_names"]))
+        table.step(action)
+        game.apply(info["action_names"][action])
+
+
+def test_without_text_an_observation_has_arrays_alone():
+    table, worded = env("leduc_poker", text=False), env("leduc_poker")
+    table.reset(seed=1)
+    worded.reset(seed=1)
+    seen, full = table.observe("seat_0"), worded.observe("seat_0")
+    assert set(seen) == {"observation", "action_mask"}
+    assert table.observation_space("seat_0").contains(seen)
+    assert seen["observation"].tolist() == full["observation"].tolist()
+    with pytest.raises(UsageError, match="asks for free text"):
+        env("debate", text=False)
