@@ -7,11 +7,11 @@ from typing import Any
 
 from arena.records import Episode
 from games.registry import make_game
+from league.api.teammates import GivenTeammates
 from league.commands.measuring.exploitability import ExploitabilityReport, measure
 from league.evaluation.head_to_head import HeadToHead, compare
 from league.players.engines import Engines
 from league.players.player import resolve
-from league.players.teammates import GivenTeammates
 from league.storage.run_dir import load_plugins_of
 
 

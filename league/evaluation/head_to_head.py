@@ -20,8 +20,8 @@ from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.registry import make_game
 from games.spec import GameSpec, Utility
-from league.evaluation.judges import verdicts
 from league.players.player import Player
+from league.results.judges import verdicts
 from league.results.statistics import Estimate, clustered_mean
 
 A, B = 0, 1

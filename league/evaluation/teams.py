@@ -14,8 +14,8 @@ from games.common.seeds import derive_seed
 from games.openspiel.repeated import is_repeated, stage_game
 from games.registry import with_submatches
 from games.spec import GameSpec, Utility
-from league.evaluation.judges import judge_metrics
-from league.evaluation.welfare import welfare_metrics
+from league.exact.welfare import welfare_metrics
+from league.results.judges import judge_metrics
 from roles.role import Role, Roles
 
 Metrics = dict[str, float]

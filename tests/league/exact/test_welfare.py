@@ -7,7 +7,7 @@ import pytest
 
 from arena.records import EndReason, Episode, MatchRequest
 from games.registry import make_game
-from league.evaluation.welfare import fixed_outcomes, is_pareto, welfare_metrics
+from league.exact.welfare import fixed_outcomes, is_pareto, welfare_metrics
 from league.monitors.questions import pinned_metrics
 
 DILEMMA = "repeated_game(stage_game=matrix_pd(),num_repetitions=3)"

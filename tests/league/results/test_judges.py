@@ -11,7 +11,7 @@ from games.registry import make_game
 from league.cli.dispatch import main
 from league.config import RolesConfig
 from league.config.load import seat_roles
-from league.evaluation.judges import judge_metrics, verdicts
+from league.results.judges import judge_metrics, verdicts
 
 TWICE = "debate(boxes=3,asks=2,form=1)"
 
