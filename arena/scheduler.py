@@ -130,11 +130,10 @@ class _MatchRunner:
         parent = match.parent
         if match.pinned:
             self._queue.unpin(match.pinned)
+        if episode.request.parent is not None and episode.end is EndReason.FINISHED:
+            episode = episode._replace(outcome=submatch_outcome(match.game))
         if parent is not None:
-            finished = episode.end is EndReason.FINISHED
-            parent.submatches[match.index] = (
-                episode._replace(outcome=submatch_outcome(match.game)) if finished else episode
-            )
+            parent.submatches[match.index] = episode
             return () if None in parent.submatches else self.advance([parent], [parent.submatches])
         self.episodes[match.index] = episode
         if self._on_episode is not None:

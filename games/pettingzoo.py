@@ -7,8 +7,9 @@ An observation is a Dict of ``observation`` (the seat's information-state or obs
 OpenSpiel has one, else the mask), ``action_mask`` (int8, over ``range(spec.num_actions)``; all zero
 for a seat that is not to act) and ``text`` (of ``Game.observe``); with ``text=False`` it has arrays alone, which is
 what other libraries' loaders take. An agent's rewards sum to its return. The info of the agent to act has the names
-of its legal actions, ``action_names``, by id. Only this module and ``games.pettingzoo_parallel``, for simultaneous
-moves, import PettingZoo and Gymnasium.
+of its legal actions, ``action_names``, by id. The matches that a match opens for other roles are played by
+``Teammates``. Only this module and ``games.pettingzoo_parallel``, for simultaneous moves, import PettingZoo and
+Gymnasium.
 
 A game that asks for free text has ``Text`` action spaces at all its turns: the action is what the seat says, and at a
 turn with a list of choices it is the label of one. An observation is then a Dict of ``text`` and ``answer``, which says
@@ -19,7 +20,8 @@ from __future__ import annotations
 
 import random
 import string
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import gymnasium
 import numpy as np
@@ -29,7 +31,7 @@ from pettingzoo.utils import wrappers
 from games.common.errors import UsageError
 from games.openspiel.tensors import seat_tensor
 from games.registry import make_game
-from games.spec import Choices, FreeText, Game, choice_game
+from games.spec import Choices, FreeText, Game, OpensSubmatches, Submatch, choice_game
 
 TEXT_LENGTH = 65_536  # characters; a bound that the text space must have, far above any observation
 SPEECH_LENGTH = 4096  # characters of one free text, likewise; a game may read fewer
@@ -38,13 +40,31 @@ _DRAWINGS = (range(0x1B, 0x1C), range(0x2190, 0x2600), range(0x2660, 0x2670), ra
 CHARSET = frozenset(string.printable).union(chr(code) for codes in _DRAWINGS for code in codes)
 
 
-def env(name: str, render_mode: str | None = None, *, text: bool = True) -> AECEnv[str, Any, Any]:
+class Teammates(Protocol):
+    """Plays the matches that a match opens for other roles, which are no agents of its environment."""
+
+    def play(self, submatches: Sequence[Submatch], seed: int, first: int) -> Sequence[str]:
+        """Play matches side by side and return their outcomes, in order.
+
+        ``seed`` is that of the match that opened them, and ``first`` how many it had opened before.
+        """
+        ...
+
+    def close(self) -> None:
+        """Free what plays them."""
+        ...
+
+
+def env(
+    name: str, render_mode: str | None = None, teammates: Teammates | None = None, *, text: bool = True
+) -> AECEnv[str, Any, Any]:
     """Return the environment in PettingZoo's usual wrappers; ``text=False`` leaves text out of observations.
 
     An illegal action ends the match with a warning and costs its seat ``spec.min_return``; an action
-    outside the action space fails an assertion. Raises UsageError for a wrong name.
+    outside the action space fails an assertion. Raises UsageError for a wrong name, and for a game whose matches open
+    matches for other roles without ``teammates`` who play them.
     """
-    inner = raw_env(name, render_mode, text=text)
+    inner = raw_env(name, render_mode, teammates, text=text)
     if inner.spec.free_text:  # the other wrappers want a mask, or a Discrete or Box space
         return wrappers.OrderEnforcingWrapper(_ForfeitIllegal(inner))
     legal_only = wrappers.TerminateIllegalWrapper(inner, illegal_reward=inner.spec.min_return)
@@ -58,7 +78,9 @@ class raw_env(AECEnv[str, Any, Any]):  # type: ignore[misc]  # noqa: N801  # Pet
     drawn from a generator that the last seed initialised. ``options`` are accepted and have no effect.
     """
 
-    def __init__(self, name: str, render_mode: str | None = None, *, text: bool = True) -> None:
+    def __init__(
+        self, name: str, render_mode: str | None = None, teammates: Teammates | None = None, *, text: bool = True
+    ) -> None:
         super().__init__()
         self.metadata = {"name": name, "render_modes": ["ansi"], "is_parallelizable": False}
         self.render_mode = render_mode
@@ -67,6 +89,12 @@ class raw_env(AECEnv[str, Any, Any]):  # type: ignore[misc]  # noqa: N801  # Pet
         if self.spec.free_text and not text:
             raise UsageError(f"{name} asks for free text, which an observation without text cannot show: text=True.")
         self._text = text
+        self._teammates, self._opened, self._match_seed = teammates, 0, 0
+        if self.spec.submatch_games and teammates is None:
+            raise UsageError(
+                f"{name} opens matches of {', '.join(self.spec.submatch_games)}, whose seats are no agents of this "
+                "environment: say who plays them, as league.pettingzoo_env(name, players={ROLE: PLAYER}) does."
+            )
         self._tensor = seat_tensor(self._game)
         self._seeds = random.Random()
         self.possible_agents = [f"seat_{seat}" for seat in range(self.spec.seats)]
@@ -97,7 +125,8 @@ class raw_env(AECEnv[str, Any, Any]):  # type: ignore[misc]  # noqa: N801  # Pet
         """Start a new match."""
         if seed is not None:
             self._seeds = random.Random(seed)
-        self._game.reset(self._seeds.getrandbits(63) if seed is None else seed)
+        self._match_seed, self._opened = self._seeds.getrandbits(63) if seed is None else seed, 0
+        self._game.reset(self._match_seed)
         self.agents = self.possible_agents[:]
         self.rewards = dict.fromkeys(self.agents, 0.0)
         self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
@@ -113,6 +142,11 @@ class raw_env(AECEnv[str, Any, Any]):  # type: ignore[misc]  # noqa: N801  # Pet
             self._was_dead_step(action)
             return
         self._game.apply(self._label(action))
+        if self._teammates is not None and isinstance(self._game, OpensSubmatches):
+            opened = self._game.submatches()
+            if opened:
+                self._game.record_outcomes(self._teammates.play(opened, self._match_seed, self._opened))
+            self._opened += len(opened)
         self._cumulative_rewards[agent] = 0.0
         self.rewards = dict(zip(self.possible_agents, self._game.rewards(), strict=True))
         self._accumulate_rewards()
@@ -147,7 +181,9 @@ class raw_env(AECEnv[str, Any, Any]):  # type: ignore[misc]  # noqa: N801  # Pet
         return self._game.observe(self._seat[self.agent_selection]) if self.render_mode == "ansi" else None
 
     def close(self) -> None:
-        """Do nothing: there is no window and no other process."""
+        """Close the teammates; there is no window."""
+        if self._teammates is not None:
+            self._teammates.close()
 
     def _select(self) -> None:
         seat = self._game.to_act()

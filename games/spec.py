@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol, Self, cast, runtime_checkable
@@ -246,6 +246,35 @@ class HasTools(Protocol):
 
     def record_call(self, call: str, output: str) -> None:
         """Take a call of the seat to act and its output, for the observations from now on."""
+        ...
+
+
+@runtime_checkable
+class HasJudge(Protocol):
+    """A Game in which the others are judged, and the truth is known, so that it shows how good the judge is."""
+
+    def judge(self) -> int | None:
+        """Return the seat that judges; None where the game itself does."""
+        ...
+
+    def agreement(self) -> float:
+        """Return the share of verdicts that agree with the truth; called when the match is over."""
+        ...
+
+    def position_bias(self) -> float | None:
+        """Return the judge's leaning to who is shown first, −1 to 1, by its verdicts on both orders; 0: no leaning.
+
+        None where it was asked in one order only. Called when the match is over.
+        """
+        ...
+
+
+@runtime_checkable
+class HasOutcomes(Protocol):
+    """A Game that tells what its seats could have come to, against which what they came to is measured."""
+
+    def possible_returns(self) -> Collection[tuple[float, ...]]:
+        """Return the returns by seat that a match dealt as this one can end with, whatever the seats know."""
         ...
 
 

@@ -1,7 +1,7 @@
 """Who meets whom, and is it getting better: population, matchmaking, payoffs, ratings, the loop.
 
-For Python users: ``league.load_config``, ``train``, ``resume``, ``open_run``, ``match``, ``exploitability`` and the
-``register_…`` of plugins. docs/python.md shows them. Each is loaded when it is first used.
+For Python users: ``league.load_config``, ``train``, ``resume``, ``open_run``, ``match``, ``exploitability``,
+``pettingzoo_env`` and the ``register_…`` of plugins. docs/python.md shows them. Each is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from games.registry import register as register_game
     from league.api.playing import exploitability as exploitability
     from league.api.playing import match as match
+    from league.api.playing import pettingzoo_env as pettingzoo_env
     from league.api.runs import TrainingRun as TrainingRun
     from league.api.runs import open_run as open_run
     from league.api.training import load_config as load_config
@@ -34,6 +35,7 @@ _HOMES = {  # by name: the module that has it, and its name there
     "register_game": ("games.registry", "register"),
     "exploitability": ("league.api.playing", "exploitability"),
     "match": ("league.api.playing", "match"),
+    "pettingzoo_env": ("league.api.playing", "pettingzoo_env"),
     "TrainingRun": ("league.api.runs", "TrainingRun"),
     "open_run": ("league.api.runs", "open_run"),
     "load_config": ("league.api.training", "load_config"),
@@ -57,6 +59,7 @@ __all__ = [
     "make_game",
     "match",
     "open_run",
+    "pettingzoo_env",
     "register_credit",
     "register_engine",
     "register_game",

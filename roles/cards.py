@@ -86,9 +86,10 @@ def with_overrides(
     top_p: float | None = None,
     min_p: float | None = None,
     policy: str | None = None,
+    player: str | None = None,
     demonstrations: int | None = None,
 ) -> Role:
-    """Return the role with the given parts replaced; None keeps a part as it is.
+    """Return the role with the given parts replaced; None keeps a part as it is. A ``player`` takes a policy's place.
 
     A masked role that becomes ``free`` forfeits on an illegal reply unless ``on_illegal`` says
     otherwise: free text cannot be masked. Raises UsageError for a bad value or combination.
@@ -96,7 +97,8 @@ def with_overrides(
     conduct = _given(on_illegal=on_illegal, retries=retries, price=price)
     if reply == ReplyForm.FREE and role.conduct.on_illegal is OnIllegal.MASK:
         conduct = {"on_illegal": OnIllegal.FORFEIT, **conduct}
-    changed = _given(reply=reply, max_reply_tokens=max_reply_tokens, temperature=temperature, policy=policy)
+    changed = _given(reply=reply, max_reply_tokens=max_reply_tokens, temperature=temperature, policy=player or policy)
+    changed |= {"given": True} if player else {}
     changed |= _given(demonstrations=demonstrations, top_k=top_k, top_p=top_p, min_p=min_p)
     table = {**dict(role), "conduct": {**dict(role.conduct), **conduct}, **changed}
     return validated(Role, table, f"The override of role {role.name!r} of {role.game}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -150,6 +150,7 @@ class Role(RoleCard):
     """One seat's instructions in one game."""
 
     game: str
+    given: bool = False  # a player that the run does not train has it (``roles.player``); ``policy`` is its name
 
     def tool(self, name: str) -> Tool | None:
         """Return one of the role's tools; None for one that it does not have."""
@@ -169,3 +170,19 @@ def _check_template(name: str, template: str, allowed: frozenset[str]) -> None:
 
 
 Roles = Mapping[str, tuple[Role, ...]]  # by game, then seat
+
+
+def bound_policies(roles: Roles) -> list[str]:
+    """Return the policies that roles bind to, each once; players that are given a role are none."""
+    return list(dict.fromkeys(role.policy for seats in roles.values() for role in seats if not role.given))
+
+
+def bystanders(roles: Sequence[Role]) -> set[str]:
+    """Return the given players of a game with whom nobody is compared, because two seats or more are left without."""
+    two_left = sum(not role.given for role in roles) > 1
+    return {role.policy for role in roles if role.given and two_left}
+
+
+def given_names(roles: Roles) -> list[str]:
+    """Return the players that are given roles, each once."""
+    return list(dict.fromkeys(role.policy for seats in roles.values() for role in seats if role.given))

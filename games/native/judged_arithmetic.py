@@ -32,6 +32,17 @@ class JudgedArithmetic(ArithmeticGame):
         actions = max(terms * most + 1, len(SCORES))
         super().__init__(name, terms, most, seats=2 + judge, actions=actions, utility=Utility.GENERAL_SUM)
 
+    def judge(self) -> int | None:
+        """Return the judge's seat; None where the game scores."""
+        return JUDGE if self.spec.seats > JUDGE else None
+
+    def agreement(self) -> float:
+        """Return 1 if the score is that of the truth, else 0, once the match is over."""
+        return float(self.spec.seats <= JUDGE or self._replies[JUDGE] == self._true_score())
+
+    def position_bias(self) -> None:
+        """Return None: there is one order only."""
+
     def _legal(self, seat: int) -> tuple[str, ...]:
         return SCORES if seat == JUDGE else self._possible_sums(EVALUATION if seat == EVALUATOR else "")
 

@@ -175,14 +175,21 @@ class Debate:
         match.__dict__.update(self.__dict__)  # all immutable
         return match
 
+    def judge(self) -> int | None:
+        """Return the judge's seat; None where the game judges."""
+        return self._debaters if self._judge else None
+
     def agreement(self) -> float:
         """Return the share of verdicts that name the prize's box, once the match is over."""
         return sum(verdict == self._prize for verdict in self._verdicts) / len(self._verdicts)
 
-    def position_bias(self) -> float:
-        """Return the judge's leaning to who speaks first, −1 to 1, from verdicts on both orders; 0: no leaning."""
+    def position_bias(self) -> float | None:
+        """Return the judge's leaning to who speaks first, −1 to 1, from verdicts on both orders; 0: no leaning.
+
+        None for one verdict.
+        """
         if len(self._verdicts) < 2:
-            return 0.0
+            return None
         shown_first = (self._claims[0], self._claims[1])  # by order of asking
         shown_last = shown_first[::-1]
         first = sum(v == box for v, box in zip(self._verdicts, shown_first, strict=True))

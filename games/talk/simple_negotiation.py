@@ -169,6 +169,11 @@ class SimpleNegotiation:
         """Return what one of each good is worth to a seat."""  # [goods]
         return self._drawn[seat * self._goods : (seat + 1) * self._goods]
 
+    def possible_returns(self) -> set[tuple[float, ...]]:
+        """Return the gains of every trade, and of none."""
+        gains = [(self._gain(t.give, t.get, 0), self._gain(t.get, t.give, 1)) for t in self._trades.values()]
+        return {(0.0, 0.0), *((float(first), float(second)) for first, second in gains)}
+
     def best_welfare(self) -> float:
         """Return the most that the seats together can gain: every good goes to whom it is worth more."""
         pairs = zip(self.values(0), self.values(1), strict=True)

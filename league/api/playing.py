@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from arena.records import Episode
 from games.registry import make_game
+from league.api.teammates import GivenTeammates
 from league.commands.measuring.exploitability import ExploitabilityReport, measure
 from league.evaluation.head_to_head import HeadToHead, compare
 from league.players.engines import Engines
@@ -43,3 +45,17 @@ def exploitability(player: object, *, game: str) -> ExploitabilityReport:
     load_plugins_of([str(player)])
     with Engines() as engines:
         return measure(resolve(str(player), make_game(game).spec, engines))
+
+
+def pettingzoo_env(game: str, *, players: Mapping[str, object] | None = None, render_mode: str | None = None) -> Any:
+    """Return a game as PettingZoo's AECEnv, as ``games.pettingzoo.env`` does, its submatches played by given players.
+
+    ``players`` are by role, "game/role"; a game that opens no matches takes none. Close the environment to free them.
+    Raises UsageError for a role that nobody plays, and for a role or player that there is not.
+    """
+    from games.pettingzoo import env  # slow to import
+
+    named = {role: str(player) for role, player in (players or {}).items()}
+    load_plugins_of(named.values())
+    opens = make_game(game).spec.submatch_games
+    return env(game, render_mode, GivenTeammates(game, named) if opens or named else None)

@@ -39,6 +39,7 @@ from league.learning.learner import InProcessLearner, Learner
 from league.learning.learner_process import learners_of
 from league.models.base_model import verified_base
 from league.players.engines import Engines
+from league.players.given import GivenPlayers, given_players
 from league.players.model_engine import ModelEngine, check_context, engine_kind
 from league.players.outside import anchors_and_guests
 from league.storage.run_state import RunState
@@ -94,24 +95,26 @@ class ClusterDeployment:
         self, config: RunConfig, run_dir: Path, roles: Roles, state: RunState, engines: Engines
     ) -> RolloutBackend:
         """See ``Deployment``."""
-        outside = anchors_and_guests(config, engines)
+        given = given_players(roles, engines)
+        outside = [*anchors_and_guests(config, engines), *given.engines]
         check_context(config, roles, next(iter(state.policies.values())).lm)
         self._pool = MatchPool(
             self._cluster,
-            self._pool_spec(self._base_weights(state), state, any(map(is_remote_player, outside))),
+            self._pool_spec(self._base_weights(state), state, given.roles, any(map(is_remote_player, outside))),
             chunk_size=config.cluster.matches,
         )
-        return ClusterRollouts(self._pool, self._cluster)
+        return ClusterRollouts(self._pool, self._cluster, given)
 
     def usage(self) -> dict[str, Usage]:
         """See ``Deployment``."""
-        outside = (*self._config.evaluation.anchors, *self._config.matchmaking.guests)
+        config = self._config
+        outside = (*config.evaluation.anchors, *config.matchmaking.guests, *config.roles.player.values())
         if self._pool is None or not any(map(is_remote_player, outside)):
             return {}
         usage: dict[str, Usage] = self._pool.call_remote_players("usage")
         return usage
 
-    def _pool_spec(self, base: BaseWeights, state: RunState, remote_players: bool) -> PoolSpec:
+    def _pool_spec(self, base: BaseWeights, state: RunState, roles: Roles, remote_players: bool) -> PoolSpec:
         """Return the workers and engines that play."""
         config, table = self._config, self._config.cluster
         adapters = any(config.policy(name).adapted for name in state.policies)
@@ -125,7 +128,7 @@ class ClusterDeployment:
             streams=engine_kind(config).streams,
             bundles=self._bundles.get("engine", ()),
         )
-        worker = WorkerSpec("worker", MatchWorker, arguments, table.worker_cpus)
+        worker = WorkerSpec("worker", MatchWorker, (*arguments, roles), table.worker_cpus)
         if not table.engines:
             worker = worker._replace(
                 cpus=engine.cpus, gpus=engine.gpus, bundles=self._bundles.get("worker", ()), calls=2
@@ -158,8 +161,9 @@ class ClusterDeployment:
 class ClusterRollouts:
     """A ``RolloutBackend`` that plays on a pool of workers."""
 
-    def __init__(self, pool: MatchPool, cluster: Cluster) -> None:
+    def __init__(self, pool: MatchPool, cluster: Cluster, given: GivenPlayers | None = None) -> None:
         self._pool, self._engine = pool, ClusterEngine(pool, cluster)
+        self.given = given or GivenPlayers({}, {})
         self.engine: ModelEngine = self._engine
         self._matches_before: dict[int, int] = {}  # by engine, at the last call of ``metrics``
 

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -37,8 +37,10 @@ from league.config import RunConfig
 from league.config.load import run_roles
 from league.models.base_model import base_source
 from league.players.engines import Engines
+from league.players.given import given_engine
 from league.players.model_engine import ModelSource, engine_kind
 from league.players.outside import outside_engine
+from roles.role import Roles
 
 
 class EngineWorker:
@@ -126,11 +128,15 @@ class MatchWorker:
     ``play`` may be called while another call plays: the matches are then played side by side (``FedPlay``).
     """
 
-    def __init__(self, config: RunConfig, base: BaseWeights, adapters: bool, cpus: float) -> None:
-        self._config, self._roles = config, run_roles(config)
+    def __init__(
+        self, config: RunConfig, base: BaseWeights, adapters: bool, cpus: float, roles: Roles | None = None
+    ) -> None:
+        """``roles`` are those that matches are played with, where some are given to players; None: the run's."""
+        self._config, self._roles = config, roles or run_roles(config)
         self._make_engine = partial(EngineWorker, config, base, adapters, cpus)
         self._engine: EngineWorker | None = None
-        self._outside = Engines()
+        self._outside = outside = Engines()
+        self._find = cache(lambda name: outside_engine(name, outside) or given_engine(name, self._roles, outside))
         self._models: Engine | None = None  # the engine of language models for the present chunks
         self._model_players: set[str] = set()
         self._fed = FedPlay()
@@ -196,8 +202,8 @@ class MatchWorker:
         if player not in self._model_players:
             if server is not None and is_remote_player(player):
                 return server
-            if outside := outside_engine(player, self._outside):
-                return outside
+            if engine := self._find(player):
+                return engine
         assert self._models is not None  # a chunk was loaded before its matches
         return self._models
 

@@ -15,6 +15,7 @@ from arena.remote.usage import Usage
 from league.config import RunConfig
 from league.learning.learner import Learner
 from league.players.engines import Engines
+from league.players.given import GivenPlayers
 from league.players.model_engine import ModelEngine
 from league.storage.run_state import RunState
 from roles.role import Roles
@@ -28,6 +29,11 @@ class RolloutBackend(Protocol):
     @property
     def engine(self) -> ModelEngine:
         """The engine of the run's language models."""
+        ...
+
+    @property
+    def given(self) -> GivenPlayers:
+        """The players that roles are given to, and the roles as they are played."""
         ...
 
     def play(self, requests: Sequence[MatchRequest]) -> list[Episode]:

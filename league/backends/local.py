@@ -20,6 +20,7 @@ from league.learning.learner import Learner
 from league.learning.learner_pool import LearnerPool
 from league.models.base_model import verified_base
 from league.players.engines import Engines
+from league.players.given import given_players
 from league.players.machine import check_processes
 from league.players.model_engine import ModelSource, check_context, engine_kind
 from league.players.outside import anchors_and_guests
@@ -39,8 +40,9 @@ class LocalRollouts:
         policies: Mapping[str, Policy],
         engines: Engines | None = None,
     ) -> None:
-        self._roles, self._in_flight = roles, config.in_flight
-        self._scripted = anchors_and_guests(config, engines or Engines())
+        engines = engines or Engines()
+        self.given, self._in_flight = given_players(roles, engines), config.in_flight
+        self._outside = anchors_and_guests(config, engines) | dict(self.given.engines)
         tokenizer = next(iter(policies.values())).lm
         check_context(config, roles, tokenizer)
         adapters = any(config.policy(name).adapted for name in policies)
@@ -52,8 +54,8 @@ class LocalRollouts:
         """See ``RolloutBackend``."""
         return play(
             requests,
-            roles_of=self._roles.__getitem__,
-            engine_of=lambda player: self._scripted.get(player, self.engine),
+            roles_of=self.given.roles.__getitem__,
+            engine_of=lambda player: self._outside.get(player, self.engine),
             make_game=make_game,
             in_flight=self._in_flight,
         )

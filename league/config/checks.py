@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from games.common.errors import UsageError, unknown_name
 from games.common.section import LARGEST_COUNT
-from games.registry import make_game
+from games.registry import make_game, with_submatches
 from games.spec import Utility
 from league.config.checks_credit import check_credit
 from league.config.checks_learners import check_async_learners, check_optimizer
 from league.config.run import RunConfig
-from roles.role import Role
-
-Roles = Mapping[str, tuple[Role, ...]]  # by game, then seat
+from roles.role import Role, Roles, bound_policies
 
 
 def check_config(config: RunConfig, roles: Roles) -> None:
     """Raise UsageError, with what to set instead, for a configuration that could not train."""
     names = [f"{game}/{role.name}" for game, game_roles in roles.items() for role in game_roles]
-    for section, by_role in (("roles.policy", config.roles.policy), ("credit.rules", config.credit.rules)):
+    by_section = {"roles.policy": config.roles.policy, "roles.player": config.roles.player}
+    for section, by_role in (by_section | {"credit.rules": config.credit.rules}).items():
         for name in by_role:
             if name not in names:
                 raise unknown_name("role", name, names, f"{section} takes keys of the form game/role.")
     _check_exploiters(config, roles)
     _check_meta_solvers(config, roles)
-    bound = {role.policy for game_roles in roles.values() for role in game_roles}
+    bound = set(bound_policies(roles))
+    _check_given(config, roles, bound)
     _check_policies(config, bound)
     check_async_learners(config, bound)
     check_optimizer(config, roles)
@@ -34,6 +34,30 @@ def check_config(config: RunConfig, roles: Roles) -> None:
         if game in config.games:  # the number of submatches is not configured
             _check_groups(config, game)
         _check_update_sizes(config, game, game_roles)
+
+
+def _check_given(config: RunConfig, roles: Roles, bound: set[str]) -> None:
+    """Refuse players that are given roles in a run that could not train beside them."""
+    for name, player in config.roles.player.items():
+        if name in config.roles.policy:
+            raise UsageError(
+                f"{name} has a policy, {config.roles.policy[name]!r}, in roles.policy and a player, {player!r}, in "
+                "roles.player. Keep one of them: a given player is not trained."
+            )
+        if player in bound or player in config.policies:
+            raise UsageError(
+                f"roles.player gives {name} to {player!r}, which is the name of a policy of this run too. Rename the "
+                "policy; to let a policy of the run play a role, use roles.policy."
+            )
+        game = name.rpartition("/")[0]
+        if config.matchmaking.swap_every and game in config.games:
+            raise UsageError(
+                f"matchmaking.swap_every = {config.matchmaking.swap_every} moves policies to other seats, but in "
+                f"{game} roles.player keeps a seat for {player}. Leave one of them out."
+            )
+    for game in config.games:
+        if not bound_policies({below: roles[below] for below in with_submatches([game])}):
+            raise UsageError(f"roles.player gives away every role of {game}, so it would train nothing. Leave one out.")
 
 
 def _check_policies(config: RunConfig, bound: set[str]) -> None:
@@ -64,8 +88,9 @@ def _check_exploiters(config: RunConfig, roles: Roles) -> None:
             f"exploiters.share = {config.exploiters.share} for each of {len(exploiters)} exploiters leaves the main "
             f"policies no match. Set it below {1 / len(exploiters):.3g}."
         )
-    if exploiters and all(len(game_roles) == 1 for game_roles in roles.values()):
-        raise UsageError(f"{_listed(exploiters)} cannot exploit anybody: every game of the run has one seat.")
+    if exploiters and all(sum(not role.given for role in game_roles) < 2 for game_roles in roles.values()):
+        seat = "one seat that is given to no player" if config.roles.player else "one seat"
+        raise UsageError(f"{_listed(exploiters)} cannot exploit anybody: every game of the run has {seat}.")
     if config.exploiters.freeze_from > config.exploiters.freeze_after:
         raise UsageError(
             f"exploiters.freeze_from = {config.exploiters.freeze_from} is later than exploiters.freeze_after = "
@@ -116,7 +141,7 @@ def _check_update_sizes(config: RunConfig, game: str, roles: tuple[Role, ...]) -
     if config.matchmaking.tree and game in config.games:
         size = config.matchmaking.matches_of_start(make_game(game).spec.max_turns)
         unit = f"tree of matchmaking.tree = {config.matchmaking.tree} in {game}, {size}"
-    for name in dict.fromkeys([*(role.policy for role in roles), *config.league_roles]):
+    for name in dict.fromkeys([*(role.policy for role in roles if not role.given), *config.league_roles]):
         matches = config.policy(name).matches
         if matches is not None and matches < size:
             raise UsageError(

@@ -17,7 +17,8 @@ def check_credit(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> No
     """Raise UsageError, with what to set instead, for roles that their rules cannot credit."""
     rule_named(config.credit.rule)
     for game, game_roles in roles.items():
-        for name in dict.fromkeys(config.credit.rule_for(game, role.name) for role in game_roles):
+        trained = tuple([role for role in game_roles if not role.given])
+        for name in dict.fromkeys(config.credit.rule_for(game, role.name) for role in trained):
             rule = rule_named(name)
             facts = _facts(config, game, game_roles, name)
             for need in sorted(rule.needs, key=list(Need).index):
@@ -25,11 +26,12 @@ def check_credit(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> No
                     _CHECKS[need](name, facts)
             if rule.check is not None:
                 rule.check(facts)
-        _check_dpo(config, game, game_roles)
+        _check_dpo(config, game, trained)
 
 
 def _facts(config: RunConfig, game: str, roles: tuple[Role, ...], rule: str) -> CreditFacts:
-    credited = tuple([role for role in roles if config.credit.rule_for(game, role.name) == rule])
+    mine = [role for role in roles if not role.given and config.credit.rule_for(game, role.name) == rule]
+    credited = tuple(mine)
     matchmaking = config.matchmaking
     return CreditFacts(make_game(game).spec, roles, credited, matchmaking.group_size, matchmaking.tree)
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import random
 from collections import Counter
 from collections.abc import Mapping
 
 from games.common.errors import UsageError, unknown_name
+from games.registry import make_game
+from games.spec import Choices, HasScripts
 from league.config.run import RunConfig
+from roles.replies import read_free_text
 from roles.role import ReplyForm, Role
+
+TRIALS = 8  # matches in which it is seen what a seat is asked for
 
 
 def check_async_learners(config: RunConfig, bound: set[str]) -> None:
@@ -88,7 +94,7 @@ def check_optimizer(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) ->
         f"{game}/{role.name}"
         for game, game_roles in roles.items()
         for role in game_roles
-        if role.reply is ReplyForm.CHOICE
+        if role.reply is ReplyForm.CHOICE and not role.given and not _only_speaks(game, role.seat)
     )
     for setting in ("sharded", "checkpointing"):
         if getattr(optimizer, setting) and masked:
@@ -96,3 +102,28 @@ def check_optimizer(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) ->
                 f"optimizer.{setting} is for models that answer in free text, but {masked[0]} chooses among replies. "
                 f"Set roles.reply = 'free', or optimizer.{setting} = false."
             )
+
+
+def _only_speaks(name: str, seat: int) -> bool:
+    """Return whether a seat is asked for words at every turn that it has in some matches of the game's scripts.
+
+    Then nothing that it says is masked, whatever its card says. False where it has no turn.
+    """
+    match, spoke = make_game(name), False
+    for seed in range(TRIALS if match.spec.free_text else 0):
+        match.reset(seed)
+        rng = random.Random(seed)
+        scripts = list(match.scripts().values()) if isinstance(match, HasScripts) else []
+        while (actor := match.to_act()) is not None:
+            actions = match.actions()
+            if isinstance(actions, Choices):
+                if actor == seat:
+                    return False
+                match.apply(rng.choice(actions.labels))
+                continue
+            spoke |= actor == seat
+            action = read_free_text(actions, scripts[seed % len(scripts)](rng)) if scripts else None
+            if action is None:
+                break  # nobody knows what else to say
+            match.apply(action)
+    return spoke

@@ -65,7 +65,7 @@ def _resolve_aliases(data: dict[str, Any]) -> None:
     """Replace aliases of games by their names: in the table of games, and in keys of the form game/role."""
     if isinstance(games := data.get("games"), dict):
         data["games"] = {full_name(name): settings for name, settings in games.items()}
-    for table, key in (("roles", "policy"), ("credit", "rules")):
+    for table, key in (("roles", "policy"), ("roles", "player"), ("credit", "rules")):
         section = data.get(table)
         if isinstance(section, dict) and isinstance(by_role := section.get(key), dict):
             parts = {name: name.rpartition("/") for name in by_role}
@@ -158,6 +158,7 @@ def seat_roles(config: RolesConfig, spec: GameSpec) -> tuple[Role, ...]:
             top_p=config.top_p,
             min_p=config.min_p,
             policy=config.policy.get(f"{spec.name}/{role.name}"),
+            player=config.player.get(f"{spec.name}/{role.name}"),
             demonstrations=config.demonstrations,
         )
         for role in load_roles(spec, cards, config.wording or "brief")

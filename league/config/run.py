@@ -58,6 +58,9 @@ class RolesConfig(Section):
         None, ge=0.0, le=1.0, description="free replies: only tokens so likely, as a share of the likeliest"
     )
     policy: dict[str, str] = Field({}, description='policy by role, as "game/role" = "policy"')
+    player: dict[str, Annotated[str, Field(min_length=1)]] = Field(
+        {}, description='who plays a role without being trained, as "game/role" = a player as `league match` takes it'
+    )
     cards: str | None = Field(None, description="folder of role cards that replace the built-in ones")
     wording: Literal["brief", "full"] | None = Field(
         None,

@@ -21,6 +21,7 @@ from games.common.seeds import derive_seed
 from games.registry import make_game
 from games.spec import GameSpec, Utility
 from league.players.player import Player
+from league.results.judges import verdicts
 from league.results.statistics import Estimate, clustered_mean
 
 A, B = 0, 1
@@ -43,6 +44,14 @@ class RoleResult(NamedTuple):
     matches: int
 
 
+class JudgeResult(NamedTuple):
+    """How good one player's verdicts are."""
+
+    agreement: Estimate  # share that agrees with the truth
+    position_bias: Estimate | None  # leaning to who is shown first, −1 to 1; None: asked in one order only
+    matches: int
+
+
 @dataclass(frozen=True, slots=True)
 class HeadToHead:
     """The result of matches between A and B. Scores are A's, in [0, 1]; returns are in the game's units."""
@@ -58,6 +67,7 @@ class HeadToHead:
     by_role: Mapping[str, RoleResult]
     illegal_rates: tuple[float | None, float | None]  # of A's and of B's replies; None: no replies
     forfeits: int
+    judges: tuple[JudgeResult | None, JudgeResult | None] = (None, None)  # A and B as judges, where the truth is known
 
     @property
     def share_of_optimum(self) -> float | None:
@@ -80,13 +90,7 @@ def compare(
     """
     spec = players[A].spec
     scheduled = schedule(players, matches, seed)
-    engines = {
-        identity: teammate.engine
-        for player in players
-        for teammate in (player, *player.team)
-        for members in teammate.members
-        for identity, _ in members
-    }
+    engines = players[A].engines() | players[B].engines()
     episodes: dict[int, Episode] = {}
     for seating in seatings(spec.seats):
         roles = {spec.name: tuple(players[side].roles[seat] for seat, side in enumerate(seating))}
@@ -164,6 +168,7 @@ def summarise(
         by_role=_by_role(spec, names, outcomes),
         illegal_rates=(_illegal_rate(matches, episodes, A), _illegal_rate(matches, episodes, B)),
         forfeits=sum(episode.end is EndReason.FORFEIT for episode in episodes),
+        judges=(_judge(spec, matches, episodes, A), _judge(spec, matches, episodes, B)),
     )
 
 
@@ -218,6 +223,20 @@ def _by_role(spec: GameSpec, role_names: Sequence[str], outcomes: Sequence[_Outc
             len(deals),
         )
     return results
+
+
+def _judge(
+    spec: GameSpec, matches: Sequence[ScheduledMatch], episodes: Sequence[Episode], player: int
+) -> JudgeResult | None:
+    """Return how good a player judges, A or B; None where it gave no verdict."""
+    found = [v for v in verdicts(spec.name, episodes) if matches[v.match].seating[v.seat] == player]
+    if not found:
+        return None
+    deals = [matches[verdict.match].deal for verdict in found]
+    biased = [(v.position_bias, deal) for v, deal in zip(found, deals, strict=True) if v.position_bias is not None]
+    bias = clustered_mean([b for b, _ in biased], [deal for _, deal in biased], (-1.0, 1.0)) if biased else None
+    agreement = clustered_mean([verdict.agreement for verdict in found], deals, (0.0, 1.0))
+    return JudgeResult(agreement, bias, len(found))
 
 
 def _illegal_rate(matches: Sequence[ScheduledMatch], episodes: Sequence[Episode], player: int) -> float | None:

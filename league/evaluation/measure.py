@@ -13,18 +13,19 @@ from games.spec import GameSpec
 from league.config import RunConfig
 from league.evaluation.meta_game import MetaGame, joint_metrics, meta_strategy, mixture_metrics, mixture_weights
 from league.evaluation.policy_tables import PolicyTables, Profile, exact_metrics, profiles
-from league.evaluation.rating_matches import rating_matches, score_against
+from league.evaluation.rating_matches import rating_matches, score_against, without_bystanders
 from league.evaluation.strategies import GameStrategy, Strategies, strategy_metrics
-from league.evaluation.teams import team_matches, team_metrics
+from league.evaluation.teams import all_seats, team_matches, team_metrics
 from league.exact.exploitability import PolicyTable
 from league.meta_solvers import BY_AGE
+from league.players.given import GivenPlayers
 from league.players.model_engine import ModelEngine
 from league.results.payoffs import summarise
 from league.storage.members import MetaStrategy
 from league.storage.population import Snapshot
 from league.storage.run_dir import STATE_FOLDER
 from league.storage.run_state import RunState
-from roles.role import Roles
+from roles.role import Role, Roles, bound_policies, given_names
 
 Metrics = dict[str, float]
 Play = Callable[[Sequence[MatchRequest]], list[Episode]]
@@ -56,12 +57,14 @@ class Measurements:
         state: RunState,
         engine: ModelEngine,
         play: Play,
+        given: GivenPlayers | None = None,
     ) -> None:
         self._config, self._roles, self._specs = config, roles, specs
         self._state, self._engine, self._play = state, engine, play
+        self._given = given or GivenPlayers(roles, {})
         self._tables = PolicyTables(run_dir / STATE_FOLDER / "tables", config.evaluation.exact_limit)
         self._strategies = Strategies()
-        self._main = {role.policy for game_roles in roles.values() for role in game_roles}
+        self._main = set(bound_policies(roles))
 
     def measure(self, iteration: int) -> PopulationMeasurement:
         """Return the mixtures and meta-strategies, and exact metrics of games that are small enough."""
@@ -74,8 +77,9 @@ class Measurements:
             meta_game = self._meta_game(spec, config.matchmaking.meta_solver, tables)
             meta = meta_strategy(meta_game, config.matchmaking, derive_seed(config.seed, game, iteration))
             if tables:
-                metrics = exact_metrics(spec, tables[self._profiles(game)[-1]])
-                metrics |= mixture_metrics(spec, mixed_game, mixture) | joint_metrics(meta_game, meta)
+                free = _free_seats(self._roles[game])
+                metrics = exact_metrics(spec, tables[self._profiles(game)[-1]], free)
+                metrics |= mixture_metrics(spec, mixed_game, mixture, free) | joint_metrics(meta_game, meta)
                 metrics |= self._strategy(spec, tables, measurement)
                 measurement.metrics.update(with_prefix(game, metrics))
                 measurement.tables[game] = tables
@@ -88,7 +92,7 @@ class Measurements:
     ) -> Metrics:
         """Add the strategy of the main policies over their line-ups; return the metrics of the newest."""
         step_of = {snapshot.id: snapshot.step for snapshot in self._state.population.all()}
-        steps = {profile: max(step_of[player] for player in profile) for profile in self._profiles(spec.name)}
+        steps = {profile: max(step_of.get(player, 0) for player in profile) for profile in self._profiles(spec.name)}
         roles = [role.name for role in self._roles[spec.name]]
         strategy = self._strategies.over_snapshots(spec, roles, tables, steps)
         if strategy is None:
@@ -112,7 +116,7 @@ class Measurements:
         )
         state.next_match += len(requests)
         episodes = self._play(requests)
-        state.ratings.update(episodes)
+        state.ratings.update([without_bystanders(played, self._roles[played.request.game]) for played in episodes])
         state.record(episodes)
         results = summarise(episodes, state.iteration)
         played = [
@@ -129,6 +133,10 @@ class Measurements:
                 score = score_against(results, snapshot.id, anchor, game)
                 if score is not None:
                     metrics[f"{game}/score_against_{anchor}"] = score
+            for given in given_names(self._roles) if len(_free_seats(self._roles[game])) == 1 else ():
+                score = score_against(results, snapshot.id, given, game)
+                if score is not None:
+                    metrics[f"{game}/score_against_given"] = score
         return with_prefix(snapshot.policy, metrics) if exploiter else metrics
 
     def rate_teams(self) -> Metrics:
@@ -147,7 +155,9 @@ class Measurements:
         """Return the tables of all line-ups of snapshots that were live together; empty if the game is too large."""
         tables: dict[Profile, PolicyTable] = {}
         for profile in self._profiles(spec.name, exploiters=True) if self._config.evaluation.exact else ():
-            table = self._tables.get_or_compute(profile, spec, self._engine, self._roles[spec.name], self._config.seed)
+            table = self._tables.get_or_compute(
+                profile, spec, self._engine, self._given.roles[spec.name], self._config.seed, self._given.engines
+            )
             if table is None:
                 return {}
             tables[profile] = table
@@ -159,8 +169,8 @@ class Measurements:
         mains = profiles([snapshot for snapshot in snapshots if snapshot.policy in self._main], self._roles[game])
         if not exploiters:
             return mains
-        seats, league_roles = len(self._roles[game]), self._config.league_roles
-        return [(snapshot.id,) * seats for snapshot in snapshots if snapshot.policy in league_roles] + mains
+        exploiters_of = [snapshot.id for snapshot in snapshots if snapshot.policy in self._config.league_roles]
+        return [all_seats(player, self._roles[game]) for player in exploiters_of] + mains
 
     def _meta_game(self, spec: GameSpec, solver: str, tables: Mapping[Profile, PolicyTable]) -> MetaGame:
         """Return the game among snapshots that have not retired, with exploiters' if the solver reads payoffs."""
@@ -176,6 +186,11 @@ class Measurements:
             tuple(tuple(t for t in seat.values() if t is not None) for seat in seats) if complete else None,
             self._state.payoffs,
         )
+
+
+def _free_seats(roles: Sequence[Role]) -> list[int]:
+    """Return the seats that are not given to a player."""
+    return [role.seat for role in roles if not role.given]
 
 
 def with_prefix(name: str, metrics: Metrics) -> Metrics:

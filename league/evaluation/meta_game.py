@@ -149,12 +149,17 @@ def best_response_among(meta_game: MetaGame, meta: MetaStrategy, seat: int, cand
     return max(ranked)[2]
 
 
-def mixture_metrics(spec: GameSpec, meta_game: MetaGame, weights: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the exact exploitability of a mixture by seat; empty for cooperative games and those without tables."""
+def mixture_metrics(
+    spec: GameSpec, meta_game: MetaGame, weights: Sequence[Mapping[str, float]], seats: Sequence[int] | None = None
+) -> dict[str, float]:
+    """Return the exact exploitability of a mixture by seat; empty for cooperative games and those without tables.
+
+    ``seats``: over these alone, where the others are given to players that do not train.
+    """
     if meta_game.tables is None or not mixable(spec.name) or spec.utility is Utility.IDENTICAL:
         return {}
     by_seat = [[weight_of[player] for player in seat] for seat, weight_of in zip(meta_game.seats, weights, strict=True)]
-    return {"mixture_exploitability": exploitability(seat_mixture(meta_game.tables, by_seat))}
+    return {"mixture_exploitability": exploitability(seat_mixture(meta_game.tables, by_seat), seats)}
 
 
 def joint_metrics(meta_game: MetaGame, meta: MetaStrategy) -> dict[str, float]:

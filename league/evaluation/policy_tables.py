@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from arena.records import Sampler
+from arena.records import Sampler, Tabular
 from games.common.errors import NotEnumerable
 from games.common.sealed_json import read_sealed, write_sealed
 from games.spec import GameSpec, Utility
 from league.exact.exploitability import PolicyTable, exploitability, head_to_head
 from league.players.player import Player
 from league.storage.population import Snapshot
-from roles.role import Role
+from roles.role import ReplyForm, Role
 
 IF_DAMAGED = "Delete it: the run computes it again from its snapshot, and until then the standings leave it out."
 
-Profile = tuple[str, ...]  # a snapshot's id by seat
+Profile = tuple[str, ...]  # by seat a snapshot's id, or the player that is given the role
 
 
 class PolicyTables:
@@ -28,13 +28,27 @@ class PolicyTables:
         self._without_table: set[str] = set()
 
     def get_or_compute(
-        self, profile: Profile, spec: GameSpec, engine: Sampler, roles: tuple[Role, ...], seed: int
+        self,
+        profile: Profile,
+        spec: GameSpec,
+        engine: Sampler,
+        roles: tuple[Role, ...],
+        seed: int,
+        given: Mapping[str, Sampler] | None = None,
     ) -> PolicyTable | None:
-        """Return the table of the snapshots in a game's seats; None if the game is too large for one."""
+        """Return the table of the snapshots in a game's seats; None if the game is too large for one.
+
+        ``given`` are the engines of players that are given roles: there is no table beside one whose probabilities are
+        not known exactly.
+        """
         if (table := self.stored(profile, spec)) is not None or spec.name in self._without_table:
             return table
+        others = tuple((given or {}).items())
         try:
-            player = Player("+".join(profile), spec, engine, roles, tuple(((snapshot, 1.0),) for snapshot in profile))
+            members = tuple(((snapshot, 1.0),) for snapshot in profile)
+            player = Player("+".join(profile), spec, engine, roles, members, others=others)
+            if not all(is_tabular(player, role) for role in roles if role.given):
+                raise NotEnumerable(f"The probabilities of {', '.join(profile)} in {spec.name} are not known exactly.")
             table = player.tabulate(seed, self._limit).table
         except NotEnumerable:
             self._without_table.add(spec.name)
@@ -56,12 +70,19 @@ class PolicyTables:
         return self._tables[profile, spec.name]
 
     def _path(self, profile: Profile, game: str) -> Path:
-        return self._folder / f"{'+'.join(dict.fromkeys(profile))}.{game}.json"
+        players = [player.rpartition("/")[2] for player in dict.fromkeys(profile)]  # a given one may name a folder
+        return self._folder / f"{'+'.join(players)}.{game}.json"
+
+
+def is_tabular(player: Player, role: Role) -> bool:
+    """Return whether the probabilities of a player in a role are known exactly."""
+    engine = player.engine_of(player.members[role.seat][0][0])
+    return role.reply is ReplyForm.CHOICE and isinstance(engine, Tabular)
 
 
 def profiles(snapshots: Sequence[Snapshot], roles: Sequence[Role]) -> list[Profile]:
     """Return for each freeze who sat in a game's seats: the newest snapshot of each policy at that step."""
-    newest: dict[str, str] = {}
+    newest = {role.policy: role.policy for role in roles if role.given}
     profile_at: dict[int, Profile] = {}  # by step
     for snapshot in snapshots:
         newest[snapshot.policy] = snapshot.id
@@ -70,13 +91,17 @@ def profiles(snapshots: Sequence[Snapshot], roles: Sequence[Role]) -> list[Profi
     return list(dict.fromkeys(profile_at.values()))
 
 
-def exact_metrics(spec: GameSpec, table: PolicyTable) -> dict[str, float]:
+def exact_metrics(spec: GameSpec, table: PolicyTable, seats: Sequence[int] | None = None) -> dict[str, float]:
     """Return the metrics of the newest snapshots' table.
 
-    For a cooperative game its return; for any other game the exploitability (NashConv / seats) and the
-    first seat's value in self-play.
+    For a cooperative game its return; for any other game the exploitability (NashConv / seats), over ``seats`` alone
+    where others are given to players that do not train, and the first seat's value in self-play. In a general-sum game
+    also the CE gap of these policies, whose only recommendation is to play as they do: the sum of what seats gain.
     """
     values = head_to_head([table] * spec.seats)
     if spec.utility is Utility.IDENTICAL:
         return {"return": values[0]}
-    return {"exploitability": exploitability(table), "first_seat_value": values[0]}
+    gain = exploitability(table, seats)
+    metrics = {"exploitability": gain, "first_seat_value": values[0]}
+    playing = spec.seats if seats is None else len(seats)
+    return metrics if spec.competitive else metrics | {"ce_gap": gain * playing}

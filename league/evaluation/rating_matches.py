@@ -7,14 +7,15 @@ from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
-from arena.records import MatchRequest
+from arena.records import Episode, MatchRequest
 from games.common.seeds import derive_seed
 from games.spec import GameSpec
 from league.config.evaluation import EvaluationConfig
 from league.evaluation.pairing import opportunity_cost
+from league.evaluation.teams import all_seats
 from league.results.payoffs import PairRecord, Result
 from league.storage.population import Snapshot
-from roles.role import Role, Roles
+from roles.role import Role, Roles, bystanders, given_names
 
 PairRecordOf = Callable[[str, str, str], PairRecord]  # (player, opponent, game) -> their results so far
 
@@ -35,6 +36,7 @@ def rating_matches(
 
     Each deal is played once for each seat that the first player of a pair may take, with the second in all other
     seats. A snapshot takes the seats of its policy's roles, an exploiter any, and meets opposing policies' snapshots.
+    Given players keep their seats; where that leaves one, matches are against them.
     """
     rng = np.random.default_rng(derive_seed(run_seed, "rating", snapshot.id))
     opposing = {spec.name: _opposing_policies(snapshot.policy, roles[spec.name], exploiters) for spec in specs}
@@ -44,16 +46,19 @@ def rating_matches(
     requests: list[MatchRequest] = []
     for spec in specs:
         pairs: list[tuple[Snapshot, str]] = [(snapshot, anchor) for anchor in config.anchors]
-        if config.pairing == "informative":
+        if sum(not role.given for role in roles[spec.name]) == 1:  # nobody but given players has a seat beside it
+            pairs = [(snapshot, player) for player in given_names({spec.name: roles[spec.name]})[:1]]
+        elif config.pairing == "informative":
             pairs += _most_informative([*past, snapshot], spec, roles[spec.name], exploiters, pair_record)[:size]
         else:
             pairs += [(snapshot, past[i].id) for i in drawn if past[i].policy in opposing[spec.name]]
         for player, opponent in pairs:
-            any_seat = player.policy in exploiters
-            seats = [seat for seat, role in enumerate(roles[spec.name]) if any_seat or role.policy == player.policy]
+            free = {role.seat: role for role in roles[spec.name] if not role.given}
+            seats = [s for s, role in free.items() if player.policy in exploiters or role.policy == player.policy]
             stream = (snapshot.id, spec.name, *([] if player is snapshot else [player.id]), opponent)
             for deal, seat in itertools.product(range(-(-config.matches // max(len(seats), 1))), seats):
-                players = tuple(player.id if s == seat else opponent for s in range(spec.seats))
+                others = all_seats(opponent, roles[spec.name])
+                players = (*others[:seat], player.id, *others[seat + 1 :])
                 deal_seed = derive_seed(run_seed, "rating deal", *stream, deal)
                 sample_seed = derive_seed(run_seed, "rating sample", *stream, deal, seat)
                 index, trained = first_index + len(requests), (False,) * spec.seats
@@ -86,11 +91,25 @@ def _most_informative(
 
 def _opposing_policies(policy: str, roles: Sequence[Role], exploiters: Collection[str]) -> set[str]:
     """Return the policies that a policy may meet in a game."""
-    bound = {role.policy for role in roles}
+    free = [role for role in roles if not role.given]
+    bound = {role.policy for role in free}
     if policy in exploiters:
         return bound | set(exploiters)
-    opposing = {other.policy for role in roles if role.policy == policy for other in roles if other.seat != role.seat}
-    return opposing | set(exploiters) if policy in bound and len(roles) > 1 else opposing
+    opposing = {other.policy for role in free if role.policy == policy for other in free if other.seat != role.seat}
+    return opposing | set(exploiters) if policy in bound and len(free) > 1 else opposing
+
+
+def without_bystanders(episode: Episode, roles: Sequence[Role]) -> Episode:
+    """Return a match without the seats of given players beside whom others are compared: a judge wins no match."""
+    left_out = bystanders(roles)
+    if not left_out:
+        return episode
+    seats = [role.seat for role in roles if not (role.given and role.policy in left_out)]
+    turns = [turn._replace(seat=seats.index(turn.seat)) for turn in episode.turns if turn.seat in seats]
+    returns = tuple(episode.returns[seat] for seat in seats)
+    players = tuple(episode.request.players[seat] for seat in seats)
+    request = episode.request._replace(players=players, trained=(False,) * len(seats))
+    return episode._replace(request=request, turns=tuple(turns), returns=returns)
 
 
 def score_against(results: Sequence[Result], player: str, opponent: str, game: str) -> float | None:

@@ -14,7 +14,9 @@ from games.common.seeds import derive_seed
 from games.openspiel.repeated import is_repeated, stage_game
 from games.registry import with_submatches
 from games.spec import GameSpec, Utility
-from roles.role import Roles
+from league.exact.welfare import welfare_metrics
+from league.results.judges import judge_metrics
+from roles.role import Role, Roles
 
 Metrics = dict[str, float]
 
@@ -29,18 +31,24 @@ def live_cast(spec: GameSpec, roles: Roles, learning: Collection[str] = ()) -> t
 
 
 def single_player_cast(player: str, spec: GameSpec, roles: Roles) -> tuple[Cast, ...]:
-    """Return one player in all seats of a game's submatches, not trained."""
+    """Return one player in all seats of a game's submatches but those that are given to a player, not trained."""
     return tuple(
-        cast._replace(players=(player,) * len(cast.players), trained=(False,) * len(cast.players))
+        cast._replace(players=all_seats(player, roles[cast.game]), trained=(False,) * len(cast.players))
         for cast in live_cast(spec, roles)
     )
+
+
+def all_seats(player: str, roles: Sequence[Role]) -> tuple[str, ...]:
+    """Return who sits in a game's seats where one player takes all that are not given to another."""
+    return tuple(role.policy if role.given else player for role in roles)
 
 
 def training_metrics(episodes: Sequence[Episode], specs: Mapping[str, GameSpec], roles: Roles) -> Metrics:
     """Return what training matches show where winning is not the point, and how many submatches a match opened.
 
-    In cooperative and general-sum games that is each trained role's mean return; in repeated games also how large a
-    share of the trained seats' actions each action has, such as cooperate.
+    In cooperative and general-sum games that is each trained role's mean return, and welfare against the best possible;
+    in repeated games also how large a share of the trained seats' actions each action has, such as cooperate. Where
+    there is a judge, how good it is.
     """
     metrics: Metrics = {}
     members = flatten_episodes(episodes)
@@ -50,6 +58,7 @@ def training_metrics(episodes: Sequence[Episode], specs: Mapping[str, GameSpec],
             returns = [episode.returns[role.seat] for episode in group if episode.request.trained[role.seat]]
             if returns:
                 metrics[f"{game}/return/{role.name}"] = fmean(returns)
+        metrics |= judge_metrics(game, group) | welfare_metrics(spec, group)
         if is_repeated(game):
             metrics |= {f"{game}/share/{action}": share for action, share in action_shares(group).items()}
         if spec.submatch_games and group:
@@ -80,7 +89,7 @@ def team_matches(
     live = tuple(role.policy for role in roles[spec.name])
     teams = [
         (live, live_cast(spec, roles)),
-        *(((anchor,), single_player_cast(anchor, spec, roles)) for anchor in anchors),
+        *((all_seats(anchor, roles[spec.name]), single_player_cast(anchor, spec, roles)) for anchor in anchors),
     ]
     for number, (players, cast) in enumerate(teams):
         for deal in range(deals):

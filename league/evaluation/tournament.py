@@ -82,7 +82,7 @@ class Tournament:
 
     def play(self, store: MatchStore, on_match: Callable[[Episode], None]) -> None:
         """Play the matches that are not in the store yet; store each one after ``on_match`` was called with it."""
-        engines = {id_: player.engine for player in self.players for seat in player.members for id_, _ in seat}
+        engines = {identity: engine for player in self.players for identity, engine in player.engines().items()}
         missing = self._missing(store.indices())
         while block := list(itertools.islice(missing, BLOCK)):
             by_roles: dict[tuple[Role, ...], list[MatchRequest]] = {}

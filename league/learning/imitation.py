@@ -22,7 +22,7 @@ from league.storage.sampled_matches import SampledMatch, load_samples, sample_fi
 from learners.imitated import ImitatedReply
 from learners.update.policy import Policy
 from roles.replies import format_reply, parse_reply, speaking
-from roles.role import ReplyForm, Role, Roles
+from roles.role import ReplyForm, Role, Roles, bound_policies
 
 IMITATION_FILE = "imitation.jsonl"  # of a run: the SHA-256 of what follows, then whole matches, one a line
 
@@ -37,7 +37,7 @@ def matches_to_imitate(config: RunConfig, roles: Roles) -> list[SampledMatch]:
         return []
     samples = _read(Path(config.imitation.matches).expanduser())
     found = {role.policy for role, _ in _replies(config, roles, samples)}
-    trained = {role.policy for of_game in roles.values() for role in of_game if not config.policy(role.policy).frozen}
+    trained = {name for name in bound_policies(roles) if not config.policy(name).frozen}
     if missing := sorted(trained - found):
         of_players = f" of {', '.join(config.imitation.players)}" if config.imitation.players else ""
         present = sorted({player for sample in samples for player in sample.episode.request.players})

@@ -20,7 +20,7 @@ from league.players.demonstrations import demonstrations
 from league.storage.population import Population
 from learners.advantages.rule import Need
 from learners.update.policy import Policy
-from roles.role import Role, Roles
+from roles.role import Role, Roles, bound_policies
 
 if TYPE_CHECKING:
     from learners.update.critic import Critic
@@ -88,8 +88,7 @@ def policies_on_base(config: RunConfig, roles: Roles, base: str, names: Sequence
 
 def policy_names(config: RunConfig, roles: Roles) -> list[str]:
     """Return the names of the policies that roles bind to, each once, and then of the exploiters."""
-    bound = dict.fromkeys(role.policy for game_roles in roles.values() for role in game_roles)
-    return list(bound | dict.fromkeys(config.league_roles))
+    return list(dict.fromkeys([*bound_policies(roles), *config.league_roles]))
 
 
 def _adapters(config: RunConfig, names: Sequence[str], base: LanguageModel) -> dict[str, LanguageModel]:

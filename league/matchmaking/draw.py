@@ -57,14 +57,14 @@ def draw_matches(
     are not played. Raises UsageError when not even one deal fits into ``matches``.
     """
     learners = [seat for seat, policy in enumerate(context.seat_policies) if policy in learning]
-    attackers = exploiting if game.seats > 1 else {}
+    attackers = exploiting if len(context.free_seats) > 1 else {}
     if not (learners or attackers or trains_in_submatches):
         return []
     rng = np.random.default_rng(derive_seed(run_seed, "draw", iteration))
     sampler = LineupSampler(context, config, rng)
-    size, limit = config.matches_of_start(game.max_turns), max(1, config.opponents // sampler.policies)
+    size, limit = config.matches_of_start(game.max_turns), max(1, config.opponents // max(1, sampler.policies))
     groups = matches // size
-    seatings = _exploiter_seatings(exploiters, sampler, game.seats, attackers, groups, limit)
+    seatings = _exploiter_seatings(exploiters, sampler, context, attackers, groups, limit)
     if learners or trains_in_submatches:
         of_main = _main_seatings(config, sampler, context, learners, learning, groups - len(seatings), limit, rng)
         seatings += [seating._replace(deal=len(seatings) + seating.deal) for seating in of_main]
@@ -75,14 +75,20 @@ def draw_matches(
 
 
 def _exploiter_seatings(
-    config: ExploitersConfig, sampler: LineupSampler, seats: int, attackers: Mapping[str, Kind], groups: int, limit: int
+    config: ExploitersConfig,
+    sampler: LineupSampler,
+    context: DrawContext,
+    attackers: Mapping[str, Kind],
+    groups: int,
+    limit: int,
 ) -> list[_Seating]:
     """Return the seatings in which exploiters learn, each with its share of the groups."""
     seatings: list[_Seating] = []
     for policy, kind in attackers.items():
-        deals = int(groups * config.share) // seats
+        deals = int(groups * config.share) // len(context.free_seats)
         lineups = sampler.for_exploiter(policy, kind, config, deals, limit)
-        seatings += _seatings(kind, (policy,) * seats, lineups, deals, first_deal=len(seatings))
+        everywhere = (policy,) * len(context.seat_policies)
+        seatings += _seatings(kind, everywhere, lineups, deals, first_deal=len(seatings))
     return seatings
 
 
@@ -99,7 +105,7 @@ def _main_seatings(
     """Return the seatings in which main policies learn, in self-play and against past opponents by their shares."""
     policies = context.seat_policies
     weights = {rule: weight for rule, weight in config.shares.items() if rule != "self_play"}
-    usable = {rule: weight for rule, weight in weights.items() if len(policies) > 1 and weight > 0.0}
+    usable = {rule: weight for rule, weight in weights.items() if len(context.free_seats) > 1 and weight > 0.0}
     active = {rule: weight for rule, weight in usable.items() if sampler.has_opponents(rule)}
     rules = _choose_rules(active, rng, limit)
     idle = sum(weights.values()) - sum(active.values())

@@ -54,10 +54,16 @@ class DrawContext(NamedTuple):
     """What a draw in one game reads of the league."""
 
     game: str
-    seat_policies: tuple[str, ...]  # the live main policy bound to each seat  # [seats]
+    seat_policies: tuple[str, ...]  # the live main policy bound to each seat, or the player it is given to  # [seats]
     population: Sequence[Member]  # snapshots, oldest first, and guests
     pair_record: Callable[[str, str, str], PairRecord]  # of (player, opponent, game)
     meta: MetaStrategy = MetaStrategy()
+    given: frozenset[str] = frozenset()  # of ``seat_policies``: players that are not trained and keep their seats
+
+    @property
+    def free_seats(self) -> list[int]:
+        """Return the seats that are not given to a player."""
+        return [seat for seat, policy in enumerate(self.seat_policies) if policy not in self.given]
 
 
 class LineupSampler:
@@ -65,12 +71,12 @@ class LineupSampler:
 
     def __init__(self, context: DrawContext, config: MatchmakingConfig, rng: np.random.Generator) -> None:
         self._context, self._config, self._rng = context, config, rng
-        self._pools = {policy: self._pool(policy) for policy in sorted(set(context.seat_policies))}
+        self._pools = {policy: self._pool(policy) for policy in sorted(set(context.seat_policies) - context.given)}
         self._weights: dict[str, dict[str, NDArray[np.float64]]] = {}
 
     @property
     def policies(self) -> int:
-        """Return how many policies have seats, each with its own pool of opponents."""
+        """Return how many policies have seats, each with its own pool of opponents; given players have none."""
         return len(self._pools)
 
     def has_opponents(self, rule: str) -> bool:
@@ -105,7 +111,7 @@ class LineupSampler:
                 targets = OpponentPool(pool.players or [main], (policy,), pool.game, pool.pair_record, pool.config)
                 weights = league_exploiter(targets)
             samples[main] = self._sample(targets, weights, size)
-        return self._lineups(samples, range(len(self._context.seat_policies)), deals)
+        return self._lineups(samples, self._context.free_seats, deals)
 
     def _probabilities(self, rule: str) -> dict[str, NDArray[np.float64]]:
         """Return a rule's probabilities by policy, computed once."""
@@ -127,10 +133,11 @@ class LineupSampler:
         """
         policies = self._context.seat_policies
         seats = len(policies)
+        drawn = {player: [player] for player in self._context.given} | dict(samples)
         return {
             learner: [
                 tuple(
-                    samples[policies[seat]][(deal + (seat - learner) % seats - 1) % len(samples[policies[seat]])]
+                    drawn[policies[seat]][(deal + (seat - learner) % seats - 1) % len(drawn[policies[seat]])]
                     for seat in range(seats)
                 )
                 for deal in range(deals)
@@ -144,7 +151,7 @@ class LineupSampler:
         members = [member for member in context.population if member.policy == policy or member.kind != "main"]
         return OpponentPool(
             [member.id for member in members],
-            _learners(policy, context.seat_policies),
+            _learners(policy, context),
             context.game,
             context.pair_record,
             self._config,
@@ -153,7 +160,9 @@ class LineupSampler:
         )
 
 
-def _learners(policy: str, policies: Lineup) -> tuple[str, ...]:
+def _learners(policy: str, context: DrawContext) -> tuple[str, ...]:
     """Return the live policies, sorted, that may meet a player in a seat of ``policy``."""
+    policies = context.seat_policies
     seats = [seat for seat, seat_policy in enumerate(policies) if seat_policy == policy]
-    return tuple(sorted({learner for seat in seats for learner in policies[:seat] + policies[seat + 1 :]}))
+    met = {learner for seat in seats for learner in policies[:seat] + policies[seat + 1 :]}
+    return tuple(sorted(met - context.given))

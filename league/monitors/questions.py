@@ -19,10 +19,14 @@ BEATS = "3_who_beats_whom"
 BREAKING = "4_is_it_breaking"
 CHANGE = "5_what_to_change"
 
+# What says more than exploitability where interests are common or mixed: there it is 0 for who babbles, too.
+EARNED = (r".+/return(/.+)?", r".+/(best_)?welfare", r".+/pareto_share", r".+/c?ce_gap")
+
 # The most informative curves, in this order: TensorBoard shows them above all others.
 PINNED = (
     r".+/(mixture_)?exploitability",
-    r".+/return",
+    *EARNED,
+    r".+/judge/.+",
     r".+/score_against_.+",
     r"rating",
     r".+/score/.+",
@@ -72,6 +76,7 @@ _CHANGE: dict[str, Chart] = {
 def pinned_metrics(metrics: Iterable[Mapping[str, float]]) -> list[str]:
     """Return the names of metrics that match ``PINNED``, in its order.
 
+    Where the first game is not competitive, what is earned goes before exploitability.
     A score that never changes, as in a cooperative game, is left out, and so is an alarm that never rang, and a score
     where amounts count, as in poker: it may fall in a good run.
     """
@@ -81,7 +86,17 @@ def pinned_metrics(metrics: Iterable[Mapping[str, float]]) -> list[str]:
             values.setdefault(name, set()).add(value)
     names = [name for name, distinct in values.items() if len(distinct) > 1 or not re.search("/score|^alarms/", name)]
     names = [name for name in names if "/score_against_" not in name or _is_won_or_lost(name.split("/")[-2])]
-    return [name for pattern in PINNED for name in names if re.fullmatch(pattern, name)]
+    first = next((name.rpartition("/")[0] for name in names if re.fullmatch(PINNED[0], name)), "")
+    order = PINNED if not first or _is_competitive(first) else (*EARNED, *PINNED)
+    found = [name for pattern in order for name in names if re.fullmatch(pattern, name)]
+    return list(dict.fromkeys(found))
+
+
+def _is_competitive(game: str) -> bool:
+    try:
+        return make_game(game).spec.competitive
+    except UsageError:  # such as a game that was read from a file
+        return True
 
 
 def _is_won_or_lost(game: str) -> bool:
@@ -105,13 +120,19 @@ def layout(
     """Return the tab of custom scalars: charts by question, those of named probabilities with their bands first.
 
     ``games`` gives for each game its named probabilities with the ends of their bands: tags of value, low and high.
-    ``cooperative`` and ``exploited`` say whether a game is cooperative, and a policy an exploiter: else their charts
-    would be empty.
+    ``cooperative`` and ``exploited`` say whether a game is not competitive, and a policy an exploiter: else their
+    charts would be empty.
     """
     learning: dict[str, Chart] = {"exploitability": ("Multiline", [r".+/(mixture_)?exploitability"])}
     if cooperative:
-        learning["return in cooperative games"] = ("Multiline", [r".+/return"])
+        earned: dict[str, Chart] = {
+            "return where interests are common or mixed": ("Multiline", [r".+/return(/.+)?"]),
+            "welfare, and the best possible": ("Multiline", [r".+/(best_)?welfare"]),
+            "CE gap": ("Multiline", [r".+/c?ce_gap"]),
+        }
+        learning = earned | learning
     learning["score against anchors"] = ("Multiline", [r".+/score_against_.+"])
+    learning["the judge: agreement with the truth, position bias"] = ("Multiline", [r".+/judge/.+"])
     learning["rating of the newest snapshot"] = ("Multiline", [r"(.+/)?rating$"])
     doing: dict[str, Chart] = {}
     for game, margins in games.items():

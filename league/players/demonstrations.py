@@ -28,7 +28,7 @@ class Demonstration(NamedTuple):
 
 
 def demonstrations(config: RunConfig, roles: Roles) -> list[Demonstration]:
-    """Return every turn of the matches that the cold start imitates, submatches included.
+    """Return every turn of the matches that the cold start imitates, submatches included; none of given players.
 
     Raises UsageError for a scripted player that is unknown, or cannot play one of the games.
     """
@@ -62,6 +62,7 @@ def demonstrations(config: RunConfig, roles: Roles) -> list[Demonstration]:
         for episode in flatten_episodes(episodes)
         for turn in episode.turns
         for card in [roles[episode.request.game][turn.seat]]
+        if not card.given
         for role in [speaking(card) if turn.form else card]
     ]
 

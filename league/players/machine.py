@@ -13,7 +13,7 @@ from games.common import plugins
 from games.common.errors import UsageError
 from league.config import RunConfig
 from league.config.engine import ENGINE_PACKAGES
-from roles.role import Roles
+from roles.role import Roles, bound_policies
 
 PROCESSES_PER_CORE = 4  # that learn beside each other; more would only wait for one another
 
@@ -22,7 +22,7 @@ def check_processes(config: RunConfig, roles: Roles) -> None:
     """Raise UsageError for more learning processes than this machine can feed."""
     most = PROCESSES_PER_CORE * cores()
     learners = config.async_learners.processes
-    policies = {role.policy for game_roles in roles.values() for role in game_roles}
+    policies = bound_policies(roles)
     of_each = len(learners) if isinstance(learners, dict) else len(policies) if learners == "each" else 0
     for setting, count in (("optimizer.processes", config.optimizer.processes), ("async_learners.processes", of_each)):
         if count > most:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arena.records import Cast, ReplyRequest, Sampler, Tabular
 from games.common.errors import UsageError, unknown_name
@@ -60,6 +60,7 @@ class Player:
     roles: tuple[Role, ...]  # [seats]
     members: tuple[Mixture, ...]  # the player ids drawn from in each seat  # [seats]
     team: tuple[Player, ...] = ()  # the same player in the games of its submatches
+    others: tuple[tuple[str, Sampler], ...] = ()  # engines of members that ``engine`` does not answer for
 
     def cast(self, rng: random.Random) -> tuple[Cast, ...]:
         """Return the player ids in the seats of a match's submatches, by game."""
@@ -67,6 +68,19 @@ class Player:
             Cast(p.spec.name, tuple(p.draw(seat, rng) for seat in range(p.spec.seats)), (False,) * p.spec.seats)
             for p in self.team
         )
+
+    def engine_of(self, identity: str) -> Sampler:
+        """Return the engine of one of the members."""
+        return dict(self.others).get(identity, self.engine)
+
+    def engines(self) -> dict[str, Sampler]:
+        """Return the engines of all members, its team's too, by player id."""
+        return {
+            identity: player.engine_of(identity)
+            for player in (self, *self.team)
+            for members in player.members
+            for identity, _ in members
+        }
 
     def draw(self, seat: int, rng: random.Random) -> str:
         """Return the player id in a seat for one match."""
@@ -101,7 +115,7 @@ class _PolicyReader:
 
     def __call__(self, positions: Sequence[tuple[int, Game]]) -> list[tuple[float, ...]]:
         requests = [self._request(seat, game) for seat, game in positions]
-        engine = self._player.engine
+        engine = self._player.engine_of(self._identity)
         if isinstance(engine, Tabular) and all(request.role.reply is ReplyForm.CHOICE for request in requests):
             return engine.distributions(requests)
         return [self._estimate(request) for request in requests]
@@ -112,8 +126,9 @@ class _PolicyReader:
 
     def _estimate(self, request: ReplyRequest) -> tuple[float, ...]:
         """Return the legal actions' shares of sampled replies; uniform if no reply was legal."""
-        check_price(self._player.label, self._player.engine, self._player.spec, REPLIES_PER_STATE)
-        replies = self._player.engine.sample([request] * REPLIES_PER_STATE)
+        engine = self._player.engine_of(self._identity)
+        check_price(self._player.label, engine, self._player.spec, REPLIES_PER_STATE)
+        replies = engine.sample([request] * REPLIES_PER_STATE)
         actions = [parse_reply(request.role, reply.text, request.legal) for reply in replies]
         counts = [actions.count(action) for action in request.legal]
         self.replies += len(actions)
@@ -153,16 +168,30 @@ def _resolve_in_game(text: str, spec: GameSpec, engines: Engines) -> Player:
 
 def _from_run(text: str, run: Run, which: str, spec: GameSpec, engines: Engines) -> Player:
     """Return a run's newest snapshots (``which`` is ""), its mixture, or one snapshot, in every seat."""
-    roles = seat_roles(engines.run_config(run).roles, spec)
+    roles = list(seat_roles(engines.run_config(run).roles, spec))
     by_seat: list[Mixture] = []
-    for role in roles:
+    others: dict[str, Sampler] = {}
+    engine: Any = None
+    for role in tuple(roles):
+        if role.given:  # whoever played it in the run plays it still
+            given = resolve(role.policy, spec, engines)
+            roles[role.seat] = given_role(role, given)
+            by_seat.append(given.members[role.seat])
+            others |= given.engines()
+            continue
         weighted = run.members(which, role.policy, spec.name, role.seat)
         engine = engines.of_run(run, weighted[0][0])
         for snapshot, _ in weighted:
             check = partial(run.population.verify, snapshot)
             engine.register(f"{run.path}@{snapshot.id}", snapshot.path, check, engines.adapters(run, snapshot))
         by_seat.append(tuple((f"{run.path}@{snapshot.id}", weight) for snapshot, weight in weighted))
-    return Player(text, spec, engine, roles, tuple(by_seat))
+    engine = engine or next(iter(others.values()))
+    return Player(text, spec, engine, tuple(roles), tuple(by_seat), others=tuple(others.items()))
+
+
+def given_role(role: Role, player: Player) -> Role:
+    """Return a run's role as a player that it is given to is asked: by its own card, under the run's name for it."""
+    return player.roles[role.seat].model_copy(update={"name": role.name, "policy": role.policy, "given": True})
 
 
 def _checkpoint(text: str, spec: GameSpec, engines: Engines) -> Player:
@@ -218,7 +247,7 @@ def reference_of(player: Player) -> Reference:
             f"{player.label} is a mixture, drawn anew for each match, so it has no single policy to stay close to. "
             "Name one player with --reference, for example RUN or random."
         )
-    if not isinstance(engine, Tabular) or any(role.reply is not ReplyForm.CHOICE for role in player.roles):
+    if not isinstance(engine, Tabular) or player.others or any(r.reply is not ReplyForm.CHOICE for r in player.roles):
         raise UsageError(
             f"{player.label} cannot be the reference of a budget, because its probabilities are not known. Name "
             "random, equilibrium, or a language model whose replies are 'choice', with --reference."

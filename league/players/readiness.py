@@ -5,6 +5,8 @@ from __future__ import annotations
 from league.config import RunConfig
 from league.config.load import run_roles
 from league.monitors.loggers.interface import check_loggers
+from league.players.engines import Engines
+from league.players.given import check_given, with_lasting_names
 from league.players.hub import check_model
 from league.players.machine import check_processes, may_have_gpu, no_gpu, require_engine_package
 from league.players.outside import check_players, scripted_only
@@ -15,6 +17,8 @@ def check_start(config: RunConfig, cluster: str) -> None:
     names = [*config.evaluation.anchors, *config.matchmaking.guests]
     roles = run_roles(config)
     check_players(scripted_only(names), roles)
+    with Engines() as engines:
+        check_given(with_lasting_names(config), engines, ask_servers=False)
     check_loggers(config.board.loggers)
     if cluster:
         return

@@ -33,7 +33,8 @@ class Group(NamedTuple):
 GROUPS: tuple[tuple[str, tuple[str, ...], bool], ...] = (
     (
         "Is it getting better?",
-        (r".+/(mixture_)?exploitability", r".+/return", r".+/(held_out|score_against)_.+", r"rating", r".+_gap"),
+        (r".+/(mixture_)?exploitability", r".+/return", r".+/(best_)?welfare", r".+/pareto_share",
+         r".+/(held_out|score_against)_.+", r"rating", r".+_gap", r".+/judge/.+"),
         False,
     ),
     ("How does each role do?", (r".+/score/.+", r".+/return/.+", r".+/score", r".+/first_seat_value"), False),

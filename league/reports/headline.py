@@ -57,6 +57,14 @@ def _learned(record: RunRecord, game: str) -> list[str]:
     if series := metrics.get(f"{game}/return"):
         best = f" of at most {spec.optimum:g}" if spec.optimum is not None else ""
         earned.append(f"mean return together {plain(series.values[0])} → {plain(series.values[-1])}{best}")
+    if series := metrics.get(f"{game}/welfare"):
+        best_welfare = record.last(f"{game}/best_welfare")
+        of_best = f" of at most {plain(best_welfare)}" if best_welfare is not None else ""
+        earned.append(f"welfare {plain(series.values[0])} → {plain(series.values[-1])}{of_best}")
+    if not spec.competitive and (series := metrics.get(f"{game}/ce_gap")):
+        earned.append(f"CE gap {plain(series.values[0])} → {plain(series.values[-1])}")
+    if series := metrics.get(f"{game}/judge/agreement"):
+        earned.append(f"the judge agrees with the truth {plain(series.values[0])} → {plain(series.values[-1])}")
     words = words + earned if spec.competitive else earned + words  # what matters first
     if spec.utility is not Utility.IDENTICAL and not words and (series := metrics.get(f"{game}/score_against_random")):
         words.append(

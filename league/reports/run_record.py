@@ -22,10 +22,10 @@ from league.exact.exploitability import PolicyTable
 from league.monitors.metrics_log import METRICS_FILE, read_metrics
 from league.results.match_store import STORE_FILE, MatchStore
 from league.results.ratings import Ratings
-from league.standings.standings import GameStandings, game_standings
+from league.standings.standings import GameStandings, game_standings, left_out
 from league.storage.population import Population, Snapshot
 from league.storage.run_dir import STATE_FOLDER, Run, open_run
-from roles.role import Roles
+from roles.role import Roles, bound_policies
 
 
 class Series(NamedTuple):
@@ -117,12 +117,12 @@ def _standings(run: Run, specs: Mapping[str, GameSpec], snapshots: list[Snapshot
     store_file = run.path / STORE_FILE
     if not store_file.is_file():
         return {}
-    live = {snapshot.policy for snapshot in snapshots} | set(run.config.policies)
+    out = {game: left_out(run.config, snapshots, spec) for game, spec in specs.items()}
     ratings = run.ratings if (run.path / "ratings.json").is_file() else Ratings()
     with MatchStore(store_file, reads=True) as store:
         played = set(store.games())
         standings = {
-            game: game_standings(store, spec, ratings=ratings, anchors=run.config.evaluation.anchors, live=live)
+            game: game_standings(store, spec, ratings=ratings, anchors=run.config.evaluation.anchors, live=out[game])
             for game, spec in specs.items()
             if game in played and spec.seats > 1
         }
@@ -132,7 +132,7 @@ def _standings(run: Run, specs: Mapping[str, GameSpec], snapshots: list[Snapshot
 def _tables(run: Run, spec: GameSpec, roles: Roles, snapshots: list[Snapshot]) -> Tabulated:
     """Return the stored tables of the main policies' line-ups, in the order of their freezes."""
     stored = PolicyTables(run.path / STATE_FOLDER / "tables", run.config.evaluation.exact_limit)
-    main = {role.policy for game_roles in roles.values() for role in game_roles}
+    main = set(bound_policies(roles))
     steps = {snapshot.id: snapshot.step for snapshot in snapshots}
     found: dict[Profile, PolicyTable] = {}
     for profile in profiles([snapshot for snapshot in snapshots if snapshot.policy in main], roles[spec.name]):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from games.aliases import short_metric, short_name
-from games.spec import GameSpec, Utility
+from games.spec import GameSpec
 from league.config import RunConfig
 from league.evaluation.measure import PopulationMeasurement
 from league.exact.strategy_states import NAMED
@@ -29,7 +29,8 @@ from league.storage.run_state import RunState
 from league.storage.sampled_matches import SampledMatch
 from roles.role import Roles
 
-COMPARED_BY = ("exploitability", "mixture_exploitability", "return", "score_against_random")  # of each game, by HParams
+# What HParams compares runs by, of each game.
+COMPARED_BY = ("exploitability", "mixture_exploitability", "return", "welfare", "score_against_random")
 
 SHARE_AT_END = "time/board_at_end"  # of the run's time that logging and drawing took, the last figures included
 
@@ -100,7 +101,7 @@ class Board:
         self._mixtures = list(read_mixtures(self._run_dir))
         settings = _flat(self._config.model_dump())
         log.settings(settings, {"seed", *_chosen(self._config, settings)}, self._compared_by())
-        cooperative = any(spec.utility is Utility.IDENTICAL for spec in self._specs.values())
+        cooperative = any(not spec.competitive for spec in self._specs.values())
         margins = {short_name(game): _margins(game) for game in self._specs}
         log.layout(layout(margins, cooperative, exploited=bool(self._config.league_roles)))
         self._loggers = open_loggers(self._config.board.loggers, self._run_dir, settings, self._logged)

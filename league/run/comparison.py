@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from games.spec import GameSpec, Utility
 from league.config import RunConfig
+from league.config.load import seat_roles
 from league.evaluation.measure import PopulationMeasurement
 from league.exact.equilibrium_gaps import exact_game
 from league.exact.exploitability import PolicyTable, uniform_table
@@ -66,7 +67,8 @@ def compare_population(
     """Return the comparison of each game that somebody can win, by game."""
     comparisons = {}
     for game, spec in specs.items():
-        if spec.seats > 1 and spec.utility is not Utility.IDENTICAL:
+        free = sum(not role.given for role in seat_roles(config.roles, spec))  # of players that are given roles
+        if free > 1 and spec.utility is not Utility.IDENTICAL:
             tables = measured.tables.get(game)
             if tables and spec.seats == 2:
                 named = {"+".join(dict.fromkeys(profile)): table for profile, table in tables.items()}

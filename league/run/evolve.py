@@ -20,6 +20,7 @@ from league.config import RunConfig
 from league.config.load import load_run_config, run_roles, write_run_config
 from league.learning.imitation import keep_matches, matches_to_imitate
 from league.learning.policies import new_policy, policies_for_resume, policy_names
+from league.players.given import with_lasting_names
 from league.run.exploiter_cycle import save_initial_weights
 from league.run.failures import telling_of_a_full_disk
 from league.run.recovery import SET_ASIDE, telling_what_to_do
@@ -64,7 +65,8 @@ def evolve(source: Path, run_dir: Path, iterations: int | None, overrides: Seque
             check_results(source, verified_record(newest_checkpoint(source)))
         old = load_run_config(source)
         done = finished_iterations(source)
-        config = load_run_config(source, [*overrides, f"iterations={done + (iterations or max(done, 1))}"])
+        settings = [*overrides, f"iterations={done + (iterations or max(done, 1))}"]
+        config = with_lasting_names(load_run_config(source, settings))
         _check_weights_fit(old, config)
         changed = config.imitation.weight and config.imitation != old.imitation
         imitated = matches_to_imitate(config, run_roles(config)) if changed else []
@@ -135,7 +137,13 @@ def _check_weights_fit(old: RunConfig, new: RunConfig) -> None:
             f"model.{changed[0]} cannot be changed: the snapshots of the population were made with the model as it is. "
             "Leave it out, or begin a new run with league train."
         )
+    remaining = policy_names(new, run_roles(new))
     for name in policy_names(old, run_roles(old)):
+        if name not in remaining and new.roles.player != old.roles.player:
+            raise UsageError(
+                f"roles.player gives away every role of {name}, whose snapshots stay in the population. Leave it a "
+                "role, or give its roles away in a new run."
+            )
         after, before = new.policy(name), old.policy(name)
         if any(getattr(after, key) != getattr(before, key) for key in ("weights", "rank", "alpha", "targets")):
             raise UsageError(

@@ -25,13 +25,22 @@ from league.storage.population import Snapshot
 
 # The metrics whose history figures need.
 KEPT = re.compile(
-    r"^(alarms|time|memory)/|^seconds$|/(mixture_)?exploitability$|/return$|/score_against_|^rating|/replies/|equilibrium_distance"
+    r"^(alarms|time|memory)/|^seconds$|/(mixture_)?exploitability$|/return$|/judge/|/(best_)?welfare$|/pareto_share$|/ce_gap$|/score_against_|^rating|/replies/|equilibrium_distance"
 )
+EARNED = {  # first where interests are common or mixed
+    "return": "joint return",
+    "welfare": "welfare",
+    "best_welfare": "best possible",
+    "pareto_share": "Pareto share",
+    "ce_gap": "CE gap",
+}
 MEASURES = {
     "exploitability": "exploitability",
     "mixture_exploitability": "… of mixture",
     "equilibrium_distance": "from equilibria",
     "return": "joint return",
+    "judge/agreement": "judge right",
+    "judge/position_bias": "judge's position bias",
 }
 REPLY_KINDS = ("legal", "tool", "retried", "illegal", "truncated")
 
@@ -116,9 +125,10 @@ def _alarms(subject: Subject) -> Pixels:
 
 def _learning(subject: Subject) -> Pixels:
     panels: dict[str, list[training.Curve]] = {}
-    for game in subject.specs:
+    for game, spec in subject.specs.items():
         against = sorted({n for line in subject.history for n in line if n.startswith(f"{game}/score_against_")})
-        names = {f"{game}/{name}": label for name, label in MEASURES.items()}
+        measures = MEASURES if spec.competitive else EARNED | MEASURES
+        names = {f"{game}/{name}": label for name, label in measures.items()}
         curves = [training.Curve(label, *_series(subject, name)) for name, label in names.items()]
         curves = [curve for curve in curves if curve.steps]
         if not curves:

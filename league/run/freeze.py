@@ -16,6 +16,7 @@ from league.evaluation.measure import Measurements, Metrics, Play, PopulationMea
 from league.evaluation.meta_game import MetaGame, best_response_among
 from league.evaluation.ordinary_language import language_metrics
 from league.meta_solvers import BY_AGE
+from league.players.given import GivenPlayers
 from league.players.model_engine import ModelEngine
 from league.run.exploiter_cycle import begin_anew, initial_snapshot, reset_exploiter, resets_after
 from league.storage.checkpoint import publish, save_ratings
@@ -23,7 +24,7 @@ from league.storage.members import Member, MetaStrategy
 from league.storage.population import Origin, Snapshot
 from league.storage.run_state import Beginning, RunState
 from learners.update.policy import Policy
-from roles.role import Roles
+from roles.role import Roles, bound_policies
 
 
 class Snapshots:
@@ -39,10 +40,11 @@ class Snapshots:
         state: RunState,
         engine: ModelEngine,
         play: Play,
+        given: GivenPlayers | None = None,
     ) -> None:
         self._config, self._run_dir, self._roles, self._specs = config, run_dir, roles, specs
         self._scales, self._state, self._engine, self._play = scales, state, engine, play
-        self._measurements = Measurements(config, run_dir, roles, specs, state, engine, play)
+        self._measurements = Measurements(config, run_dir, roles, specs, state, engine, play, given)
         self.measured: PopulationMeasurement | None = None  # when the last snapshot was frozen in this process
         for snapshot in state.population.all():
             self._register(snapshot)
@@ -154,7 +156,7 @@ class Snapshots:
 
     def _main_policies(self) -> set[str]:
         """Return the main policies: those that roles are bound to."""
-        return {role.policy for roles in self._roles.values() for role in roles}
+        return set(bound_policies(self._roles))
 
 
 def _save(policy: Policy, folder: Path) -> None:

@@ -40,7 +40,7 @@ from league.storage.checkpoint import publish, save_checkpoint
 from league.storage.run_state import RunState
 from league.storage.sampled_matches import SampledMatch, sample_matches, save_samples
 from learners.trajectories import return_scale, to_trajectories
-from roles.role import Roles
+from roles.role import Roles, given_names
 
 Metrics = dict[str, float]
 
@@ -100,14 +100,14 @@ class League:
         }
         self._live = {game: tuple(role.policy for role in game_roles) for game, game_roles in roles.items()}
         self.rollouts = rollouts or LocalRollouts(config, run_dir, roles, state.policies)
-        self._engine = self.rollouts.engine
-        self.view = view
+        self._engine, self.view = self.rollouts.engine, view
         self.phases = clock_of_models(config.model.device, config.model.dtype)
         self._board = Board(config, run_dir, self.specs, roles, state, self.phases)
         self._started, self._tokens_before = time.perf_counter(), 0
         for policy in state.policies.values():
             self._engine.add(policy.live_id, policy.lm)
-        self._snapshots = Snapshots(config, run_dir, roles, self.specs, self.scales, state, self._engine, self.play)
+        plays = self._engine, self.play, self.rollouts.given
+        self._snapshots = Snapshots(config, run_dir, roles, self.specs, self.scales, state, *plays)
 
     def close(self) -> None:
         """Close the rollout backend and the log."""
@@ -132,7 +132,7 @@ class League:
     @counts_as("play")
     def draw_matches(self, iteration: int) -> list[MatchRequest]:
         """Return an iteration's match requests, of every game that is due."""
-        members, kinds = self._snapshots.members(), self.config.league_roles
+        members, kinds, given = self._snapshots.members(), self.config.league_roles, frozenset(given_names(self.roles))
         learning = learning_now(self.config, list(self.state.policies), iteration)
         requests: list[MatchRequest] = []
         for game, settings in self.config.games.items():
@@ -146,7 +146,7 @@ class League:
                     run_seed=self.config.seed,
                     iteration=iteration,
                     game=self.specs[game],
-                    context=DrawContext(game, live, members, self.state.payoffs.pair_record, meta),
+                    context=DrawContext(game, live, members, self.state.payoffs.pair_record, meta, given),
                     learning=[name for name in learning if name not in kinds],
                     exploiting={name: kinds[name] for name in learning if name in kinds},
                     matches=settings.matches,
@@ -272,7 +272,7 @@ class League:
             if played:
                 metrics[f"{game}/matches"] = float(played)
             for role in self.roles[game]:
-                live = self._live[game]  # any of them, because they may swap seats
+                live = () if role.given else self._live[game]  # any of them, because they may swap seats
                 mine = [r for r in results if (r.game, r.role) == (game, role.name) and r.player in live]
                 if mine and spec.seats > 1:
                     metrics[f"{game}/score/{role.name}"] = sum(r.sum_score for r in mine) / sum(r.n for r in mine)

@@ -26,6 +26,7 @@ from league.learning.policies import policies_for_resume, policy_names, start_po
 from league.monitors.live_view import LiveView
 from league.monitors.metrics_log import read_metrics
 from league.players.engines import Engines
+from league.players.given import check_given, with_lasting_names
 from league.players.machine import require_ray
 from league.players.model_check import check_model
 from league.players.model_engine import check_engine
@@ -65,8 +66,10 @@ def train(config: RunConfig, run_dir: Path, cluster: str = "", watch: Watch | No
     finite, its log-probs disagree with the engine's, a learner dies, or the disk is full.
     """
     rule_named(config.credit.rule)
+    config = with_lasting_names(config)
     with Engines() as engines:
         check_players(anchors_and_guests(config, engines), run_roles(config))
+        check_given(config, engines)
     imitated = matches_to_imitate(config, run_roles(config))
     with (
         telling_of_a_full_disk(run_dir),

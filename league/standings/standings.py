@@ -11,7 +11,7 @@ of two, the mean return. In other games mean returns say more, and are given too
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 from games.common.errors import unknown_name
 from games.spec import GameSpec, Utility
+from league.config import RunConfig
+from league.config.load import seat_roles
 from league.evaluation.pairing import opportunity_cost
 from league.meta_solvers import META_SOLVERS, NashAverage
 from league.meta_solvers.double_oracle import nash_average_of_many, nash_of_many
@@ -30,6 +32,8 @@ from league.standings.cycles import Cycle, find_cycles
 from league.standings.diversity import effective_size
 from league.standings.elo import Elo, elo
 from league.standings.payoff_matrix import PairRoleResult, PayoffMatrix, payoff_matrix, role_results
+from league.storage.population import Snapshot
+from roles.role import bystanders
 
 Floats = NDArray[np.float64]
 
@@ -87,6 +91,12 @@ class GameStandings:
     def by_role(self, player: str) -> list[PairRoleResult]:
         """Return a player's results against each other player in each role; none without ``cells``."""
         return [] if self.cells is None else role_results(self.cells, self.roles, player)
+
+
+def left_out(config: RunConfig, snapshots: Iterable[Snapshot], spec: GameSpec) -> set[str]:
+    """Return who is in a run's matches and not in its standings: live policies, and given players beside others."""
+    live = {snapshot.policy for snapshot in snapshots} | set(config.policies)
+    return live | (bystanders(seat_roles(config.roles, spec)) - set(config.evaluation.anchors))
 
 
 def game_standings(

@@ -172,7 +172,7 @@ class _MemberTables:
     def _table(self, player: Player, member: str) -> PolicyTable:
         if member not in self._tables:
             members = (((member, 1.0),),) * player.spec.seats
-            alone = Player(member, player.spec, player.engine, player.roles, members)
+            alone = Player(member, player.spec, player.engine_of(member), player.roles, members)
             self._tables[member] = alone.tabulate().table
         return self._tables[member]
 

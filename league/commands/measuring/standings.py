@@ -18,14 +18,14 @@ from league.monitors.metrics_log import read_metrics
 from league.results.match_store import STORE_FILE, MatchStore
 from league.results.ratings import PlayerRating, Ratings
 from league.standings.exact_standings import ExactStandings, exact_standings
-from league.standings.standings import GameStandings, game_standings
+from league.standings.standings import GameStandings, game_standings, left_out
 from league.storage.run_dir import PLAN_FILE, Run, open_run
 
 MEASURED = {  # metrics below GAME/, and how they are printed
     "exploitability": "exploitability",
     "mixture_exploitability": "exploitability of the mixture",
     "cce_gap": "gap of the joint meta-strategy to a CCE",
-    "ce_gap": "gap of the joint meta-strategy to a CE",
+    "ce_gap": "gap to a CE, of the joint meta-strategy if there is one",
     "return": "mean return together",
     "score_against_random": "score against random",
 }
@@ -73,9 +73,9 @@ def _game_report(run: Run, game: str, metrics: list[dict[str, Any]]) -> GameRepo
     spec, ratings = make_game(game).spec, run.ratings
     standings = None
     if (run.path / STORE_FILE).is_file():
-        live = {snapshot.policy for snapshot in run.population.all()} | set(run.config.policies)
+        anchors, live = run.config.evaluation.anchors, left_out(run.config, run.population.all(), spec)
         with MatchStore(run.path / STORE_FILE, reads=True) as store:
-            standings = game_standings(store, spec, ratings=ratings, anchors=run.config.evaluation.anchors, live=live)
+            standings = game_standings(store, spec, ratings=ratings, anchors=anchors, live=live)
     measured = {
         name: [(line["iteration"], line[f"{game}/{name}"]) for line in metrics if f"{game}/{name}" in line]
         for name in MEASURED

@@ -23,7 +23,7 @@ from league.commands.formatting import (
     match_progress,
     print_usage,
 )
-from league.evaluation.head_to_head import A, B, HeadToHead, compare, schedule
+from league.evaluation.head_to_head import A, B, HeadToHead, JudgeResult, compare, schedule
 from league.players.engines import Engines
 from league.players.player import resolve
 from league.players.settings import PlayerSettings
@@ -82,11 +82,23 @@ def to_json(report: MatchReport) -> dict[str, Any]:
         "illegal_rate": result.illegal_rates[A],
         "illegal_rate_b": result.illegal_rates[B],
         "forfeits": result.forfeits,
+        "judges": {name: _judge_to_json(judge) for name, judge in zip("ab", result.judges, strict=True)},
         "cooperative": result.spec.utility is Utility.IDENTICAL,
         "optimum": result.spec.optimum,
         "share_of_optimum": result.share_of_optimum,
         "transcript": format_transcript(result.episodes[0], _seat_labels(result, 0)),
         "usage": {player: usage._asdict() for player, usage in report.usage.items()},
+    }
+
+
+def _judge_to_json(judge: JudgeResult | None) -> dict[str, Any] | None:
+    if judge is None:
+        return None
+    bias = judge.position_bias
+    return {
+        **estimate_to_json("agreement", judge.agreement),
+        **({"position_bias": None} if bias is None else estimate_to_json("position_bias", bias)),
+        "matches": judge.matches,
     }
 
 
@@ -110,9 +122,20 @@ def print_report(report: MatchReport, console: Console) -> None:
     console.print(_role_table(result))
     rates = [f"{name} {format_percent(rate)}" for name, rate in zip(result.players, result.illegal_rates, strict=True)]
     console.print(f"\nIllegal replies: {', '.join(rates)}. Matches that ended by forfeit: {result.forfeits}.")
+    _print_judges(result, console)
     console.print("\nOne of the matches:", style="bold")
     console.print("\n".join(format_transcript(result.episodes[0], _seat_labels(result, 0))), markup=False)
     print_usage(report.usage, console)
+
+
+def _print_judges(result: HeadToHead, console: Console) -> None:
+    """Print how good each player judges, where there is a judge and the truth is known."""
+    for name, judge in zip(result.players, result.judges, strict=True):
+        if judge is not None:
+            line = f"{name} as the judge agrees with the truth in {format_interval(judge.agreement)} of its verdicts"
+            if judge.position_bias is not None:
+                line += f"; its leaning to who is shown first is {format_interval(judge.position_bias, signed=True)}"
+            console.print(f"{line}.")
 
 
 def _print_verdict(result: HeadToHead, console: Console) -> None:

@@ -60,7 +60,7 @@ def _play(opponent: Player, person_seat: int, seed: int | None, console: Console
         with_overrides(role, reply=ReplyForm.CHOICE, on_illegal=OnIllegal.MASK) if role.seat == person_seat else role
         for role in opponent.roles
     )
-    engines: dict[str, Sampler] = dict.fromkeys(players, opponent.engine)
+    engines: dict[str, Sampler] = opponent.engines()
     engines[PERSON] = Human(console.print, input)
     role = roles[person_seat]
     console.print(f"{system_text(role)}\n\nYou are {role.name}, against {opponent.label} (seed {seed}).")

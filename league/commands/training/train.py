@@ -167,15 +167,30 @@ def learning_summary(run_dir: Path, spec: GameSpec) -> Iterator[str]:
             if name.startswith(f"{spec.name}/"):
                 key = name.removeprefix(f"{spec.name}/")
                 changes[key] = (changes.get(key, (value,))[0], value)
+    yield from _result(spec, changes)
+    yield from _judged(changes)
+
+
+def _result(spec: GameSpec, changes: Mapping[str, tuple[float, float]]) -> Iterator[str]:
+    """Yield sentences on what was measured of how well a game is played."""
     exploitability = changes.get("exploitability")
-    if spec.competitive or not exploitability:
+    if spec.competitive or not (exploitability or "best_welfare" in changes):
         yield from _measured(spec, changes)
         return
     # Where interests are common or mixed, what was earned says more than what a seat could gain alone.
     yield from _earned(spec, changes)
     if gap := changes.get("ce_gap"):
-        yield f"gap of the joint meta-strategy to a correlated equilibrium {_change(gap)}"
-    yield f"exploitability {_change(exploitability)} ({spec.exploitability_note})"
+        yield f"gap to a correlated equilibrium, summed over seats, {_change(gap)}"
+    if exploitability:
+        yield f"exploitability {_change(exploitability)} ({spec.exploitability_note})"
+
+
+def _judged(changes: Mapping[str, tuple[float, float]]) -> Iterator[str]:
+    """Yield a sentence on the judge, where there is one and the truth is known."""
+    if agreement := changes.get("judge/agreement"):
+        bias = changes.get("judge/position_bias")
+        leaning = f"; its leaning to who is shown first {_change(bias)}" if bias else ""
+        yield f"share of verdicts that agree with the truth {_change(agreement)}{leaning}"
 
 
 def _earned(spec: GameSpec, changes: Mapping[str, tuple[float, float]]) -> Iterator[str]:
@@ -183,8 +198,13 @@ def _earned(spec: GameSpec, changes: Mapping[str, tuple[float, float]]) -> Itera
     if joint := changes.get("return"):
         best = spec.optimum if spec.optimum is not None else optimum(spec.name)
         yield f"mean return together {_change(joint)}" + ("" if best is None else f" of at most {best:g}")
+    if welfare := changes.get("welfare"):
+        possible, pareto = changes.get("best_welfare"), changes.get("pareto_share")
+        text = f"welfare (the returns of all seats in training) {_change(welfare)}"
+        text += f" of at most {format_number(possible[1])}" if possible else ""
+        yield text + (f"; Pareto-optimal matches {_change(pareto)}" if pareto else "")
     roles = [change for key, change in changes.items() if key.startswith("return/")]
-    if len(roles) == spec.seats > 1 and spec.utility is Utility.GENERAL_SUM:
+    if not welfare and len(roles) == spec.seats > 1 and spec.utility is Utility.GENERAL_SUM:
         first, last = (sum(values) for values in zip(*roles, strict=True))
         yield f"welfare (the returns of all seats in training) {_change((first, last))}"
     if not joint:

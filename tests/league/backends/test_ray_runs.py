@@ -254,3 +254,18 @@ def wait(run, iteration, process):
     while saved_iteration(run) < iteration:
         assert process.alive(), process.end().output
         time.sleep(0.02)
+
+
+@pytest.mark.slow
+def test_players_that_are_given_roles_play_where_matches_are_played(config, local_run, tmp_path):
+    """One is scripted, and one is a snapshot of another run, whose folder all processes see."""
+    old = local_run / "population" / "opener-000002"
+    assert old.is_dir()
+    given = tmp_path / "given.toml"
+    given.write_text(
+        TINY + 'games."judged_arithmetic(judge=1)".matches = 16\n'
+        "cluster = { matches = 8, engine_cpus = 0.5, worker_cpus = 0.5, learner_cpus = 0.5 }\n[roles.player]\n"
+        f'"kuhn_poker/second" = "{local_run}@opener-000002"\n"judged_arithmetic(judge=1)/judge" = "scripted:poor"\n'
+    )
+    here = train(given, run_dir=tmp_path / "here")
+    assert_same(here, train(given, "--cluster", "local", run_dir=tmp_path / "there"))

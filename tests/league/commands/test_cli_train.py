@@ -152,8 +152,9 @@ def test_a_game_of_three_different_seats_ends_with_what_each_has_learned(tmp_pat
     assert main(["train", str(config), "--run-dir", str(tmp_path / "run")]) == 0
     learned = capsys.readouterr().out.partition("What was learned\n")[2].partition("\n\n")[0]
     roles = ("solver", "evaluator", "judge")
+    told = [f"mean return in training as {role}" for role in roles] + ["share of verdicts that agree with the truth"]
     assert [line.split(" → ")[0].rpartition(" ")[0].strip() for line in learned.splitlines()] == [
-        f"judged_arithmetic(judge=1): mean return in training as {role}" for role in roles
+        f"judged_arithmetic(judge=1): {words}" for words in told
     ]
 
 
@@ -172,5 +173,5 @@ def test_where_interests_are_common_or_mixed_what_was_earned_comes_first_and_0_i
     ]
     lines = list(learning_summary(tmp_path, make_game(NEGOTIATION).spec))
     assert lines[0] == "welfare (the returns of all seats in training) 0.500 → 2.500"
-    assert lines[3] == "gap of the joint meta-strategy to a correlated equilibrium 0.100 → 1.100"
+    assert lines[3] == "gap to a correlated equilibrium, summed over seats, 0.100 → 1.100"
     assert not any("Nash equilibrium" in line for line in lines)

@@ -70,3 +70,15 @@ def test_bad_configurations_are_refused(config, overrides, message):
 )
 def test_good_configurations_are_accepted(config, overrides):
     load(config, overrides)
+
+
+SHARDED = ["optimizer.processes=2", "optimizer.sharded=true"]
+
+
+def test_who_only_speaks_is_not_masked_whatever_the_card_says(config):
+    """Where a game asks for words, a card of ``reply = "choice"`` masks nothing: only a list can be masked."""
+    load(config, ["games={debate={}, simple_negotiation={}}", *SHARDED])
+    with pytest.raises(UsageError, match=r"debate\(form=1\)/first chooses among replies"):
+        load(config, ['games={"debate(form=1)"={}}', *SHARDED])
+    with pytest.raises(UsageError, match="chooses among replies"):
+        load(config, ["games={debate={}, kuhn_poker={}}", *SHARDED])

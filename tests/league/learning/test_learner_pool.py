@@ -34,6 +34,11 @@ credit = { rule = "mars", mars = { baseline = "game" } }
 objective.normalisation = "rollout_mean"
 """,
     "policies that take turns": "alternate = 2\n",
+    "a role that is given away": """
+games."judged_arithmetic(judge=1)".matches = 16
+[roles.player]
+"judged_arithmetic(judge=1)/judge" = "scripted:optimal"
+""",
 }
 
 

@@ -84,6 +84,13 @@ matchmaking.tree = 2
 "relay_arithmetic/verifier" = "malt"
 "relay_arithmetic/refiner" = "malt"
 """,
+    "roles that are given away": """
+games."judged_arithmetic(judge=1)".matches = 16
+roles.policy = { "judged_arithmetic(judge=1)/evaluator" = "evaluator" }
+roles.player = { "judged_arithmetic(judge=1)/judge" = "scripted:poor", "kuhn_poker/second" = "equilibrium" }
+matchmaking = { self_play = 0.4, fictitious = 0.3, pfsp = 0.3 }
+evaluation.gate = 0.5
+""",
     "seats that swap": """
 games.pair_arithmetic.matches = 16
 roles.policy = { "pair_arithmetic/pioneer" = "a", "pair_arithmetic/observer" = "b" }

@@ -24,6 +24,7 @@ def draw(
     win_rate: Callable[[str, str, str], float] = lambda player, opponent, game: 0.5,
     meta: MetaStrategy | None = None,
     others: Sequence[Member] = (),
+    given: frozenset[str] = frozenset(),
     **changes: Any,
 ) -> list[MatchRequest]:
     by_policy = {"main": [f"main-{step:06d}" for step in range(past)]} if isinstance(past, int) else past
@@ -36,8 +37,8 @@ def draw(
         "run_seed": 0,
         "iteration": 7,
         "game": game,
-        "context": DrawContext(game.name, live, [*population, *others], pair_record, meta or MetaStrategy()),
-        "learning": set(live),
+        "context": DrawContext(game.name, live, [*population, *others], pair_record, meta or MetaStrategy(), given),
+        "learning": set(live) - given,
         "exploiting": {},
         "matches": 512,
         "first_index": 1000,
