@@ -17,7 +17,7 @@ help:
 	@echo "make test         run the tests; make test-slow runs the long and the timed ones too"
 	@echo "make test-llm     run two iterations on the pretrained model, where the package index serves it"
 	@echo "make test-vllm    run the tests of the vLLM engine, in an environment of its own (.venv-vllm)"
-	@echo "make test-outward run the tests with TRL, Stable-Baselines3, verifiers and RLlib, in an environment of its own"
+	@echo "make test-outward run the tests with TRL, Stable-Baselines3 and verifiers, in an environment of its own"
 	@echo "make test-newest  run them on the newest Python that is installed, in an environment of its own (as .venv-3.13)"
 	@echo "make bench        run the benchmarks, other systems beside them in an environment of its own (.venv-bench)"
 	@echo "make format       format the code; make lint and make type check it"
