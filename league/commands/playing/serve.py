@@ -17,8 +17,8 @@ from games.common.errors import UsageError
 from games.common.files import atomic_write
 from games.common.text import plain
 from league.config.load import run_roles
+from league.models.example_requests import ExampleRequest, example_requests
 from league.players.engines import Engines
-from league.players.example_requests import ExampleRequest, example_requests
 from league.players.machine import may_have_gpu
 from league.players.settings import PlayerSettings
 from league.storage.population import Snapshot

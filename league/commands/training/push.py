@@ -14,9 +14,9 @@ from games.common.errors import UsageError
 from games.common.text import plain
 from league.config import RunConfig
 from league.models.catalogue import CATALOGUE
+from league.models.example_requests import example_requests
 from league.models.model_card import CARD_FILE, Base, CardFacts, model_card
 from league.monitors.metrics_log import read_metrics
-from league.players.example_requests import example_requests
 from league.reports.again import command
 from league.storage.population import Snapshot
 from league.storage.run_dir import Run, open_run

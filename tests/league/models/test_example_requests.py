@@ -2,7 +2,7 @@
 
 from games.registry import make_game
 from league.config.load import load, run_roles
-from league.players.example_requests import example_requests
+from league.models.example_requests import example_requests
 from roles.prompts import messages
 
 
