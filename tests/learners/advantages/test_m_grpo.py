@@ -283,9 +283,8 @@ def test_weights_reach_only_the_roles_of_the_rule():
 
 
 def test_dropped_trajectories_are_not_in_the_batch(lm):
-    first, second = self_play(lm, 2, CHOICE)[:2]
-    expected = to_batch("main", [first], [[1.0] * len(first.turns)], {})
-    pair = [first, second]
+    pair = self_play(lm, 2, CHOICE)[:2]
+    expected = to_batch("main", pair[:1], [[1.0] * len(pair[0].turns)], {})
     assert to_batch("main", pair, [[1.0] * len(t.turns) for t in pair], {}, weights=[1.0, 0.0]) == expected
 
 
@@ -297,5 +296,5 @@ def test_ten_thousand_trajectories_of_ten_turns_take_under_a_tenth_of_a_second(a
     for start in range(125):
         subs = [[rng.random() for _ in range(rng.randrange(19))] for _ in range(8)]
         batch += query([rng.random() for _ in range(8)], subs, start, first=start * 8)
-    batch = [t._replace(turns=t.turns * 10, rewards=t.rewards * 10) for t in batch][:10_000]
-    assert processor_seconds(lambda: credit("m_grpo", batch, align=alignment), repeats=40) < 0.1
+    tens = [t._replace(turns=t.turns * 10, rewards=t.rewards * 10) for t in batch][:10_000]
+    assert processor_seconds(lambda: credit("m_grpo", tens, align=alignment), repeats=40) < 0.1
