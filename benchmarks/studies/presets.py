@@ -50,7 +50,12 @@ FREE_REPLIES = {
     "kuhn_exploitability": Question((_KUHN,), "exploitability"),
     "illegal_rate": Question(("match RUN random --game kuhn_poker --matches 4000",), "illegal_rate"),
 }
-REAL_MODEL = {name: THREE_GAMES[name] for name in THREE_GAMES if name.startswith(("kuhn", "tic_tac_toe"))}
+_FEW_MATCHES = _TIC_TAC_TOE.replace("400", "100")  # of a real model, each of which takes a second or more
+REAL_MODEL = {
+    name: question._replace(commands=tuple([c.replace(_TIC_TAC_TOE, _FEW_MATCHES) for c in question.commands]))
+    for name, question in THREE_GAMES.items()
+    if name.startswith(("kuhn", "tic_tac_toe"))
+}
 QUESTIONS = dict.fromkeys(("pocket", "pocket-long"), THREE_GAMES)
 QUESTIONS |= dict.fromkeys(("pocket-free", "smol-free"), FREE_REPLIES) | {"smol": REAL_MODEL}
 
