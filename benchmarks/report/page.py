@@ -80,12 +80,13 @@ ROWS: dict[str, list[Row]] = {
     ],
     "smol": [
         Row("seconds", "time from an empty directory to the end", "{:,.0f} s", 25 * 60),
+        Row("processor_seconds", "processor time of all threads", "{:,.0f} s"),
         Row("peak_memory_gb", "peak memory", "{:.2f} GB", 4),
         Row("kuhn_exploitability", "Kuhn poker: exploitability of the last main", "{:.3f}", 0.10),
         Row("kuhn_mixture_exploitability", "Kuhn poker: exploitability of the mixture", "{:.3f}", 0.06),
         Row(
             "tic_tac_toe_score",
-            "tic-tac-toe: score against random, 400 matches",
+            "tic-tac-toe: score against random, 100 matches",
             "{:.3f}",
             0.80,
             at_most=False,
@@ -93,6 +94,7 @@ ROWS: dict[str, list[Row]] = {
     ],
     "smol-free": [
         Row("seconds", "time from an empty directory to the end", "{:,.0f} s"),
+        Row("processor_seconds", "processor time of all threads", "{:,.0f} s"),
         Row("peak_memory_gb", "peak memory", "{:.2f} GB", 4),
         Row("kuhn_exploitability", "Kuhn poker: exploitability of the last main, from samples", "{:.3f}"),
         Row("illegal_rate", "illegal replies", "{:.2%}", 0.02),

@@ -64,6 +64,7 @@ class Cost(NamedTuple):
     """Time and memory of a process."""
 
     seconds: float  # from its start to its end
+    processor_seconds: float  # of all its threads
     peak_memory_gb: float  # 10^9 bytes resident at most
 
 
@@ -78,7 +79,8 @@ def timed(command: Sequence[str]) -> Cost:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, list(command))
-    return Cost(time.perf_counter() - started, usage.ru_maxrss * RUSAGE_UNIT / 1e9)
+    seconds, processor_seconds = time.perf_counter() - started, usage.ru_utime + usage.ru_stime
+    return Cost(seconds, processor_seconds, usage.ru_maxrss * RUSAGE_UNIT / 1e9)
 
 
 def answers(run_dir: Path, questions: dict[str, Question]) -> dict[str, float]:
