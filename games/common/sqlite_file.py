@@ -55,11 +55,11 @@ class SqliteFile:
     Opened with ``create``, a file that is missing or empty is laid out, in WAL mode. Raises UsageError for one that is
     damaged, foreign, of a newer version, or held by another process for more than a minute, whenever that shows.
     With ``reads`` it may be where nothing can be written, as on a read-only disk. Once it is open, an operation waits
-    at most ``wait`` seconds for another process before it raises HeldFile.
+    at most ``wait`` seconds (WAIT) for another process before it raises HeldFile.
     """
 
     def __init__(
-        self, path: Path, layout: SqliteLayout, *, create: bool = False, reads: bool = False, wait: float = WAIT
+        self, path: Path, layout: SqliteLayout, *, create: bool = False, reads: bool = False, wait: float | None = None
     ) -> None:
         self.path = path
         self._layout = layout
@@ -72,7 +72,7 @@ class SqliteFile:
                 if time.monotonic() >= deadline:
                     raise HeldFile(f"{path} cannot be used now (database is locked). {self._advice()}")
                 time.sleep(PAUSE)
-            self._db.execute(f"PRAGMA busy_timeout = {wait * 1000:.0f}")
+            self._db.execute(f"PRAGMA busy_timeout = {(WAIT if wait is None else wait) * 1000:.0f}")
             stack.pop_all()
 
     def __enter__(self) -> Self:

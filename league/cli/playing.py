@@ -68,7 +68,7 @@ def _add_serve(subparsers: Any) -> None:
     )
     parser.add_argument("--player", metavar="FILE.toml", help="write the settings of a player openai:FILE.toml")
     parser.add_argument(
-        "--engine", choices=["torch", "vllm"], help="what serves (default: vLLM's own server, where it and a GPU are)"
+        "--engine", metavar="KIND", help="torch or vllm's own server (default: the latter, where it and a GPU are)"
     )
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], help="type of the weights (default: the run's)")
     parser.add_argument("--threads", type=COUNT, metavar="N", help="threads of torch (default: torch's)")

@@ -26,6 +26,9 @@ ENGINE_PACKAGES = {
 }
 
 
+BY_TORCH, BY_VLLM = "torch", "vllm"  # what `league serve` serves by: its own process, or vLLM's server
+
+
 class VllmSettings(Section):
     """vLLM, in processes of its own."""
 

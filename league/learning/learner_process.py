@@ -16,7 +16,6 @@ from pathlib import Path
 from arena.process import available_threads, tuned_process
 from games.common.errors import DamagedFile, UsageError
 from games.common.files import atomic_write
-from games.common.sqlite_file import WAIT
 from league.config import RunConfig
 from league.config.load import load_run_config, run_roles
 from league.learning.heartbeat import Heartbeat
@@ -51,7 +50,7 @@ def checkpoint_folder(run_dir: Path, learner: str, batch: int) -> Path:
     return run_dir / LEARNERS_FOLDER / learner / f"{batch:06d}"
 
 
-def open_records(config: RunConfig, run_dir: Path, wait: float = WAIT) -> SqliteRecordStore:
+def open_records(config: RunConfig, run_dir: Path, wait: float | None = None) -> SqliteRecordStore:
     """Return a run's record store; an operation waits at most ``wait`` seconds for another process."""
     settings = config.async_learners
     return SqliteRecordStore(

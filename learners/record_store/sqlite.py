@@ -19,7 +19,7 @@ from typing import Any
 
 from games.common.errors import UsageError
 from games.common.files import sync_folder
-from games.common.sqlite_file import WAIT, SqliteFile, SqliteLayout
+from games.common.sqlite_file import SqliteFile, SqliteLayout
 from learners.record_store.codec import StoredTrajectory, from_record, to_record
 from learners.record_store.interface import LearnerProgress, Lease, LeaseLost
 from learners.trajectories import Evidence, Trajectory
@@ -65,7 +65,7 @@ class SqliteRecordStore(SqliteFile):
     """
 
     def __init__(
-        self, path: Path, *, max_staleness: int, lease_seconds: float, max_bytes: int, wait: float = WAIT
+        self, path: Path, *, max_staleness: int, lease_seconds: float, max_bytes: int, wait: float | None = None
     ) -> None:
         self._max_staleness, self._lease_seconds, self._max_bytes = max_staleness, lease_seconds, max_bytes
         if not path.is_file():

@@ -46,7 +46,7 @@ class Chromium:
             told = list(complaints)
         finally:
             context.close()
-        assert told == [], f"Chromium complains about {address}"
+        assert told == [], f"Chromium complains about {address}: {told}"
 
 
 def _over_a_network(address: str) -> list[str]:

@@ -13,9 +13,10 @@ from typing import NamedTuple
 import tomli_w
 
 from games.common.destinations import file_to_write
-from games.common.errors import UsageError
+from games.common.errors import UsageError, unknown_name
 from games.common.files import atomic_write
 from games.common.text import plain
+from league.config.engine import BY_TORCH, BY_VLLM
 from league.config.load import run_roles
 from league.models.example_requests import ExampleRequest, example_requests
 from league.players.engines import Engines
@@ -24,8 +25,6 @@ from league.players.settings import PlayerSettings
 from league.storage.population import Snapshot
 from league.storage.run_dir import Run, open_run
 from roles.role import ReplyForm, Role
-
-ENGINES = ("torch", "vllm")
 
 
 class Place(NamedTuple):
@@ -41,8 +40,11 @@ def run(arguments: argparse.Namespace) -> int:
     source = open_run(name)
     snapshot = source.population.verify(source.population.get(which) if which else source.population.all()[-1])
     player = file_to_write(arguments.player, "--player") if arguments.player else None
-    if (arguments.engine or _default_engine()) == "vllm":
-        from league.commands.playing.serve_vllm import serve_by_vllm
+    engine = arguments.engine or _default_engine()
+    if engine not in (BY_TORCH, BY_VLLM):
+        raise unknown_name("server", engine, [BY_TORCH, BY_VLLM], "--engine chooses one.")
+    if engine == BY_VLLM:
+        from league.commands.playing.vllm_server import serve_by_vllm
 
         port = _free_port(arguments)
         return serve_by_vllm(
@@ -53,8 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _default_engine() -> str:
     """Return vllm where it is installed and has a GPU: without one, torch is as fast."""
-    vllm = find_spec("vllm")
-    return "vllm" if vllm is not None and vllm.origin is not None and may_have_gpu() else "torch"
+    vllm = find_spec(BY_VLLM)
+    return BY_VLLM if vllm is not None and vllm.origin is not None and may_have_gpu() else BY_TORCH
 
 
 def _serve(source: Run, snapshot: Snapshot, arguments: argparse.Namespace, player: Path | None) -> int:
@@ -65,7 +67,7 @@ def _serve(source: Run, snapshot: Snapshot, arguments: argparse.Namespace, playe
     from arena.serving.requests import Served
 
     roles = policy_roles(source, snapshot)
-    with Engines(PlayerSettings(engine="torch", dtype=arguments.dtype, threads=arguments.threads)) as engines:
+    with Engines(PlayerSettings(engine=BY_TORCH, dtype=arguments.dtype, threads=arguments.threads)) as engines:
         engine = engines.of_run(source, snapshot)
         assert isinstance(engine, TorchLM)
         engine.register(snapshot.id, snapshot.path, like=engines.adapters(source, snapshot))

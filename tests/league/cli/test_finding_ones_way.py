@@ -45,7 +45,7 @@ def test_the_settings_are_all_that_a_configuration_has(capsys):
 
     def keys(table, prefix=""):
         for key, value in table.items():
-            inner = isinstance(value, dict) and prefix + key not in ("roles.policy", "credit.rules")
+            inner = isinstance(value, dict) and prefix + key not in ("roles.policy", "roles.player", "credit.rules")
             yield from keys(value, f"{prefix}{key}.") if inner else [prefix + key]
 
     names = {"games.kuhn_poker.": "games.GAME.", "policies.main.": "policies.NAME."}

@@ -22,7 +22,7 @@ from games.spec import labels
 from league.api.runs import open_run
 from league.cli import main
 from league.commands.playing.serve import player_toml
-from league.commands.playing.serve_vllm import command
+from league.commands.playing.vllm_server import command
 from league.players.engines import Engines
 from league.players.player import resolve
 from league.players.settings import PlayerSettings

@@ -27,7 +27,7 @@ def state(rates, frozen_at=0):
     """Return a state in which the probe wins at given rates."""
     table = PayoffTable(live=["main", "probe"])
     table.apply([Result("probe", other, "kuhn_poker", "first", 10, 0.0, 10.0, 10 * x, 1) for other, x in rates.items()])
-    return SimpleNamespace(payoffs=table, frozen_at={"probe": frozen_at})
+    return SimpleNamespace(payoffs=table, frozen_at={"probe": frozen_at}, policies={"main": None, "probe": None})
 
 
 @pytest.mark.parametrize(

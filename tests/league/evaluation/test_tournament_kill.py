@@ -46,10 +46,10 @@ def finished(folder):
     """Return the matches in the store, after a check that none whose storing had returned is missing."""
     if not (folder / STORE_FILE).exists():
         return set()
+    notes = folder.with_name(f"{folder.name}.notes")
+    noted = notes.read_text().split() if notes.exists() else []  # before the store: it may still be playing
     with MatchStore(folder / STORE_FILE) as store:
         indices = store.indices()
-    notes = folder.with_name(f"{folder.name}.notes")
-    noted = notes.read_text().split() if notes.exists() else []
     assert set(map(int, noted)) <= indices
     return indices
 
