@@ -176,3 +176,27 @@ def test_the_package_installed_in_a_new_environment_needs_no_plugins_line(tmp_pa
     subprocess.run([*pip, "uninstall", "-y", "race-games"], check=True)
     refused = league(place, resume, python=python, status=2)
     assert "no plugin named 'race-games'" in refused.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("learners", ["none", "each"])
+def test_workers_on_ray_play_and_learn_a_plugins_game(package, tmp_path, learners):
+    """The run of a real cluster equals that of one machine: its processes load the plugin that the run names."""
+    pytest.importorskip("ray", reason="Ray is not installed here: pip install 'llm-league[ray]'")
+    place = write_package(tmp_path)
+    shares = "cluster={matches=8, engine_cpus=0.5, worker_cpus=0.5, learner_cpus=0.5}"
+    settings = [*OVERRIDES, "--set", shares, "--set", f'async_learners.processes="{learners}"']
+    train = ["train", "race.toml", *settings, "--run-dir"]
+    league(place, [*train, "runs/here"])
+    league(place, [*train, "runs/ray", "--cluster", "local"])
+    weights = [
+        {path.parent.name: path.read_bytes() for path in (place / run).glob("population/*/model.safetensors")}
+        for run in ("runs/here", "runs/ray")
+    ]
+    assert weights[0] == weights[1]
+    assert {name.partition("-")[0] for name in weights[1]} == {"opener", "closer"}
+    lines = (place / "runs/ray/metrics.jsonl").read_text().splitlines()
+    assert any(name.startswith("cluster/share/") for name in json.loads(lines[-1]))
+    (place / "race_games").rename(place / "elsewhere")
+    refused = league(place, ["train", "--resume", "--run-dir", "runs/ray", "--cluster", "local"], status=2)
+    assert "The plugin 'race_games' is missing" in refused.stderr

@@ -3,10 +3,11 @@
 import numpy as np
 import pyspiel
 from open_spiel.python import policy
-from open_spiel.python.algorithms import expected_game_score, exploitability
+from open_spiel.python.algorithms import expected_game_score
 
 KUHN = pyspiel.load_game("kuhn_poker")
 UNIFORM = policy.TabularPolicy(KUHN)
+FIRST_SEAT_AGAINST_UNIFORM = 1 / 2  # chips a match, of its best response
 BEST_AGAINST_UNIFORM = 11 / 24  # chips a match, both seats alike: half of uniform play's NashConv
 
 
@@ -29,6 +30,6 @@ def return_against_uniform(table):
     return (values[0][0] + values[1][1]) / 2
 
 
-def exploitability_of(table):
-    """Return NashConv divided by the number of seats, as OpenSpiel computes it."""
-    return exploitability.exploitability(KUHN, table)
+def first_seat_return(table):
+    """Return the first seat's expected return against uniform play, in chips."""
+    return expected_game_score.policy_value(KUHN.new_initial_state(), [table, UNIFORM])[0]
