@@ -12,28 +12,25 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import filecmp
 import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from itertools import count
-from math import exp, nan
+from math import exp, isfinite, nan
 from pathlib import Path
 from typing import Any, TypeVar
 
 from arena.errors import EngineError, check_tabular
 from arena.lm.chunks import Tokens
-from arena.lm.finite import check_logprobs, check_weights
+from arena.lm.finite import check_logprobs
 from arena.lm.language_model import LanguageModel
-from arena.lm.lora import is_adapter, read_shape
 from arena.lm.tokenization import MAX_CACHED_PROMPTS, ChatTokenizer
 from arena.match_rng import MatchRng
 from arena.records import Reply, ReplyRequest, TokenTrace
 from arena.samplers.trie_sampling import sample_on_trie, tempered
 from arena.samplers.vllm_process import VllmProcess, VllmShape, Weights, last_lines
-from games.common.errors import UsageError, unknown_name
+from arena.samplers.vllm_weights import PlayerWeights
+from games.common.errors import UsageError
 from roles.prompts import messages
 from roles.role import ReplyForm
 from roles.trie import token_logprobs
@@ -48,64 +45,42 @@ class VllmLM:
     def __init__(self, base: str | Path | None, tokenizer: ChatTokenizer, shape: VllmShape) -> None:
         """Take the base of all adapters (None: players are whole models). vLLM is started at the first request."""
         self._base, self.tokenizer, self._shape = base, tokenizer, shape
-        self._live: dict[str, LanguageModel] = {}
-        self._sources: dict[str, Callable[[], Path]] = {}
-        self._current: dict[str, Weights] = {}  # by player
-        self._stale: set[str] = set()  # live players whose weights may have changed
-        self._pinned: dict[str, Weights] = {}  # by name
-        self._pins: Counter[str] = Counter()  # by name of weights
-        self._numbers = count(1)
         self._nodes: dict[tuple[str, Tokens, Tokens], asyncio.Task[tuple[float, ...]]] = {}
         self._prompts: dict[Any, Tokens] = {}
         self._folder = Path(tempfile.mkdtemp(prefix="league-vllm-"))
+        self._weights = PlayerWeights(base, shape, self._folder)
         self.tokens = 0  # prompt and reply tokens that the replies so far consist of
         self._process: VllmProcess | None = None
         atexit.register(self.close)
 
     def add(self, player: str, lm: LanguageModel) -> None:
         """Add a live model; its weights at each ``refresh`` are used by matches that begin afterwards."""
-        self._live[player] = lm
-        self._stale.add(player)
+        self._weights.add(player, lm)
 
     def register(
         self, player: str, source: str | Path, check: Callable[[], object] | None = None, like: object = None
     ) -> None:
         """Register a folder or the engine's base, loaded at the first request after ``check``, which may raise."""
-
-        def folder() -> Path:
-            if check is not None:
-                check()
-            if not self._shape.adapters or is_adapter(source):
-                return Path(source)
-            if str(source) != str(self._base):
-                raise UsageError(f"{source} is no adapter of {self._base}, which is the one model of this engine.")
-            return Path(source)
-
-        self._sources[player] = folder
+        self._weights.register(player, source, check)
 
     def refresh(self) -> None:
         """Use the present live weights for all matches that begin from now on."""
-        self._stale.update(self._live)
+        self._weights.refresh()
         self._nodes = {}
         if len(self._prompts) > MAX_CACHED_PROMPTS:
             self._prompts.clear()
 
     def pin(self, player: str) -> str:
         """See ``PinsWeights``."""
-        weights = self._weights(player)
-        self._pinned[weights.name] = weights
-        self._pins[weights.name] += 1
-        return weights.name
+        return self._weights.pin(player)
 
     def unpin(self, weights: str) -> None:
         """See ``PinsWeights``."""
-        self._pins[weights] -= 1
-        if not self._pins[weights]:
-            self._drop(self._pinned.pop(weights))
+        self._weights.unpin(weights)
 
     def submit(self, request: ReplyRequest) -> Future[Reply]:
         """See ``Streaming``. One number of 63 bits is drawn from the request's generator."""
-        weights = self._weights(request.player)
+        weights = self._weights.of(request.player)
         if request.role.reply is ReplyForm.FREE and request.role.temperature < MIN_TEMPERATURE:
             raise UsageError(
                 f"The temperature of {request.role.name} in {request.role.game} is {request.role.temperature}, but "
@@ -125,7 +100,7 @@ class VllmLM:
             check_tabular(request.role)
         futures = []
         for request in requests:
-            weights, prompt = self._weights(request.player), self._prompt(request)
+            weights, prompt = self._weights.of(request.player), self._prompt(request)
             futures.append(self._vllm(weights).submit(self._probabilities(request, weights, prompt)))
         return _results(futures)
 
@@ -152,50 +127,6 @@ class VllmLM:
                 told = f"vLLM could not be started on {source}: {type(error).__name__}: {error}"
                 raise EngineError(f"{told}{last_lines(log)}") from error
         return self._process
-
-    def _weights(self, player: str) -> Weights:
-        """Return the present weights of a player, or the pinned weights of a name."""
-        if player in self._pinned:
-            return self._pinned[player]
-        if player in self._live and player in self._stale:
-            self._publish(player)
-        elif player not in self._current:
-            if player not in self._sources:
-                raise unknown_name("language-model player", player, [*self._live, *self._sources])
-            folder = self._sources[player]()
-            bare = self._shape.adapters and not is_adapter(folder)
-            if not bare:
-                self._check_rank(folder)
-            check_weights(player, folder, live=False)
-            self._current[player] = Weights(player, next(self._numbers), player, folder, bare)
-        return self._current[player]
-
-    def _publish(self, player: str) -> None:
-        """Write a live player's weights, under a new name if they differ from the last ones."""
-        number, before = next(self._numbers), self._current.get(player)
-        weights = Weights(f"{player}#{number}", number, player, self._folder / str(number))
-        self._live[player].save(weights.folder)
-        self._check_rank(weights.folder)
-        check_weights(player, weights.folder, live=True)
-        self._stale.discard(player)
-        if before is not None and _equal_files(before.folder, weights.folder):
-            shutil.rmtree(weights.folder)
-            return
-        self._current[player] = weights
-        if before is not None:
-            self._drop(before)
-
-    def _drop(self, weights: Weights) -> None:
-        """Remove old weights of a live player that are not pinned; vLLM drops them by itself."""
-        if weights.player in self._live and not self._pins[weights.name] and self._current[weights.player] != weights:
-            shutil.rmtree(weights.folder)
-
-    def _check_rank(self, folder: Path) -> None:
-        if self._shape.adapters and (rank := read_shape(folder).rank) > self._shape.max_lora_rank:
-            raise UsageError(
-                f"The adapter in {folder} has rank {rank}, and the engine takes {self._shape.max_lora_rank} at most. "
-                f"Set engine.vllm.max_lora_rank = {rank}."
-            )
 
     def _prompt(self, request: ReplyRequest) -> Tokens:
         key = request.role, request.observation, request.legal, request.refusals, request.form
@@ -224,9 +155,10 @@ class VllmLM:
         return self._count_tokens(Reply(trie.replies[index], trace))
 
     async def _sample_free(self, request: ReplyRequest, weights: Weights, prompt: Tokens, seed: int) -> Reply:
-        completion = await self._vllm(weights).generate(
-            prompt,
+        ids, logprobs = await self._complete(
             weights,
+            prompt,
+            _sampled_logprobs,
             temperature=request.role.temperature,
             **request.role.truncation._asdict(),
             seed=seed,
@@ -234,9 +166,6 @@ class VllmLM:
             stop_token_ids=[self.tokenizer.end_token],
             logprobs=0,
         )
-        ids = tuple(completion.token_ids)
-        logprobs = tuple(_logprob(position, token) for position, token in zip(completion.logprobs, ids, strict=True))
-        self._check_logprobs(weights, logprobs)
         role = request.role
         trace = TokenTrace(weights.player, prompt, ids, logprobs, None, role.temperature, tuple(role.truncation))
         return self._count_tokens(Reply(self.tokenizer.decode(ids), trace))
@@ -257,16 +186,29 @@ class VllmLM:
         return await asyncio.shield(nodes[key])  # other requests may await it when one is cancelled
 
     async def _request_node(self, weights: Weights, ids: Tokens, allowed: Tokens) -> tuple[float, ...]:
-        completion = await self._vllm(weights).generate(
-            ids, weights, max_tokens=1, allowed_token_ids=list(allowed), logprobs=len(allowed)
-        )
-        logprobs = tuple(_logprob(completion.logprobs[0], token) for token in allowed)
-        self._check_logprobs(weights, logprobs)
-        return logprobs
+        def allowed_logprobs(completion: Any) -> tuple[float, ...]:
+            return tuple(_logprob(completion.logprobs[0], token) for token in allowed)
 
-    def _check_logprobs(self, weights: Weights, logprobs: Sequence[float]) -> None:
-        """Raise NotFinite for numbers that are not finite: weights may compute them that are finite themselves."""
-        check_logprobs(weights.player, sum(logprobs), live=weights.player in self._live)
+        settings = {"max_tokens": 1, "allowed_token_ids": list(allowed), "logprobs": len(allowed)}
+        return (await self._complete(weights, ids, allowed_logprobs, **settings))[1]
+
+    async def _complete(
+        self, weights: Weights, ids: Tokens, read: Callable[[Any], tuple[float, ...]], **settings: Any
+    ) -> tuple[Tokens, tuple[float, ...]]:
+        """Return the tokens of vLLM's completion and the log-probs that ``read`` takes from it.
+
+        Raises NotFinite for numbers that are not finite: finite weights may compute them. They stay in vLLM's keys and
+        values, where a block of them that is used again breaks another player's reply (attention weighs what is beyond
+        a sequence's end by 0, and 0 times NaN is NaN). So who computes them is asked again, alone, with none about.
+        """
+        process = self._vllm(weights)
+        for generate in (process.generate, process.generate_alone):
+            completion = await generate(ids, weights, **settings)
+            logprobs = read(completion)
+            if isfinite(sum(logprobs)):
+                break
+        check_logprobs(weights.player, sum(logprobs), live=self._weights.is_live(weights.player))
+        return tuple(completion.token_ids), logprobs
 
     def _count_tokens(self, reply: Reply) -> Reply:
         if reply.trace is not None:
@@ -287,14 +229,12 @@ def _results(futures: Sequence[Future[_T]]) -> list[_T]:
             future.cancel()
 
 
+def _sampled_logprobs(completion: Any) -> tuple[float, ...]:
+    """Return the log-prob of each token of a completion."""
+    sampled = zip(completion.logprobs, completion.token_ids, strict=True)
+    return tuple(_logprob(position, token) for position, token in sampled)
+
+
 def _logprob(position: Mapping[int, Any], token: int) -> float:
     """Return a token's log-prob; where logits are NaN, vLLM lists other tokens than the ones that were asked for."""
     return float(position[token].logprob) if token in position else nan
-
-
-def _equal_files(a: Path, b: Path) -> bool:
-    """Return whether two folders hold the same files."""
-    names = sorted(path.name for path in a.iterdir())
-    if names != sorted(path.name for path in b.iterdir()):
-        return False
-    return all(filecmp.cmp(a / name, b / name, shallow=False) for name in names)

@@ -90,6 +90,17 @@ class VllmProcess:
 
     async def generate(self, ids: Tokens, weights: Weights, **params: Any) -> Any:
         """Return vLLM's completion of a prompt, with the log-probs of its tokens as they were sampled."""
+        async with self._turnstile:  # closed while a request waits to be alone
+            pass
+        async with self._alone_lock.using(None):
+            return await self._generate_with(ids, weights, params)
+
+    async def generate_alone(self, ids: Tokens, weights: Weights, **params: Any) -> Any:
+        """Do the same when no other request is under way, with a cache of keys and values that nothing else wrote."""
+        async with self._turnstile, self._alone_lock.using(object()):
+            return await self._generate_with(ids, weights, params)
+
+    async def _generate_with(self, ids: Tokens, weights: Weights, params: dict[str, Any]) -> Any:
         if self._asleep:
             await self._wake()
         if self._shape.adapters:
@@ -123,6 +134,7 @@ class VllmProcess:
     async def _start(self) -> Any:
         shape = self._shape
         self._weight_lock, self._bare_lock = WeightLock[Weights](self._load), WeightLock[bool](_load_nothing)
+        self._alone_lock, self._turnstile = WeightLock[object](self._clear_cache), asyncio.Lock()
         lora: dict[str, Any] = {
             "enable_lora": True,
             "max_loras": shape.max_loras,
@@ -146,7 +158,7 @@ class VllmProcess:
             logprobs_mode="processed_logprobs",  # after temperature and mask
             max_logprobs=-1,
             disable_log_stats=True,
-            worker_extension_cls="arena.samplers.vllm_worker.WeightExchange",
+            worker_extension_cls="arena.samplers.vllm_worker.WorkerExtension",
             **(lora if shape.adapters else {}),
         )
         # As in vLLM's ``LLM``: otherwise batches have at most 128 requests, on any device.
@@ -159,6 +171,14 @@ class VllmProcess:
         await self._await_engine(self._engine.pause_generation(mode="wait"))  # drops the old weights' keys and values
         await self._await_engine(self._engine.collective_rpc("exchange_weights", args=(str(weights.folder),)))
         await self._await_engine(self._engine.resume_generation())
+
+    async def _clear_cache(self, alone: object) -> None:
+        """Empty the cache of keys and values for one request that is to be alone; it is called when none is pending."""
+        if alone is not None:
+            if self._asleep:
+                await self._wake()
+            await self._await_engine(self._engine.reset_prefix_cache())
+            await self._await_engine(self._engine.collective_rpc("zero_keys_and_values"))
 
     async def _generate(self, ids: Tokens, lora: Any, params: dict[str, Any]) -> Any:
         settings = SamplingParams(**params, detokenize=False, output_kind=RequestOutputKind.FINAL_ONLY)

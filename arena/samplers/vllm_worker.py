@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 
-class WeightExchange:
-    """Exchanges weights in place; mixed into vLLM's worker (``worker_extension_cls``)."""
+class WorkerExtension:
+    """What vLLM's worker does not offer by itself; mixed into it (``worker_extension_cls``)."""
 
     model_runner: Any
     reload_weights: Any
@@ -21,3 +21,8 @@ class WeightExchange:
         for layer in self.model_runner.get_model().modules():
             if hasattr(layer, "cpu_linear") and layer.weight.numel():
                 layer.quant_method.process_weights_after_loading(layer)
+
+    def zero_keys_and_values(self) -> None:
+        """Overwrite the whole cache of keys and values by zeros: NaN in it outlasts the requests that wrote it."""
+        for cache in self.model_runner.kv_caches:
+            cache.zero_()

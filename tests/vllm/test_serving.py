@@ -44,7 +44,7 @@ def test_the_number_in_flight_changes_no_reply(engine, form):
 
 def test_more_prompt_than_one_step_reads(engine):
     """50 prompts of 150 tokens that share nothing say side by side what each says alone."""
-    weights = engine._weights("base")
+    weights = engine._weights.of("base")
     process = engine._vllm(weights)
 
     def ask(number):
@@ -129,7 +129,7 @@ def test_new_weights_are_seen_by_matches_that_begin_after(engine, adapters):
     old = {episode.request.index for episode, (is_old, _) in zip(episodes, fits, strict=True) if is_old}
     assert set(ended[:12]) <= old
     assert set(range(24, 60)).isdisjoint(old)
-    assert not engine._pinned
+    assert not engine._weights._pinned
     assert len(list(engine._folder.glob("[0-9]*"))) == 1  # the old weights are gone
 
 
