@@ -65,7 +65,7 @@ test-llm: $(VENV)/.installed
 	@touch $@
 
 test-vllm: .venv-vllm/.installed
-	@OMP_NUM_THREADS=1 $(VLLM)/python -m pytest -q -n 2 --dist loadgroup tests/vllm
+	@OMP_NUM_THREADS=1 $(VLLM)/python -m pytest -q -n 2 --dist loadfile tests/vllm
 
 # Libraries that train on games and runs of this one. They are no dependencies, so they have a place of their own, which
 # sees all of .venv.

@@ -15,8 +15,6 @@ from arena.lm.tokenization import ChatTokenizer
 from arena.records import ReplyRequest
 from games.registry import make_game
 
-pytestmark = pytest.mark.xdist_group("adapters")  # one engine for all of a group
-
 
 @pytest.mark.parametrize("number", [torch.nan, torch.inf], ids=["nan", "inf"])
 def test_a_broken_adapter_is_refused_by_name(number, engine, adapter_folders, tmp_path):

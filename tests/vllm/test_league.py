@@ -12,8 +12,6 @@ from league.players.player import resolve
 from league.run.session import train
 from league.storage.population import Population
 
-pytestmark = pytest.mark.xdist_group("league")
-
 CONFIG = [
     "games={kuhn_poker={matches=48}}",
     "iterations=4",

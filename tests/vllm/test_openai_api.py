@@ -20,8 +20,6 @@ from arena.remote.settings import RemoteSettings
 from arena.samplers.openai_api import OpenAIApi
 from games.common.errors import UsageError
 
-pytestmark = pytest.mark.xdist_group("server")
-
 KEY = "sk-0123456789abcdef"
 NAME = "pocket"
 # What a model without a chat template is told, as roles.prompts.plain_text has it.

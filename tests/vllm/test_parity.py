@@ -16,8 +16,6 @@ from arena.records import ReplyRequest
 from games.registry import make_game
 from roles.truncation import Truncation
 
-pytestmark = pytest.mark.xdist_group("adapters")  # one engine for all of a group
-
 CLOSE = {"abs": 1e-3, "rel": 0}
 
 

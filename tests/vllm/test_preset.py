@@ -7,8 +7,6 @@ from league.config import load as settings
 from league.monitors.metrics_log import read_metrics
 from league.run.session import train
 
-pytestmark = pytest.mark.xdist_group("league")
-
 
 def test_it_trains_from_end_to_end(tmp_path):
     save_checkpoint(tmp_path / "checkpoint")

@@ -18,7 +18,7 @@ from league.config import RunConfig
 from league.config.load import write_run_config
 from league.storage.population import Population
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("served")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

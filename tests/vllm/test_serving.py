@@ -22,8 +22,6 @@ from learners.trajectories import return_scale, to_trajectories
 from learners.update.learner import LearningError, StepSettings, update
 from learners.update.policy import Policy
 
-pytestmark = pytest.mark.xdist_group("adapters")  # one engine for all of a group
-
 STEPS = StepSettings(
     learning_rate=1e-3, inner_steps=1, max_grad_norm=1.0, max_gap=0.05, max_tokens=8192, minibatch=1000
 )

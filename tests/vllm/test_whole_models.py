@@ -13,8 +13,6 @@ from support.models.pocket import sharpened
 from arena.errors import EngineError
 from arena.samplers.torch_lm import TorchLM
 
-pytestmark = pytest.mark.xdist_group("whole")
-
 NAMES = ("live", "frozen")
 
 
