@@ -86,7 +86,9 @@ def test_as_many_at_a_time_as_there_is_room_for_and_all_of_them_once(runs, train
     assert sorted(cluster.stopped) == sorted(worker for worker, _, _ in cluster.started)
     assert said[0] == "3 at a time are trained, each in a process of its own."
     assert [line for line in said if line.startswith("Run 2 ")] == []
-    assert run_on_cluster(tmp_path, runs, Task(), Here(), said.append).failures == {}  # nothing is left, and nobody asked
+    assert (
+        run_on_cluster(tmp_path, runs, Task(), Here(), said.append).failures == {}
+    )  # nothing is left, and nobody asked
 
 
 def test_a_run_whose_process_dies_goes_on_in_another_and_fails_at_the_third(runs, trained, tmp_path, monkeypatch):
