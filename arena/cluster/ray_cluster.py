@@ -246,8 +246,8 @@ def _not_joined(address: str, error: Exception) -> UsageError:
     if address == LOCAL:
         return UsageError(
             f"--cluster {LOCAL}: Ray could not start a cluster on this machine ({reason}). Its logs, in "
-            "/tmp/ray unless RAY_TMPDIR names another folder, tell more. Try again when the machine is less busy, or leave "
-            "--cluster out."
+            "/tmp/ray unless RAY_TMPDIR names another folder, tell more. Try again when the machine is less busy, or "
+            "leave --cluster out."
         )
     return UsageError(
         f"--cluster {address}: no Ray cluster could be joined there ({reason}). Start one (`ray start --head`) "
