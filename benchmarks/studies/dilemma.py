@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.studies.runs import FIGURES, sweep
+from benchmarks.studies.runs import FIGURES, cost_of, sweep
 from league import load_config
 
 if TYPE_CHECKING:
@@ -68,10 +68,10 @@ def measure(seeds: Sequence[int], keep: Path) -> dict[str, Any]:
     swept = sweep(configs, seeds, keep, workers=1, questions={FIGURES: conduct})
     all_figures = []
     for seed in seeds:
-        figures: dict[str, float | None] = {"seed": seed}
+        figures: dict[str, float] = {"seed": seed}
         for rule in RULES:
             run = swept[rule, seed]
-            figures[f"{rule}_seconds"] = run.cost.seconds if run.cost else None
+            figures[f"{rule}_seconds"] = cost_of(run).seconds
             figures |= {f"{rule}_{name}": share for name, share in run.answers[FIGURES].items()}
         all_figures.append(figures)
     return {"preset": "ipd", "seeds": all_figures}

@@ -16,9 +16,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.studies.runs import sweep
+from benchmarks.studies.runs import cost_of, sweep
 from league import SweptRun, load_config
-from league.sweeps.record import Cost
+
+COST = ("seconds", "processor_seconds", "peak_memory_gb")  # of the run's whole process
 
 
 class Question(NamedTuple):
@@ -63,12 +64,12 @@ def measure(preset: str, seeds: Sequence[int], overrides: Sequence[str], keep: P
     swept = trained(preset, seeds, overrides, keep, tuple(commands))
     figures = []
     for seed in seeds:
-        cost, answers = swept[seed].cost, swept[seed].answers
+        cost, answers = cost_of(swept[seed])._asdict(), swept[seed].answers
         answered = {
             name: question.worst([float(answers[command][question.key]) for command in question.commands])
             for name, question in questions.items()
         }
-        figures.append({"seed": seed, **_whole(cost), **answered})
+        figures.append({"seed": seed, **{name: cost[name] for name in COST}, **answered})
     return {"preset": preset, "seeds": figures}
 
 
@@ -78,12 +79,6 @@ def trained(
     """Return the runs of a preset by seed, each trained in a process of its own if it is not in ``keep`` yet."""
     swept = sweep({preset: load_config(preset, *overrides)}, seeds, keep, workers=1, commands=commands)
     return {seed: swept[preset, seed] for seed in seeds}
-
-
-def _whole(cost: Cost | None) -> dict[str, float | None]:
-    """Return the time and the memory of a run's process."""
-    figures = dict.fromkeys(Cost._fields) if cost is None else cost._asdict()
-    return {name: figures[name] for name in ("seconds", "processor_seconds", "peak_memory_gb")}
 
 
 def main() -> None:

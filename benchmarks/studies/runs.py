@@ -15,6 +15,7 @@ import league
 
 if TYPE_CHECKING:
     from league.sweeps.questions import Question
+    from league.sweeps.record import Cost
 
 Result = dict[str, Any]  # of a study, as the page's tables read it
 FIGURES = "figures"  # what a study asks about each run
@@ -58,10 +59,14 @@ def measure_runs(
 ) -> dict[tuple[str, int], dict[str, Any]]:
     """Return by condition and seed what ``measure`` says of each run, with the seconds that training took."""
     swept = sweep(configs, seeds, folder, workers=workers, tokens=tokens, questions={FIGURES: measure})
-    return {
-        key: {**run.answers[FIGURES], "seconds": run.cost.training_seconds if run.cost else None}
-        for key, run in swept.items()
-    }
+    return {key: {**run.answers[FIGURES], "seconds": cost_of(run).training_seconds} for key, run in swept.items()}
+
+
+def cost_of(run: league.SweptRun) -> Cost:
+    """Return what a run took. Raises UsageError for one that another command has trained."""
+    if run.cost is None:
+        raise league.UsageError(f"What {run.run} took is not known: no sweep has trained it. Choose another --keep.")
+    return run.cost
 
 
 def with_time_of_asking(figures: dict[tuple[str, int], dict[str, Any]]) -> dict[tuple[str, int], dict[str, Any]]:

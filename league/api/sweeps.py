@@ -52,30 +52,33 @@ def sweep(
     Raises UsageError for configurations that cannot train here and for a run whose settings are others than those that
     it was planned with, KeyboardInterrupt where it was stopped, and SweepFailed, which names the runs that failed.
     """
-    folder, asked = folder_to_fill(str(run_dir), "run_dir"), dict(questions or {})
-    runs = different(
+    folder = folder_to_fill(str(run_dir), "run_dir")
+    for config in conditions.values():
+        check_start(config, cluster)
+    mine = Sweep(_runs(conditions, seeds), tokens, tuple(commands))
+    save_plan(folder, extended(folder, mine))
+    outcome = run_sweep(folder, mine, announce or str, workers=workers, cluster=cluster, questions=questions)
+    if outcome.stopped:
+        raise KeyboardInterrupt
+    if outcome.failures:
+        raise SweepFailed(outcome.failures)
+    return [_swept(folder, run) for run in mine.runs]
+
+
+def _runs(conditions: Mapping[str, RunConfig], seeds: Iterable[int]) -> tuple[SweepRun, ...]:
+    return different(
         [
             SweepRun(folder_name(name, seed), config.model_copy(update={"seed": seed}), name)
             for seed in seeds
             for name, config in conditions.items()
         ]
     )
-    for config in conditions.values():
-        check_start(config, cluster)
-    mine = Sweep(runs, tokens, tuple(commands))
-    save_plan(folder, extended(folder, mine))
 
-    outcome = run_sweep(folder, mine, announce or str, workers=workers, cluster=cluster, questions=asked)
-    if outcome.stopped:
-        raise KeyboardInterrupt
-    if outcome.failures:
-        raise SweepFailed(outcome.failures)
-    swept = []
-    for run in runs:
-        path = folder / run.folder
-        record = read_record(path)
-        swept.append(SweptRun(run.condition, run.config.seed, TrainingRun(path), record.cost, record.answers))
-    return swept
+
+def _swept(folder: Path, run: SweepRun) -> SweptRun:
+    path = folder / run.folder
+    record = read_record(path)
+    return SweptRun(run.condition, run.config.seed, TrainingRun(path), record.cost, record.answers)
 
 
 class SweepFailed(RuntimeError):

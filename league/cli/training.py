@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from league.cli.parser import COUNT, SEED, add_command, add_json_option, whole_number
+from league.cli.parser import COUNT, SEED, Parser, add_command, add_json_option, whole_number
 
 
 def _add_train(subparsers: Any) -> None:
@@ -78,21 +78,7 @@ def _add_sweep(subparsers: Any) -> None:
         metavar=("NAME", "KEY=VALUE"),
         help="compare settings that belong together under a name; may be given several times, with any settings",
     )
-    parser.add_argument(
-        "--tokens",
-        type=COUNT,
-        metavar="N",
-        help="end each run at its first snapshot after N generated tokens, and compare at these; its iterations are "
-        "then the most that it may take",
-    )
-    parser.add_argument(
-        "--ask",
-        action="append",
-        default=[],
-        metavar="COMMAND",
-        help="a command of league that is asked about each trained run, which RUN stands for; its figures join the "
-        "table",
-    )
+    _add_ends(parser)
     parser.add_argument(
         "--run-dir", metavar="DIR", help="where the runs are kept (default: a new folder under sweeps/)"
     )
@@ -112,6 +98,25 @@ def _add_sweep(subparsers: Any) -> None:
         "--cluster",
         metavar="ADDRESS",
         help="train runs side by side on a Ray cluster: HOST:PORT, auto (the one of this machine), or local (here)",
+    )
+
+
+def _add_ends(parser: Parser) -> None:
+    """Add when a run of a sweep ends, and what is asked about it then."""
+    parser.add_argument(
+        "--tokens",
+        type=COUNT,
+        metavar="N",
+        help="end each run at its first snapshot after N generated tokens, and compare at these; its iterations are "
+        "then the most that it may take",
+    )
+    parser.add_argument(
+        "--ask",
+        action="append",
+        default=[],
+        metavar="COMMAND",
+        help="a command of league that is asked about each trained run, which RUN stands for; its figures join the "
+        "table",
     )
 
 
