@@ -51,7 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
     resume = how_to_resume(folder)
     resume += f" --cluster {shlex.quote(arguments.cluster)}" if arguments.cluster else ""
     resume += f" --workers {arguments.workers}" if arguments.workers else ""
-    console.print(f"{len(sweep.runs)} runs are kept in {folder}. Ctrl-C stops; to go on:\n  {resume}", markup=False)
+    runs = "1 run is" if len(sweep.runs) == 1 else f"{len(sweep.runs)} runs are"
+    console.print(f"{runs} kept in {folder}. Ctrl-C stops; to go on:\n  {resume}", markup=False)
 
     def announce(text: str) -> None:
         console.print(text, markup=False)
