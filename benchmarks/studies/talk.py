@@ -5,7 +5,7 @@
 Every run trains one policy by self-play from nothing. Its figures are mean returns against the game's script, in every
 seating, on held-out deals: in a game of common interest the script has the other seats of the team. "Untrained" is the
 run's first snapshot, "trained" its last, and "the script itself" what the script earns in their place. With --keep,
-finished runs are remembered.
+an interrupted measurement continues.
 """
 
 from __future__ import annotations
