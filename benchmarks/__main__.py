@@ -80,7 +80,9 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--seeds", type=int, nargs="+", help="of the parts that train (default: 0 to 2, of the studies 0 to 4)"
     )
-    parser.add_argument("--keep", metavar="DIR", help="keep what is trained in DIR, as PRESET-SEED")
+    parser.add_argument(
+        "--keep", metavar="DIR", help="keep the runs in DIR, a folder for each part, and go on with them"
+    )
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="try a part with other settings"
     )

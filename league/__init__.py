@@ -1,6 +1,6 @@
 """Who meets whom, and is it getting better: population, matchmaking, payoffs, ratings, the loop.
 
-For Python users: ``league.load_config``, ``train``, ``resume``, ``open_run``, ``match``, ``exploitability``,
+For Python users: ``league.load_config``, ``train``, ``resume``, ``sweep``, ``open_run``, ``match``, ``exploitability``,
 ``pettingzoo_env`` and the ``register_…`` of plugins. docs/python.md shows them. Each is loaded when it is first used.
 """
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from league.api.playing import pettingzoo_env as pettingzoo_env
     from league.api.runs import TrainingRun as TrainingRun
     from league.api.runs import open_run as open_run
+    from league.api.sweeps import SweptRun as SweptRun
+    from league.api.sweeps import sweep as sweep
     from league.api.training import load_config as load_config
     from league.api.training import resume as resume
     from league.api.training import train as train
@@ -38,6 +40,8 @@ _HOMES = {  # by name: the module that has it, and its name there
     "pettingzoo_env": ("league.api.playing", "pettingzoo_env"),
     "TrainingRun": ("league.api.runs", "TrainingRun"),
     "open_run": ("league.api.runs", "open_run"),
+    "SweptRun": ("league.api.sweeps", "SweptRun"),
+    "sweep": ("league.api.sweeps", "sweep"),
     "load_config": ("league.api.training", "load_config"),
     "resume": ("league.api.training", "resume"),
     "train": ("league.api.training", "train"),
@@ -51,6 +55,7 @@ _HOMES = {  # by name: the module that has it, and its name there
 }
 __all__ = [
     "RunConfig",
+    "SweptRun",
     "TrainingRun",
     "UsageError",
     "exploitability",
@@ -67,6 +72,7 @@ __all__ = [
     "register_roles",
     "register_scripted",
     "resume",
+    "sweep",
     "train",
 ]
 

@@ -45,6 +45,7 @@ class RayCluster:
                 "the cluster's machines, with --cluster auto."
             )
         started = {"num_cpus": cpus} if address == LOCAL else {}
+        joined_before = ray.is_initialized()
         try:
             if address not in (LOCAL, "auto"):
                 _probe(address)
@@ -55,12 +56,10 @@ class RayCluster:
                 logging_level=logging.ERROR,
                 **started,
             )
-        except (OSError, RuntimeError, ValueError) as error:
-            reason = str(error).strip().splitlines()[0].rstrip(".")
-            raise UsageError(
-                f"--cluster {address}: no Ray cluster could be joined there ({reason}). Start one (`ray start --head`) "
-                "and give the address that it prints, or auto on one of its machines; --cluster local needs none."
-            ) from error
+        except Exception as error:  # where a node does not start, Ray raises nothing narrower
+            if not joined_before:
+                ray.shutdown()  # what has started of it
+            raise _not_joined(address, error) from error
         self._driver_node = ray.get_runtime_context().get_node_id()
         self._group: PlacementGroup | None = None
 
@@ -239,6 +238,21 @@ class _StreamingActor(_Actor):
         """Return the object's reply."""
         remote_reply: RemoteReply = await self._object().submit(request)
         return remote_reply
+
+
+def _not_joined(address: str, error: Exception) -> UsageError:
+    """Return the error of an address at which there is no cluster, or of one that does not start here."""
+    reason = next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")
+    if address == LOCAL:
+        return UsageError(
+            f"--cluster {LOCAL}: Ray could not start a cluster on this machine ({reason}). Its logs, in "
+            "/tmp/ray unless RAY_TMPDIR names another folder, tell more. Try again when the machine is less busy, or "
+            "leave --cluster out."
+        )
+    return UsageError(
+        f"--cluster {address}: no Ray cluster could be joined there ({reason}). Start one (`ray start --head`) "
+        "and give the address that it prints, or auto on one of its machines; --cluster local needs none."
+    )
 
 
 def _probe(address: str) -> None:

@@ -4,23 +4,26 @@
 
 Every condition of a study trains the same small model from nothing, on the same number of matches, with settings
 that are equal but for what is compared. Batches are small on purpose: a baseline only reduces noise, and a large batch
-has little. Figures are exact where a game's positions can be enumerated. With --keep, finished runs are remembered, so
-an interrupted measurement continues.
+has little. Figures are exact where a game's positions can be enumerated. With --keep, an interrupted measurement
+continues.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
-import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from benchmarks.studies.runs import Result, describe_run, measure_runs, run_study, table_lines
+from benchmarks.studies.runs import (
+    Result,
+    a_policy_per_role,
+    load_settings,
+    measure_runs,
+    run_study,
+    table_lines,
+)
+from league import RunConfig, open_run
 
 HANABI = "hanabi(players=2,colors=1,ranks=3,hand_size=2,max_information_tokens=2,max_life_tokens=1)"
 HEX = "hex(board_size=3)"
@@ -106,39 +109,19 @@ STUDIES = {
 }
 
 
-class Run(NamedTuple):
-    """One training run to be measured."""
-
-    game: str
-    condition: Condition
-    seed: int
-
-    @property
-    def key(self) -> str:
-        """A string that differs between any two runs of any studies."""
-        return json.dumps([self.game, *self.condition.overrides, self.seed])
+def settings_of(game: str, condition: Condition) -> RunConfig:
+    """Return the settings of a condition in a game."""
+    toml = f'{COMMON}games."{game}" = {{ {GAMES[game].settings} }}\n'
+    overrides = [override for override in condition.overrides if override != POLICY_PER_ROLE]
+    if POLICY_PER_ROLE in condition.overrides:
+        overrides += a_policy_per_role(load_settings(toml), game)
+    return load_settings(toml, overrides)
 
 
-def measure(run: Run) -> dict[str, float]:
-    """Train in a temporary folder and return the figures of the run."""
-    from games.registry import make_game
-    from league.config import load as settings
-    from league.run.session import train
-
-    game = GAMES[run.game]
-    overrides = [override for override in run.condition.overrides if override != POLICY_PER_ROLE]
-    with tempfile.TemporaryDirectory(prefix="league-") as temporary:
-        toml = Path(temporary) / "config.toml"
-        toml.write_text(f'{COMMON}seed = {run.seed}\ngames."{run.game}" = {{ {game.settings} }}\n', encoding="utf-8")
-        if POLICY_PER_ROLE in run.condition.overrides:
-            roles = settings.seat_roles(settings.load(str(toml)).roles, make_game(run.game).spec)
-            overrides += [f"roles.policy.'{run.game}/{role.name}'={role.name}" for role in roles]
-        started = time.perf_counter()
-        with contextlib.redirect_stderr(io.StringIO()):
-            train(settings.load(str(toml), overrides), Path(temporary) / "run")
-        seconds = time.perf_counter() - started
-        run_dir = Path(temporary) / "run"
-        return {"figure": strength(game, run_dir), "seconds": seconds, **noise(run_dir)}
+def measure(run_dir: Path) -> dict[str, float]:
+    """Return the figures of a finished run."""
+    [game] = open_run(run_dir).config.games
+    return {"figure": strength(GAMES[game], run_dir), **noise(run_dir)}
 
 
 def strength(game: Game, run_dir: Path) -> float:
@@ -190,15 +173,15 @@ def noise(run_dir: Path) -> dict[str, float]:
 def measure_study(name: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:
     """Measure all runs of a study that are not in ``keep`` yet; return the figures by game and condition."""
     study = STUDIES[name]
-    runs = [Run(game, c, seed) for game in study.games for seed in seeds for c in study.conditions]
-    figures = measure_runs(runs, measure, keep / "credit.jsonl", workers, _describe)
+    configs = {_label(game, c): settings_of(game, c) for game in study.games for c in study.conditions}
+    figures = measure_runs(configs, seeds, measure, keep, workers)
     tables = [
         {
             "game": GAMES[game].label,
             "figure": GAMES[game].figure,
             "less_is_better": GAMES[game].less_is_better,
             "conditions": [
-                {"name": c.name, "runs": [figures[Run(game, c, seed).key] for seed in seeds]} for c in study.conditions
+                {"name": c.name, "runs": [figures[_label(game, c), seed] for seed in seeds]} for c in study.conditions
             ],
         }
         for game in study.games
@@ -206,8 +189,8 @@ def measure_study(name: str, seeds: Sequence[int], workers: int, keep: Path) -> 
     return {"study": name, "seeds_used": list(seeds), "tables": tables}
 
 
-def _describe(run: Run, figures: dict[str, Any]) -> str:
-    return describe_run(f"{run.game}, {run.condition.name}", run.seed, figures)
+def _label(game: str, condition: Condition) -> str:
+    return f"{GAMES[game].label}, {condition.name}"
 
 
 def main() -> None:

@@ -13,18 +13,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from arena.records import Episode
-from benchmarks.studies.presets import LEAGUE, timed
-from games.registry import make_game
-from league.evaluation.head_to_head import compare
-from league.players.engines import Engines
-from league.players.player import resolve
+from benchmarks.studies.runs import FIGURES, cost_of, sweep
+from league import load_config
+
+if TYPE_CHECKING:
+    from arena.records import Episode
 
 GAME = "repeated_game(stage_game=matrix_pd(),num_repetitions=8)"
 MATCHES = 400
@@ -51,6 +49,11 @@ def defection(episodes: Sequence[Episode], player: str) -> float:
 
 def conduct(run_dir: Path) -> dict[str, float]:
     """Return a run's last snapshot's cooperation with itself and defection against ``always:defect``."""
+    from games.registry import make_game
+    from league.evaluation.head_to_head import compare
+    from league.players.engines import Engines
+    from league.players.player import resolve
+
     spec, engines = make_game(GAME).spec, Engines()
     learner, defector = (resolve(text, spec, engines) for text in (str(run_dir), "always:defect"))
     ((identity, _),) = learner.members[0]
@@ -60,17 +63,16 @@ def conduct(run_dir: Path) -> dict[str, float]:
 
 
 def measure(seeds: Sequence[int], keep: Path) -> dict[str, Any]:
-    """Train and measure both rules once for each seed; the runs stay in ``keep`` as RULE-SEED."""
+    """Train and measure both rules once for each seed; the runs stay in ``keep`` as RULE_seed-SEED."""
+    configs = {rule: load_config("ipd", *overrides) for rule, overrides in RULES.items()}
+    swept = sweep(configs, seeds, keep, workers=1, questions={FIGURES: conduct})
     all_figures = []
     for seed in seeds:
         figures: dict[str, float] = {"seed": seed}
-        for rule, overrides in RULES.items():
-            run_dir = (keep / f"{rule}-{seed}").absolute()
-            settings = [word for override in overrides for word in ("--set", override)]
-            print(f"league train ipd --seed {seed} {' '.join(settings)} in {run_dir}", file=sys.stderr, flush=True)
-            cost = timed([*LEAGUE, "train", "ipd", "--seed", str(seed), "--run-dir", str(run_dir), *settings])
-            figures[f"{rule}_seconds"] = cost.seconds
-            figures |= {f"{rule}_{name}": share for name, share in conduct(run_dir).items()}
+        for rule in RULES:
+            run = swept[rule, seed]
+            figures[f"{rule}_seconds"] = cost_of(run).seconds
+            figures |= {f"{rule}_{name}": share for name, share in run.answers[FIGURES].items()}
         all_figures.append(figures)
     return {"preset": "ipd", "seeds": all_figures}
 
@@ -79,11 +81,11 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the runs in DIR, as RULE-SEED")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the runs in DIR/ipd, and go on with them")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="league-") as temporary:
-        result = measure(arguments.seeds, arguments.keep or Path(temporary))
+        result = measure(arguments.seeds, (arguments.keep or Path(temporary)) / "ipd")
     if arguments.json:
         print(json.dumps(result))
         return

@@ -37,7 +37,7 @@ def gradient_noise(run_dir: Path, policy: str) -> dict[str, dict[str, float]]:
     weighted: list[Gradients] = []
     drawn: list[list[Gradients]] = []
     for number in range(BATCHES):
-        episodes = league.play(league.draw_matches(config.iterations + 1 + number))
+        episodes = league.play(league.draw_matches(state.iteration + 1 + number))
         trajectories = to_trajectories(episodes, roles.__getitem__, league.scales)
         mine = [i for i, one in enumerate(trajectories) if one.policy == policy]
         credited = _credited(config, trajectories, state.credit, "weight")

@@ -3,22 +3,19 @@
     python -m benchmarks.studies.populations STUDY [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
 
 Every condition of a study trains the same small model from nothing, on the same number of matches and updates, with
-settings that are equal but for the matchmaking. Figures are exact, over all positions of a game. With --keep, finished
-runs are remembered, so an interrupted measurement continues.
+settings that are equal but for the matchmaking. Figures are exact, over all positions of a game. With --keep, an
+interrupted measurement continues.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
-import tempfile
-import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.studies.runs import Result, measure_runs, run_study
+from benchmarks.studies.runs import Result, a_policy_per_role, load_settings, measure_runs, run_study
+from league import RunConfig, open_run
 
 SHERIFF = "sheriff(item_penalty=1.0,item_value=5.0,max_bribe=2,max_items=10,num_rounds=2,sheriff_penalty=1.0)"
 THREE = "kuhn_poker(players=3)"
@@ -119,60 +116,37 @@ STUDIES = {
 }
 
 
-class Run(NamedTuple):
-    """One training run to be measured."""
-
-    study: str
-    game: str
-    condition: Condition
-    seed: int
-
-    @property
-    def key(self) -> str:
-        """A string that differs between any two runs of any studies."""
-        study = STUDIES[self.study]
-        return json.dumps([self.game, study.games[self.game], COMMON, study.settings, *self.condition, self.seed])
+def settings_of(study: Study, game: str, condition: Condition) -> RunConfig:
+    """Return the settings of a condition in a game."""
+    toml = f'games."{game}" = {{ {study.games[game]} }}\n'
+    overrides = [*COMMON, *study.settings, *condition.settings]
+    return load_settings(
+        toml, overrides if condition.shared else overrides + a_policy_per_role(load_settings(toml), game)
+    )
 
 
-def measure(run: Run) -> dict[str, Any]:
-    """Train in a temporary folder and return the run's curves: the figures of each iteration with a snapshot."""
-    from games.registry import make_game
-    from league.config import load as settings
-    from league.monitors.metrics_log import read_metrics
-    from league.run.session import train
-
-    study = STUDIES[run.study]
-    with tempfile.TemporaryDirectory(prefix="league-") as temporary:
-        toml = Path(temporary) / "config.toml"
-        toml.write_text(f'games."{run.game}" = {{ {study.games[run.game]} }}\n', encoding="utf-8")
-        overrides = [f"seed={run.seed}", *COMMON, *study.settings, *run.condition.settings]
-        if not run.condition.shared:
-            roles = settings.seat_roles(settings.load(str(toml)).roles, make_game(run.game).spec)
-            overrides += [f"roles.policy.'{run.game}/{role.name}'={role.name}" for role in roles]
-        started = time.perf_counter()
-        with contextlib.redirect_stderr(io.StringIO()):
-            train(settings.load(str(toml), overrides), Path(temporary) / "run")
-        seconds = time.perf_counter() - started
-        lines = list(read_metrics(Path(temporary) / "run"))
-    names = {name: f"{run.game}/{name}" for name in study.figures}
-    measured = [line for line in lines if all(metric in line for metric in names.values())]
+def measure(run_dir: Path, figures: Sequence[str]) -> dict[str, Any]:
+    """Return a run's curves: the figures of each iteration with a snapshot."""
+    run = open_run(run_dir)
+    [game] = run.config.games
+    names = {name: f"{game}/{name}" for name in figures}
+    measured = [line for line in run.iterations() if all(metric in line for metric in names.values())]
     curves = {name: [line[metric] for line in measured] for name, metric in names.items()}
-    return {"seconds": seconds, "iterations": [line["iteration"] for line in measured], **curves}
+    return {"iterations": [line["iteration"] for line in measured], **curves}
 
 
 def measure_study(name: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:
     """Measure all runs of a study that are not in ``keep`` yet; return the curves by game and condition."""
     study = STUDIES[name]
-    runs = [Run(name, game, c, seed) for game in study.games for seed in seeds for c in study.conditions]
-    figures = measure_runs(runs, measure, keep / "populations.jsonl", workers, _describe)
+    configs = {_label(game, c): settings_of(study, game, c) for game in study.games for c in study.conditions}
+    figures = measure_runs(configs, seeds, partial(measure, figures=tuple(study.figures)), keep, workers)
     curves = [
         {
             "game": game,
             "figures": study.figures,
             "compared": study.compared,
             "conditions": [
-                {"name": c.name, "runs": [figures[Run(name, game, c, seed).key] for seed in seeds]}
-                for c in study.conditions
+                {"name": c.name, "runs": [figures[_label(game, c), seed] for seed in seeds]} for c in study.conditions
             ],
         }
         for game in study.games
@@ -180,10 +154,8 @@ def measure_study(name: str, seeds: Sequence[int], workers: int, keep: Path) -> 
     return {"study": name, "seeds_used": list(seeds), "curves": curves}
 
 
-def _describe(run: Run, figures: dict[str, Any]) -> str:
-    """Return a finished run in a line."""
-    last = ", ".join(f"{name} {figures[name][-1]:.3f}" for name in STUDIES[run.study].figures)
-    return f"{run.game}, {run.condition.name}, seed {run.seed}: {last} ({figures['seconds']:.0f} s)"
+def _label(game: str, condition: Condition) -> str:
+    return f"{game}, {condition.name}"
 
 
 def _curve_lines(result: Result) -> Iterator[str]:

@@ -4,22 +4,22 @@
 
 Every role has a policy of its own, and every condition of a study starts alike and plays the same number of matches.
 A team is measured on held-out matches, which its newest snapshots play: in `relay` and `pair` how often the last seat
-is right, in `judged` the solver. The untrained condition is the same team before it learns. With --keep, finished runs
-are remembered, so an interrupted measurement continues.
+is right, in `judged` the solver. The untrained condition is the same team before it learns. With --keep, an interrupted
+measurement continues.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
-import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.studies.runs import Result, describe_run, measure_runs, run_study, table_lines
+import tomli_w
+
+from benchmarks.studies.runs import Result, load_settings, measure_runs, run_study, table_lines, with_time_of_asking
+from league import RunConfig, open_run
 
 MATCHES = 512  # in an iteration
 HELD_OUT = 2048
@@ -91,24 +91,11 @@ CONDITIONS = (
 )
 
 
-class Run(NamedTuple):
-    """One training run to be measured."""
-
-    condition: Condition
-    seed: int
-
-    @property
-    def key(self) -> str:
-        """A string that differs between any two runs of any studies."""
-        return json.dumps([COMMON, MATCHES, HELD_OUT, STUDIES[self.condition.study], *self.condition, self.seed])
-
-
-def settings_of(run: Run) -> dict[str, Any]:
-    """Return the settings of a run, before those that are given as KEY=VALUE."""
-    condition, study = run.condition, STUDIES[run.condition.study]
+def settings_of(condition: Condition) -> RunConfig:
+    """Return the settings of a condition."""
+    study = STUDIES[condition.study]
     iterations = study.iterations if condition.trained else 1
     data = COMMON | {
-        "seed": run.seed,
         "iterations": iterations,
         "snapshot_every": iterations,
         "cold_start": study.cold_start,
@@ -117,26 +104,18 @@ def settings_of(run: Run) -> dict[str, Any]:
         "credit": {"rule": condition.rule},
         "matchmaking": {"self_play": 1.0, "fictitious": 0.0},
     }
-    return data if condition.trained else data | {"optimizer": COMMON["optimizer"] | {"learning_rate": 0.0}}
+    if not condition.trained:
+        data |= {"optimizer": COMMON["optimizer"] | {"learning_rate": 0.0}}
+    return load_settings(tomli_w.dumps(data), condition.settings)
 
 
-def measure(run: Run) -> dict[str, float]:
-    """Train in a temporary folder and return how often the team is right, and how long it took."""
-    import tomli_w
-
-    from league.config import load as settings
-    from league.run.session import train
-
+def measure(run_dir: Path, answering_seat: int) -> dict[str, float]:
+    """Return how often a run's team is right, and how long it took to find out."""
     started = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="league-") as temporary, contextlib.redirect_stderr(io.StringIO()):
-        toml, run_dir = Path(temporary, "config.toml"), Path(temporary, "run")
-        toml.write_text(tomli_w.dumps(settings_of(run)), encoding="utf-8")
-        train(settings.load(str(toml), list(run.condition.settings)), run_dir)
-        figure = held_out(run_dir, run.condition)
-    return {"figure": figure, "seconds": time.perf_counter() - started}
+    return {"figure": held_out(run_dir, answering_seat), "asked": time.perf_counter() - started}
 
 
-def held_out(run_dir: Path, condition: Condition) -> float:
+def held_out(run_dir: Path, answering_seat: int) -> float:
     """Return how often a run's newest team is right, in matches that it did not train on."""
     from arena.records import MatchRequest
     from arena.scheduler import play
@@ -145,7 +124,7 @@ def held_out(run_dir: Path, condition: Condition) -> float:
     from league.players.engines import Engines
     from league.players.player import resolve
 
-    game, answering_seat = condition.played, STUDIES[condition.study].answering_seat
+    [game] = open_run(run_dir).config.games
     team = resolve(str(run_dir), make_game(game).spec, Engines())
     players = tuple(members[0][0] for members in team.members)
     requests = [
@@ -163,20 +142,17 @@ def held_out(run_dir: Path, condition: Condition) -> float:
 def measure_study(study: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:
     """Measure all runs of a study that are not in ``keep`` yet; return its table."""
     conditions = [condition for condition in CONDITIONS if condition.study == study]
-    runs = [Run(condition, seed) for seed in seeds for condition in conditions]
-    figures = measure_runs(runs, measure, keep / "relay.jsonl", workers, _describe)
+    configs = {condition.name: settings_of(condition) for condition in conditions}
+    ask = partial(measure, answering_seat=STUDIES[study].answering_seat)
+    figures = with_time_of_asking(measure_runs(configs, seeds, ask, keep, workers))
     table = {
         "game": f"{STUDIES[study].game}, {STUDIES[study].iterations} iterations of {MATCHES} matches",
         "figure": "share of held-out sums answered right",
         "less_is_better": False,
         "columns": {"seconds": "seconds"},
-        "conditions": [{"name": c.name, "runs": [figures[Run(c, seed).key] for seed in seeds]} for c in conditions],
+        "conditions": [{"name": c.name, "runs": [figures[c.name, seed] for seed in seeds]} for c in conditions],
     }
     return {"study": study, "seeds_used": list(seeds), "tables": [table]}
-
-
-def _describe(run: Run, figures: dict[str, float]) -> str:
-    return describe_run(run.condition.name, run.seed, figures)
 
 
 def main() -> None:

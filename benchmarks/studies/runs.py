@@ -1,8 +1,4 @@
-"""Training runs side by side, of which finished ones are remembered, so that an interrupted study continues.
-
-Not by `league sweep`: the time of a whole run is one of the figures, so a run that goes on in another process is none
-of these; some runs end at a number of tokens; and what is measured is asked in the process that has trained.
-"""
+"""The runs of a study, trained and remembered by `league sweep`, so that an interrupted study continues."""
 
 from __future__ import annotations
 
@@ -11,48 +7,75 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
+
+import league
+
+if TYPE_CHECKING:
+    from league.sweeps.questions import Question
+    from league.sweeps.record import Cost
 
 Result = dict[str, Any]  # of a study, as the page's tables read it
+FIGURES = "figures"  # what a study asks about each run
 
 
-class MeasuredRun(Protocol):
-    """One training run of a study; it is pickled for a worker process."""
+def load_settings(toml: str, overrides: Sequence[str] = ()) -> league.RunConfig:
+    """Return the configuration of TOML text, with overrides as KEY=VALUE."""
+    with tempfile.TemporaryDirectory(prefix="league-") as temporary:
+        path = Path(temporary, "config.toml")
+        path.write_text(toml, encoding="utf-8")
+        return league.load_config(path, *overrides)
 
-    @property
-    def key(self) -> str:
-        """A string that differs between any two runs of any studies."""
-        ...
+
+def a_policy_per_role(config: league.RunConfig, game: str) -> list[str]:
+    """Return the overrides that give each role of a game a policy of its own."""
+    from league.config.load import seat_roles
+
+    roles = seat_roles(config.roles, league.make_game(game).spec)
+    return [f"roles.policy.'{game}/{role.name}'={role.name}" for role in roles]
+
+
+def sweep(
+    configs: Mapping[str, league.RunConfig], seeds: Sequence[int], folder: Path, **how: Any
+) -> dict[tuple[str, int], league.SweptRun]:
+    """Return ``league.sweep``'s runs by condition and seed; what it tells goes to standard error."""
+
+    def tell(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    runs = league.sweep(configs, folder, seeds=seeds, announce=tell, **how)
+    return {(run.condition, run.seed): run for run in runs}
 
 
 def measure_runs(
-    runs: Sequence[Any],
-    measure: Callable[[Any], dict[str, Any]],
-    memory: Path,
+    configs: Mapping[str, league.RunConfig],
+    seeds: Sequence[int],
+    measure: Question,
+    folder: Path,
     workers: int,
-    describe: Callable[[Any, dict[str, Any]], str],
-) -> dict[str, dict[str, Any]]:
-    """Return the figures of ``MeasuredRun``s by key; those not yet in the file ``memory`` are measured and added."""
-    figures = dict(_remembered(memory))
-    os.environ["OMP_NUM_THREADS"] = "1"  # for the workers
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        futures = {pool.submit(measure, run): run for run in runs if run.key not in figures}
-        for number, future in enumerate(as_completed(futures), 1):
-            run = futures[future]
-            figures[run.key] = future.result()
-            with memory.open("a", encoding="utf-8") as file:
-                file.write(json.dumps([run.key, figures[run.key]]) + "\n")
-            print(f"{number}/{len(futures)}  {describe(run, figures[run.key])}", file=sys.stderr, flush=True)
-    return figures
+    tokens: int | None = None,
+) -> dict[tuple[str, int], dict[str, Any]]:
+    """Return by condition and seed what ``measure`` says of each run, with the seconds that training took."""
+    swept = sweep(configs, seeds, folder, workers=workers, tokens=tokens, questions={FIGURES: measure})
+    return {key: {**run.answers[FIGURES], "seconds": cost_of(run).training_seconds} for key, run in swept.items()}
 
 
-def describe_run(name: str, seed: int, figures: dict[str, Any]) -> str:
-    """Return a finished run in a line."""
-    return f"{name}, seed {seed}: {figures['figure']:.3f} ({figures['seconds']:.0f} s)"
+def cost_of(run: league.SweptRun) -> Cost:
+    """Return what a run took. Raises UsageError for one that another command has trained."""
+    if run.cost is None:
+        raise league.UsageError(f"What {run.run} took is not known: no sweep has trained it. Choose another --keep.")
+    return run.cost
+
+
+def with_time_of_asking(figures: dict[tuple[str, int], dict[str, Any]]) -> dict[tuple[str, int], dict[str, Any]]:
+    """Return figures whose seconds are those of training and of the matches that measure, which ``asked`` has."""
+    return {
+        key: {name: value for name, value in run.items() if name != "asked"}
+        | {"seconds": run["seconds"] + run["asked"]}
+        for key, run in figures.items()
+    }
 
 
 def run_study(
@@ -65,13 +88,13 @@ def run_study(
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("study", choices=sorted(studies))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="remember finished runs in DIR")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the runs in DIR/STUDY, and go on with them")
     parser.add_argument("--workers", type=int, default=2, help="runs side by side")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     arguments = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = "1"  # for the workers
     with tempfile.TemporaryDirectory(prefix="league-") as temporary:
-        keep = arguments.keep or Path(temporary)
-        keep.mkdir(parents=True, exist_ok=True)
+        keep = (arguments.keep or Path(temporary)) / arguments.study
         result = measure(arguments.study, arguments.seeds, arguments.workers, keep)
     for line in [json.dumps(result)] if arguments.json else lines(result):
         print(line)
@@ -83,10 +106,3 @@ def table_lines(result: Result) -> Iterator[str]:
         for condition in table["conditions"]:
             figures = " ".join(f"{run['figure']:.3f}" for run in condition["runs"])
             yield f"{table['game']}: {table['figure']}: {condition['name']}: {figures}"
-
-
-def _remembered(memory: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    if memory.exists():
-        for line in memory.read_text(encoding="utf-8").splitlines():
-            key, figures = json.loads(line)
-            yield key, figures

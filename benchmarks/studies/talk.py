@@ -5,21 +5,19 @@
 Every run trains one policy by self-play from nothing. Its figures are mean returns against the game's script, in every
 seating, on held-out deals: in a game of common interest the script has the other seats of the team. "Untrained" is the
 run's first snapshot, "trained" its last, and "the script itself" what the script earns in their place. With --keep,
-finished runs are remembered.
+an interrupted measurement continues.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
-import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.studies.runs import Result, describe_run, measure_runs, run_study, table_lines
+import tomli_w
+
+from benchmarks.studies.runs import Result, load_settings, measure_runs, run_study, table_lines
+from league import open_run
 
 MATCHES = 128  # in an iteration
 HELD_OUT = 400
@@ -58,11 +56,6 @@ class Run(NamedTuple):
     study: Study
     seed: int
 
-    @property
-    def key(self) -> str:
-        """A string that differs between any two runs of any studies."""
-        return json.dumps(["talk", COMMON, MATCHES, HELD_OUT, *self])
-
 
 def settings_of(run: Run) -> dict[str, Any]:
     """Return the settings of a run."""
@@ -79,21 +72,13 @@ def settings_of(run: Run) -> dict[str, Any]:
     }
 
 
-def measure(run: Run) -> dict[str, Any]:
-    """Train in a temporary folder; return the mean returns by condition, and how long it took."""
-    import tomli_w
-
-    from league.config import load as settings
-    from league.run.session import train
-
-    started = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="league-") as temporary, contextlib.redirect_stderr(io.StringIO()):
-        toml, run_dir = Path(temporary, "config.toml"), Path(temporary, "run")
-        toml.write_text(tomli_w.dumps(settings_of(run)), encoding="utf-8")
-        train(settings.load(str(toml), []), run_dir)
-        players = (f"{run_dir}@main-000000", str(run_dir), run.study.script)
-        returns = {name: held_out(player, run) for name, player in zip(CONDITIONS, players, strict=True)}
-    return {"figure": returns["trained"], "returns": returns, "seconds": time.perf_counter() - started}
+def measure(run_dir: Path) -> dict[str, Any]:
+    """Return a run's mean returns by condition."""
+    config = open_run(run_dir).config
+    [run] = [Run(study, config.seed) for study in STUDIES if study.game in config.games]
+    players = (f"{run_dir}@main-000000", str(run_dir), run.study.script)
+    returns = {name: held_out(player, run) for name, player in zip(CONDITIONS, players, strict=True)}
+    return {"figure": returns["trained"], "returns": returns}
 
 
 def held_out(player: str, run: Run) -> float:
@@ -111,11 +96,11 @@ def held_out(player: str, run: Run) -> float:
 
 def measure_study(_study: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:
     """Measure all runs that are not in ``keep`` yet; return a table for each game."""
-    runs = [Run(study, seed) for seed in seeds for study in STUDIES]
-    figures = measure_runs(runs, measure, keep / "talk.jsonl", workers, _describe)
+    configs = {study.game: load_settings(tomli_w.dumps(settings_of(Run(study, 0)))) for study in STUDIES}
+    figures = measure_runs(configs, seeds, measure, keep, workers)
     tables = []
     for study in STUDIES:
-        found = [figures[Run(study, seed).key]["returns"] for seed in seeds]
+        found = [figures[study.game, seed]["returns"] for seed in seeds]
         conditions = [{"name": name, "runs": [{"figure": returns[name]} for returns in found]} for name in CONDITIONS]
         tables.append(
             {
@@ -127,10 +112,6 @@ def measure_study(_study: str, seeds: Sequence[int], workers: int, keep: Path) -
             }
         )
     return {"study": "talk", "seeds_used": list(seeds), "tables": tables}
-
-
-def _describe(run: Run, figures: dict[str, float]) -> str:
-    return describe_run(run.study.game, run.seed, figures)
 
 
 def main() -> None:

@@ -27,9 +27,10 @@ from peft import PeftModel
 
 from arena.lm.language_model import LanguageModel
 from benchmarks.report.comparison import comparison_lines
-from benchmarks.studies.presets import LEAGUE, timed
+from benchmarks.studies.presets import trained
 from league.models.source import model_folder
 
+LEAGUE = (sys.executable, "-m", "league")
 MODEL = "smollm2-135m"
 MATCHES = {  # by game; the long ones are fewer
     "connect_four": 40,
@@ -91,7 +92,7 @@ def last_snapshot(run_dir: Path) -> Path:
 
 def measure(keep: Path, seeds: Sequence[int]) -> dict[str, Any]:
     """Return a table for each game, and one for the sums."""
-    runs = {seed: (keep / f"smol-{seed}").absolute() for seed in seeds}
+    runs = {seed: run.run.path.absolute() for seed, run in trained("smol", seeds, (), keep).items()}
     tables = []
     for game in MATCHES:
         print(f"{game}: against random", file=sys.stderr, flush=True)
@@ -116,27 +117,17 @@ def _table(game: str, figure: str, before: list[dict[str, float]], after: list[d
     }
 
 
-def train_missing(keep: Path, seeds: Sequence[int]) -> None:
-    """Train the preset with each seed whose run is not in ``keep``."""
-    for seed in seeds:
-        run_dir = (keep / f"smol-{seed}").absolute()
-        if not (run_dir / "population").is_dir():
-            print(f"league train smol --seed {seed} in {run_dir}", file=sys.stderr, flush=True)
-            timed([*LEAGUE, "train", "smol", "--seed", str(seed), "--run-dir", str(run_dir)])
-
-
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("study", choices=["transfer"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="where the runs smol-SEED lie, or are to lie")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="where the runs of smol lie, or are to lie")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="league-") as temporary:
         keep = arguments.keep or Path(temporary)
-        train_missing(keep, arguments.seeds)
-        result = measure(keep, arguments.seeds)
+        result = measure(keep / "smol", arguments.seeds)
     print(json.dumps(result) if arguments.json else "\n".join(comparison_lines(result["tables"])))
 
 

@@ -10,8 +10,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "sweep": (
         "pocket --seeds 0-4 --set credit.rule=rae,mars",
         "pocket --seeds 0-2 --set optimizer.learning_rate=1e-4,5e-4 --set iterations=50 --run-dir sweeps/rates",
+        "pocket --condition plain credit.rule=grpo --condition mine credit.rule=rae optimizer.learning_rate=5e-4",
+        "pocket --workers 2 --ask 'exploitability RUN@mixture --game kuhn_poker'",
+        "team --tokens 150000 --set iterations=1000",
         "pocket --seeds 0-9 --cluster local",
         "--resume --run-dir sweeps/rates",
+        "pocket --seeds 3-9 --resume --run-dir sweeps/pocket",
     ),
     "evolve": ("runs/pocket --iterations 100 --set optimizer.learning_rate=1e-4",),
     "models": ("", "get smollm2-135m"),

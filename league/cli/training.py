@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from league.cli.parser import COUNT, SEED, add_command, add_json_option
+from league.cli.parser import COUNT, SEED, Parser, add_command, add_json_option, whole_number
 
 
 def _add_train(subparsers: Any) -> None:
@@ -62,7 +62,7 @@ def _add_sweep(subparsers: Any) -> None:
         subparsers, "sweep", "train a preset under several seeds and settings, and compare them in one table"
     )
     parser.add_argument("config", nargs="?", metavar="PRESET|FILE.toml", help="what to train")
-    parser.add_argument("--seeds", default="0-4", metavar="N-M", help="0-4, or 0,2,7 (default: 0-4)")
+    parser.add_argument("--seeds", metavar="N-M", help="0-4, or 0,2,7 (default: 0-4)")
     parser.add_argument(
         "--set",
         action="append",
@@ -71,13 +71,52 @@ def _add_sweep(subparsers: Any) -> None:
         help="change a setting, or compare several values of it; of several such settings every combination",
     )
     parser.add_argument(
+        "--condition",
+        action="append",
+        default=[],
+        nargs="+",
+        metavar=("NAME", "KEY=VALUE"),
+        help="compare settings that belong together under a name; may be given several times, with any settings",
+    )
+    _add_ends(parser)
+    parser.add_argument(
         "--run-dir", metavar="DIR", help="where the runs are kept (default: a new folder under sweeps/)"
     )
-    parser.add_argument("--resume", action="store_true", help="go on with the sweep in --run-dir, and print its table")
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with the sweep in --run-dir, with further runs where they are named, and print its table",
+    )
+    parser.add_argument(
+        "--workers",
+        type=whole_number(1, 1024),
+        default=0,
+        metavar="N",
+        help="train N runs side by side on this machine, each in a process of its own with its share of the cores",
+    )
     parser.add_argument(
         "--cluster",
         metavar="ADDRESS",
         help="train runs side by side on a Ray cluster: HOST:PORT, auto (the one of this machine), or local (here)",
+    )
+
+
+def _add_ends(parser: Parser) -> None:
+    """Add when a run of a sweep ends, and what is asked about it then."""
+    parser.add_argument(
+        "--tokens",
+        type=COUNT,
+        metavar="N",
+        help="end each run at its first snapshot after N generated tokens, and compare at these; its iterations are "
+        "then the most that it may take",
+    )
+    parser.add_argument(
+        "--ask",
+        action="append",
+        default=[],
+        metavar="COMMAND",
+        help="a command of league that is asked about each trained run, which RUN stands for; its figures join the "
+        "table",
     )
 
 

@@ -12,7 +12,7 @@ import itertools
 import math
 import re
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from games.common.errors import UsageError
@@ -82,11 +82,12 @@ class RunComparison(NamedTuple):
     settings: dict[str, list[Any]]  # those that differ, by run
 
 
-def compare(records: Sequence[RunRecord]) -> RunComparison:
-    """Compare runs."""
+def compare(records: Sequence[RunRecord], more: Container[str] = ()) -> RunComparison:
+    """Compare runs in their figures, and in ``more`` of their metrics."""
     iteration = min(record.done for record in records)
     conditions = _conditions(records)
-    names = [name for name in dict.fromkeys(name for record in records for name in record.metrics) if _is_figure(name)]
+    metrics = dict.fromkeys(name for record in records for name in record.metrics)
+    names = [name for name in metrics if _is_figure(name) or name in more]
     rows = [_row(name, records, conditions, iteration) for name in names]
     settings = differing([record.config for record in records])
     return RunComparison(iteration, conditions, [row for row in rows if row is not None], settings)
@@ -202,7 +203,7 @@ def possible_values(metric: str) -> tuple[float, float]:
     """Return the least and the greatest value that a figure can have, infinite where nothing is known."""
     if re.search(r"(^|/)score(/|_|$)", metric) or metric == "illegal_rate":
         return 0.0, 1.0
-    if metric == "tokens_per_second":
+    if re.search(r"(seconds|_gb|tokens_per_second)$", metric):
         return 0.0, math.inf
     if of_game := re.search(r"(?:^|/)([^/]+)/(?:\w+_)?(exploitability|return)(?:/|_|$)", metric):
         try:

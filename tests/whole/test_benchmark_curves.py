@@ -1,12 +1,11 @@
 """Benchmarks of populations: the curves that are shown are those that were measured."""
 
-import json
-
 import pytest
 
 from benchmarks.report.curves import curve_lines, gap_lines
 from benchmarks.speed.match_store import measure
 from benchmarks.studies import populations
+from league.run import session
 
 
 def curve(compared=True):
@@ -58,20 +57,18 @@ def test_gaps_are_shown_beside_openspiels():
 
 @pytest.mark.slow
 def test_a_study_trains_every_condition_and_remembers(tmp_path, monkeypatch):
-    """The real thing at its smallest: every condition of Kuhn poker, two iterations, then from memory."""
+    """The real thing at its smallest: every condition of Kuhn poker, two iterations, and then nothing is left to do."""
     study = populations.STUDIES["kuhn"]
     tiny = ("iterations=2", "snapshot_every=1", "cold_start.steps=2", "cold_start.matches=20")
     small = study._replace(settings=(*study.settings, *tiny))
     monkeypatch.setitem(populations.STUDIES, "kuhn", small)
-    runs = [populations.Run("kuhn", "kuhn_poker", condition, 0) for condition in small.conditions]
-    measured = [populations.measure(run) for run in runs]
+    first = populations.measure_study("kuhn", [0], 0, tmp_path)["curves"]
+    measured = [condition["runs"][0] for condition in first[0]["conditions"]]
     for figures in measured:
         assert figures["iterations"] == [0, 1, 2]
         assert all(0.0 < value < 1.0 for name in small.figures for value in figures[name])
-    lines = [json.dumps([run.key, figures]) + "\n" for run, figures in zip(runs, measured, strict=True)]
-    (tmp_path / "populations.jsonl").write_text("".join(lines))
-    curves = populations.measure_study("kuhn", [0], 1, tmp_path)["curves"][0]
-    assert [condition["runs"] for condition in curves["conditions"]] == [[figures] for figures in measured]
+    monkeypatch.setattr(session, "train", None)
+    assert populations.measure_study("kuhn", [0], 0, tmp_path)["curves"] == first
 
 
 def test_speeds_of_the_store_are_measured_on_the_real_command(tmp_path):

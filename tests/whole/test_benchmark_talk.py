@@ -30,7 +30,7 @@ def test_its_configurations_are_valid_and_one_policy_has_all_roles(study, tmp_pa
 def test_figures_become_a_table_of_conditions(tmp_path, monkeypatch):
     returns = dict(zip(talk.CONDITIONS, (-0.5, 0.25, 0.5), strict=True))
     figures = {"figure": 0.25, "returns": returns, "seconds": 1.0}
-    monkeypatch.setattr(talk, "measure_runs", lambda runs, *_: {run.key: figures for run in runs})
+    monkeypatch.setattr(talk, "measure_runs", lambda configs, *_: {(n, s): figures for n in configs for s in (0, 1)})
     result = talk.measure_study("talk", [0, 1], 1, tmp_path)
     assert len(result["tables"]) == 3
     lines = comparison_lines(result["tables"])

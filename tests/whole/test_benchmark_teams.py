@@ -1,8 +1,9 @@
 """Benchmarks of teams: compared at equal tokens, under settings that differ as named; noise is a variance."""
 
+import itertools
+
 import numpy as np
 import pytest
-import tomli_w
 
 from benchmarks.report import comparison
 from benchmarks.studies import gradient_noise, teams
@@ -32,10 +33,9 @@ def test_a_run_is_read_at_its_tokens_between_two_measurements():
 
 
 @pytest.mark.parametrize("condition", ALL, ids=lambda condition: condition.name)
-def test_every_condition_is_a_run_that_could_start(condition, tmp_path):
-    game, data = teams.settings_of(condition)
-    (tmp_path / "config.toml").write_text(tomli_w.dumps(data), encoding="utf-8")
-    config = settings.load(str(tmp_path / "config.toml"), [*teams.COMMON, *condition.settings])
+def test_every_condition_is_a_run_that_could_start(condition):
+    game, _ = teams.settings_of(condition)
+    config = teams.config_of(condition)
     policies = {role.policy for seated in settings.run_roles(config).values() for role in seated}
     assert policies == set(condition.policies)
     assert list(config.games) == [game]
@@ -43,9 +43,11 @@ def test_every_condition_is_a_run_that_could_start(condition, tmp_path):
     assert game.startswith("lookup_alone" if condition.alone else "lookup_chain")
 
 
-def test_conditions_differ_in_what_is_compared_and_have_different_keys():
-    keys = {teams.Run(condition, seed, n).key for condition in ALL for seed in (0, 1) for n in (100, 200)}
-    assert len(keys) == 2 * 2 * len(ALL)
+def test_conditions_differ_in_what_is_compared():
+    for conditions in (teams.CONDITIONS, teams.DECOUPLED):
+        configs = [teams.config_of(condition) for condition in conditions]
+        assert all(a != b for a, b in itertools.combinations(configs, 2))
+        assert len({condition.name for condition in conditions}) == len(conditions)
 
 
 def test_noise_is_the_variance_over_batches_and_over_draws():
@@ -69,18 +71,26 @@ def test_the_columns_of_a_table_are_its_own():
 
 
 @pytest.mark.slow
-def test_a_team_trains_until_its_tokens_are_there_and_then_shows_its_noise(monkeypatch):
-    """The real thing at its smallest: a run that goes on from where it stopped, and two gradients of each kind."""
+def test_a_team_trains_until_its_tokens_are_there_and_then_shows_its_noise(tmp_path, monkeypatch):
+    """The real thing at its smallest: a run that its tokens end, and two gradients of each kind."""
     small = ("model.hidden_size=16", "model.intermediate_size=32", "cold_start.steps=2", "cold_start.matches=50")
     common = (*teams.COMMON, *small, "evaluation.matches=8", "snapshot_every=2", "cold_start.batch_size=16")
-    for name, value in {"COMMON": common, "MATCHES": 16, "STRETCH": 2, "NOISE_TOKENS": 200}.items():
+    for name, value in {
+        "COMMON": common,
+        "MATCHES": 16,
+        "TOKENS": 1500,
+        "NOISE_TOKENS": 200,
+        "CONDITIONS": (teams.BOTH,),
+    }.items():
         monkeypatch.setattr(teams, name, value)
     monkeypatch.setattr(gradient_noise, "BATCHES", 2)
     monkeypatch.setattr(gradient_noise, "DRAWS", 2)
-    figures = teams.measure(teams.Run(teams.CONDITIONS[0], 0, 1500))
+    [condition] = teams.teams_table([0], 0, tmp_path / "teams")["conditions"]
+    [figures] = condition["runs"]
     assert 0.0 <= figures["figure"] <= 1.0
     assert figures["opened"] > 0.0
-    noise = teams.noise(teams.NoiseRun(0))
+    conditions = teams.alignment_table([0], 0, tmp_path / "alignment")["conditions"]
+    noise = {condition["name"]: condition["runs"][0] for condition in conditions}
     assert noise["weight"]["drawn"] == 0.0
     assert noise["resample"]["figure"] > 0.0
     assert 1.0 <= noise["weight"]["calls"] <= noise["weight"]["d"] <= 6.0

@@ -1,17 +1,20 @@
 """Benchmarks: figures that are stored are the figures that are shown, and their statistics are the textbook's."""
 
 import json
-import subprocess
 import sys
 from statistics import fmean
 
 import pyspiel
 import pytest
 
+import league
 from benchmarks import __main__ as bench
 from benchmarks.__main__ import PARTS, STUDIES
 from benchmarks.report import comparison, page
 from benchmarks.studies import credit, presets
+from league import SweptRun, TrainingRun
+from league.run import session
+from league.sweeps.record import Cost
 
 POLICIES = credit.STUDIES["policies"]
 ORIGIN = {
@@ -68,19 +71,28 @@ def test_conditions_are_compared_seed_by_seed():
 
 
 def test_a_study_trains_every_condition_and_goes_on_where_it_stopped(tmp_path, monkeypatch):
-    """The real thing at its smallest: two conditions of Kuhn poker, two iterations, the second time from memory."""
+    """The real thing at its smallest: two conditions of Kuhn poker, two iterations, stopped in the second run."""
     monkeypatch.setattr(credit, "COMMON", credit.COMMON.replace("120", "2").replace("steps = 40", "steps = 2"))
-    shared, separate = (credit.measure(credit.Run("kuhn_poker", condition, 0)) for condition in POLICIES.conditions)
+    monkeypatch.setitem(credit.STUDIES, "policies", POLICIES._replace(games=("kuhn_poker",)))
+    train, begun = session.train, []
+
+    def stops_in_the_second(config, path, **how):
+        begun.append(path)
+        if len(begun) == 2:  # after its first iteration
+            how["watch"] = lambda iteration, _: iteration == 1
+        return train(config, path, **how)
+
+    monkeypatch.setattr(session, "train", stops_in_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        credit.measure_study("policies", [0], 0, tmp_path / "stopped")
+    [table] = credit.measure_study("policies", [0], 0, tmp_path / "stopped")["tables"]
+    assert len(begun) == 2  # the second one was resumed
+    shared, separate = (condition["runs"][0] for condition in table["conditions"])
     assert all(0.0 < figures["figure"] < 1.0 and figures["seconds"] > 0.0 for figures in (shared, separate))
     assert shared["figure"] != separate["figure"]
-    with (tmp_path / "credit.jsonl").open("w") as file:
-        for game in POLICIES.games:
-            for condition in POLICIES.conditions:
-                file.write(json.dumps([credit.Run(game, condition, 0).key, shared]) + "\n")
-    remembered = credit.measure_study("policies", [0], 1, tmp_path)
-    assert {run["figure"] for t in remembered["tables"] for c in t["conditions"] for run in c["runs"]} == {
-        shared["figure"]
-    }
+    [table] = credit.measure_study("policies", [0], 0, tmp_path / "whole")["tables"]
+    whole = table["conditions"][1]["runs"][0]
+    assert whole | {"seconds": 0.0} == separate | {"seconds": 0.0}
 
 
 def test_the_page_is_what_its_stored_results_render_to():
@@ -172,18 +184,22 @@ def test_make_installs_every_library_that_a_part_needs():
             assert all(f"\n{library}==" in constraints for library in libraries)
 
 
-def test_every_command_runs_once(monkeypatch, tmp_path):
-    commands = []
+def test_a_preset_is_a_sweep_that_asks_every_command_once(monkeypatch, tmp_path):
+    asked = []
 
-    def answer(command, **_):
-        commands.append(" ".join(command[3:]))
-        return subprocess.CompletedProcess(command, 0, json.dumps({"exploitability": 0.2, "illegal_rate": 0.01}))
+    def swept(configs, folder, *, seeds, commands, **_):
+        asked.append((list(configs), configs["pocket-free"].iterations, folder, *commands))
+        answers = {command: {"exploitability": 0.2, "illegal_rate": 0.01} for command in commands}
+        cost = Cost(12.0, 10.0, 11.0, 0.5)
+        return [SweptRun("pocket-free", number, TrainingRun(folder), cost, answers) for number in seeds]
 
-    monkeypatch.setattr(subprocess, "run", answer)
-    figures = presets.answers(tmp_path, presets.FREE_REPLIES)
-    assert figures == {"kuhn_exploitability": 0.2, "illegal_rate": 0.01}
-    assert commands[0] == f"exploitability {tmp_path} --game kuhn_poker --json"
-    assert len(commands) == len(set(commands)) == 2
+    monkeypatch.setattr(league, "sweep", swept)
+    result = presets.measure("pocket-free", [0, 1], ["iterations=3"], tmp_path)
+    figures = {"kuhn_exploitability": 0.2, "illegal_rate": 0.01}
+    cost = {"seconds": 12.0, "processor_seconds": 11.0, "peak_memory_gb": 0.5}
+    assert result == {"preset": "pocket-free", "seeds": [{"seed": number, **cost, **figures} for number in (0, 1)]}
+    commands = ("exploitability RUN --game kuhn_poker", "match RUN random --game kuhn_poker --matches 4000")
+    assert asked == [(["pocket-free"], 3, tmp_path, *commands)]
 
 
 def test_every_figure_that_is_shown_is_measured():
@@ -191,19 +207,3 @@ def test_every_figure_that_is_shown_is_measured():
     for part, preset in (("pocket", "pocket"), ("long", "pocket-long"), ("free", "pocket-free")):
         measured = {"seconds", "peak_memory_gb", *presets.QUESTIONS[preset]}
         assert {row.key for row in page.ROWS[part]} <= measured
-
-
-def test_a_process_is_timed_and_its_memory_is_its_own():
-    hundred_megabytes = "x = bytearray(100_000_000); import time; time.sleep(0.2)"
-    timed = f"timed([{sys.executable!r}, '-c', {hundred_megabytes!r}])"
-    command = [sys.executable, "-c", f"from benchmarks.studies.presets import timed; print(*{timed})"]
-    process = subprocess.run(command, cwd=page.ROOT, capture_output=True, text=True, check=True)
-    seconds, of_processor, gigabytes = map(float, process.stdout.split())
-    assert 0.2 <= seconds < 10
-    assert 0.0 < of_processor < seconds
-    assert 0.1 < gigabytes < 0.2
-
-
-def test_a_training_that_fails_gives_no_figures():
-    with pytest.raises(subprocess.CalledProcessError):
-        presets.timed([sys.executable, "-c", "raise SystemExit(3)"])

@@ -4,8 +4,7 @@ import itertools
 
 import pytest
 
-from benchmarks.studies.dilemma import GAME, RULES, conduct, defection, mutual_cooperation
-from benchmarks.studies.presets import LEAGUE, timed
+from benchmarks.studies.dilemma import GAME, RULES, defection, measure, mutual_cooperation
 from games.common.errors import UsageError
 from games.registry import make_game
 from league.config.load import load
@@ -90,12 +89,8 @@ def test_both_rules_of_the_benchmark_are_the_preset_but_for_beta():
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """Return the conduct of the preset and of its plain twin, trained with seed 0."""
-    folder, conducts = tmp_path_factory.mktemp("dilemma"), {}
-    for rule, overrides in RULES.items():
-        settings = [word for override in overrides for word in ("--set", override)]
-        timed([*LEAGUE, "train", "ipd", "--seed", "0", "--run-dir", str(folder / rule), *settings])
-        conducts[rule] = conduct(folder / rule)
-    return conducts
+    [figures] = measure([0], tmp_path_factory.mktemp("dilemma"))["seeds"]
+    return {rule: {name: figures[f"{rule}_{name}"] for name in ("cooperation", "defection")} for rule in RULES}
 
 
 @pytest.mark.slow

@@ -47,7 +47,7 @@ def test_the_code_of_the_page_says_what_the_commands_say(told, monkeypatch, caps
 
 
 def test_a_run_tells_its_snapshots_weights_and_prompts(told):
-    folder, (_, second, _, _) = told
+    folder, (_, second, *_) = told
     assert second.startswith(f"main-000004 {'runs/mine/population/main-000004'} main-000002\n")
     assert "'model.embed_tokens.weight': (" in second
     assert "\nsystem: " in second
@@ -56,10 +56,20 @@ def test_a_run_tells_its_snapshots_weights_and_prompts(told):
 
 
 def test_a_callback_sees_each_iteration_stops_a_run_and_resume_goes_on(told):
-    _, (_, _, third, _) = told
+    _, (_, _, third, *_) = told
     lines = third.splitlines()
     assert [line.split()[0] for line in lines] == ["0", "1", "2", "5"]  # and five have been logged in the end
     assert [line.split()[-1] == "None" for line in lines[:3]] == [False, True, False]
+
+
+def test_a_sweep_trains_every_configuration(told):
+    folder, (*_, last, _) = told
+    names = ["rae", "mars"]
+    assert [line.split()[:3] for line in last.splitlines()] == [
+        [name, "0", f"sweeps/rules/{name}_seed-0"] for name in names
+    ]
+    assert [line.split()[-1] for line in last.splitlines()] == ["3", "3"]  # before the first iteration, and after each
+    assert (folder / "sweeps/rules/sweep.json").is_file()
 
 
 def test_importing_the_league_imports_little():

@@ -30,6 +30,7 @@ ORDER = {
         "reports",
         "backends",
         "run",
+        "sweeps",
         "commands",
         "api",
         "cli",

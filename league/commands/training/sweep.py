@@ -7,7 +7,7 @@ import json
 import shlex
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 
@@ -17,15 +17,23 @@ from games.common.files import atomic_write
 from games.common.text import plain
 from league.commands.formatting import estimate_to_json, format_interval, format_number
 from league.monitors.terminal import Terminal
-from league.players.machine import cores, require_ray
+from league.players.machine import require_ray
 from league.players.readiness import check_start
-from league.reports.differences import RunComparison, compare, pair_tests
-from league.reports.run_record import read_run
-from league.storage.lock import run_lock
+from league.reports.differences import RunComparison, pair_tests
 from league.storage.run_dir import SWEEP_FILE, check_unused
-
-if TYPE_CHECKING:
-    from league.run.sweep import SweepOutcome, SweepRun
+from league.sweeps.plan import (
+    Sweep,
+    extended,
+    how_to_resume,
+    load_sweep,
+    parse_conditions,
+    parse_seeds,
+    plan_runs,
+    save_plan,
+)
+from league.sweeps.questions import command_questions
+from league.sweeps.training import trained
+from league.sweeps.whole import run_sweep
 
 SWEEPS = Path("sweeps")  # the folder of new sweeps
 TABLE_FILE = "table.json"
@@ -34,54 +42,70 @@ LEFT_OUT = ("/score/", "tokens_per_second")  # of the figures that are compared:
 
 def run(arguments: argparse.Namespace) -> int:
     """Train what is missing; return 0 when all is done, 130 when it was stopped, 1 when a run failed."""
-    from league.run.sweep import load_sweep, parse_seeds, plan_sweep, save_plan  # torch is slow to import
-
     console = Terminal(soft_wrap=True)
+    if arguments.cluster and arguments.workers:
+        raise UsageError("--workers trains on this machine and --cluster on a Ray cluster: name one of them.")
     if arguments.cluster:
         require_ray(arguments.cluster)
-    if arguments.resume:
-        if arguments.config or arguments.set or not arguments.run_dir:
-            raise UsageError(
-                "--resume goes on with the sweep in --run-dir DIR, under its own settings: name only that."
-            )
-        folder = folder_to_fill(arguments.run_dir, "--run-dir")
-        runs = load_sweep(folder)
-    else:
-        if arguments.config is None:
-            raise UsageError("league sweep takes what to train: a preset, such as pocket, or a TOML file.")
-        runs = plan_sweep(arguments.config, parse_seeds(arguments.seeds), arguments.set)
-        check_start(runs[0].config, arguments.cluster or "")
-        folder = _new_folder(Path(arguments.config).stem, arguments.run_dir)
-        save_plan(folder, runs)
-    resume = f"league sweep --resume --run-dir {shlex.quote(str(folder))}"
-    if arguments.cluster:
-        resume += f" --cluster {shlex.quote(arguments.cluster)}"
-    console.print(f"{len(runs)} runs are kept in {folder}. Ctrl-C stops; to go on:\n  {resume}", markup=False)
-    with run_lock(folder):
-        outcome = _train(folder, runs, arguments.cluster, console)
-        if outcome.stopped:
-            console.print(f"Stopped; everything is saved. To go on:\n  {resume}", markup=False)
-            return 130
-        _tell(folder, runs, console)
+    folder, sweep = _resumed(arguments) if arguments.resume else _new(arguments)
+    resume = how_to_resume(folder)
+    resume += f" --cluster {shlex.quote(arguments.cluster)}" if arguments.cluster else ""
+    resume += f" --workers {arguments.workers}" if arguments.workers else ""
+    runs = "1 run is" if len(sweep.runs) == 1 else f"{len(sweep.runs)} runs are"
+    console.print(f"{runs} kept in {folder}. Ctrl-C stops; to go on:\n  {resume}", markup=False)
+
+    def announce(text: str) -> None:
+        console.print(text, markup=False)
+
+    outcome = run_sweep(folder, sweep, announce, workers=arguments.workers, cluster=arguments.cluster or "")
+    if outcome.stopped:
+        console.print(f"Stopped; everything is saved. To go on:\n  {resume}", markup=False)
+        return 130
+    _tell(folder, sweep, console)
     for name, why in outcome.failures.items():
         console.print(f"\n{name} failed: {plain(why)}", markup=False)
     return 1 if outcome.failures else 0
 
 
-def _train(folder: Path, runs: list[SweepRun], cluster: str | None, console: Console) -> SweepOutcome:
-    """Train what is missing: one run after another here, or side by side on a Ray cluster."""
-    from league.run.sweep import run_sweep
+def _planned(arguments: argparse.Namespace) -> Sweep:
+    """Return the sweep that is asked for. Raises UsageError where it could not begin."""
+    conditions = parse_conditions(arguments.condition)
+    runs = plan_runs(arguments.config, parse_seeds(arguments.seeds or "0-4"), arguments.set, conditions)
+    check_start(runs[0].config, arguments.cluster or "")
+    command_questions(arguments.ask)
+    return Sweep(runs, arguments.tokens, tuple(arguments.ask))
 
-    def announce(text: str) -> None:
-        console.print(text, markup=False)
 
-    if not cluster:
-        return run_sweep(folder, runs, announce)
-    from arena.cluster.ray_cluster import RayCluster  # slow to import
-    from league.run.sweep_cluster import run_on_cluster
+def _new(arguments: argparse.Namespace) -> tuple[Path, Sweep]:
+    """Plan a new sweep; return its folder, and it."""
+    if arguments.config is None:
+        raise UsageError("league sweep takes what to train: a preset, such as pocket, or a TOML file.")
+    sweep = _planned(arguments)
+    folder = _new_folder(Path(arguments.config).stem, arguments.run_dir)
+    save_plan(folder, sweep)
+    return folder, sweep
 
-    with RayCluster(cluster, cores()) as joined:
-        return run_on_cluster(folder, runs, joined, announce)
+
+def _resumed(arguments: argparse.Namespace) -> tuple[Path, Sweep]:
+    """Return the folder of the sweep that is to go on, and it, with the runs and questions that are new."""
+    if not arguments.run_dir:
+        raise UsageError("--resume goes on with the sweep in --run-dir DIR: name its folder.")
+    folder = folder_to_fill(arguments.run_dir, "--run-dir")
+    sweep = load_sweep(folder)
+    if arguments.config is None and (arguments.set or arguments.condition or arguments.tokens or arguments.seeds):
+        raise UsageError(
+            "--resume goes on with the sweep in --run-dir under its own settings. To add runs to it, name what is "
+            "trained too: league sweep PRESET --seeds 5-9 --resume --run-dir DIR"
+        )
+    if arguments.config is None:
+        command_questions(arguments.ask)
+        added = Sweep((), sweep.tokens, tuple(arguments.ask))
+    else:
+        arguments.tokens = arguments.tokens or sweep.tokens
+        added = _planned(arguments)
+    sweep = extended(folder, added)
+    save_plan(folder, sweep)
+    return folder, sweep
 
 
 def _new_folder(stem: str, named: str | None) -> Path:
@@ -91,29 +115,31 @@ def _new_folder(stem: str, named: str | None) -> Path:
         named = next(name for name in names if not Path(name).exists())
     folder = folder_to_fill(named, "--run-dir")
     if (folder / SWEEP_FILE).is_file():
-        how = f"league sweep --resume --run-dir {shlex.quote(str(folder))}"
+        how = how_to_resume(folder)
         raise UsageError(f"{folder} holds a sweep already. Go on with it ({how}), or choose another --run-dir.")
     check_unused(folder)
     return folder
 
 
-def _tell(folder: Path, runs: list[SweepRun], console: Console) -> None:
-    """Print the table of the runs that are complete, and keep it."""
-    from league.run.sweep import finished
-
-    complete = [run for run in runs if finished(folder, run)]
+def _tell(folder: Path, sweep: Sweep, console: Console) -> None:
+    """Print the table of the runs that are trained, and keep it."""
+    complete = [run for run in sweep.runs if trained(folder, run, sweep.tokens)]
     if not complete:
         return
-    comparison = compare([read_run(str(folder / run.folder)) for run in complete])
-    print_table(comparison, console)
-    atomic_write(folder / TABLE_FILE, json.dumps(table_to_json(comparison), indent=1, allow_nan=False) + "\n")
+    from league.sweeps.table import compare_runs
+
+    comparison = compare_runs(folder, sweep, complete)
+    at = f"iteration {comparison.iteration}" if sweep.tokens is None else f"{sweep.tokens:,} generated tokens"
+    print_table(comparison, at, console)
+    table = table_to_json(comparison) | ({} if sweep.tokens is None else {"iteration": None, "tokens": sweep.tokens})
+    atomic_write(folder / TABLE_FILE, json.dumps(table, indent=1, allow_nan=False) + "\n")
     console.print(f"\nThis table is kept in {folder / TABLE_FILE}.", markup=False)
     console.print(f"All curves beside each other:  league board {shlex.quote(str(folder))}", markup=False)
 
 
-def print_table(comparison: RunComparison, console: Console) -> None:
+def print_table(comparison: RunComparison, at: str, console: Console) -> None:
     """Print each figure: the mean of each condition over its seeds, and the tests of each pair of conditions."""
-    console.print(f"\nAt iteration {comparison.iteration}, with 95% intervals over seeds:", style="bold")
+    console.print(f"\nAt {at}, with 95% intervals over seeds:", style="bold")
     for condition in comparison.conditions:
         seeds = ", ".join(map(str, sorted(condition.runs)))
         console.print(f"  {condition.letter}: {condition.name or 'as it is'} (seeds {seeds})", markup=False)

@@ -4,9 +4,11 @@ import os
 import sys
 
 import pytest
+from ray.exceptions import RaySystemError
 from support.processes import pool_workers
 from support.processes.pool_workers import matches, play_locally
 
+from arena.cluster import ray_cluster
 from arena.cluster.interface import WorkerSpec
 from arena.cluster.match_pool import MatchPool, PoolSpec, split
 from arena.cluster.ray_cluster import RayCluster
@@ -144,3 +146,20 @@ def test_a_worker_that_dies_at_its_start_ends_the_play(cluster):
 def test_an_address_without_a_cluster(address, reason):
     with pytest.raises(UsageError, match=reason):
         RayCluster(address, 1)
+
+
+@pytest.mark.parametrize(
+    "error",  # as Ray 2.60 raises them where its processes do not come up
+    [
+        Exception("The current node timed out during startup. This could happen because some of the raylet failed"),
+        RaySystemError("System error: Failed to connect"),
+        AssertionError(),
+    ],
+)
+def test_a_node_that_does_not_start_is_a_sentence(error, monkeypatch):
+    def fails(**_):
+        raise error
+
+    monkeypatch.setattr(ray_cluster.ray, "init", fails)
+    with pytest.raises(UsageError, match=r"^--cluster local: Ray could not start a cluster on this machine \("):
+        RayCluster("local", 1)

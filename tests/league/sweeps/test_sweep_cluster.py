@@ -9,9 +9,10 @@ from support.processes.runs import TINY
 from arena.cluster.interface import PendingCall, Resources, WorkerDied, WorkerId
 from games.common.errors import UsageError
 from league.cli import main
-from league.run import sweep_cluster
-from league.run.sweep import Trained, load_sweep, plan_sweep, run_sweep
-from league.run.sweep_cluster import needed, room_for, run_on_cluster
+from league.sweeps import side_by_side
+from league.sweeps.plan import load_sweep, plan_runs
+from league.sweeps.side_by_side import needed, room_for, run_on_cluster
+from league.sweeps.training import Task, Trained, run_here
 
 
 class Here:
@@ -55,7 +56,7 @@ class Worker:
 def runs(tmp_path):
     path = tmp_path / "tiny.toml"
     path.write_text(TINY)
-    return plan_sweep(str(path), range(5), ["threads=2"])
+    return plan_runs(str(path), range(5), ["threads=2"])
 
 
 @pytest.fixture
@@ -63,51 +64,55 @@ def trained(monkeypatch):
     """Let training only note what is trained; return that."""
     done = []
 
-    def train(folder, run):
+    def train(folder, run, task, meter):
         done.append(run.folder)
         return Trained(True, "")
 
-    monkeypatch.setattr(sweep_cluster, "train_or_resume", train)
-    monkeypatch.setattr(sweep_cluster, "finished", lambda folder, run: run.folder in done)
+    monkeypatch.setattr(side_by_side, "train_and_ask", train)
+    monkeypatch.setattr(side_by_side, "trained", lambda folder, run, tokens: run.folder in done)
+    monkeypatch.setattr(side_by_side, "complete", lambda folder, run, task: run.folder in done)
     return done
 
 
 def test_as_many_at_a_time_as_there_is_room_for_and_all_of_them_once(runs, trained, tmp_path):
     trained.append(runs[1].folder)  # before this
     cluster, said = Here(Resources(5.0, 0.0), Resources(3.0, 0.0)), []
-    outcome = run_on_cluster(tmp_path, runs, cluster, said.append)
+    outcome = run_on_cluster(tmp_path, runs, Task(), cluster, said.append)
     assert (outcome.stopped, outcome.failures) == (False, {})
     assert sorted(trained) == [run.folder for run in runs]
     assert cluster.most == 3  # two on the first machine, one on the second
-    assert [(number, cpus, gpus) for (_, number, _), cpus, gpus in cluster.started] == [(i, 2, 0.0) for i in range(3)]
-    assert len(cluster.stopped) == 3
-    assert said[0] == "3 at a time are trained on the cluster."
+    assert [number for (_, number, _), _, _ in cluster.started] == [0, 1, 2, 2]  # the place of the run that ends first
+    assert {(cpus, gpus) for _, cpus, gpus in cluster.started} == {(2, 0.0)}
+    assert sorted(cluster.stopped) == sorted(worker for worker, _, _ in cluster.started)
+    assert said[0] == "3 at a time are trained, each in a process of its own."
     assert [line for line in said if line.startswith("Run 2 ")] == []
-    assert run_on_cluster(tmp_path, runs, Here(), said.append).failures == {}  # nothing is left, and nobody asked
+    assert (
+        run_on_cluster(tmp_path, runs, Task(), Here(), said.append).failures == {}
+    )  # nothing is left, and nobody asked
 
 
 def test_a_run_whose_process_dies_goes_on_in_another_and_fails_at_the_third(runs, trained, tmp_path, monkeypatch):
-    deaths, train = [], sweep_cluster.train_or_resume
+    deaths, train = [], side_by_side.train_and_ask
 
-    def dies(folder, run):
+    def dies(folder, run, task, meter):
         limit = {runs[0].folder: 2, runs[3].folder: 9}.get(run.folder, 0)
         if deaths.count(run.folder) < limit:
             deaths.append(run.folder)
             raise WorkerDied(WorkerId("run", 0, len(deaths) - 1), "killed")
-        return train(folder, run)
+        return train(folder, run, task, meter)
 
-    monkeypatch.setattr(sweep_cluster, "train_or_resume", dies)
+    monkeypatch.setattr(side_by_side, "train_and_ask", dies)
     cluster = Here(Resources(2.0, 0.0))
-    outcome = run_on_cluster(tmp_path, runs, cluster, lambda text: None)
+    outcome = run_on_cluster(tmp_path, runs, Task(), cluster, lambda text: None)
     assert outcome.failures == {runs[3].folder: "3 processes have died over it; the last: run 0 died (killed)."}
     assert sorted(trained) == [run.folder for run in runs if run is not runs[3]]
-    assert len(cluster.started) == 1 + 2 + 3
+    assert len(cluster.started) == len(cluster.stopped) == 3 + 3 + 3  # of the first, of the fourth, and of the others
 
 
 def test_a_failure_is_told_and_a_disk_that_is_not_shared_is_one(runs, tmp_path, monkeypatch):
     results = iter([Trained(False, "It broke."), *[Trained(True, "")] * 4])
-    monkeypatch.setattr(sweep_cluster, "train_or_resume", lambda folder, run: next(results))
-    outcome = run_on_cluster(tmp_path, runs, Here(Resources(2.0, 0.0)), lambda text: None)
+    monkeypatch.setattr(side_by_side, "train_and_ask", lambda *_: next(results))
+    outcome = run_on_cluster(tmp_path, runs, Task(), Here(Resources(2.0, 0.0)), lambda text: None)
     assert outcome.failures[runs[0].folder] == "It broke."
     assert "must be on a disk that all machines of the cluster share" in outcome.failures[runs[1].folder]
 
@@ -115,15 +120,15 @@ def test_a_failure_is_told_and_a_disk_that_is_not_shared_is_one(runs, tmp_path, 
 def test_ctrl_c_stops_it_with_what_is_saved(runs, trained, tmp_path, monkeypatch):
     cluster = Here(Resources(4.0, 0.0))
     monkeypatch.setattr(cluster, "wait", lambda calls, timeout: (_ for _ in ()).throw(KeyboardInterrupt))
-    assert run_on_cluster(tmp_path, runs, cluster, lambda text: None).stopped
+    assert run_on_cluster(tmp_path, runs, Task(), cluster, lambda text: None).stopped
     assert len(cluster.stopped) == 2
 
 
 def test_a_machine_that_is_too_small_is_told(tmp_path):
     path = tmp_path / "tiny.toml"
     path.write_text(TINY)
-    [whole] = plan_sweep(str(path), [0], ["threads=0"])
-    [on_gpu] = plan_sweep(str(path), [0], ["model.device=cuda"])
+    [whole] = plan_runs(str(path), [0], ["threads=0"])
+    [on_gpu] = plan_runs(str(path), [0], ["model.device=cuda"])
     nodes = [Resources(4.0, 0.0), Resources(8.0, 2.0)]
     assert needed([whole], nodes) == Resources(8.0, 0.0)
     assert room_for(needed([on_gpu], nodes), nodes) == 2
@@ -140,9 +145,9 @@ def test_over_ray_the_runs_are_those_of_one_after_another(tmp_path, capsys):
     words = ["sweep", str(path), "--seeds", "0-1", *(word for setting in settings for word in ("--set", setting))]
     assert main([*words, "--run-dir", str(tmp_path / "ray"), "--cluster", "local"]) == 0
     assert "A: as it is (seeds 0, 1)" in capsys.readouterr().out
-    runs = load_sweep(tmp_path / "ray")
+    runs = load_sweep(tmp_path / "ray").runs
     (tmp_path / "here").mkdir()
-    assert run_sweep(tmp_path / "here", runs, lambda text: None).failures == {}
+    assert run_here(tmp_path / "here", runs, Task(), lambda text: None).failures == {}
     for run in runs:
         ours, theirs = (
             [json.loads(line) for line in (tmp_path / place / run.folder / "metrics.jsonl").read_text().splitlines()]

@@ -16,8 +16,8 @@ from support.source import ROOT
 from games.common.errors import UsageError
 from league.cli import main
 from league.results.statistics import holm, student_p
-from league.run import sweep
-from league.run.sweep import load_sweep, parse_seeds, plan_sweep
+from league.run import session
+from league.sweeps.plan import load_sweep, parse_seeds, plan_runs
 
 SMALLER = ["iterations=2", "snapshot_every=1", "games.kuhn_poker.matches=16", "cold_start.steps=2"]
 
@@ -48,7 +48,7 @@ def test_other_seeds_are_refused(text):
 
 
 def test_every_seed_runs_under_every_combination(tiny):
-    runs = plan_sweep(tiny, [0, 1], ["credit.rule=rae,reinforce", "iterations=3", "optimizer.learning_rate=1e-4, 5e-4"])
+    runs = plan_runs(tiny, [0, 1], ["credit.rule=rae,reinforce", "iterations=3", "optimizer.learning_rate=1e-4, 5e-4"])
     assert [run.folder for run in runs[:3]] == [
         "credit.rule=rae_optimizer.learning_rate=1e-4_seed-0",
         "credit.rule=rae_optimizer.learning_rate=1e-4_seed-1",
@@ -60,9 +60,9 @@ def test_every_seed_runs_under_every_combination(tiny):
 
 
 def test_commas_within_brackets_quotes_and_names_of_games_divide_nothing(tiny):
-    runs = plan_sweep(tiny, [0], ['evaluation.anchors=["random", "always:bet"],["random"]'])
+    runs = plan_runs(tiny, [0], ['evaluation.anchors=["random", "always:bet"],["random"]'])
     assert [run.config.evaluation.anchors for run in runs] == [("random", "always:bet"), ("random",)]
-    [run] = plan_sweep(tiny, [0], ["games.kuhn_poker(players=3).matches=8", 'roles.policy={"kuhn_poker/first"="a"}'])
+    [run] = plan_runs(tiny, [0], ["games.kuhn_poker(players=3).matches=8", 'roles.policy={"kuhn_poker/first"="a"}'])
     assert run.config.games["kuhn_poker(players=3)"].matches == 8
     assert run.folder == "tiny_seed-0"
 
@@ -73,7 +73,13 @@ def test_commas_within_brackets_quotes_and_names_of_games_divide_nothing(tiny):
         (["--set", "seed=1,2"], "a sweep's seeds are named by --seeds"),
         (["--set", "credit.rule=rae,rea"], "no credit rule named 'rea'"),
         (["--set", "credit.rule=rae,rae"], "Two runs of the sweep would be the same"),
-        (["--resume"], "--resume goes on with the sweep in --run-dir"),
+        (["--resume"], "holds no sweep"),
+        (["--condition", "a", "seed=3"], "a sweep's seeds are named by --seeds"),
+        (["--condition", "credit.rule=rae", "b"], "it has no name"),
+        (["--condition", "a", "--condition", "a", "iterations=1"], "two conditions have this name"),
+        (["--condition", "a", "credit.rul=rae"], "credit.rul"),
+        (["--ask", "games"], "asks nothing about a run"),
+        (["--workers", "2", "--cluster", "local"], "name one of them"),
         (["--seeds", "0-900", "--set", "credit.rule=rae,reinforce"], "a sweep has at most 1,000"),
     ],
 )
@@ -102,7 +108,7 @@ def by_hand(folder, runs, metric):
 
 def check_table(folder):
     """Compare a sweep's table with one that other software makes of the runs' files."""
-    runs, metric = load_sweep(folder), "kuhn_poker/exploitability"
+    runs, metric = load_sweep(folder).runs, "kuhn_poker/exploitability"
     table = json.loads((folder / "table.json").read_text())
     assert [entry["name"] for entry in table["conditions"]] == ["credit.rule = rae", "credit.rule = reinforce"]
     values = by_hand(folder, runs, metric)
@@ -121,22 +127,22 @@ def check_table(folder):
 
 
 def test_a_sweep_that_is_stopped_goes_on_and_its_table_is_the_one_made_by_hand(tiny, tmp_path, monkeypatch, capsys):
-    folder, trained, train = tmp_path / "sweep", [], sweep.train
+    folder, trained, train = tmp_path / "sweep", [], session.train
 
-    def stops_at_the_third(config, path):
+    def stops_at_the_third(config, path, **how):
         if len(trained) == 2:
             trained.append(None)
             raise KeyboardInterrupt
         trained.append(path.name)
-        return train(config, path)
+        return train(config, path, **how)
 
-    monkeypatch.setattr(sweep, "train", stops_at_the_third)
+    monkeypatch.setattr(session, "train", stops_at_the_third)
     assert main(asked(tiny, folder, "--seeds", "0-1", "--set", "credit.rule=rae,reinforce")) == 130
     assert not (folder / "table.json").exists()
     before = (folder / trained[0] / "metrics.jsonl").stat().st_mtime_ns
     assert main(["sweep", "--resume", "--run-dir", str(folder)]) == 0
     assert (folder / trained[0] / "metrics.jsonl").stat().st_mtime_ns == before
-    assert [name for name in trained if name] == [run.folder for run in load_sweep(folder)]
+    assert [name for name in trained if name] == [run.folder for run in load_sweep(folder).runs]
     check_table(folder)
     text = capsys.readouterr().out
     assert "A: credit.rule = rae (seeds 0, 1)" in text

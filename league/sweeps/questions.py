@@ -1,0 +1,53 @@
+"""What is asked about a run when it is trained: a command of `league`, or a function of the run's folder."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from games.common.errors import UsageError
+
+RUN = "RUN"  # stands for the run in a command
+EXAMPLE = f"match {RUN} random --game kuhn_poker"
+Question = Callable[[Path], Mapping[str, Any]]  # returns what JSON can hold
+
+
+class NotAnswered(RuntimeError):
+    """A command that asks about a run has failed."""
+
+
+def command_questions(commands: Sequence[str]) -> dict[str, Question]:
+    """Return commands as questions by their text. Raises UsageError for one that does not name RUN."""
+    for command in commands:
+        if not any(_names_run(word) for word in _words(command)):
+            raise UsageError(f"--ask {command!r} asks nothing about a run. Write RUN for it: --ask '{EXAMPLE}'")
+    return {command: partial(ask_command, command) for command in commands}
+
+
+def ask_command(command: str, run_dir: Path) -> dict[str, Any]:
+    """Return the JSON object that `league` prints for a command, in a process of its own. Raises NotAnswered."""
+    words = [str(run_dir) + word.removeprefix(RUN) if _names_run(word) else word for word in _words(command)]
+    asked = [sys.executable, "-m", "league", *words, "--json"]
+    process = subprocess.run(asked, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    if process.returncode:
+        told = process.stderr.strip().splitlines() or ["it said nothing"]
+        raise NotAnswered(f"league {command} failed: {told[-1].removeprefix('league: ')}")
+    answer = json.loads(process.stdout)
+    return answer if isinstance(answer, dict) else {"answer": answer}
+
+
+def _names_run(word: str) -> bool:
+    return word == RUN or word.startswith(f"{RUN}@")
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f"--ask {command!r} cannot be read ({error}).") from None
