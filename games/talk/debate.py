@@ -15,9 +15,10 @@ their own words, with ``form=1`` they choose from a list.
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Self
 
@@ -164,10 +165,12 @@ class Debate:
 
     def returns(self) -> tuple[float, ...]:
         """Return the means over the judge's verdicts; zeros before the end."""
-        if len(self._verdicts) < self._asks:
-            return (0.0,) * self.spec.seats
-        paid = [self._paid(verdict) for verdict in self._verdicts]
-        return tuple([sum(column) / len(paid) for column in zip(*paid, strict=True)])
+        return (0.0,) * self.spec.seats if len(self._verdicts) < self._asks else self._mean_paid(self._verdicts)
+
+    def possible_returns(self) -> set[tuple[float, ...]]:
+        """Return the returns of all verdicts that the judge can give, or the game itself."""
+        named = self._claims if (self._debaters, self._judge) == (2, 0) else range(1, self._boxes + 1)
+        return {self._mean_paid(verdicts) for verdicts in itertools.product(named, repeat=self._asks)}
 
     def copy(self) -> Self:
         """Return an independent match in the same position."""
@@ -240,6 +243,10 @@ class Debate:
             return ((str(prize), 0.5), *((str(box), 0.5 / len(wrong)) for box in wrong))
         pairs = [pair for box in wrong for pair in (f"{prize} {box}", f"{box} {prize}")]
         return tuple([(pair, 1.0 / len(pairs)) for pair in pairs])
+
+    def _mean_paid(self, verdicts: Sequence[int]) -> tuple[float, ...]:
+        paid = [self._paid(verdict) for verdict in verdicts]
+        return tuple([sum(column) / len(paid) for column in zip(*paid, strict=True)])
 
     def _paid(self, verdict: int) -> tuple[float, ...]:
         heeded = [1.0 if verdict == claim else -1.0 for claim in self._claims]
