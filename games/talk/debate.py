@@ -133,7 +133,9 @@ class Debate:
         """Return who defends which box, what was opened and said, and to a debater where the prize is."""
         lines = [f"There are {self._boxes} boxes, and one holds a prize."]
         if seat < self._debaters:
-            lines.append(f"The prize is in box {self._prize}. You defend box {self._claims[seat]}.")
+            mine = self._claims[seat]
+            truth = "holds it" if mine == self._prize else "is empty"
+            lines.append(f"The prize is in box {self._prize}. You defend box {mine}, which {truth}.")
         order = range(self._debaters)
         if seat == self._debaters and len(self._verdicts) == 1 and self._asks == 2:
             order = order[::-1]
