@@ -48,7 +48,9 @@ class Study(NamedTuple):
 
 STUDIES = (
     Study("debate(boxes=3,judge=0,form=1)", "zero-sum", "scripted:good", 40, 384),
-    Study("simple_negotiation(goods=2,stock=1,most=2,turns=2,form=1)", "general-sum", "scripted:good", 40, 128),
+    Study(
+        "simple_negotiation(goods=2,stock=1,most=3,turns=2,form=1)", "general-sum", "scripted:good", 60, 128, ("first",)
+    ),
     Study("relay_arithmetic", "common interest", "scripted:optimal", 40, 128, ("generator", "verifier")),
 )
 CONDITIONS = ("untrained", "trained", "the script itself")

@@ -90,6 +90,39 @@ def test_exact_values_agree_with_brute_force():
     assert nash_conv(uniform_table(CONSULTANCY)) > 0.3
 
 
+def test_a_golden_match():
+    game = make_game("debate").undealt()
+    for outcome in ("3", "3 1"):
+        game.apply_chance(outcome)
+    words = (
+        "The prize is mine, look: I open box 3.",
+        'Do not be fooled!\nI open box 2, "which is empty".',
+        "Box 3, clearly.",
+    )
+    for said in words:
+        game.apply(game.actions().read(said))
+    debate = [
+        'first opened box 3: the prize. first said "The prize is mine, look: I open box 3."',
+        'second opened box 2: empty. second said "Do not be fooled! I open box 2, \\"which is empty\\"."',
+    ]
+    assert game.observe(2).splitlines() == [
+        "There are 4 boxes, and one holds a prize.",
+        "first defends box 3.",
+        "second defends box 1.",
+        *debate,
+    ]
+    assert game.observe(1).splitlines() == [
+        "There are 4 boxes, and one holds a prize.",
+        "The prize is in box 3. You defend box 1, which is empty.",
+        "first defends box 3.",
+        debate[0],
+        debate[1].replace("second", "you"),
+    ]
+    assert "You defend box 3, which holds it." in game.observe(0)
+    assert game.returns() == (1.0, -1.0, 1.0)
+    assert (game.agreement(), game.position_bias(), game.to_act()) == (1.0, None, None)
+
+
 def test_the_judge_sees_less_than_the_debaters_and_words_are_quoted():
     game = make_game("debate")
     game.reset(3)
