@@ -26,6 +26,7 @@ HELD_OUT = 600
 COMMON: dict[str, Any] = {
     "threads": 1,
     "episodes_kept": 0,
+    "credit": {"scale_returns": False},  # gains of a small negotiation are far smaller than its range
     "objective": {"name": "ppo", "clip_low": 0.9, "clip_high": 9.0, "kl_old": 0.5, "entropy": 0.02},
     "optimizer": {"learning_rate": 1e-3, "inner_steps": 4, "minibatch_prompts": 128},
     "model": {"hidden_size": 64, "intermediate_size": 128, "vocabulary": 320},
@@ -47,11 +48,16 @@ class Study(NamedTuple):
 
 
 STUDIES = (
-    Study("debate(boxes=3,judge=0,form=1)", "zero-sum", "scripted:good", 40, 384),
+    Study("debate(boxes=3,judge=0,form=1)", "zero-sum", "scripted:good", 30, 256),
     Study(
-        "simple_negotiation(goods=2,stock=1,most=3,turns=2,form=1)", "general-sum", "scripted:good", 60, 128, ("first",)
+        "simple_negotiation(goods=2,stock=1,most=3,turns=2,form=1)",
+        "general-sum",
+        "scripted:good",
+        30,
+        128,
+        ("second",),
     ),
-    Study("relay_arithmetic", "common interest", "scripted:optimal", 40, 128, ("generator", "verifier")),
+    Study("relay_arithmetic", "common interest", "scripted:optimal", 20, 128, ("generator", "verifier")),
 )
 CONDITIONS = ("untrained", "trained", "the script itself")
 
