@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Self
@@ -25,14 +24,10 @@ from typing import Self
 from games.common.errors import UsageError
 from games.native.names import game_name
 from games.spec import Choices, FreeText, GameSpec, Utility
+from games.talk.arguments import MOST_CHARACTERS, NOTHING, WORDS, read_argument, read_verdict
 from games.talk.conversation import quoted, utterance
 
-MOST_CHARACTERS = 600  # of what is said in a turn
-NOTHING = "open nothing"
 NAMES = ("first", "second")
-WORDS = ": "  # between an action and the words in which it was said
-_OPENS = re.compile(r"\bopen(?:s|ed|ing)?\s+(?:the\s+)?(?:box\s*(?:number\s*)?)?(\d{1,2})\b", re.IGNORECASE)
-_BOX = re.compile(r"\bbox(?:\s+number)?\s*(\d{1,2})\b", re.IGNORECASE)
 
 
 class Debate:
@@ -269,20 +264,3 @@ def _opened(move: str) -> int | None:
     """Return the box that a debater's move opens."""
     target = move.partition(WORDS)[0].removeprefix("open ")
     return None if target == "nothing" else int(target)
-
-
-def read_argument(text: str, boxes: int) -> str | None:
-    """Return an argument as one action with its words: the one box that it opens, or nothing. None for two boxes."""
-    words = utterance(text, MOST_CHARACTERS)
-    opened = set() if words is None else {int(box) for box in _OPENS.findall(words)}
-    if words is None or len(opened) > 1 or not all(1 <= box <= boxes for box in opened):
-        return None
-    plain = f"open {opened.pop()}" if opened else NOTHING
-    return plain if words == plain else f"{plain}{WORDS}{words}"
-
-
-def read_verdict(text: str, boxes: int) -> str | None:
-    """Return the one box that a verdict names; None for none, several, or one that is not there."""
-    named = {int(box) for box in _BOX.findall(text)}
-    box = named.pop() if len(named) == 1 else 0
-    return f"box {box}" if 1 <= box <= boxes else None

@@ -20,7 +20,7 @@ from typing import Self
 from games.common.errors import UsageError
 from games.native.names import game_name
 from games.spec import Choices, FreeText, GameSpec, Utility
-from games.talk.conversation import quoted, utterance
+from games.talk.conversation import quoted, unquoted, utterance
 from games.talk.offers import (
     ACCEPT,
     GOODS,
@@ -31,7 +31,6 @@ from games.talk.offers import (
     names_goods,
     read_trade,
     read_word,
-    unquoted,
 )
 
 SEATS = ("first", "second")
