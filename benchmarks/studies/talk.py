@@ -53,7 +53,7 @@ STUDIES = (
         "simple_negotiation(goods=2,stock=1,most=3,turns=2,form=1)",
         "general-sum",
         "scripted:good",
-        30,
+        20,
         128,
         ("second",),
     ),
