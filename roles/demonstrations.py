@@ -23,7 +23,7 @@ TALKER = "random"  # the script whose words are shown
 POSITIONS = 64  # of a seat, at most
 
 
-class Position(NamedTuple):
+class LegalPosition(NamedTuple):
     """A position of a seat in random play."""
 
     observation: str
@@ -67,7 +67,7 @@ def can_be_drawn(game: Game) -> bool:
 
 
 @lru_cache(maxsize=256)
-def legal_positions(game_name: str, seat: int, seed: int) -> tuple[Position, ...]:
+def legal_positions(game_name: str, seat: int, seed: int) -> tuple[LegalPosition, ...]:
     """Return different positions of a seat in matches of random legal play.
 
     Raises UsageError for a game of submatches or tools, and one of free text without a script ``random``, which random
@@ -79,7 +79,7 @@ def legal_positions(game_name: str, seat: int, seed: int) -> tuple[Position, ...
             f"demonstrations cannot be drawn from {game_name}, because its matches open submatches, are such, have "
             f"tools, or ask for free text without a script {TALKER!r} that says some. Set roles.demonstrations = 0."
         )
-    found: dict[str, Position] = {}
+    found: dict[str, LegalPosition] = {}
     for _ in range(MATCHES):
         game.reset(rng.getrandbits(32))
         while (to_act := game.to_act()) is not None and len(found) < POSITIONS:
@@ -92,11 +92,11 @@ def legal_positions(game_name: str, seat: int, seed: int) -> tuple[Position, ...
     return tuple(found.values())
 
 
-def _step(game: Game, seat: int, rng: random.Random) -> tuple[Position, str | None]:
+def _step(game: Game, seat: int, rng: random.Random) -> tuple[LegalPosition, str | None]:
     """Return a seat's position and its next action; None if its script's words say none."""
     actions = game.actions()
     if isinstance(actions, FreeText):
         assert isinstance(game, HasScripts)  # can_be_drawn
         said = game.scripts()[TALKER](rng)
-        return Position(game.observe(seat), (said,), actions.form), actions.read(said)
-    return Position(game.observe(seat), actions.labels, ""), rng.choice(actions.labels)
+        return LegalPosition(game.observe(seat), (said,), actions.form), actions.read(said)
+    return LegalPosition(game.observe(seat), actions.labels, ""), rng.choice(actions.labels)
