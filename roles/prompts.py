@@ -27,9 +27,9 @@ def messages(
     answer looks like: it stands in the place of the legal actions, or else at the end, and no answer is marked.
     """
     chat = [{"role": "system", "content": role.system.format() if form else system_text(role)}]
-    for turn in () if form else shown_turns(role, observation):
-        chat.append({"role": "user", "content": request_text(role, turn.observation, turn.legal)})
-        chat.append({"role": "assistant", "content": format_reply(role, turn.action)})
+    for turn in shown_turns(role, observation, bool(form)):
+        chat.append({"role": "user", "content": request_text(role, turn.observation, turn.legal, turn.form)})
+        chat.append({"role": "assistant", "content": format_reply(role, turn.action, turn.form)})
     chat.append({"role": "user", "content": request_text(role, observation, legal, form)})
     for reply, reason in refusals:
         chat.append({"role": "assistant", "content": reply})

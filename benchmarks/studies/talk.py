@@ -2,16 +2,17 @@
 
     python -m benchmarks.studies.talk talk [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
 
-Every run trains one policy by self-play from nothing. Its figures are mean returns against the game's script, in every
-seating, on held-out deals: in a game of common interest the script has the other seats of the team. "Untrained" is the
-run's first snapshot, "trained" its last, and "the script itself" what the script earns in their place. With --keep,
-an interrupted measurement continues.
+Every run trains one policy from nothing, by self-play or beside the game's script, which is then given the other roles.
+Its figures are mean returns beside that script in the roles that learned, on held-out deals. "Untrained" is the run's
+first snapshot, "trained" its last, and "the script itself" what the script earns in their place. With --keep, an
+interrupted measurement continues.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import tomli_w
@@ -19,13 +20,13 @@ import tomli_w
 from benchmarks.studies.runs import Result, load_settings, measure_runs, run_study, table_lines
 from league import open_run
 
-MATCHES = 128  # in an iteration
-HELD_OUT = 400
+HELD_OUT = 600
 COMMON: dict[str, Any] = {
     "threads": 1,
     "episodes_kept": 0,
-    "objective": {"entropy": 0.02, "kl_old": 0.3},
-    "optimizer": {"learning_rate": 1e-3, "inner_steps": 2},
+    "credit": {"scale_returns": False},  # gains of a small negotiation are far smaller than its range
+    "objective": {"name": "ppo", "clip_low": 0.9, "clip_high": 9.0, "kl_old": 0.5, "entropy": 0.02},
+    "optimizer": {"learning_rate": 1e-3, "inner_steps": 4, "minibatch_prompts": 128},
     "model": {"hidden_size": 64, "intermediate_size": 128, "vocabulary": 320},
     "cold_start": {"steps": 20, "matches": 60},
     "evaluation": {"exact": False, "matches": 0, "anchors": []},
@@ -34,18 +35,27 @@ COMMON: dict[str, Any] = {
 
 
 class Study(NamedTuple):
-    """A game, its motive in a word, and whom its players are measured against."""
+    """A game, its motive in a word, whom its players are measured against, and how long they learn."""
 
     game: str
     motive: str
     script: str
     iterations: int
+    matches: int  # in an iteration
+    given: tuple[str, ...] = ()  # roles that the script plays in training
 
 
 STUDIES = (
-    Study("debate(boxes=3,judge=0,form=1)", "zero-sum", "scripted:good", 30),
-    Study("simple_negotiation(goods=2,stock=1,most=2,turns=3,form=1)", "general-sum", "scripted:good", 30),
-    Study("relay_arithmetic", "common interest", "scripted:optimal", 30),
+    Study("debate(boxes=3,judge=0,form=1)", "zero-sum", "scripted:good", 30, 256),
+    Study(
+        "simple_negotiation(goods=2,stock=1,most=3,turns=2,form=1)",
+        "general-sum",
+        "scripted:good",
+        20,
+        128,
+        ("second",),
+    ),
+    Study("relay_arithmetic", "common interest", "scripted:optimal", 20, 128, ("generator", "verifier")),
 )
 CONDITIONS = ("untrained", "trained", "the script itself")
 
@@ -59,17 +69,25 @@ class Run(NamedTuple):
 
 def settings_of(run: Run) -> dict[str, Any]:
     """Return the settings of a run."""
-    from games.registry import make_game
-    from roles.cards import load_roles
-
     study = run.study
     return COMMON | {
         "seed": run.seed,
         "iterations": study.iterations,
         "snapshot_every": study.iterations,
-        "games": {study.game: {"matches": MATCHES}},
-        "roles": {"policy": {f"{study.game}/{role.name}": "main" for role in load_roles(make_game(study.game).spec)}},
+        "games": {study.game: {"matches": study.matches}},
+        "roles": {
+            "policy": {f"{study.game}/{role}": "main" for role in learners(study)},
+            "player": {f"{study.game}/{role}": study.script for role in study.given},
+        },
     }
+
+
+def learners(study: Study) -> list[str]:
+    """Return the names of the roles that learn."""
+    from games.registry import make_game
+    from roles.cards import load_roles
+
+    return [role.name for role in load_roles(make_game(study.game).spec) if role.name not in study.given]
 
 
 def measure(run_dir: Path) -> dict[str, Any]:
@@ -82,7 +100,7 @@ def measure(run_dir: Path) -> dict[str, Any]:
 
 
 def held_out(player: str, run: Run) -> float:
-    """Return a player's mean return against the study's script in matches that it did not train on."""
+    """Return a player's mean return beside the study's script, in the roles that learned and on deals of its own."""
     from games.common.seeds import derive_seed
     from games.registry import make_game
     from league.evaluation.head_to_head import compare
@@ -91,7 +109,8 @@ def held_out(player: str, run: Run) -> float:
 
     spec, engines = make_game(run.study.game).spec, Engines()
     players = (resolve(player, spec, engines), resolve(run.study.script, spec, engines))
-    return compare(players, HELD_OUT, derive_seed(run.seed, "held out")).returns[0].mean
+    by_role = compare(players, HELD_OUT, derive_seed(run.seed, "held out")).by_role
+    return fmean([by_role[role].returns.mean for role in learners(run.study)])
 
 
 def measure_study(_study: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:
@@ -104,8 +123,8 @@ def measure_study(_study: str, seeds: Sequence[int], workers: int, keep: Path) -
         conditions = [{"name": name, "runs": [{"figure": returns[name]} for returns in found]} for name in CONDITIONS]
         tables.append(
             {
-                "game": f"{study.game}, {study.motive}, {study.iterations} iterations of {MATCHES} matches",
-                "figure": f"mean return against {study.script}",
+                "game": f"{study.game}, {study.motive}, {study.iterations} iterations of {study.matches} matches",
+                "figure": f"mean return beside {study.script}",
                 "less_is_better": False,
                 "columns": {},
                 "conditions": conditions,

@@ -101,6 +101,13 @@ def quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
+def unquoted(text: str) -> str:
+    """Return a text without what it quotes, which is not its own word; of a text that is one quotation, its inside."""
+    if text.count('"') == 2 and text.startswith('"') and text.endswith('"'):
+        return text[1:-1]
+    return re.sub(r'"[^"]*"?', " ", text)
+
+
 def speech(most: int, to: str = "all") -> FreeText:
     """Return the request for an utterance of at most ``most`` characters; its action is the utterance."""
     return FreeText(

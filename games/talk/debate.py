@@ -15,23 +15,19 @@ their own words, with ``form=1`` they choose from a list.
 
 from __future__ import annotations
 
+import itertools
 import random
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Self
 
 from games.common.errors import UsageError
 from games.native.names import game_name
 from games.spec import Choices, FreeText, GameSpec, Utility
+from games.talk.arguments import MOST_CHARACTERS, NOTHING, WORDS, read_argument, read_verdict
 from games.talk.conversation import quoted, utterance
 
-MOST_CHARACTERS = 600  # of what is said in a turn
-NOTHING = "open nothing"
 NAMES = ("first", "second")
-WORDS = ": "  # between an action and the words in which it was said
-_OPENS = re.compile(r"\bopen(?:s|ed|ing)?\s+(?:the\s+)?(?:box\s*(?:number\s*)?)?(\d{1,2})\b", re.IGNORECASE)
-_BOX = re.compile(r"\bbox(?:\s+number)?\s*(\d{1,2})\b", re.IGNORECASE)
 
 
 class Debate:
@@ -132,7 +128,9 @@ class Debate:
         """Return who defends which box, what was opened and said, and to a debater where the prize is."""
         lines = [f"There are {self._boxes} boxes, and one holds a prize."]
         if seat < self._debaters:
-            lines.append(f"The prize is in box {self._prize}. You defend box {self._claims[seat]}.")
+            mine = self._claims[seat]
+            truth = "holds it" if mine == self._prize else "is empty"
+            lines.append(f"The prize is in box {self._prize}. You defend box {mine}, which {truth}.")
         order = range(self._debaters)
         if seat == self._debaters and len(self._verdicts) == 1 and self._asks == 2:
             order = order[::-1]
@@ -164,10 +162,12 @@ class Debate:
 
     def returns(self) -> tuple[float, ...]:
         """Return the means over the judge's verdicts; zeros before the end."""
-        if len(self._verdicts) < self._asks:
-            return (0.0,) * self.spec.seats
-        paid = [self._paid(verdict) for verdict in self._verdicts]
-        return tuple([sum(column) / len(paid) for column in zip(*paid, strict=True)])
+        return (0.0,) * self.spec.seats if len(self._verdicts) < self._asks else self._mean_paid(self._verdicts)
+
+    def possible_returns(self) -> set[tuple[float, ...]]:
+        """Return the returns of all verdicts that the judge can give, or the game itself."""
+        named = self._claims if (self._debaters, self._judge) == (2, 0) else range(1, self._boxes + 1)
+        return {self._mean_paid(verdicts) for verdicts in itertools.product(named, repeat=self._asks)}
 
     def copy(self) -> Self:
         """Return an independent match in the same position."""
@@ -241,6 +241,10 @@ class Debate:
         pairs = [pair for box in wrong for pair in (f"{prize} {box}", f"{box} {prize}")]
         return tuple([(pair, 1.0 / len(pairs)) for pair in pairs])
 
+    def _mean_paid(self, verdicts: Sequence[int]) -> tuple[float, ...]:
+        paid = [self._paid(verdict) for verdict in verdicts]
+        return tuple([sum(column) / len(paid) for column in zip(*paid, strict=True)])
+
     def _paid(self, verdict: int) -> tuple[float, ...]:
         heeded = [1.0 if verdict == claim else -1.0 for claim in self._claims]
         if self._debaters == 2 and verdict not in self._claims:
@@ -260,20 +264,3 @@ def _opened(move: str) -> int | None:
     """Return the box that a debater's move opens."""
     target = move.partition(WORDS)[0].removeprefix("open ")
     return None if target == "nothing" else int(target)
-
-
-def read_argument(text: str, boxes: int) -> str | None:
-    """Return an argument as one action with its words: the one box that it opens, or nothing. None for two boxes."""
-    words = utterance(text, MOST_CHARACTERS)
-    opened = set() if words is None else {int(box) for box in _OPENS.findall(words)}
-    if words is None or len(opened) > 1 or not all(1 <= box <= boxes for box in opened):
-        return None
-    plain = f"open {opened.pop()}" if opened else NOTHING
-    return plain if words == plain else f"{plain}{WORDS}{words}"
-
-
-def read_verdict(text: str, boxes: int) -> str | None:
-    """Return the one box that a verdict names; None for none, several, or one that is not there."""
-    named = {int(box) for box in _BOX.findall(text)}
-    box = named.pop() if len(named) == 1 else 0
-    return f"box {box}" if 1 <= box <= boxes else None

@@ -178,9 +178,12 @@ class HiddenRoles:
 
     def returns(self) -> tuple[float, ...]:
         """Return 1 for who won and -1 for who lost, by seat; zeros before the end."""
-        if (won := self.village_wins()) is None:
-            return (0.0,) * self._seats
-        return tuple([1.0 if won is (seat >= self._deal.wolves) else -1.0 for seat in range(self._seats)])
+        won = self.village_wins()
+        return (0.0,) * self._seats if won is None else self._deal.paid(won)
+
+    def possible_returns(self) -> set[tuple[float, ...]]:
+        """Return what pays if the wolves win, and if the village does; it cannot with more wolves than days."""
+        return {self._deal.paid(False), self._deal.paid(self._deal.wolves <= self._days)}
 
     def copy(self) -> Self:
         """Return an independent match in the same position."""

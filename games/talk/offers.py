@@ -79,13 +79,6 @@ def read_word(text: str) -> str | None:
     return LEAVE if leaves else ACCEPT
 
 
-def unquoted(text: str) -> str:
-    """Return a text without what it quotes, which is not its own word; of a text that is one quotation, its inside."""
-    if text.count('"') == 2 and text.startswith('"') and text.endswith('"'):
-        return text[1:-1]
-    return re.sub(r'"[^"]*"?', " ", text)
-
-
 def names_goods(text: str) -> bool:
     """Return whether a text names amounts of goods, so that it is more than "accept" or "leave"."""
     return _PAIR.search(text.casefold()) is not None

@@ -20,7 +20,7 @@ from typing import Self
 from games.common.errors import UsageError
 from games.native.names import game_name
 from games.spec import Choices, FreeText, GameSpec, Utility
-from games.talk.conversation import quoted, utterance
+from games.talk.conversation import quoted, unquoted, utterance
 from games.talk.offers import (
     ACCEPT,
     GOODS,
@@ -31,7 +31,6 @@ from games.talk.offers import (
     names_goods,
     read_trade,
     read_word,
-    unquoted,
 )
 
 SEATS = ("first", "second")
@@ -173,21 +172,6 @@ class SimpleNegotiation:
         """Return the gains of every trade, and of none."""
         gains = [(self._gain(t.give, t.get, 0), self._gain(t.get, t.give, 1)) for t in self._trades.values()]
         return {(0.0, 0.0), *((float(first), float(second)) for first, second in gains)}
-
-    def best_welfare(self) -> float:
-        """Return the most that the seats together can gain: every good goes to whom it is worth more."""
-        pairs = zip(self.values(0), self.values(1), strict=True)
-        return float(self._stock * sum(abs(mine - theirs) for mine, theirs in pairs))
-
-    def welfare(self) -> float:
-        """Return what the seats gained together."""
-        return sum(self.returns())
-
-    def pareto(self) -> bool:
-        """Return whether no trade would have given one seat more than it got, and the other no less."""
-        paid = self.returns()
-        gains = [(self._gain(t.give, t.get, 0), self._gain(t.get, t.give, 1)) for t in self._trades.values()]
-        return not any(a >= paid[0] and b >= paid[1] and (a, b) != paid for a, b in gains)
 
     def scripts(self) -> Mapping[str, Callable[[random.Random], str]]:
         """Return ``good``, ``poor`` and ``random``.

@@ -76,6 +76,10 @@ class Deal(NamedTuple):
         """Return what sits at a place, in a word."""
         return "wolf" if place in self.pack else "villager"
 
+    def paid(self, village_wins: bool) -> tuple[float, ...]:
+        """Return by seat what a match pays that the village, or the wolves, have won: 1 or -1."""
+        return tuple([1.0 if village_wins is (seat >= self.wolves) else -1.0 for seat in range(self.seats)])
+
 
 def posterior(
     seats: int, wolves: int, accuracy: float, claims: Mapping[int, int | None], known: Mapping[int, bool]

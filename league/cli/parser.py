@@ -98,7 +98,10 @@ def add_player_options(parser: Parser) -> None:
     group.add_argument("--engine", metavar="KIND", help="torch or vllm, whatever a run was trained with")
     group.add_argument("--threads", type=int, metavar="N", help="threads of the engine (default: torch's)")
     group.add_argument(
-        "--demonstrations", type=int, metavar="N", help="legal turns shown first (default: 1 for free replies of hf:)"
+        "--demonstrations",
+        type=int,
+        metavar="N",
+        help="legal turns shown first (default: 1 for free replies and words of hf:)",
     )
 
 

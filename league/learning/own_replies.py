@@ -2,9 +2,10 @@
 
 Untrained, such a model rarely answers in the form that it is asked for, and learning by results has nothing to
 compare. So it is asked for many replies to each position of random legal play, with demonstrations before the question,
-and those that the parser accepts are imitated without the demonstrations: the model learns from the prompt alone what
-it could say with help. No word is another's, so that its language stays. Every legal action of a position is imitated
-equally often, so that nothing about good play is learned, and no action is lost before play has begun.
+and those that the parser accepts (or, where words are asked for, the game) are imitated without the demonstrations: the
+model learns from the prompt alone what it could say with help. No word is another's, so that its language stays. Every
+legal action of a position is imitated equally often, so that nothing about good play is learned, and no action is lost
+before play has begun.
 
 Rejection sampling as in STaR (Zelikman et al. 2022, https://arxiv.org/abs/2203.14465), with legality for correctness.
 """
@@ -24,7 +25,7 @@ from league.config import RunConfig
 from league.players.demonstrations import Demonstration
 from learners.update.imitation import Example, cold_start
 from roles.prompts import messages
-from roles.replies import parse_reply
+from roles.replies import parse_reply, read_free_text
 from roles.role import ReplyForm, Role
 
 REPLIES_PER_ACTION = 8  # of a position that are imitated, at most: enough to keep its ways to say one thing
@@ -93,7 +94,8 @@ def _legal_replies(
     asked = [position for position in positions for _ in range(draws)]
     plain = {id(position): lm.encode_prompt(position.chat) for position in positions}
     with_help = {
-        id(position): lm.encode_prompt(messages(helped, position.observation, position.legal)) for position in positions
+        id(position): lm.encode_prompt(messages(helped, position.observation, position.legal, (), _form(position)))
+        for position in positions
     }
     sampled = generate(
         lm,
@@ -105,10 +107,18 @@ def _legal_replies(
     )
     found = []
     for position, (ids, _) in zip(asked, sampled, strict=True):
-        action = parse_reply(helped, lm.decode(ids), position.legal)
+        action = _read(helped, position, lm.decode(ids))
         if action is not None and ids[-1] == lm.end_token:
             found.append(OwnReply(helped, plain[id(position)], ids, action))
     return found
+
+
+def _form(position: Demonstration) -> str:
+    return "" if position.asked is None else position.asked.form
+
+
+def _read(role: Role, position: Demonstration, text: str) -> str | None:
+    return parse_reply(role, text, position.legal) if position.asked is None else read_free_text(position.asked, text)
 
 
 def balanced(replies: Sequence[OwnReply], seed: int) -> list[Example]:

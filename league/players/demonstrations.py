@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from arena.records import Cast, MatchRequest, Sampler, flatten_episodes
+from arena.records import Cast, Episode, MatchRequest, Sampler, Turn, flatten_episodes
 from arena.scheduler import play
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.registry import make_game, with_submatches
+from games.spec import FreeText
 from league.config import RunConfig
 from league.players.scripted import scripted_forms, scripted_player
 from roles.prompts import Message, messages
@@ -25,6 +27,7 @@ class Demonstration(NamedTuple):
     role: Role
     legal: tuple[str, ...]
     observation: str
+    asked: FreeText | None  # where words are asked for, how they are read
 
 
 def demonstrations(config: RunConfig, roles: Roles) -> list[Demonstration]:
@@ -57,14 +60,31 @@ def demonstrations(config: RunConfig, roles: Roles) -> list[Demonstration]:
     )
     return [
         Demonstration(
-            messages(role, turn.observation, turn.legal, (), turn.form), turn.reply, role, turn.legal, turn.observation
+            messages(role, turn.observation, turn.legal, (), turn.form),
+            turn.reply,
+            role,
+            turn.legal,
+            turn.observation,
+            asked,
         )
         for episode in flatten_episodes(episodes)
-        for turn in episode.turns
+        for turn, asked in _with_requests(episode)
         for card in [roles[episode.request.game][turn.seat]]
         if not card.given
         for role in [speaking(card) if turn.form else card]
     ]
+
+
+def _with_requests(episode: Episode) -> Iterator[tuple[Turn, FreeText | None]]:
+    """Yield the turns of a match, each with the request for words that it answers; None for a choice."""
+    match = make_game(episode.request.game)
+    if match.spec.free_text:
+        match.reset(episode.request.deal_seed)
+    for turn in episode.turns:
+        actions = match.actions() if turn.form else None
+        yield turn, actions if isinstance(actions, FreeText) else None
+        if match.spec.free_text and turn.action is not None and not turn.tool:
+            match.apply(turn.action)
 
 
 def _demonstrator(name: str) -> Sampler:

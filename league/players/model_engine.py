@@ -167,7 +167,7 @@ def check_context(config: RunConfig, roles: Roles, tokenizer: ChatTokenizer) -> 
 def longest_prompts(config: RunConfig, roles: Roles, tokenizer: ChatTokenizer) -> dict[str, int]:
     """Return by game the tokens of the longest prompt and its reply, in the matches that a cold start imitates."""
     longest: dict[str, int] = {}
-    for chat, _, role, legal, _ in demonstrations(config, roles):
+    for chat, _, role, legal, *_ in demonstrations(config, roles):
         choice = role.reply is ReplyForm.CHOICE
         reply = max(map(len, tokenizer.trie(legal).tokens)) if choice else role.max_reply_tokens
         longest[role.game] = max(longest.get(role.game, 0), len(tokenizer.encode_prompt(chat)) + reply)

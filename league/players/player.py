@@ -207,7 +207,8 @@ def _checkpoint(text: str, spec: GameSpec, engines: Engines) -> Player:
     engine = engines.checkpoint(text, folder, spec.name)
     engine.register(text, folder)
     config = RolesConfig(wording=wording_for(folder).value)
-    if config.wording == "full" and engines.settings.reply == ReplyForm.FREE and can_be_drawn(make_game(spec.name)):
+    speaks = spec.free_text or engines.settings.reply == ReplyForm.FREE
+    if config.wording == "full" and speaks and can_be_drawn(make_game(spec.name)):
         config = RolesConfig(wording="full", demonstrations=1)  # untrained, few of its replies would be legal without
     roles = seat_roles(engines.settings.roles(config), spec)
     return Player(text, spec, engine, roles, (((text, 1.0),),) * spec.seats)

@@ -12,7 +12,7 @@ from pettingzoo.test import api_test, seed_test
 from games.common.errors import UsageError
 from games.pettingzoo import env
 from games.registry import make_game
-from games.talk.debate import read_argument, read_verdict
+from games.talk.arguments import read_argument, read_verdict
 from league.exact.exploitability import head_to_head, nash_conv, uniform_table
 from league.exact.game_value import game_value
 from league.exact.sequence_form import sequence_form
@@ -90,6 +90,39 @@ def test_exact_values_agree_with_brute_force():
     assert nash_conv(uniform_table(CONSULTANCY)) > 0.3
 
 
+def test_a_golden_match():
+    game = make_game("debate").undealt()
+    for outcome in ("3", "3 1"):
+        game.apply_chance(outcome)
+    words = (
+        "The prize is mine, look: I open box 3.",
+        'Do not be fooled!\nI open box 2, "which is empty".',
+        "Box 3, clearly.",
+    )
+    for said in words:
+        game.apply(game.actions().read(said))
+    debate = [
+        'first opened box 3: the prize. first said "The prize is mine, look: I open box 3."',
+        'second opened box 2: empty. second said "Do not be fooled! I open box 2, \\"which is empty\\"."',
+    ]
+    assert game.observe(2).splitlines() == [
+        "There are 4 boxes, and one holds a prize.",
+        "first defends box 3.",
+        "second defends box 1.",
+        *debate,
+    ]
+    assert game.observe(1).splitlines() == [
+        "There are 4 boxes, and one holds a prize.",
+        "The prize is in box 3. You defend box 1, which is empty.",
+        "first defends box 3.",
+        debate[0],
+        debate[1].replace("second", "you"),
+    ]
+    assert "You defend box 3, which holds it." in game.observe(0)
+    assert game.returns() == (1.0, -1.0, 1.0)
+    assert (game.agreement(), game.position_bias(), game.to_act()) == (1.0, None, None)
+
+
 def test_the_judge_sees_less_than_the_debaters_and_words_are_quoted():
     game = make_game("debate")
     game.reset(3)
@@ -125,13 +158,39 @@ def test_no_leak_what_the_judge_is_told_is_the_same_wherever_the_prize_is():
         ("2", None),
         ("box 9", None),
         ("", None),
+        ('"Box 2"', "box 2"),
+        ("It is not box 2.", None),
+        ("It isn't in box 2", None),
+        ("I do not believe first, so: box 2.", "box 2"),
+        ('first said "I open box 3". Box 2', "box 2"),
+        ('The phrase "box 2" is a special form of words.', None),
     ],
 )
 def test_a_verdict_is_one_box_or_none(text, read):
     assert read_verdict(text, 4) == read
 
 
+@pytest.mark.parametrize(
+    ("said", "opened"),
+    [
+        ("I open box 2.", 2),
+        ("So I will open the box number 2, look!", 2),
+        ("I'm opening box 2 now", 2),
+        ("Believe me. Open 2", 2),
+        ("You opened box 2, but it is empty.", None),
+        ("first opened box 2, and I would never open box 3", None),
+        ("I will not open box 2.", None),
+        ("If I open box 2, you will see.", None),
+        ('The words "I open box 2" are a form.', None),
+    ],
+)
+def test_only_what_the_speaker_does_opens_a_box(said, opened):
+    plain = "open nothing" if opened is None else f"open {opened}"
+    assert read_argument(said, 4) == f"{plain}: {said}"
+
+
 def test_an_argument_opens_one_box_or_nothing():
+    assert read_argument("I open box 1 and box 2", 4) is None
     assert read_argument("open 2", 4) == "open 2"
     assert read_argument("Trust me.", 4) == "open nothing: Trust me."
     assert read_argument("I open box 1, and open box 2", 4) is None

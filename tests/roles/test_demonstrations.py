@@ -26,7 +26,7 @@ def test_all_twelve_positions_of_kuhn_poker_are_found():
 @pytest.mark.parametrize("game", ["kuhn_poker", "leduc_poker", "tic_tac_toe", "connect_four", "liars_dice"])
 @pytest.mark.parametrize("seat", [0, 1])
 def test_turns_are_legal_and_their_actions_vary(game, seat):
-    shown, known = set(), dict(legal_positions(game, seat, 0))
+    shown, known = set(), {p.observation: p.legal for p in legal_positions(game, seat, 0)}
     for observation in list(known)[:20]:
         for turn in shown_turns(role(game, seat, demonstrations=2), observation):
             assert turn.observation != observation
@@ -36,14 +36,14 @@ def test_turns_are_legal_and_their_actions_vary(game, seat):
 
 
 def test_two_demonstrations_show_two_actions():
-    for observation, _ in legal_positions("kuhn_poker", 0, 0):
+    for observation, *_ in legal_positions("kuhn_poker", 0, 0):
         first, second = shown_turns(role(demonstrations=2), observation)
         assert {first.action, second.action} == {"pass", "bet"}
 
 
 def test_equal_positions_have_equal_prompts_and_other_seeds_other_ones():
     one, two = (role(demonstrations=1).model_copy(update={"demonstration_seed": seed}) for seed in (0, 1))
-    texts = [observation for observation, _ in legal_positions("kuhn_poker", 0, 0)]
+    texts = [position.observation for position in legal_positions("kuhn_poker", 0, 0)]
     assert [messages(one, text, LEGAL) for text in texts] == [messages(one, text, LEGAL) for text in texts]
     assert [messages(one, text, LEGAL) for text in texts] != [messages(two, text, LEGAL) for text in texts]
 
@@ -84,3 +84,29 @@ def test_brief_cards_are_as_they_were():
 def test_games_that_no_random_player_can_play_alone_are_refused(game):
     with pytest.raises(UsageError, match="demonstrations cannot be drawn"):
         shown_turns(role(game, demonstrations=1), "o")
+
+
+@pytest.mark.parametrize("name", ["simple_negotiation", "debate", "hidden_roles"])
+def test_where_words_are_asked_for_words_are_shown_that_the_game_reads(name):
+    game = make_game(name)
+    for seat in range(game.spec.seats):
+        shown = role(name, seat, demonstrations=2)
+        positions = legal_positions(name, seat, 0)
+        words = [position for position in positions if position.form]
+        assert words
+        _, *turns = messages(shown, words[0].observation, (), form=words[0].form)
+        assert [m["role"] for m in turns] == ["user", "assistant"] * 2 + ["user"]
+        assert all("\nAnswer with " in turns[i]["content"] for i in (0, 2, 4))
+        assert "[" not in turns[1]["content"] + turns[3]["content"]
+        said = {position.legal for position in words}
+        assert {(turns[1]["content"],), (turns[3]["content"],)} <= said
+        assert len(said) > 1
+
+
+def test_a_vote_is_shown_votes_and_a_speech_speeches():
+    votes = [p for p in legal_positions("hidden_roles", 1, 0) if not p.form]
+    shown = shown_turns(role("hidden_roles", 1, demonstrations=2), votes[0].observation)
+    assert all(turn.action.startswith("vote ") for turn in shown)
+    spoken = shown_turns(role("hidden_roles", 1, demonstrations=2), votes[0].observation, speaks=True)
+    assert all(turn.action.startswith("I suspect ") for turn in spoken)
+    assert (len(shown), len(spoken)) == (2, 2)

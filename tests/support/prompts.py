@@ -13,15 +13,22 @@ from transformers import PreTrainedTokenizerFast
 from arena.lm.tokenization import ChatTokenizer
 from games.native.knowledge import Fact
 from games.registry import NATIVE, RENDERED, make_game
-from games.spec import HasTools, IsSubmatch
+from games.spec import FreeText, HasTools, IsSubmatch
 from league.config import RolesConfig
 from league.config.load import seat_roles
-from roles.prompts import messages
+from roles.prompts import position_messages
+from roles.replies import speaking
 from support.source import ROOT
 
 PAGE = ROOT / "docs" / "prompts.md"
 GAMES = (*RENDERED, "ipd", *NATIVE, "judged_arithmetic(judge=1)")
-SHOWN = ("kuhn_poker", "leduc_poker", "tic_tac_toe")  # games whose prompts are shown with a demonstration too
+SHOWN = (
+    "kuhn_poker",
+    "leduc_poker",
+    "tic_tac_toe",
+    "simple_negotiation",
+    "debate",
+)  # games whose prompts are shown with a demonstration too
 TASK = Fact("teacher", "Ann")
 # SmolLM2-135M-Instruct's own, letter for letter.
 TEMPLATE = """\
@@ -76,7 +83,8 @@ def prompts(name: str, tokenizer: ChatTokenizer, demonstrations: int) -> list[st
         if isinstance(game, HasTools) and not game.legal_actions():
             game.record_call(game.legal_calls()[0], "")
         if seat not in found:
-            chat = messages(roles[seat], game.observe(seat), game.legal_actions())
+            role = speaking(roles[seat]) if isinstance(game.actions(), FreeText) else roles[seat]
+            chat = position_messages(role, game)
             text = tokenizer.tokenizer.decode(list(tokenizer.encode_prompt(chat)))
             found[seat] = f"{roles[seat].name.capitalize()}:\n\n```text\n{text}```\n"
         game.apply(game.legal_actions()[0])

@@ -1,4 +1,4 @@
-"""The rest of the project with the pretrained model: a league, preferences, GSPO, a team, and a match against it.
+"""The rest of the project with the pretrained model: leagues, preferences, GSPO, teams, a judge, matches against it.
 
 `make test-llm` runs this; each run is two iterations long, so what is tested is the path and not the learning.
 """
@@ -8,6 +8,7 @@ import json
 
 import pytest
 
+from arena.replays import load_episodes
 from league.cli import main
 from league.monitors.metrics_log import read_metrics
 from tests.support.models.real_model import SMALL, settings
@@ -35,6 +36,18 @@ TEAM = [
     "matchmaking={self_play=1.0, fictitious=0.0, group_size=4}",
     "evaluation={exact=false, matches=2, anchors=[]}",
 ]
+
+JUDGED = """
+iterations = 2
+snapshot_every = 1
+threads = 1
+games.debate.matches = 8
+roles.temperature = 0.5
+roles.player = {"debate/judge" = "hf:smollm2-135m"}
+model = {hidden_size = 32, layers = 1, heads = 2, kv_heads = 1, intermediate_size = 32}
+cold_start = {steps = 60, matches = 60}
+evaluation = {exact = false, matches = 0, anchors = []}
+"""
 
 
 def trained(run_dir, *changes):
@@ -67,6 +80,22 @@ def test_a_planner_and_its_workers_share_the_model_by_adapters(tmp_path):
     last = trained(tmp_path / "run", *TEAM)
     assert last["main/gap"] < 1e-4
     assert last["sub/gap"] < 1e-4
+
+
+def test_it_judges_a_debate_of_others_who_learn(tmp_path):
+    """It has no policy of the run: its verdicts, in its own words, decide what two debaters from scratch learn from."""
+    (tmp_path / "judged.toml").write_text(JUDGED)
+    assert main(["train", str(tmp_path / "judged.toml"), "--run-dir", str(tmp_path / "run")]) == 0
+    episodes = [e for path in (tmp_path / "run" / "episodes").glob("*.jsonl") for e in load_episodes(path)]
+    turns = [turn for episode in episodes for turn in episode.turns]
+    judged = [turn for turn in turns if turn.role == "judge"]
+    assert judged
+    assert {turn.player for turn in judged} == {"hf:smollm2-135m"}
+    assert all(turn.action in (None, "box 1", "box 2", "box 3", "box 4") for turn in judged)
+    assert all(turn.player.startswith("main") for turn in turns if turn.role != "judge")
+    *_, last = read_metrics(tmp_path / "run")
+    assert last["main/gap"] < 1e-4
+    assert {path.name.split("-")[0] for path in (tmp_path / "run" / "population").iterdir()} == {"main"}
 
 
 def test_a_person_plays_against_a_snapshot(tmp_path, monkeypatch, capsys):

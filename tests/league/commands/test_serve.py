@@ -23,6 +23,7 @@ from league.api.runs import open_run
 from league.cli import main
 from league.commands.playing.serve import player_toml
 from league.commands.playing.vllm_server import command
+from league.monitors.metrics_log import read_metrics
 from league.players.engines import Engines
 from league.players.player import resolve
 from league.players.settings import PlayerSettings
@@ -184,3 +185,31 @@ def test_vllms_server_is_told_what_to_serve(run_dir, tmp_path):
     assert adapted[adapted.index("--model") + 1] == "ORG/BASE"
     assert json.loads(adapted[-1]) == {"name": "main-000010", "path": str(snapshot.path)}
     assert adapted[adapted.index("--max-lora-rank") + 1] == "8"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["openai", "hf"])
+def test_a_role_of_another_run_is_given_to_it(served, run_dir, tmp_path, kind):
+    """Behind its server, and as a model in a folder: both answer as the second player, and only the first learns."""
+    folder = run_dir / "population" / "main-000010"
+    given = f"openai:{served.player}" if kind == "openai" else f"hf:{folder}"
+    toml = tmp_path / "given.toml"
+    toml.write_text(f"""
+        iterations = 2
+        snapshot_every = 1
+        threads = 1
+        games.kuhn_poker.matches = 16
+        roles.player = {{"kuhn_poker/second" = "{given}"}}
+        model = {{hidden_size = 16, layers = 1, heads = 2, kv_heads = 1, intermediate_size = 16}}
+        cold_start = {{steps = 1, matches = 4}}
+        evaluation = {{matches = 4}}
+    """)
+    assert main(["train", str(toml), "--run-dir", str(tmp_path / "run")]) == 0
+    episodes = [e for path in (tmp_path / "run" / "episodes").glob("*.jsonl") for e in load_episodes(path)]
+    seconds = [turn for episode in episodes for turn in episode.turns if turn.role == "second"]
+    assert seconds
+    assert {turn.player for turn in seconds} == {given}
+    assert {turn.action for turn in seconds} <= {"pass", "bet"}
+    *_, last = read_metrics(tmp_path / "run")
+    assert 0.0 <= last["kuhn_poker/score_against_given"] <= 1.0
+    assert not any("/advantage/second" in name for name in last)

@@ -1,12 +1,14 @@
 """Welfare against the best possible, and the Pareto share: by hand, and by playing every sequence of moves."""
 
 import itertools
+import random
 
 import pyspiel
 import pytest
 
 from arena.records import EndReason, Episode, MatchRequest
 from games.registry import make_game
+from games.spec import HasOutcomes
 from league.exact.welfare import fixed_outcomes, is_pareto, welfare_metrics
 from league.monitors.questions import pinned_metrics
 
@@ -48,11 +50,44 @@ def test_a_trade_is_measured_against_the_best_of_its_own_deal():
     spec = game.spec
     for seed in range(20):
         game.reset(seed)
-        assert max(map(sum, game.possible_returns())) == game.best_welfare()
+        best = sum(abs(mine - theirs) for mine, theirs in zip(game.values(0), game.values(1), strict=True))
+        assert max(map(sum, game.possible_returns())) == best
         improves = any(min(gains) >= 0.0 < max(gains) for gains in game.possible_returns())
         nothing = welfare_metrics(spec, [episode(TRADE, (0.0, 0.0), seed)])
-        assert nothing[f"{TRADE}/best_welfare"] == game.best_welfare()
+        assert nothing[f"{TRADE}/best_welfare"] == best
         assert nothing[f"{TRADE}/pareto_share"] == float(not improves)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "debate(boxes=3,form=1)",
+        "debate(boxes=3,asks=2,form=1)",
+        "debate(boxes=3,judge=0,form=1)",
+        "debate(boxes=3,debaters=1,judge=0,form=1)",
+        "debate(boxes=3,debaters=0,form=1)",
+        "hidden_roles(seats=3,days=1,form=1)",
+        "hidden_roles(seats=3,sight=0,form=1)",
+        "hidden_roles(seats=6,days=1,rounds=0,sight=0,form=1)",
+        "hidden_roles(seats=6,rounds=0,sight=0,form=1)",
+    ],
+)
+def test_what_a_deal_can_come_to_is_what_random_matches_of_it_come_to(name):
+    """Two wolves cannot both be voted out in one day."""
+    game, rng = make_game(name), random.Random(0)
+    for seed in range(3):
+        game.reset(seed)
+        told, seen = game.possible_returns(), set()
+        for number in range(20_000):
+            match = game.copy()
+            match._tie = rng.random()  # how the debate's own judge draws
+            while match.to_act() is not None:
+                match.apply(rng.choice(match.legal_actions()))
+            seen.add(match.returns())
+            if number > 100 and seen >= told:
+                break
+        assert seen == told
+    assert isinstance(game, HasOutcomes)
 
 
 def test_it_is_told_of_games_that_nobody_has_to_lose_alone():

@@ -73,3 +73,21 @@ def test_afterwards_more_of_its_replies_are_legal(config):
 def test_a_model_that_says_nothing_legal_is_told_what_to_set(config):
     with pytest.raises(UsageError, match=r"None of the \d+ replies .* is legal.*cold_start.demonstrations"):
         own_replies(config, speaker(bias=-6.0), demonstrations(config, run_roles(config)))
+
+
+def test_where_a_game_asks_for_words_legal_is_what_it_reads():
+    """A model that says little but "box 2" as the judge, and as a debater: words that open nothing are legal there."""
+    config = load("pocket", ["games={debate={matches=8}}", *SETTINGS[2:]])
+    lm = pocket(texts=("box 2", "box 2", "leave box 2"), vocabulary=400)
+    weights = torch.zeros(len(lm.tokenizer))
+    weights[list(lm.encode_reply("box 2"))] = 8.0
+    lm.model.lm_head.bias = torch.nn.Parameter(weights)
+    found = own_replies(config, lm, demonstrations(config, run_roles(config)))
+    assert {one.role.name for one in found} == {"first", "second", "judge"}
+    for one in found:
+        said = lm.decode(one.reply)
+        if one.role.name == "judge":
+            assert one.action == "box 2"
+            assert "box 2" in said.lower()
+        else:
+            assert one.action.startswith("open nothing")

@@ -66,6 +66,14 @@ def test_exploiters_join_a_population(source, tmp_path):
         (["model.hidden_size=64"], "model.hidden_size cannot be changed"),
         (["iterations=9"], "Say how many more with --iterations"),
         (["policies.main.weights=lora"], "policies.main cannot change its weights"),
+        (
+            ['roles.player={"kuhn_poker/first"="random"}', 'roles.policy={"kuhn_poker/second"="other"}'],
+            "roles.player gives away every role of main",
+        ),
+        (
+            ['roles.player={"kuhn_poker/first"="random", "kuhn_poker/second"="random"}'],
+            "gives away every role of kuhn_poker",
+        ),
     ],
 )
 def test_what_the_weights_cannot_follow_is_refused(source, tmp_path, capsys, settings, sentence):
