@@ -74,20 +74,14 @@ def play_batches(
 ) -> list[PlayedBatch]:
     """Return batches in which the table plays all seats; those that are given to others give no trajectories.
 
-    ``keys`` are the information states in the order of ``exact_form``. Raises UsageError for a batch that does not
-    consist of whole groups.
+    ``keys`` are the information states in the order of ``exact_form``. Raises UsageError as ``requests_of``.
     """
-    if plan.batch % plan.group:
-        raise UsageError(
-            f"--batch {plan.batch} is not a multiple of --group {plan.group}, the matches of each start: give a "
-            "multiple, so that rules that compare within groups find whole ones."
-        )
     spec, engine = make_game(table.game).spec, TablePlayer(table)
     places = {key: index for index, key in enumerate(keys)}
     first = np.cumsum([0, *(len(table.probabilities[key]) for key in keys)])
     batches = []
     for number in range(plan.batches):
-        requests = [_request(table.game, roles, plan, number, match) for match in range(plan.batch)]
+        requests = requests_of(table.game, roles, plan, number)
         episodes = play(requests, roles_of=lambda _: roles, engine_of=lambda _: engine, make_game=make_game)
         trajectories = to_trajectories(episodes, lambda _: roles, {table.game: return_scale(spec)})
         where = locate(episodes, trajectories, places)
@@ -115,6 +109,16 @@ def locate(
             turns.setdefault((episode.request.index, turn.seat), []).append((state, place))
             game.apply(turn.action)
     return list(chain.from_iterable(turns.get((t.match, t.seat), []) for t in trajectories))
+
+
+def requests_of(game: str, roles: Sequence[Role], plan: BatchPlan, batch: int) -> list[MatchRequest]:
+    """Return the requests of a batch's matches. Raises UsageError for one that does not consist of whole groups."""
+    if plan.batch % plan.group:
+        raise UsageError(
+            f"--batch {plan.batch} is not a multiple of --group {plan.group}, the matches of each start: give a "
+            "multiple, so that rules that compare within groups find whole ones."
+        )
+    return [_request(game, roles, plan, batch, match) for match in range(plan.batch)]
 
 
 def _request(game: str, roles: Sequence[Role], plan: BatchPlan, batch: int, match: int) -> MatchRequest:

@@ -19,6 +19,8 @@ from league.config.credit import CreditConfig
 from league.credit.accuracy import ENOUGH, Accuracy
 from league.credit.matches import BatchPlan
 from league.credit.microscope import EXACT, RuleAccuracy, compare_rules
+from league.credit.sampled import COUNT, TURNS, compare_by_continuations
+from league.exact.exploitability import exact_form
 from league.monitors.terminal import Terminal
 from league.players.engines import Engines
 from league.players.player import Player, resolve
@@ -36,6 +38,10 @@ _MEANING = (
     "units of that mean. wrong: turns whose credit says the opposite of what they were worth. matches: for a "
     f"cosine of {ENOUGH:g}; – where no number is enough, or it is not known. ± and brackets: 95% intervals."
 )
+_MEANING_SAMPLED = (
+    "cosine: of the turns' credit with what they were worth; 1 is in proportion. wrong: turns whose credit says the "
+    "opposite of what they were surely worth. ±: 95% intervals. Bias and noise are not told apart here."
+)
 
 
 class CreditReport(NamedTuple):
@@ -47,6 +53,7 @@ class CreditReport(NamedTuple):
     exact_policy: bool  # False: the table was estimated from sampled replies
     rules: list[RuleAccuracy]  # the exact advantage first
     left_out: dict[str, str]  # why, by rule
+    sampled: str | None = None  # why rules are compared with continuations; None: with the exact gradient
 
 
 def run(arguments: argparse.Namespace) -> CreditReport:
@@ -70,14 +77,29 @@ def run(arguments: argparse.Namespace) -> CreditReport:
 
 def measure(player: Player, credit: CreditConfig, plan: BatchPlan, rules: list[str]) -> CreditReport:
     """Return what rules are worth under a player's policy. Raises UsageError."""
-    name = player.spec.alias
-    with Terminal(stderr=True).status(f"asking {player.label} at every information state of {name}"):
+    if reason := reason_to_sample(player):
+        with Terminal(stderr=True).status(f"playing matches of {player.spec.alias}, and on from their middles"):
+            found, left_out = compare_by_continuations(player, credit, plan, rules)
+        return CreditReport(player.label, player.spec, plan, False, found, left_out, reason)
+    with Terminal(stderr=True).status(f"asking {player.label} at every information state of {player.spec.alias}"):
         tabulated = player.tabulate()
-    with Terminal(stderr=True).status(
-        f"playing {plan.batch * plan.batches} matches of {name} and crediting their turns"
-    ):
+    with Terminal(stderr=True).status(f"playing {plan.batch * plan.batches} matches and crediting their turns"):
         found, left_out = compare_rules(tabulated.table, player.roles, credit, plan, rules)
     return CreditReport(player.label, player.spec, plan, tabulated.exact, found, left_out)
+
+
+def reason_to_sample(player: Player) -> str | None:
+    """Return why a game cannot be enumerated; None if it can.
+
+    Raises UsageError for a game that can neither be enumerated nor be taken up from the middle of a match.
+    """
+    try:
+        exact_form(player.spec.name)
+    except UsageError as error:
+        if player.spec.submatch_games or any(len(members) > 1 for members in player.members):
+            raise
+        return str(error)
+    return None
 
 
 def _spec_of(game: str, run: Run | None) -> GameSpec:
@@ -143,6 +165,7 @@ def to_json(report: CreditReport) -> dict[str, Any]:
     return {
         "game": report.spec.name,
         "player": report.player,
+        "reference": "continuations" if report.sampled else "exact",
         "exact_policy": report.exact_policy,
         **report.plan._asdict(),
         "rules": [_rule_to_json(rule) for rule in report.rules],
@@ -178,15 +201,19 @@ def print_report(report: CreditReport, console: Console) -> None:
     """Print the tables, and in words what they say."""
     plan = report.plan
     console.print(f"Credit in {report.spec.alias}, played by {report.player}", style="bold")
-    console.print(
-        f"{plan.batches} batches of {plan.batch} matches in groups of {plan.group} (seed {plan.seed}); every rule "
-        "credits the same turns, and its gradient is compared with the exact one."
-    )
-    if not report.exact_policy:
-        console.print("The policy was estimated from sampled replies; the matches are drawn from that estimate.")
+    console.print(f"{plan.batches} batches of {plan.batch} matches in groups of {plan.group} (seed {plan.seed}).")
+    if report.sampled:
+        console.print(
+            f"{report.sampled}\nSo {TURNS} of their turns, no two of one match, were played on {2 * COUNT} times from "
+            f"before and from after them. {EXACT} is how well these estimates know themselves."
+        )
+    else:
+        console.print("Every rule credits the same turns, and its gradient is compared with the exact one.")
+        if not report.exact_policy:
+            console.print("The policy was estimated from sampled replies; the matches are drawn from that estimate.")
     console.print()
     console.print(_table(report))
-    console.print(f"\n{_MEANING}\n")
+    console.print(f"\n{_MEANING_SAMPLED if report.sampled else _MEANING}\n")
     console.print(_cosines("role", report, {role: role for role in report.rules[0].roles}))
     console.print()
     console.print(_cosines("turn", report, {index: f"turn {index + 1}" for index in report.rules[0].turns}))
@@ -220,13 +247,17 @@ def _verdict(report: CreditReport) -> list[str]:
     rules = [rule for rule, _ in order if rule.rule != EXACT and rule.overall.cosine is not None]
     sentences = [f"{rule.rule} gives the same credit here as {', '.join(same)}." for rule, same in order if same]
     if plain := [rule for rule in rules if not rule.given_values]:
-        sentences.append(f"Nearest to the exact gradient: {_nearest(plain)}")
+        sentences.append(f"Nearest to the truth: {_nearest(plain)}")
     if valued := [rule for rule in rules if rule.given_values]:
         names = ", ".join(rule.rule for rule in valued)
         sentences.append(f"With the exact value of every turn, which a critic would have to learn first: {names}.")
-    biased = [rule.rule for rule in rules if rule.overall.bias and (rule.overall.bias.low or 0.0) > BIASED]
-    sentences.append(f"Surely biased by more than {BIASED:g}: {', '.join(biased) or 'none'}.")
-    return sentences + [f"{rule} is left out: {reason}." for rule, reason in report.left_out.items()]
+    if not report.sampled:
+        sentences.append(f"Surely biased by more than {BIASED:g}: {', '.join(_biased(rules)) or 'none'}.")
+    return sentences + [f"{rule} is left out: {reason.rstrip('.')}." for rule, reason in report.left_out.items()]
+
+
+def _biased(rules: Sequence[RuleAccuracy]) -> list[str]:
+    return [rule.rule for rule in rules if rule.overall.bias and (rule.overall.bias.low or 0.0) > BIASED]
 
 
 def _nearest(rules: Sequence[RuleAccuracy]) -> str:
