@@ -51,7 +51,12 @@ def _add_credit(subparsers: Any) -> None:
         "--rules", nargs="+", default=[], metavar="RULE", help="only these, as NAME or NAME:KEY=VALUE (default: all)"
     )
     parser.add_argument("--batch", type=COUNT, default=512, metavar="N", help="matches of a batch (default: 512)")
-    parser.add_argument("--batches", type=COUNT, default=16, metavar="N", help="independent batches (default: 16)")
+    parser.add_argument(
+        "--batches",
+        type=COUNT,
+        metavar="N",
+        help="independent batches (default: 16, or 2 of a game too large to count)",
+    )
     parser.add_argument(
         "--group", type=COUNT, metavar="N", help="matches of each start (default: the run's, or 8 where it has one)"
     )
