@@ -42,7 +42,7 @@ FEWEST = 20  # turns of a role or index, of which a cosine can be told
 NO_VALUES = "it needs the value of every turn, which is not known in a game that cannot be enumerated"
 
 
-class Sampled(NamedTuple):
+class SampledTurns(NamedTuple):
     """Turns that were played on."""
 
     places: list[int]  # among all turns of the batches [T]
@@ -85,7 +85,7 @@ def compare_by_continuations(
 
 def _play_on(
     player: Player, batches: Sequence[PlayedBatch], episodes: dict[int, Episode], scale: float, seed: int, turns: int
-) -> Sampled:
+) -> SampledTurns:
     """Draw turns, no two of one match, and estimate their advantages twice, in the trajectories' units."""
     at = [(t, k) for batch in batches for t in batch.trajectories for k in range(len(t.turns))]
     order = np.random.default_rng(derive_seed(seed, "turns")).permutation(len(at)).tolist()
@@ -108,10 +108,10 @@ def _play_on(
         variances.append((own.var(axis=2, ddof=1) / COUNT).sum(axis=1))
     errors = np.sqrt((variances[0] + variances[1]) / 4)
     roles, indices = [at[place][0].role for place in places], [at[place][1] for place in places]
-    return Sampled(places, estimates[0], estimates[1], errors, roles, indices)
+    return SampledTurns(places, estimates[0], estimates[1], errors, roles, indices)
 
 
-def _measured(name: str, sampled: Sampled, given: Floats, truth: Floats) -> RuleAccuracy:
+def _measured(name: str, sampled: SampledTurns, given: Floats, truth: Floats) -> RuleAccuracy:
     """Return the accuracy of the credit ``given`` to the turns, over all, by role and by turn."""
 
     def within(is_part: Callable[[int], bool]) -> Accuracy:
