@@ -39,6 +39,7 @@ class MatchRequest(NamedTuple):
     task: str = ""  # the text that a submatch is opened with
     cast: tuple[Cast, ...] = ()  # the players of the submatches that it may open
     branch: tuple[int, ...] = ()  # a seed for each turn: branches with equal first seeds play their first turns equally
+    prefix: tuple[str, ...] = ()  # actions of all seats that are taken as played: the match goes on after them
 
 
 class Refusal(NamedTuple):

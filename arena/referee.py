@@ -177,6 +177,23 @@ def _retry(request: ReplyRequest, reply: str, asked: FreeText | None) -> ReplyRe
     return request._replace(refusals=(*request.refusals, refusal))
 
 
+def _play_prefix(request: MatchRequest, game: Game) -> None:
+    """Apply the actions that a match begins with; what they pay is part of its returns, and they are no turns of it.
+
+    Raises UsageError for a game that opens submatches, and for actions that cannot be played.
+    """
+    if game.spec.submatch_games:
+        raise UsageError(f"A match of {request.game} cannot go on from its middle: it opens submatches. Play it whole.")
+    for number, action in enumerate(request.prefix):
+        try:
+            game.apply(action)
+        except ValueError as error:
+            raise UsageError(
+                f"Match {request.index} of {request.game} cannot begin with {', '.join(request.prefix)}: its action "
+                f"{number + 1} is not legal there ({error}). Give actions that were played after this deal."
+            ) from None
+
+
 def _begin(request: MatchRequest, game: Game, spec: GameSpec, roles: Sequence[Role]) -> ToolSession | None:
     """Reset the game, open it if it is a submatch, and return the match's tools if any role has some.
 
@@ -191,6 +208,8 @@ def _begin(request: MatchRequest, game: Game, spec: GameSpec, roles: Sequence[Ro
     game.reset(request.deal_seed)
     if request.parent is not None:
         start_submatch(game, request)
+    if request.prefix:
+        _play_prefix(request, game)
     for role in roles:  # a generator expression would take longer than recording a turn
         if role.tools and isinstance(game, HasTools):
             return ToolSession(game)

@@ -48,7 +48,10 @@ def episode_to_record(episode: Episode) -> dict[str, Any]:
     """Return an episode as a JSON object, from which ``episode_from_record`` makes an equal one."""
     turns = [turn_to_record(turn) for turn in episode.turns]
     children = [episode_to_record(child) for child in episode.children]
-    return {**episode._asdict(), "request": episode.request._asdict(), "turns": turns, "children": children}
+    request = episode.request._asdict()
+    if not episode.request.prefix:
+        del request["prefix"]
+    return {**episode._asdict(), "request": request, "turns": turns, "children": children}
 
 
 def turn_to_record(turn: Turn) -> dict[str, Any]:

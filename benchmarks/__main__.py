@@ -47,7 +47,7 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     | dict.fromkeys(("teams", "decoupled", "alignment"), "benchmarks.studies.teams")
     | dict.fromkeys(("relay", "pair", "judged"), "benchmarks.studies.relay")
     | {"transfer": "benchmarks.studies.transfer", "wordings": "benchmarks.studies.wordings"}
-    | {"talk": "benchmarks.studies.talk"}
+    | {"talk": "benchmarks.studies.talk", "microscope": "benchmarks.studies.microscope"}
 )
 PARTS = (*PRESETS, *MODULES, *STUDIES)
 NEEDS = {  # libraries of other systems that parts measure, and what installs them

@@ -1,4 +1,4 @@
-"""Stored results to the tables of docs/results.md, each between two marks; the text around them is written by hand."""
+"""Stored results to the tables of the docs, each between two marks; the text around them is written by hand."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from games.common.files import atomic_write
 
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "results.md"
+PAGES = {"microscope": ROOT / "docs" / "credit.md"}  # of parts whose result stands elsewhere
 
 Result = dict[str, Any]
 
@@ -231,11 +232,10 @@ def table(part: str, stored: Result) -> str:
 
 
 def render() -> None:
-    """Write every stored result between its marks in the page. Raises ValueError for a result without marks."""
-    page = PAGE.read_text(encoding="utf-8")
+    """Write every stored result between its marks in its page. Raises ValueError for a result without marks."""
     for path in sorted(RESULTS.glob("*.json")):
-        page = insert(page, path.stem, table(path.stem, json.loads(path.read_text(encoding="utf-8"))))
-    atomic_write(PAGE, page)
+        page, text = PAGES.get(path.stem, PAGE), table(path.stem, json.loads(path.read_text(encoding="utf-8")))
+        atomic_write(page, insert(page.read_text(encoding="utf-8"), path.stem, text))
 
 
 def insert(page: str, part: str, text: str) -> str:
@@ -244,7 +244,7 @@ def insert(page: str, part: str, text: str) -> str:
     marked = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
     if len(marked.findall(page)) != 1:
         raise ValueError(
-            f"{PAGE.name} must hold the marks {begin} and {end} once; the result of {part} goes between them."
+            f"{PAGES.get(part, PAGE).name} must hold {begin} and {end} once; the result of {part} goes between them."
         )
     return marked.sub(lambda _: f"{begin}\n{text}\n{end}", page)
 

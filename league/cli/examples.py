@@ -32,6 +32,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "standings": ("runs/pocket", "runs/pocket --game kuhn_poker --matrix"),
     "exploitability": ("runs/pocket@mixture --game kuhn_poker", "random --game leduc_poker --json"),
     "exploit": ("runs/pocket --game leduc_poker --steps 200000",),
+    "credit": (
+        "kuhn_poker",
+        "runs/pocket@main-000120 --game kuhn_poker --batch 64 -o credit.png",
+        "leduc_poker --rules mars rae:decay=0.9 --json",
+    ),
     "regret": ("always:defect random --game ipd", "runs/pocket random --game kuhn_poker --alternatives equilibrium"),
     "games": ("", "--json"),
     "presets": ("",),

@@ -41,6 +41,31 @@ def _add_exploitability(subparsers: Any) -> None:
     add_json_option(parser)
 
 
+def _add_credit(subparsers: Any) -> None:
+    parser = add_command(
+        subparsers, "credit", "compare credit rules on the same matches beside the exact gradient", notes=PLAYERS
+    )
+    parser.add_argument("target", metavar="RUN|GAME", help="a run, RUN@SNAPSHOT, or a game, played uniformly")
+    parser.add_argument("--game", metavar="GAME", help="which of a run's games; with it any PLAYER may be named")
+    parser.add_argument(
+        "--rules", nargs="+", default=[], metavar="RULE", help="only these, as NAME or NAME:KEY=VALUE (default: all)"
+    )
+    parser.add_argument("--batch", type=COUNT, default=512, metavar="N", help="matches of a batch (default: 512)")
+    parser.add_argument(
+        "--batches",
+        type=COUNT,
+        metavar="N",
+        help="independent batches (default: 16, or 2 of a game too large to count)",
+    )
+    parser.add_argument(
+        "--group", type=COUNT, metavar="N", help="matches of each start (default: the run's, or 8 where it has one)"
+    )
+    parser.add_argument("--seed", type=SEED, default=0, metavar="N", help="fixes all deals and draws (default: 0)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="draw a picture: a .png or .svg file")
+    add_player_options(parser)
+    add_json_option(parser)
+
+
 def _add_regret(subparsers: Any) -> None:
     parser = add_command(
         subparsers, "regret", "measure how much more a player would have earned by playing otherwise", notes=PLAYERS
@@ -73,5 +98,6 @@ MEASURING = {
     "standings": _add_standings,
     "exploitability": _add_exploitability,
     "exploit": _add_exploit,
+    "credit": _add_credit,
     "regret": _add_regret,
 }

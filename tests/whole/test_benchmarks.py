@@ -96,8 +96,8 @@ def test_a_study_trains_every_condition_and_goes_on_where_it_stopped(tmp_path, m
 
 
 def test_the_page_is_what_its_stored_results_render_to():
-    text = page.PAGE.read_text(encoding="utf-8")
     for part in PARTS:
+        text = page.PAGES.get(part, page.PAGE).read_text(encoding="utf-8")
         path = page.RESULTS / f"{part}.json"
         if path.exists():
             table = page.table(part, json.loads(path.read_text(encoding="utf-8")))

@@ -26,6 +26,7 @@ ORDER = {
         "players",
         "learning",
         "evaluation",
+        "credit",
         "standings",
         "reports",
         "backends",
