@@ -18,6 +18,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "match": (
         "runs/pocket random --game kuhn_poker",
         "runs/pocket@mixture equilibrium --game kuhn_poker --matches 4000 --save matches.jsonl",
+        "runs/pocket@main-000120 runs/pocket --game tic_tac_toe --until 0.95 --margin 0.02",
     ),
     "tournament": (
         "runs/pocket random equilibrium --game kuhn_poker --run-dir tournaments/kuhn",
