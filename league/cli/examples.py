@@ -24,6 +24,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "runs/pocket random equilibrium --game kuhn_poker --run-dir tournaments/kuhn",
         "--resume --run-dir tournaments/kuhn",
     ),
+    "eval": (
+        "runs/pocket --suite spiral",
+        "runs/pocket@main-000120 runs/pocket --suite mars --matches 400",
+        "equilibrium --suite my_suite.toml --against random --dry-run",
+    ),
     "play": ("--game kuhn_poker --against runs/pocket --seat 1",),
     "serve": ("runs/pocket", "runs/pocket@main-000120 --port 0 --player served.toml"),
     "standings": ("runs/pocket", "runs/pocket --game kuhn_poker --matrix"),

@@ -24,6 +24,7 @@ from games.spec import GameSpec, Utility
 from league.players.player import Player
 from league.results.judges import verdicts
 from league.results.statistics import Estimate, clustered_mean
+from roles.role import Role
 
 A, B = 0, 1
 Interval = Callable[[Sequence[float], Sequence[int], tuple[float, float]], Estimate]  # of values [N] by deal [N]
@@ -128,17 +129,21 @@ def play_scheduled(
     engines = players[A].engines() | players[B].engines()
     episodes: dict[int, Episode] = {}
     for seating in seatings(players[A].spec.seats):
-        roles = {players[A].spec.name: tuple(players[side].roles[seat] for seat, side in enumerate(seating))}
-        roles |= {teammate.spec.name: teammate.roles for teammate in players[seating[0]].team}
         played = play(
             [match.request for match in scheduled if match.seating == seating],
-            roles_of=roles.__getitem__,
+            roles_of=roles_by_game(players, seating).__getitem__,
             engine_of=engines.__getitem__,
             make_game=make_game,
             on_episode=on_episode,
         )
         episodes.update((episode.request.index, episode) for episode in played)
     return [episodes[match.request.index] for match in scheduled]
+
+
+def roles_by_game(players: tuple[Player, Player], seating: tuple[int, ...]) -> dict[str, tuple[Role, ...]]:
+    """Return the role cards of a match, every player's own, and of its submatches, by game."""
+    roles = {players[A].spec.name: tuple(players[side].roles[seat] for seat, side in enumerate(seating))}
+    return roles | {teammate.spec.name: teammate.roles for teammate in players[seating[0]].team}
 
 
 def schedule(players: tuple[Player, Player], matches: int, seed: int) -> list[ScheduledMatch]:
