@@ -38,6 +38,7 @@ MODULES = {  # of parts that need no arguments
     "report": "benchmarks.speed.long_run",
     "records": "benchmarks.speed.record_store",
     "tabular": "benchmarks.studies.jpsro_tabular",
+    "until": "benchmarks.studies.until_decided",
     "vllm": "benchmarks.speed.vllm_engine",
     "ray": "benchmarks.speed.ray_cluster",
 }

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from benchmarks.report.comparison import comparison_lines, interval
 from benchmarks.report.curves import curve_lines, gap_lines
 from benchmarks.report.provenance import ROOT
+from benchmarks.studies.until_decided import decided_lines
 from games.common.files import atomic_write
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -213,17 +214,14 @@ ROWS: dict[str, list[Row]] = {
         Row("plain_seconds", "plain: time from an empty directory to the end", "{:,.0f} s", 120, wanted=_MINUTE),
     ],
 }
+WRITERS: Any = {"tables": comparison_lines, "curves": curve_lines, "courses": gap_lines, "decided": decided_lines}
 
 
 def table(part: str, stored: Result) -> str:
     """Return a part's result as Markdown: the command, a table, and its provenance."""
     result = stored["result"]
-    if "tables" in result:
-        lines = comparison_lines(result["tables"])
-    elif "curves" in result:
-        lines = curve_lines(result["curves"])
-    elif "courses" in result:
-        lines = gap_lines(result["courses"])
+    if kind := next((kind for kind in WRITERS if kind in result), None):
+        lines = WRITERS[kind](result[kind])
     elif "seeds" in result:
         lines = _by_seed(ROWS[part], result["seeds"])
     else:

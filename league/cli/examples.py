@@ -22,10 +22,16 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "match": (
         "runs/pocket random --game kuhn_poker",
         "runs/pocket@mixture equilibrium --game kuhn_poker --matches 4000 --save matches.jsonl",
+        "runs/pocket@main-000120 runs/pocket --game tic_tac_toe --until 0.95 --margin 0.02",
     ),
     "tournament": (
         "runs/pocket random equilibrium --game kuhn_poker --run-dir tournaments/kuhn",
         "--resume --run-dir tournaments/kuhn",
+    ),
+    "eval": (
+        "runs/pocket --suite spiral",
+        "runs/pocket@main-000120 runs/pocket --suite mars --matches 400",
+        "equilibrium --suite my_suite.toml --against random --dry-run",
     ),
     "play": ("--game kuhn_poker --against runs/pocket --seat 1",),
     "serve": ("runs/pocket", "runs/pocket@main-000120 --port 0 --player served.toml"),

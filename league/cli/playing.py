@@ -22,7 +22,10 @@ def _add_match(subparsers: Any) -> None:
     )
     parser.add_argument("players", nargs=2, metavar="PLAYER")
     add_game_option(parser)
-    parser.add_argument("--matches", type=COUNT, default=400, metavar="N", help="at least this many (default: 400)")
+    parser.add_argument("--matches", type=COUNT, metavar="N", help="at least this many (default: 400)")
+    parser.add_argument("--until", type=float, metavar="C", help="stop when it is decided, with confidence C, as 0.95")
+    parser.add_argument("--margin", type=float, metavar="M", help="with --until: level within M, as 0.02, decides too")
+    parser.add_argument("--at-most", type=COUNT, metavar="N", help="with --until: matches at most (default: 20000)")
     parser.add_argument("--seed", type=SEED, default=0, metavar="N", help="fixes all deals and draws (default: 0)")
     parser.add_argument("--save", metavar="FILE", help="write every match to FILE, one JSON line each")
     add_player_options(parser)
@@ -54,6 +57,28 @@ def _add_tournament(subparsers: Any) -> None:
     add_json_option(parser)
 
 
+def _add_eval(subparsers: Any) -> None:
+    parser = add_command(
+        subparsers, "eval", "evaluate a player by a suite of games, or compare two players by it", notes=PLAYERS
+    )
+    parser.add_argument("players", nargs="+", metavar="PLAYER", help="one player, or two to be compared")
+    parser.add_argument("--suite", required=True, metavar="S", help="spiral, mars, …, or a .toml file of your own")
+    parser.add_argument("--against", nargs="+", metavar="PLAYER", help="opponents (default: the suite's)")
+    parser.add_argument(
+        "--matches", type=COUNT, metavar="N", help="at least this many a pairing (default: the suite's)"
+    )
+    parser.add_argument("--until", type=float, metavar="C", help="stop when it is decided, with confidence C, as 0.95")
+    parser.add_argument("--margin", type=float, metavar="M", help="with --until: level within M, as 0.02, decides too")
+    parser.add_argument(
+        "--at-most", type=COUNT, metavar="N", help="with --until: matches at most (default: the suite's)"
+    )
+    parser.add_argument("--seed", type=SEED, metavar="N", help="fixes all deals and draws (default: the suite's)")
+    parser.add_argument("--run-dir", metavar="DIR", help="where it is kept (default: its own under evaluations/)")
+    parser.add_argument("--dry-run", action="store_true", help="only tell what would be played")
+    add_player_options(parser)
+    add_json_option(parser)
+
+
 def _add_serve(subparsers: Any) -> None:
     parser = add_command(subparsers, "serve", "serve a snapshot behind OpenAI's chat-completions API, until Ctrl-C")
     parser.add_argument("snapshot", metavar="RUN@SNAPSHOT", help="a run's newest snapshot, or the one that is named")
@@ -74,4 +99,10 @@ def _add_serve(subparsers: Any) -> None:
     parser.add_argument("--threads", type=COUNT, metavar="N", help="threads of torch (default: torch's)")
 
 
-PLAYING = {"match": _add_match, "tournament": _add_tournament, "play": _add_play, "serve": _add_serve}
+PLAYING = {
+    "match": _add_match,
+    "eval": _add_eval,
+    "tournament": _add_tournament,
+    "play": _add_play,
+    "serve": _add_serve,
+}

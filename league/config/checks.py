@@ -11,6 +11,7 @@ from games.spec import Utility
 from league.config.checks_credit import check_credit
 from league.config.checks_learners import check_async_learners, check_optimizer
 from league.config.run import RunConfig
+from league.suites.suite import check_training
 from roles.role import Role, Roles, bound_policies
 
 
@@ -22,6 +23,8 @@ def check_config(config: RunConfig, roles: Roles) -> None:
         for name in by_role:
             if name not in names:
                 raise unknown_name("role", name, names, f"{section} takes keys of the form game/role.")
+    if config.evaluation.suite is not None:
+        check_training(config.evaluation.suite, with_submatches(config.games), config.evaluation.train_on_held_out)
     _check_exploiters(config, roles)
     _check_meta_solvers(config, roles)
     bound = set(bound_policies(roles))

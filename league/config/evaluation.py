@@ -50,3 +50,9 @@ class EvaluationConfig(Section):
         lt=1.0,
         description="freeze a main policy only if, with this confidence, it beats its last snapshot; None: always",
     )
+    suite: str | None = Field(
+        None,
+        description="suite that the run is to be evaluated by, a name or a .toml file: none of its held-out games"
+        " is trained on",
+    )
+    train_on_held_out: bool = Field(False, description="train on held-out games of evaluation.suite all the same")

@@ -10,8 +10,9 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
 
 from arena.records import EndReason, Episode, MatchRequest
@@ -23,8 +24,10 @@ from games.spec import GameSpec, Utility
 from league.players.player import Player
 from league.results.judges import verdicts
 from league.results.statistics import Estimate, clustered_mean
+from roles.role import Role
 
 A, B = 0, 1
+Interval = Callable[[Sequence[float], Sequence[int], tuple[float, float]], Estimate]  # of values [N] by deal [N]
 MOST_MATCHES = 1_000_000  # of a pair; they and their records take some gigabytes
 
 
@@ -52,6 +55,24 @@ class JudgeResult(NamedTuple):
     matches: int
 
 
+class Winner(StrEnum):
+    """Who is stronger, as far as it is decided."""
+
+    A = "a"
+    B = "b"
+    LEVEL = "level"  # within a margin
+    OPEN = "open"
+
+
+class Decided(NamedTuple):
+    """What matches came to that went on until they were decided."""
+
+    winner: Winner
+    confidence: float
+    margin: float | None  # of a level verdict, as a share of the game's scale; None: none was asked for
+    lead: Estimate  # A's mean return minus B's, with an interval of this confidence that holds whenever one stops
+
+
 @dataclass(frozen=True, slots=True)
 class HeadToHead:
     """The result of matches between A and B. Scores are A's, in [0, 1]; returns are in the game's units."""
@@ -68,6 +89,7 @@ class HeadToHead:
     illegal_rates: tuple[float | None, float | None]  # of A's and of B's replies; None: no replies
     forfeits: int
     judges: tuple[JudgeResult | None, JudgeResult | None] = (None, None)  # A and B as judges, where the truth is known
+    decision: Decided | None = None  # where the matches went on until it was made; then all intervals allow for that
 
     @property
     def share_of_optimum(self) -> float | None:
@@ -88,24 +110,40 @@ def compare(
     Each seating is a batch of its own, because every player has its own role cards.
     In a game of one seat A and B do not meet: each plays every deal by itself.
     """
-    spec = players[A].spec
-    scheduled = schedule(players, matches, seed)
+    spec, scheduled = players[A].spec, schedule(players, matches, seed)
+    episodes = play_scheduled(players, scheduled, on_episode)
+    return summarise((players[A].label, players[B].label), spec, seed, role_names(players), scheduled, episodes)
+
+
+def role_names(players: tuple[Player, Player]) -> list[str]:
+    """Return A's roles by seat, by which results are told."""
+    return [role.name for role in players[A].roles]
+
+
+def play_scheduled(
+    players: tuple[Player, Player],
+    scheduled: Sequence[ScheduledMatch],
+    on_episode: Callable[[Episode], None] | None = None,
+) -> list[Episode]:
+    """Play matches and return their episodes in their order."""
     engines = players[A].engines() | players[B].engines()
     episodes: dict[int, Episode] = {}
-    for seating in seatings(spec.seats):
-        roles = {spec.name: tuple(players[side].roles[seat] for seat, side in enumerate(seating))}
-        roles |= {teammate.spec.name: teammate.roles for teammate in players[seating[0]].team}
+    for seating in seatings(players[A].spec.seats):
         played = play(
             [match.request for match in scheduled if match.seating == seating],
-            roles_of=roles.__getitem__,
+            roles_of=roles_by_game(players, seating).__getitem__,
             engine_of=engines.__getitem__,
             make_game=make_game,
             on_episode=on_episode,
         )
         episodes.update((episode.request.index, episode) for episode in played)
-    ordered = [episodes[match.request.index] for match in scheduled]
-    names = [role.name for role in players[A].roles]
-    return summarise((players[A].label, players[B].label), spec, seed, names, scheduled, ordered)
+    return [episodes[match.request.index] for match in scheduled]
+
+
+def roles_by_game(players: tuple[Player, Player], seating: tuple[int, ...]) -> dict[str, tuple[Role, ...]]:
+    """Return the role cards of a match, every player's own, and of its submatches, by game."""
+    roles = {players[A].spec.name: tuple(players[side].roles[seat] for seat, side in enumerate(seating))}
+    return roles | {teammate.spec.name: teammate.roles for teammate in players[seating[0]].team}
 
 
 def schedule(players: tuple[Player, Player], matches: int, seed: int) -> list[ScheduledMatch]:
@@ -148,9 +186,13 @@ def summarise(
     role_names: Sequence[str],
     matches: Sequence[ScheduledMatch],
     episodes: Sequence[Episode],
+    interval: Interval = clustered_mean,
 ) -> HeadToHead:
-    """Return the result of the played matches. ``role_names`` are A's roles by seat."""
-    outcomes = _outcomes(spec, matches, episodes)
+    """Return the result of the played matches. ``role_names`` are A's roles by seat.
+
+    ``interval`` makes all estimates of scores and returns: another one where somebody looked before the end.
+    """
+    outcomes = outcomes_of(spec, [(m.deal, m.seating, e.returns) for m, e in zip(matches, episodes, strict=True)])
     names = list(role_names) * (2 if spec.seats == 1 else 1)
     deals = [outcome.deal for outcome in outcomes]
     payoffs, span = (spec.min_return, spec.max_return), spec.max_return - spec.min_return
@@ -162,17 +204,17 @@ def summarise(
         seed=seed,
         matches=tuple(matches),
         episodes=tuple(episodes),
-        score=clustered_mean(scores, deals, (0.0, 1.0)),
-        returns=(clustered_mean(returns[A], deals, payoffs), clustered_mean(returns[B], deals, payoffs)),
-        lead=clustered_mean([a - b for a, b in zip(*returns, strict=True)], deals, (-span, span)),
-        by_role=_by_role(spec, names, outcomes),
+        score=interval(scores, deals, (0.0, 1.0)),
+        returns=(interval(returns[A], deals, payoffs), interval(returns[B], deals, payoffs)),
+        lead=interval([a - b for a, b in zip(*returns, strict=True)], deals, (-span, span)),
+        by_role=results_by_role(spec, names, outcomes, interval),
         illegal_rates=(_illegal_rate(matches, episodes, A), _illegal_rate(matches, episodes, B)),
         forfeits=sum(episode.end is EndReason.FORFEIT for episode in episodes),
         judges=(_judge(spec, matches, episodes, A), _judge(spec, matches, episodes, B)),
     )
 
 
-class _Outcome(NamedTuple):
+class Meeting(NamedTuple):
     """The returns of one comparison of A with B."""
 
     deal: int
@@ -180,13 +222,13 @@ class _Outcome(NamedTuple):
     returns: tuple[float, ...]  # [seats]
 
 
-def _outcomes(spec: GameSpec, matches: Sequence[ScheduledMatch], episodes: Sequence[Episode]) -> list[_Outcome]:
-    """Return one outcome a match; in a game of one seat, one a deal, as if A and B had met in it."""
-    outcomes = [_Outcome(m.deal, m.seating, e.returns) for m, e in zip(matches, episodes, strict=True)]
+def outcomes_of(spec: GameSpec, matches: Iterable[tuple[int, tuple[int, ...], tuple[float, ...]]]) -> list[Meeting]:
+    """Return one outcome a match (deal, seating, returns); in a game of one seat, one a deal, as if A met B in it."""
+    outcomes = [Meeting(*match) for match in matches]
     if spec.seats > 1:
         return outcomes
     pairs = zip(outcomes[::2], outcomes[1::2], strict=True)
-    return [_Outcome(a.deal, a.seating + b.seating, a.returns + b.returns) for a, b in pairs]
+    return [Meeting(a.deal, a.seating + b.seating, a.returns + b.returns) for a, b in pairs]
 
 
 def score(returns: Sequence[float], seating: Sequence[int], seats: Sequence[int] | None = None) -> float:
@@ -206,7 +248,9 @@ def mean_return(returns: Sequence[float], seating: Sequence[int], player: int) -
     return sum(values) / len(values)
 
 
-def _by_role(spec: GameSpec, role_names: Sequence[str], outcomes: Sequence[_Outcome]) -> dict[str, RoleResult]:
+def results_by_role(
+    spec: GameSpec, role_names: Sequence[str], outcomes: Sequence[Meeting], interval: Interval = clustered_mean
+) -> dict[str, RoleResult]:
     """Return A's results by role; seats whose roles have the same name count together."""
     results = {}
     for name in dict.fromkeys(role_names):
@@ -218,8 +262,8 @@ def _by_role(spec: GameSpec, role_names: Sequence[str], outcomes: Sequence[_Outc
                     scores.append(score(outcome.returns, outcome.seating, [seat]))
                     returns.append(outcome.returns[seat])
         results[name] = RoleResult(
-            clustered_mean(scores, deals, (0.0, 1.0)),
-            clustered_mean(returns, deals, (spec.min_return, spec.max_return)),
+            interval(scores, deals, (0.0, 1.0)),
+            interval(returns, deals, (spec.min_return, spec.max_return)),
             len(deals),
         )
     return results

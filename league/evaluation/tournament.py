@@ -89,7 +89,7 @@ class Tournament:
             for request in block:
                 by_roles.setdefault(self._roles(request.index), []).append(request)
             for roles, requests in by_roles.items():
-                with _Recorder(requests, store, self._with_names, on_match) as recorder:
+                with MatchRecorder(requests, store, self._with_names, on_match) as recorder:
                     play(
                         recorder,
                         roles_of={self.spec.name: roles}.__getitem__,
@@ -124,7 +124,7 @@ class Tournament:
         return episode._replace(request=episode.request._replace(players=names))
 
 
-class _Recorder(Iterator[MatchRequest]):
+class MatchRecorder(Iterator[MatchRequest]):
     """Yields match requests to the scheduler and stores the matches that have ended, while it is entered.
 
     The scheduler takes new requests before it samples replies, so storing on each request stores every match that has

@@ -15,6 +15,7 @@ ORDER = {
     "arena": ("errors", "records", "flops", "lm", "remote", "cluster", "ROOT", "samplers", "serving"),
     "learners": ("ROOT", "advantages", "record_store", "parallel", "losses", "update", "rllib"),
     "league": (
+        "suites",
         "config",
         "meta_solvers",
         "results",
@@ -27,6 +28,7 @@ ORDER = {
         "learning",
         "evaluation",
         "credit",
+        "contests",
         "standings",
         "reports",
         "backends",

@@ -12,6 +12,7 @@ from rich.table import Table
 from arena.remote.usage import Usage
 from arena.replays import save_episodes
 from games.common.destinations import file_to_write
+from games.common.errors import UsageError
 from games.registry import make_game
 from games.spec import Utility
 from league.commands.formatting import (
@@ -23,11 +24,14 @@ from league.commands.formatting import (
     match_progress,
     print_usage,
 )
-from league.evaluation.head_to_head import A, B, HeadToHead, JudgeResult, compare, schedule
+from league.contests.until_decided import AT_MOST, Until, compare_until
+from league.evaluation.head_to_head import A, B, Decided, HeadToHead, JudgeResult, Winner, compare, schedule
 from league.players.engines import Engines
 from league.players.player import resolve
 from league.players.settings import PlayerSettings
 from league.results.statistics import Estimate
+
+MATCHES = 400  # where nobody says how many
 
 
 class MatchReport(NamedTuple):
@@ -40,16 +44,31 @@ class MatchReport(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> MatchReport:
     """Play the matches."""
-    spec = make_game(arguments.game).spec
+    spec, until = make_game(arguments.game).spec, _until(arguments)
     file = None if arguments.save is None else file_to_write(arguments.save, "--save")
     with Engines(PlayerSettings.of(arguments)) as engines:
         first, second = (resolve(text, spec, engines) for text in arguments.players)
         engines.check_settings(arguments.players)
-        total = len(schedule((first, second), arguments.matches, arguments.seed))
+        matches = until.at_most if until else arguments.matches or MATCHES
+        total = len(schedule((first, second), matches, arguments.seed))
         with match_progress() as progress:
-            task = progress.add_task(f"playing {spec.alias}", total=total)
-            result = compare((first, second), arguments.matches, arguments.seed, lambda _: progress.advance(task))
+            task = progress.add_task(f"playing {spec.alias}{', at most' if until else ''}", total=total)
+            how = (arguments.seed, lambda _: progress.advance(task))
+            players = (first, second)
+            result = compare_until(players, until, *how) if until else compare(players, matches, *how)
         return MatchReport(result, engines.usage(), file)
+
+
+def _until(arguments: argparse.Namespace) -> Until | None:
+    """Return when to stop, as the options say; None: after a number of matches that is fixed."""
+    if arguments.until is None:
+        for option in ("margin", "at_most"):
+            if getattr(arguments, option) is not None:
+                raise UsageError(f"--{option.replace('_', '-')} says when --until stops: give that too, as 0.95.")
+        return None
+    if arguments.matches is not None:
+        raise UsageError("--matches fixes how many matches there are, and --until stops when it is decided: give one.")
+    return Until(arguments.until, arguments.margin, AT_MOST if arguments.at_most is None else arguments.at_most)
 
 
 def keep(report: MatchReport) -> None:
@@ -86,8 +105,19 @@ def to_json(report: MatchReport) -> dict[str, Any]:
         "cooperative": result.spec.utility is Utility.IDENTICAL,
         "optimum": result.spec.optimum,
         "share_of_optimum": result.share_of_optimum,
+        "decision": None if result.decision is None else _decision_to_json(result.decision),
         "transcript": format_transcript(result.episodes[0], _seat_labels(result, 0)),
         "usage": {player: usage._asdict() for player, usage in report.usage.items()},
+    }
+
+
+def _decision_to_json(decision: Decided) -> dict[str, Any]:
+    """Return who is stronger ("a", "b", "level", "open"), and the lead with its interval at that confidence."""
+    return {
+        "winner": str(decision.winner),
+        "confidence": decision.confidence,
+        "margin": decision.margin,
+        **estimate_to_json("lead_a", decision.lead),
     }
 
 
@@ -114,7 +144,9 @@ def print_report(report: MatchReport, console: Console) -> None:
         f"{len(result.episodes)} matches: {deals} deals, each played in all {seatings} seatings (seed {result.seed})."
     )
     console.print()
-    if result.spec.utility is Utility.IDENTICAL:
+    if result.decision is not None:
+        _print_decision(result, result.decision, console)
+    elif result.spec.utility is Utility.IDENTICAL:
         _print_cooperative(result, console)
     else:
         _print_verdict(result, console)
@@ -153,6 +185,25 @@ def _print_verdict(result: HeadToHead, console: Console) -> None:
     console.print(verdict)
     console.print(f"{a}'s mean return is {format_interval(result.returns[A], signed=True)} a match.")
     console.print(f"{a}'s score is {format_interval(result.score)}, where a win counts 1, a draw ½ and a loss 0.")
+
+
+def _print_decision(result: HeadToHead, decision: Decided, console: Console) -> None:
+    """Print what was decided after how many matches, or that it is open after the most that were allowed."""
+    (a, b), how_sure = result.players, f"with a confidence of {decision.confidence:.4g}"
+    scale = 2.0 * (result.spec.max_return - result.spec.min_return)
+    words = {
+        Winner.A: f"Decided: {a} is stronger than {b}, {how_sure}.",
+        Winner.B: f"Decided: {a} is weaker than {b}, {how_sure}.",
+        Winner.LEVEL: f"Decided: {a} and {b} are level, {how_sure}: a mean lead is less than "
+        f"{(decision.margin or 0.0) * scale:.3g} a match.",
+        Winner.OPEN: f"Not decided: so many matches do not show who is stronger, {a} or {b}. Raise --at-most.",
+    }
+    low, high = (format_number(bound, signed=True) for bound in decision.lead[1:])
+    console.print(words[decision.winner])
+    console.print(
+        f"{a}'s mean lead is {format_number(decision.lead.mean, signed=True)} a match, between {low} and {high} "
+        f"{how_sure}. All intervals here hold however often one has looked."
+    )
 
 
 def _print_cooperative(result: HeadToHead, console: Console) -> None:

@@ -1,0 +1,81 @@
+"""A suite as data: games, those to train on and those held out; opponents, how many matches, from which seed."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from pydantic import Field
+
+from games.aliases import full_name
+from games.common.errors import UsageError, unknown_name
+from games.common.section import LARGEST_SEED, Positive, Section
+from games.common.validation import validated
+from games.registry import make_game
+
+SHIPPED = Path(__file__).parent
+
+
+class Suite(Section):
+    """A suite of games; every game has its full name."""
+
+    title: str = Field("", description="what it is, in a sentence")
+    source: str = Field("", description="where its choice of games comes from")
+    games: tuple[str, ...] = Field((), description="games of which nothing is said about training")
+    training: tuple[str, ...] = Field((), description="games that one may train on")
+    held_out: tuple[str, ...] = Field((), description="games that nothing may be trained on that is evaluated by it")
+    opponents: tuple[str, ...] = Field(
+        ("random",), min_length=1, description='players as `league match` takes them, and "itself" for the player'
+    )
+    matches: Positive = Field(200, le=1_000_000, description="matches with each opponent in each game, at least")
+    seed: int = Field(0, ge=0, le=LARGEST_SEED, description="fixes all deals and draws")
+
+    def by_kind(self) -> Iterator[tuple[str, str]]:
+        """Yield every game's kind ("training", "held out" or "") and its name."""
+        for kind, names in (("training", self.training), ("held out", self.held_out), ("", self.games)):
+            for name in names:
+                yield kind, name
+
+
+def suite_names() -> list[str]:
+    """Return the names of the suites that come with the project."""
+    return sorted(path.stem for path in SHIPPED.glob("*.toml"))
+
+
+def load_suite(name: str) -> Suite:
+    """Return a suite of the project by name, or one of a file whose name ends in .toml.
+
+    Raises UsageError for a suite or a game that there is not, for a game that it names twice, and for wrong keys.
+    """
+    path = Path(name).expanduser() if name.endswith(".toml") else SHIPPED / f"{name}.toml"
+    if not name.endswith(".toml") and name not in suite_names():
+        raise unknown_name("suite", name, suite_names(), "A suite of yours is a file that ends in .toml.")
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"The suite {path} cannot be read ({error.strerror}).") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not valid TOML: {error}.") from None
+    suite = validated(Suite, data, name)
+    full = {kind: tuple(map(full_name, getattr(suite, kind))) for kind in ("games", "training", "held_out")}
+    suite = suite.model_copy(update=full)
+    names = [game for _, game in suite.by_kind()]
+    if not names:
+        raise UsageError(f'{name} names no game. Write, for example: games = ["kuhn_poker"]')
+    for game in names:
+        if names.count(game) > 1:
+            raise UsageError(f"{name} names {game} twice. Name every game once, under games, training or held_out.")
+        make_game(game)  # refuses one that there is not
+    return suite
+
+
+def check_training(suite: str, games: Iterable[str], told: bool) -> None:
+    """Raise UsageError for a run that would train on what its suite holds out, unless ``told`` to."""
+    held_out = [game for game in games if game in load_suite(suite).held_out]
+    if held_out and not told:
+        raise UsageError(
+            f"evaluation.suite = {suite!r} holds out {' and '.join(held_out)}, which this run would train on, so that "
+            "its results by that suite would not say what they seem to. Leave the game out, or set "
+            "evaluation.train_on_held_out = true."
+        )
