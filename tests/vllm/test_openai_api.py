@@ -24,7 +24,7 @@ pytestmark = pytest.mark.xdist_group("server")
 
 KEY = "sk-0123456789abcdef"
 NAME = "pocket"
-# What a model without a chat template is told, as roles.prompts.plain_text has it.
+# What a model without a chat template is told, as roles.chat_text.plain_text has it.
 TEMPLATE = "{% for m in messages %}{{ ('>' if m['role'] == 'assistant' else '') + m['content'] + '\\n' }}{% endfor %}>"
 
 
