@@ -18,7 +18,7 @@ from league.storage.run_state import RunState
 
 
 class RunFailed(RuntimeError):
-    """Training stopped: an update failed its checks, a learner died, the disk is full, or nothing legal is said.
+    """Training stopped: an update failed its checks, a learner died, disk or memory is full, or nothing legal is said.
 
     It says what to do.
     """

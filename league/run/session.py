@@ -35,6 +35,7 @@ from league.run.exploiter_cycle import check_initial_weights, save_initial_weigh
 from league.run.failures import RunFailed, telling_of_a_full_disk
 from league.run.interrupt import StopRequest
 from league.run.loop import League, run_loop
+from league.run.memory import telling_of_memory
 from league.run.recovery import check_never_trained, check_state, go_back, telling_what_to_do
 from league.storage.checkpoint import clear_state, finished_iterations, has_checkpoint, load_checkpoint
 from league.storage.lock import run_lock
@@ -191,7 +192,10 @@ class _Session:
         try:
             rollouts = deployment.rollouts(config, run_dir, roles, state, self._engines)
             learner = deployment.learner(state)
-            with closing(League(config, run_dir, roles, state, learner, rollouts, self._view)) as league:
+            with (
+                telling_of_memory(config, run_dir),
+                closing(League(config, run_dir, roles, state, learner, rollouts, self._view)) as league,
+            ):
                 finished = run_loop(league, self._stop)
                 usage = self._engines.usage() | deployment.usage()
         except LearningError as error:
