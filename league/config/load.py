@@ -6,7 +6,7 @@ Every mistake is a ``UsageError`` with the key, the value, and what is expected.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from games.common.validation import validated
 from games.registry import make_game, with_submatches
 from games.spec import GameSpec
 from league.config.checks import check_config
+from league.config.device import chosen, find_gpu, told
 from league.config.plugins import config_model, prepared, used_plugins
 from league.config.run import RolesConfig, RunConfig
 from roles.cards import load_roles, with_overrides
@@ -35,10 +36,13 @@ def preset_names() -> list[str]:
     return sorted(path.stem for path in PRESETS.glob("*.toml"))
 
 
-def load(source: str, overrides: Sequence[str] = (), wording: str = "full") -> RunConfig:
+def load(
+    source: str, overrides: Sequence[str] = (), wording: str = "full", tell: Callable[[str], object] | None = None
+) -> RunConfig:
     """Return the configuration of a preset or a ``.toml`` file, with ``key=value`` overrides applied in order.
 
-    ``wording`` is that of a pretrained model's roles, where the file does not state it.
+    ``wording`` is that of a pretrained model's roles, where the file does not state it. What it leaves to the machine
+    is chosen, and ``tell`` is called with a sentence on it.
     Raises UsageError for an unknown preset, key, game or role, for TOML that cannot be read, and for
     values or combinations that the configuration refuses.
     """
@@ -48,10 +52,21 @@ def load(source: str, overrides: Sequence[str] = (), wording: str = "full") -> R
         keys, value = parse_override(override)
         _set_key(data, keys, value)
     _resolve_aliases(data)
-    config = _worded(validate(data), wording)
+    config = _fitted(_worded(validate(data), wording), tell)
     check_config(config, run_roles(config))
     needed = [*config.plugins, *(name for name in used_plugins(config) if name not in config.plugins)]
     return config.model_copy(update={"plugins": tuple(needed)}) if needed else config
+
+
+def _fitted(config: RunConfig, tell: Callable[[str], object] | None) -> RunConfig:
+    """Return the configuration with what it leaves to this machine."""
+    if config.model.device != "auto" and config.optimizer.micro_batch_tokens:
+        return config
+    gpu = find_gpu()
+    config = chosen(config, gpu)
+    if tell is not None:
+        tell(told(config, gpu))
+    return config
 
 
 def _worded(config: RunConfig, wording: str) -> RunConfig:

@@ -16,11 +16,11 @@ from games.common.destinations import file_to_write
 from games.common.errors import UsageError, unknown_name
 from games.common.files import atomic_write
 from games.common.text import plain
+from league.config.device import may_have_gpu
 from league.config.engine import BY_TORCH, BY_VLLM
 from league.config.load import run_roles
 from league.models.example_requests import ExampleRequest, example_requests
 from league.players.engines import Engines
-from league.players.machine import may_have_gpu
 from league.players.settings import PlayerSettings
 from league.storage.population import Snapshot
 from league.storage.run_dir import Run, open_run
