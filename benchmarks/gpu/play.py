@@ -34,21 +34,25 @@ def measure(setup: Setup, report: Report) -> None:
     """Store prefill and decode by shape and replies in flight, without shared prefixes, and with several adapters."""
     sizes = TINY_SIZES if setup.tiny else SIZES
     for shape in sizes.shapes:
-        if not report.affords(f"play/{shape.name}"):
-            return
-        lm = random_model(shape, setup.device, "float32" if setup.tiny else "bfloat16")
-        for number in sizes.in_flight:
-            for shared in (True, False) if number == sizes.in_flight[0] else (True,):
-                key = f"play/{shape.name}/{number}" + ("" if shared else "/unshared")
-                if report.affords(key):
-                    with report.telling_of_memory(key):
-                        lm.shares_prefix = shared
-                        _measure(lm, shape, key, number, sizes.written, setup, report)
-        lm.shares_prefix = True
-        key = f"play/{shape.name}/{sizes.in_flight[0]}/{ADAPTERS} adapters"
-        if report.affords(key):
-            with report.telling_of_memory(key):
-                _measure_adapters(lm, key, sizes.in_flight[0], sizes.written, setup, report)
+        if report.affords(f"play/{shape.name}"):
+            with report.telling_of_memory(f"play/{shape.name}"):
+                _measure_shape(shape, sizes, setup, report)
+
+
+def _measure_shape(shape: Shape, sizes: Sizes, setup: Setup, report: Report) -> None:
+    lm, first = random_model(shape, setup.device, "float32" if setup.tiny else "bfloat16"), sizes.in_flight[0]
+    for number in sizes.in_flight:
+        for shared in (True, False) if number == first else (True,):
+            key = f"play/{shape.name}/{number}" + ("" if shared else "/unshared")
+            if report.affords(key):
+                with report.telling_of_memory(key):
+                    lm.shares_prefix = shared
+                    _measure(lm, shape, key, number, sizes.written, setup, report)
+    lm.shares_prefix = True
+    key = f"play/{shape.name}/{first}/{ADAPTERS} adapters"
+    if report.affords(key):
+        with report.telling_of_memory(key):
+            _measure_adapters(lm, key, first, sizes.written, setup, report)
 
 
 def _measure(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import signal
 import sys
@@ -85,6 +86,7 @@ class Report:
         except torch.OutOfMemoryError as error:
             self.note(f"{case}: out of memory ({str(error).splitlines()[0]})")
         finally:
+            gc.collect()  # adapters and their base refer to each other
             if torch.cuda.is_initialized():
                 torch.cuda.empty_cache()
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 CLASSES = {  # of kernels, by a part of the name; the first that fits
@@ -62,9 +66,41 @@ def kernel_shares(run: Callable[[], object], device: str) -> dict[str, float]:
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
     with profile(activities=activities) as profiled:
         elapsed = seconds(run, device)
-    field = "self_device_time_total" if on_gpu else "self_cpu_time_total"
-    times = [(str(event.key), float(getattr(event, field)) / 1e6) for event in profiled.key_averages()]
+    kind, field = (DeviceType.CUDA, "self_device_time_total") if on_gpu else (DeviceType.CPU, "self_cpu_time_total")
+    # An operator is said to take its kernels' time too, and so is a named stretch of the program: only kernels count.
+    events = [e for e in profiled.key_averages() if e.device_type == kind and not getattr(e, "is_user_annotation", 0)]
+    times = [(str(event.key), float(getattr(event, field)) / 1e6) for event in events]
     return shares_of(times, elapsed if on_gpu else None)
+
+
+@contextmanager
+def busy_share(device: str) -> Iterator[list[float]]:
+    """Yield a list that holds afterwards the share of the time in which a GPU ran a kernel, as nvidia-smi sees it.
+
+    It stays empty on a CPU, and where nvidia-smi is not found.
+    """
+    shares: list[float] = []
+    index = device.partition(":")[2] or "0"
+    command = ["nvidia-smi", "-i", index, "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits", "-lms", "200"]
+    with tempfile.TemporaryFile("w+") as output:
+        try:
+            process = subprocess.Popen(command, stdout=output) if device.startswith("cuda") else None
+        except OSError:
+            process = None
+        try:
+            yield shares
+        finally:
+            if process is not None:
+                process.kill()
+                process.wait()
+                output.seek(0)
+                shares += mean_share(output.read())
+
+
+def mean_share(percentages: str) -> list[float]:
+    """Return the mean of nvidia-smi's percentages, one a line, as a share; nothing if there are none."""
+    found = [int(line) / 100 for line in percentages.splitlines() if line.strip().isdecimal()]
+    return [sum(found) / len(found)] if found else []
 
 
 def shares_of(times: Iterable[tuple[str, Any]], elapsed: float | None) -> dict[str, float]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from benchmarks.gpu.session import CutOff, Report, Setup
 from benchmarks.gpu.shapes import SMOLLM2, random_model
+from benchmarks.gpu.timing import busy_share
 
 MATCHES, ITERATIONS, LENGTHS = 512, 3, (64, 256)
 WELL_PLAYED = 0.05  # exploitability
@@ -33,13 +34,14 @@ def iterations(setup: Setup, report: Report) -> None:
                 return
             with report.telling_of_memory(key):
                 settings = _free_replies(setup, source, length)
-                logged = _train("pocket", settings, Path(folder) / str(length), lambda *_: report.left < 0.0)
+                with busy_share(setup.device) as busy:
+                    logged = _train("pocket", settings, Path(folder) / str(length), lambda *_: report.left < 0.0)
                 rows = [
                     row for row in logged if row.get("iteration", 0) > (0 if setup.tiny else 1)
                 ]  # the first warms up
                 names = sorted({name for row in rows for name in row if name.startswith(("time/", "mfu/"))})
                 shares = {name: fmean(row[name] for row in rows if name in row) for name in names}
-                report.case(key=key, matches=4 if setup.tiny else MATCHES, iterations=len(rows), **shares)
+                report.case(key=key, matches=4 if setup.tiny else MATCHES, iterations=len(rows), busy=busy, **shares)
 
 
 def _free_replies(setup: Setup, source: str, length: int) -> list[str]:

@@ -10,7 +10,7 @@ import torch
 
 from arena.flops import COUNTED
 from arena.lm.lora import Adapters, AdapterShape
-from benchmarks.gpu import command, roofline, shapes, timing, training
+from benchmarks.gpu import command, roofline, shapes, sharing, timing, training
 from benchmarks.gpu.session import Part, Session, Setup
 from benchmarks.report.page import ROOT, insert
 
@@ -138,6 +138,18 @@ def test_kernels_are_told_apart():
         "products": 0.5,
         "idle": 0.25,
     }
+    assert timing.mean_share("50\n[N/A]\n100\n") == [0.75]
+    assert timing.mean_share("") == []
+
+
+@pytest.mark.slow
+def test_two_processes_play_and_learn_side_by_side():
+    session = Session(CPU, 30.0, None, {"name": "CPU"})
+    assert session.run([Part("processes", 1.0, sharing.two_processes)])
+    figures = session.document["parts"]["processes"]
+    assert "failed" not in figures, figures
+    assert figures["together"].keys() == figures["shares"].keys() == {"play", "update"}
+    assert all(rate > 0.0 for rate in figures["together"].values())
 
 
 # The roofline
