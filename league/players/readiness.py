@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from arena.gpus import may_have_gpu
 from league.config import RunConfig
-from league.config.device import may_have_gpu
 from league.config.load import run_roles
 from league.monitors.loggers.interface import check_loggers
 from league.players.engines import Engines

@@ -32,10 +32,9 @@ from league.players.model_check import check_model
 from league.players.model_engine import check_engine
 from league.players.outside import anchors_and_guests, check_players
 from league.run.exploiter_cycle import check_initial_weights, save_initial_weights
-from league.run.failures import RunFailed, telling_of_a_full_disk
+from league.run.failures import RunFailed, telling_of_a_full_disk, telling_of_memory
 from league.run.interrupt import StopRequest
 from league.run.loop import League, run_loop
-from league.run.memory import telling_of_memory
 from league.run.recovery import check_never_trained, check_state, go_back, telling_what_to_do
 from league.storage.checkpoint import clear_state, finished_iterations, has_checkpoint, load_checkpoint
 from league.storage.lock import run_lock

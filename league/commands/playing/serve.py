@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import tomli_w
 
+from arena.gpus import may_have_gpu
 from games.common.destinations import file_to_write
 from games.common.errors import UsageError, unknown_name
 from games.common.files import atomic_write
 from games.common.text import plain
-from league.config.device import may_have_gpu
 from league.config.engine import BY_TORCH, BY_VLLM
 from league.config.load import run_roles
 from league.models.example_requests import ExampleRequest, example_requests

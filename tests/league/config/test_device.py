@@ -2,9 +2,9 @@
 
 import pytest
 
+from arena.gpus import Gpu, least
 from league.config import RunConfig
-from league.config.device import Gpu, chosen, least, told
-from league.config.load import load, to_toml
+from league.config.load import chosen, load, to_toml, told
 
 H100, SMALL = Gpu("NVIDIA H100 80GB HBM3", 81_559 << 20), Gpu("NVIDIA GeForce RTX 4090", 24_564 << 20)
 

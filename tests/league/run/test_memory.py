@@ -7,8 +7,7 @@ from support.processes.runs import TINY
 from league.cli import main
 from league.config import RunConfig
 from league.learning import learner as learning
-from league.run.failures import RunFailed
-from league.run.memory import telling_of_memory
+from league.run.failures import RunFailed, telling_of_memory
 from league.storage.checkpoint import finished_iterations
 
 TOO_MUCH = 1 << 60  # bytes, which no machine has
