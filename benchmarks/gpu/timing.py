@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 CLASSES = {  # of kernels, by a part of the name; the first that fits
@@ -66,9 +65,10 @@ def kernel_shares(run: Callable[[], object], device: str) -> dict[str, float]:
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
     with profile(activities=activities) as profiled:
         elapsed = seconds(run, device)
-    kind, field = (DeviceType.CUDA, "self_device_time_total") if on_gpu else (DeviceType.CPU, "self_cpu_time_total")
+    kind, field = ("CUDA", "self_device_time_total") if on_gpu else ("CPU", "self_cpu_time_total")
     # An operator is said to take its kernels' time too, and so is a named stretch of the program: only kernels count.
-    events = [e for e in profiled.key_averages() if e.device_type == kind and not getattr(e, "is_user_annotation", 0)]
+    averages: list[Any] = list(profiled.key_averages())
+    events = [e for e in averages if e.device_type.name == kind and not getattr(e, "is_user_annotation", False)]
     times = [(str(event.key), float(getattr(event, field)) / 1e6) for event in events]
     return shares_of(times, elapsed if on_gpu else None)
 
