@@ -7,9 +7,11 @@ import multiprocessing
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from multiprocessing.process import BaseProcess
 from multiprocessing.queues import Queue
+from queue import Empty
 from typing import Any
 
 import torch
@@ -22,7 +24,7 @@ from benchmarks.gpu.update import Case, game_length_batch, policy_of, step_of
 
 SECONDS, SECONDS_TINY = 8.0, 0.2  # of each rate
 REPLIES, ROWS = 256, 256
-START_SECONDS = 120.0  # in which a process must have begun to work
+START_SECONDS = 600.0  # in which both processes must have begun to work
 
 
 def two_processes(setup: Setup, report: Report) -> None:
@@ -37,7 +39,7 @@ def two_processes(setup: Setup, report: Report) -> None:
     try:
         for child in children:
             child.start()
-        together = dict(results.get(timeout=START_SECONDS + span) for _ in children)
+        together = dict(_next_result(results, children) for _ in children)
     finally:
         for child in children:
             child.kill()
@@ -47,6 +49,16 @@ def two_processes(setup: Setup, report: Report) -> None:
         report.note("Shards (FSDP2) were not measured: there are not several devices.")
     else:
         report.note("Shards (FSDP2): run `league train qwen3-0.6b --set optimizer.processes=N optimizer.sharded=true`.")
+
+
+def _next_result(results: Queue[tuple[str, float]], children: Sequence[BaseProcess]) -> tuple[str, float]:
+    """Return what the next process measured. Raises RuntimeError if one of them has died."""
+    while True:
+        try:
+            return results.get(timeout=1.0)
+        except Empty:
+            if died := [child.exitcode for child in children if child.exitcode]:
+                raise RuntimeError(f"one of the two processes ended with status {died[0]}") from None
 
 
 def _play(setup: Setup) -> tuple[Callable[[], object], int]:
