@@ -108,7 +108,7 @@ def told(config: RunConfig, gpu: Gpu | None) -> str:
     threads = config.threads or os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1
     found = f"{gpu.name}, {gpu.memory / 1e9:.0f} GB" if gpu is not None else "no GPU was found"
     return (
-        f"Chosen for this machine ({found}): device {config.model.device}, {config.model.dtype}, {threads} thread{'' if str(threads) == '1' else 's'}, "
+        f"Chosen for this machine ({found}): device {config.model.device}, {config.model.dtype}, threads {threads}, "
         f"{config.optimizer.micro_batch_tokens:,} tokens in a pass of an update."
     )
 
