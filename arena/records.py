@@ -10,11 +10,13 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from enum import StrEnum
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from games.spec import Game
-from roles.role import Role
 from roles.truncation import NO_TRUNCATION
+
+if TYPE_CHECKING:  # its settings need pydantic, and play on a bare machine does not
+    from roles.role import Role
 
 
 class Cast(NamedTuple):

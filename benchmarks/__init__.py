@@ -1,5 +1,6 @@
 """Benchmarks of what the project claims: `python -m benchmarks` runs them and writes docs/results.md.
 
-Each room has one subject: `speed` (systems timed), `studies` (what training is worth), `report` (tables and the page).
+Each room has one subject: `speed` (systems timed), `gpu` (what a GPU is wanted for, in one command), `studies` (what
+training is worth), `report` (tables and the page).
 May import all packages of the project; none of them imports this one.
 """

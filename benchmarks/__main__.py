@@ -5,7 +5,7 @@
 Each part runs in a process of its own, one after another. Its result goes to benchmarks/results/PART.json, and
 from there into the page. `--render` measures nothing and only writes the page. `--seeds` and `--keep` are for
 the parts that train, `--set` for those that train a preset; with `--set` nothing is stored, because the figures
-would not be those of the preset.
+would not be those of the preset. What a GPU is wanted for is one command: `python -m benchmarks gpu --help`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 
+from benchmarks.gpu import command as gpu
 from benchmarks.report.page import RESULTS, render
 from benchmarks.report.provenance import provenance
 from games.common.files import atomic_write
@@ -61,6 +62,8 @@ PLACES = {"make bench": ".venv-bench", "make test-vllm": ".venv-vllm"}  # where 
 
 def main() -> int:
     """Measure the named parts, or all; return 1 if one of them failed. What cannot run says so first."""
+    if sys.argv[1:2] == ["gpu"]:  # a command of its own, which is cut off and still has its figures
+        return gpu.main(sys.argv[2:])
     arguments = _parse_arguments()
     parts = [] if arguments.render else arguments.parts or PARTS
     possible = [part for part in parts if _is_possible(part)]
@@ -68,6 +71,7 @@ def main() -> int:
     failed += [part for part in possible if not run(part, arguments)]
     if not arguments.set and (possible or arguments.render):
         render()
+        gpu.render()
     if failed:
         print(f"These parts failed, so their stored results are unchanged: {', '.join(failed)}.", file=sys.stderr)
     return 1 if failed else 0

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 
 class MetricSums:
-    """Sums over a batch's turns, by name, of which means are reported."""
+    """Sums over a batch's turns, by name, of which means are reported.
+
+    Sums stay on their device until they are read, all at once: to read each by itself would wait for a GPU to finish
+    all that it was told, some ten times in every pass.
+    """
 
     def __init__(self) -> None:
-        self.totals: dict[str, float] = {}
+        self._totals: dict[str, float] = {}
+        self._unread: list[tuple[str, Tensor]] = []
 
     def add(self, name: str, values: Tensor) -> None:
         """Add the sum of ``values`` to the total of ``name``."""
-        self.totals[name] = self.totals.get(name, 0.0) + float(values.detach().sum())
+        self._unread.append((name, values.detach().sum()))
+
+    @property
+    def totals(self) -> dict[str, float]:
+        """The sums so far, by name."""
+        if self._unread:
+            numbers = torch.stack([total.double() for _, total in self._unread]).tolist()
+            for (name, _), number in zip(self._unread, numbers, strict=True):
+                self._totals[name] = self._totals.get(name, 0.0) + number
+            self._unread.clear()
+        return self._totals
 
     def mean(self, name: str, over: str = "turns") -> float:
         """Return the total of ``name`` divided by the total of ``over``."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arena.records import Episode, Turn, flatten_episodes
 from arena.replays import with_tuples
 from games.spec import GameSpec
-from roles.role import Role
+
+if TYPE_CHECKING:
+    from roles.role import Role
 
 
 class Trajectory(NamedTuple):

@@ -94,9 +94,9 @@ def _draw(states: list[list[_Row]], logits: Tensor, end: int) -> tuple[list[int]
     )
     found = torch.searchsorted(cumulated, points * cumulated[:, -1:], right=True)
     drawn = found[parents, columns].clamp(max=logits.shape[1] - 1)
-    chosen = logprobs[parents, drawn].tolist()
+    tokens, chosen = torch.stack([drawn.double(), logprobs[parents, drawn].double()]).tolist()  # one wait for a GPU
     unfinished: dict[tuple[int, int], list[_Row]] = {}
-    for row, state, token, logprob in zip(rows, state_of, drawn.tolist(), chosen, strict=True):
+    for row, state, token, logprob in zip(rows, state_of, map(int, tokens), chosen, strict=True):
         row.ids.append(token)
         row.logprobs.append(logprob)
         if token != end:

@@ -11,7 +11,7 @@ from transformers import AutoConfig, AutoTokenizer
 
 from arena.lm.chunks import Tokens
 from games.common.errors import UsageError
-from roles.prompts import PLAIN_TEMPLATE, Message, break_special_tokens, plain_text
+from roles.chat_text import PLAIN_TEMPLATE, Message, break_special_tokens, plain_text
 from roles.trie import ReplyTrie, build_trie
 
 MAX_CACHED_PROMPTS = 200_000  # an engine that has cached the tokens of more drops them at ``refresh``

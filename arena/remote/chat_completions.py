@@ -11,7 +11,8 @@ from arena.records import ReplyRequest
 from arena.remote.errors import UnusableAnswerError
 from arena.remote.settings import RemoteSettings
 from games.common.errors import UsageError
-from roles.prompts import Message, break_special_tokens, legal_list, messages
+from roles.chat_text import Message, break_special_tokens
+from roles.prompts import legal_list, messages
 from roles.replies import parse_reply, strip_thoughts
 from roles.role import OnIllegal, ReplyForm
 from roles.truncation import NO_TRUNCATION

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from games.common.errors import UsageError
 from games.common.validation import validated
-from roles.prompts import Message
+from roles.chat_text import Message
 from roles.truncation import Truncation
 
 MAX_CHOICES = 10_000  # of a constrained reply

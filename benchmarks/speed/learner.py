@@ -45,7 +45,8 @@ from learners.losses.surrogates import Surrogate
 from learners.update.learner import StepSettings, update
 from learners.update.policy import Policy
 from roles.cards import load_roles, with_overrides
-from roles.prompts import messages, plain_text
+from roles.chat_text import plain_text
+from roles.prompts import messages
 
 GAMES = ("kuhn_poker", "tic_tac_toe", "leduc_poker", "connect_four", "hanabi", "negotiation")
 VOCABULARY, CHARACTERS, MEDIAN, LONGEST = 4096, 4, 64, 256

@@ -36,7 +36,8 @@ from benchmarks.speed.timing import Figures, print_figures, process_rate, ratios
 from benchmarks.speed.workload import match_requests, play_all
 from games.registry import make_game
 from roles.cards import load_roles
-from roles.prompts import messages, plain_text
+from roles.chat_text import plain_text
+from roles.prompts import messages
 
 GAME = "kuhn_poker"
 PROMPT_TOKENS, NEW_TOKENS = 200, 32

@@ -2,8 +2,8 @@
 
 What a seat says reaches others as one quoted line behind its name, never as an instruction: line breaks, control
 characters, direction and zero-width marks are taken out, and quotation marks are escaped, so that nothing a seat says
-can end its quotation. Special tokens are broken up where text becomes tokens (``roles.prompts.break_special_tokens``).
-Everything here is immutable, so that copies of a match share it.
+can end its quotation. Special tokens are broken up where text becomes tokens
+(``roles.chat_text.break_special_tokens``). Everything here is immutable, so that copies of a match share it.
 """
 
 from __future__ import annotations

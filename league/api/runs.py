@@ -17,7 +17,8 @@ from league.storage.population import Snapshot
 from league.storage.run_dir import Run
 from league.storage.run_dir import open_run as find
 from league.storage.sampled_matches import sample_files
-from roles.prompts import Message, position_messages
+from roles.chat_text import Message
+from roles.prompts import position_messages
 
 if TYPE_CHECKING:
     import pandas

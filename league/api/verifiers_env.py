@@ -22,7 +22,8 @@ from league.config.load import seat_roles
 from league.players.engines import Engines
 from league.players.player import Player, resolve
 from league.storage.run_dir import load_plugins_of
-from roles.prompts import Message, messages
+from roles.chat_text import Message
+from roles.prompts import messages
 from roles.role import Role
 
 try:

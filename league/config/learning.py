@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from games.common.section import LearningRate, NonNegative, Positive, Section, Share
+from games.common.section import Count, LearningRate, NonNegative, Positive, Section, Share
 
 LeagueRole = Literal["main", "main_exploiter", "league_exploiter"]
 SurrogateName = Literal["reinforce", "ppo", "gspo", "dpo"]
@@ -124,7 +124,9 @@ class OptimizerConfig(Section):
     )
     weight_decay: NonNegative = Field(0.0, description="AdamW weight decay")
     max_grad_norm: float = Field(1.0, gt=0.0, description="gradients are clipped to this norm")
-    micro_batch_tokens: Positive = Field(8192, description="tokens in one forward and backward pass")
+    micro_batch_tokens: Count = Field(
+        8192, description="tokens in one forward and backward pass; 0: 1,024 on a CPU, on a GPU what its memory allows"
+    )
     checkpointing: bool = Field(
         False, description="free replies: keep only each layer's input, and compute it again backward"
     )

@@ -5,13 +5,15 @@ Every mistake is a ``UsageError`` with the key, the value, and what is expected.
 
 from __future__ import annotations
 
+import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import tomli_w
 
+from arena.gpus import Gpu, find_gpu
 from games.aliases import full_name
 from games.common.errors import UsageError, unknown_name
 from games.common.files import atomic_write
@@ -29,16 +31,27 @@ CONFIG_FILE = "config.toml"  # in a run directory
 LAYOUT = 3  # version of a run directory's files; the first line of its ``config.toml``
 PRESETS = Path(__file__).parent.parent / "presets"
 
+CPU_TOKENS = 1024  # in a pass of an update: larger ones are no faster there, and take more memory
+MOST_TOKENS = 32_768
+USUAL_MEMORY = 80 * 10**9  # bytes of a GPU that does not tell its own, as that of another machine
+# What a token of a pass takes: under checkpointing every layer's input and the insides of one (Qwen3-4B: 11 GB for
+# 32,768 tokens), else the insides of all layers (SmolLM2 in float32: about 17,000 numbers in each of 30 layers).
+BYTES_CHECKPOINTED, BYTES_KEPT = 350_000, 2_000_000
+SHARE = 0.25  # of a GPU's memory for what a pass takes, beside weights, optimiser, and the engine's keys and values
+
 
 def preset_names() -> list[str]:
     """Return the names of the presets that come with the project."""
     return sorted(path.stem for path in PRESETS.glob("*.toml"))
 
 
-def load(source: str, overrides: Sequence[str] = (), wording: str = "full") -> RunConfig:
+def load(
+    source: str, overrides: Sequence[str] = (), wording: str = "full", tell: Callable[[str], object] | None = None
+) -> RunConfig:
     """Return the configuration of a preset or a ``.toml`` file, with ``key=value`` overrides applied in order.
 
-    ``wording`` is that of a pretrained model's roles, where the file does not state it.
+    ``wording`` is that of a pretrained model's roles, where the file does not state it. What it leaves to the machine
+    is chosen, and ``tell`` is called with a sentence on it.
     Raises UsageError for an unknown preset, key, game or role, for TOML that cannot be read, and for
     values or combinations that the configuration refuses.
     """
@@ -48,10 +61,56 @@ def load(source: str, overrides: Sequence[str] = (), wording: str = "full") -> R
         keys, value = parse_override(override)
         _set_key(data, keys, value)
     _resolve_aliases(data)
-    config = _worded(validate(data), wording)
+    config = _fitted(_worded(validate(data), wording), tell)
     check_config(config, run_roles(config))
     needed = [*config.plugins, *(name for name in used_plugins(config) if name not in config.plugins)]
     return config.model_copy(update={"plugins": tuple(needed)}) if needed else config
+
+
+def _fitted(config: RunConfig, tell: Callable[[str], object] | None) -> RunConfig:
+    """Return the configuration with what it leaves to this machine."""
+    if config.model.device != "auto" and config.optimizer.micro_batch_tokens:
+        return config
+    gpu = find_gpu()
+    config = chosen(config, gpu)
+    if tell is not None:
+        tell(told(config, gpu))
+    return config
+
+
+def chosen(config: RunConfig, gpu: Gpu | None) -> RunConfig:
+    """Return the configuration with what it leaves to the machine: ``auto`` for a device, 0 tokens for a pass.
+
+    vLLM needs a GPU, so a run that it plays has one, here or on the machines of a cluster, or is refused later.
+    """
+    model, optimizer = config.model, config.optimizer
+    device = model.device
+    if device == "auto":
+        device = "cuda" if gpu is not None or config.engine.kind == "vllm" else "cpu"
+    tokens = optimizer.micro_batch_tokens or (CPU_TOKENS if device == "cpu" else gpu_tokens(config, gpu))
+    return config.model_copy(
+        update={
+            "model": model.model_copy(update={"device": device}),
+            "optimizer": optimizer.model_copy(update={"micro_batch_tokens": tokens}),
+        }
+    )
+
+
+def gpu_tokens(config: RunConfig, gpu: Gpu | None) -> int:
+    """Return the greatest power of two of tokens whose pass fits into its share of a GPU's memory."""
+    each = BYTES_CHECKPOINTED if config.optimizer.checkpointing else BYTES_KEPT
+    tokens = max(int(SHARE * (gpu.memory if gpu is not None else USUAL_MEMORY)) // each, 1)
+    return int(min(1 << (tokens.bit_length() - 1), MOST_TOKENS))
+
+
+def told(config: RunConfig, gpu: Gpu | None) -> str:
+    """Return a sentence on what was chosen."""
+    threads = config.threads or os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1
+    found = f"{gpu.name}, {gpu.memory / 1e9:.0f} GB" if gpu is not None else "no GPU was found"
+    return (
+        f"Chosen for this machine ({found}): device {config.model.device}, {config.model.dtype}, threads {threads}, "
+        f"{config.optimizer.micro_batch_tokens:,} tokens in a pass of an update."
+    )
 
 
 def _worded(config: RunConfig, wording: str) -> RunConfig:

@@ -93,13 +93,13 @@ class ModelConfig(Section):
     intermediate_size: Size = Field(256, description="width of the pocket model's feed-forward part")
     vocabulary: Positive = Field(2048, description="largest vocabulary of the pocket tokenizer")
     dtype: Literal["float32", "bfloat16"] = Field("float32", description="type of the weights")
-    device: str = Field("cpu", description="torch device that holds the model")
+    device: str = Field("cpu", description="torch device that holds the model; auto: a GPU if there is one")
 
     @field_validator("device")
     @classmethod
     def _known_device(cls, device: str) -> str:
-        if not re.fullmatch(r"cpu|mps|(cuda|xpu)(:\d{1,3})?", device):
-            raise ValueError(f"model.device = {device!r} is no torch device: it is cpu, cuda, cuda:1, xpu or mps.")
+        if not re.fullmatch(r"auto|cpu|mps|(cuda|xpu)(:\d{1,3})?", device):
+            raise ValueError(f"model.device = {device!r} is no device: it is auto, cpu, cuda, cuda:1, xpu or mps.")
         return device
 
     @model_validator(mode="after")

@@ -9,7 +9,7 @@ from league.config import RunConfig
 from league.models.source import model_folder
 from league.players.demonstrations import Demonstration
 from learners.update.imitation import Example, cold_start
-from roles.prompts import plain_text
+from roles.chat_text import plain_text
 
 
 def base_model(config: RunConfig, demonstrations: list[Demonstration]) -> LanguageModel:

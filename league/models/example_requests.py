@@ -9,7 +9,8 @@ from games.registry import make_game
 from games.spec import FreeText, Game, labels
 from league.config import RunConfig
 from league.config.load import run_roles
-from roles.prompts import Message, position_messages
+from roles.chat_text import Message
+from roles.prompts import position_messages
 from roles.replies import speaking
 from roles.role import Role
 

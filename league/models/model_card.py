@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from roles.prompts import Message
+from roles.chat_text import Message
 
 CARD_FILE = "README.md"  # as the hub has it
 TITLE = "This model plays a text game. It was trained by self-play with League."

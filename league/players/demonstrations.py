@@ -14,7 +14,8 @@ from games.registry import make_game, with_submatches
 from games.spec import FreeText
 from league.config import RunConfig
 from league.players.scripted import scripted_forms, scripted_player
-from roles.prompts import Message, messages
+from roles.chat_text import Message
+from roles.prompts import messages
 from roles.replies import speaking
 from roles.role import Role, Roles
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import re
-import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 from games.common import plugins
 from games.common.errors import UsageError
@@ -67,20 +63,3 @@ def cores() -> int:
     """Return the number of cores that this process may use."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return count or 1
-
-
-def may_have_gpu() -> bool:
-    """Return False where torch can find none: it is built for the CPU, or built for CUDA where there is no driver."""
-    torch = find_spec("torch")
-    if torch is None or torch.origin is None:
-        return False
-    built_for = Path(torch.origin).with_name("version.py").read_text(encoding="utf-8")
-    if re.search(r"^hip\b.*= '", built_for, re.MULTILINE):
-        return True
-    if not re.search(r"^cuda\b.*= '", built_for, re.MULTILINE):
-        return False
-    try:
-        ctypes.CDLL("libcuda.so.1")  # finds the driver without waking it, which a fork would not survive
-    except OSError:
-        return sys.platform != "linux"
-    return True

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from arena.gpus import may_have_gpu
 from league.config import RunConfig
 from league.config.load import run_roles
 from league.monitors.loggers.interface import check_loggers
 from league.players.engines import Engines
 from league.players.given import check_given, with_lasting_names
 from league.players.hub import check_model
-from league.players.machine import check_processes, may_have_gpu, no_gpu, require_engine_package
+from league.players.machine import check_processes, no_gpu, require_engine_package
 from league.players.outside import check_players, scripted_only
 
 

@@ -32,7 +32,7 @@ from league.players.model_check import check_model
 from league.players.model_engine import check_engine
 from league.players.outside import anchors_and_guests, check_players
 from league.run.exploiter_cycle import check_initial_weights, save_initial_weights
-from league.run.failures import RunFailed, telling_of_a_full_disk
+from league.run.failures import RunFailed, telling_of_a_full_disk, telling_of_memory
 from league.run.interrupt import StopRequest
 from league.run.loop import League, run_loop
 from league.run.recovery import check_never_trained, check_state, go_back, telling_what_to_do
@@ -191,7 +191,10 @@ class _Session:
         try:
             rollouts = deployment.rollouts(config, run_dir, roles, state, self._engines)
             learner = deployment.learner(state)
-            with closing(League(config, run_dir, roles, state, learner, rollouts, self._view)) as league:
+            with (
+                telling_of_memory(config, run_dir),
+                closing(League(config, run_dir, roles, state, learner, rollouts, self._view)) as league,
+            ):
                 finished = run_loop(league, self._stop)
                 usage = self._engines.usage() | deployment.usage()
         except LearningError as error:

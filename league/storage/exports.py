@@ -16,8 +16,9 @@ from arena.replays import episode_from_record, episode_to_record
 from games.common.errors import UsageError
 from games.common.files import atomic_write
 from league.storage.sampled_matches import SampledMatch
+from roles.chat_text import Message
 from roles.conduct import retry_message
-from roles.prompts import Message, messages
+from roles.prompts import messages
 from roles.role import Role, Roles
 
 HEADER = {"format": "league matches", "version": 1}

@@ -90,7 +90,10 @@ class ChunkLoss(ABC):
         self._low, self._high = torch.tensor(band, device=device).T[:, :, None]  # [R, 1] each
         bonus = [objective.entropy.get(row.root_game, 0.0) for row in rows]
         self._bonus = torch.tensor(bonus, device=device)[:, None]
-        self._of_game = {game: torch.tensor([g == game for g in games], device=device) for game in dict.fromkeys(games)}
+        self._of_game = {  # by index: a GPU would have to be waited for to count the rows of a mask
+            game: torch.tensor([i for i, g in enumerate(games) if g == game], device=device)
+            for game in dict.fromkeys(games)
+        }
         self._fixed: _Fixed | None = None
 
     def loss(self, sums: MetricSums) -> Tensor:

@@ -16,7 +16,8 @@ from games.talk.conversation import (
     team,
     utterance,
 )
-from roles.prompts import break_special_tokens, messages, plain_text
+from roles.chat_text import break_special_tokens, plain_text
+from roles.prompts import messages
 from roles.replies import read_free_text
 from roles.role import Role
 

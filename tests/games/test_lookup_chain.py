@@ -19,7 +19,8 @@ from games.registry import make_game, with_submatches
 from learners.batching import to_batch
 from learners.trajectories import to_trajectories
 from roles.cards import load_roles, with_overrides
-from roles.prompts import messages, plain_text
+from roles.chat_text import plain_text
+from roles.prompts import messages
 
 SMALL = "lookup_chain(people=6,relations=2)"
 GRADED = [

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from games.spec import GameSpec, Utility
 from roles.cards import load_roles, with_overrides
+from roles.chat_text import CUE, break_special_tokens, plain_text
 from roles.conduct import retry_message, settle_forfeit
-from roles.prompts import CUE, break_special_tokens, messages, plain_text
+from roles.prompts import messages
 from roles.replies import format_reply, parse_reply
 from roles.role import Conduct
 

@@ -22,7 +22,7 @@ from games.common.errors import UsageError
 
 KEY = "sk-0123456789abcdef"
 NAME = "pocket"
-# What a model without a chat template is told, as roles.prompts.plain_text has it.
+# What a model without a chat template is told, as roles.chat_text.plain_text has it.
 TEMPLATE = "{% for m in messages %}{{ ('>' if m['role'] == 'assistant' else '') + m['content'] + '\\n' }}{% endfor %}>"
 
 

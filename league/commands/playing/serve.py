@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import tomli_w
 
+from arena.gpus import may_have_gpu
 from games.common.destinations import file_to_write
 from games.common.errors import UsageError, unknown_name
 from games.common.files import atomic_write
@@ -20,7 +21,6 @@ from league.config.engine import BY_TORCH, BY_VLLM
 from league.config.load import run_roles
 from league.models.example_requests import ExampleRequest, example_requests
 from league.players.engines import Engines
-from league.players.machine import may_have_gpu
 from league.players.settings import PlayerSettings
 from league.storage.population import Snapshot
 from league.storage.run_dir import Run, open_run

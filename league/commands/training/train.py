@@ -48,16 +48,19 @@ def run(arguments: argparse.Namespace) -> int:
             return 0
     if arguments.from_iteration is not None and not arguments.resume:
         raise UsageError("--from goes back to a saved state of a run that is resumed: add --resume.")
+    chosen: list[str] = []
     if arguments.resume:
         run_dir = _run_to_resume(arguments)
     else:
         seed = [] if arguments.seed is None else [f"seed={arguments.seed}"]
         source = DEFAULT_PRESET if arguments.config is None else arguments.config
-        config = load(source, [*seed, *arguments.set])
+        config = load(source, [*seed, *arguments.set], tell=chosen.append)
         run_dir = new_run_dir(Path(source).stem, arguments.run_dir)
         check_start(config, arguments.cluster or "")
     console = Terminal(soft_wrap=True)
     console.print(f"The run is kept in {run_dir}. Ctrl-C stops it so that it can be resumed.", markup=False)
+    for sentence in chosen:
+        console.print(sentence, markup=False)
     from league.run.session import resume, train  # torch is slow to import
 
     cluster = arguments.cluster or ""

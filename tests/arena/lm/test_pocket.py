@@ -9,7 +9,8 @@ from support.matches.kuhn import CHOICE, FREE, kuhn_matches, played, roles_for
 from arena.lm.pocket import END, PAD, PocketShape, build_pocket, train_tokenizer
 from arena.samplers.scripted import Random
 from learners.update.imitation import Example, cold_start
-from roles.prompts import messages, plain_text
+from roles.chat_text import plain_text
+from roles.prompts import messages
 from roles.replies import format_reply
 
 TEXTS = ["You play cards.\nYour card: J\n>bet", "You play cards.\nYour card: Q\n>pass", "1 2 3\nX O 6\n7 8 9\n>6"]

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from arena.lm.tokenization import ChatTokenizer
 from league.cli import main
 from league.commands.training import push
-from roles.prompts import PLAIN_TEMPLATE, Message
+from roles.chat_text import PLAIN_TEMPLATE, Message
 
 CHATS: list[list[Message]] = [
     [{"role": "system", "content": "You play."}, {"role": "user", "content": "Your card: J"}],

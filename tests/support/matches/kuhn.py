@@ -10,7 +10,8 @@ from games.common.seeds import derive_seed
 from games.registry import make_game
 from learners.trajectories import return_scale, to_trajectories
 from roles.cards import load_roles, with_overrides
-from roles.prompts import messages, plain_text
+from roles.chat_text import plain_text
+from roles.prompts import messages
 from support.models.pocket import pocket
 
 CHOICE = {}

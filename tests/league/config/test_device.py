@@ -1,0 +1,63 @@
+"""What a run leaves to the machine: its device, and how many tokens a pass of an update takes."""
+
+import pytest
+
+from arena.gpus import Gpu, least
+from league.config import RunConfig
+from league.config.load import chosen, load, to_toml, told
+
+H100, SMALL = Gpu("NVIDIA H100 80GB HBM3", 81_559 << 20), Gpu("NVIDIA GeForce RTX 4090", 24_564 << 20)
+
+
+def config(checkpointing=False, tokens=0, device="auto", engine="torch"):
+    return RunConfig(
+        games={"kuhn_poker": {}},
+        model={"device": device},
+        engine={"kind": engine},
+        optimizer={"micro_batch_tokens": tokens, "checkpointing": checkpointing},
+    )
+
+
+def taken(settings, gpu):
+    found = chosen(settings, gpu)
+    return found.model.device, found.optimizer.micro_batch_tokens
+
+
+@pytest.mark.parametrize("preset", ["smol", "smol-free"])
+def test_without_a_gpu_the_small_presets_are_what_they_were(preset, monkeypatch):
+    monkeypatch.setattr("league.config.load.find_gpu", lambda: None)
+    sentences = []
+    run = load(preset, tell=sentences.append)
+    assert (run.model.device, run.model.dtype, run.threads) == ("cpu", "float32", 0)
+    assert run.optimizer.micro_batch_tokens == 1024
+    (sentence,) = sentences
+    assert sentence.startswith("Chosen for this machine (no GPU was found): device cpu, float32, ")
+    assert sentence.endswith(", 1,024 tokens in a pass of an update.")
+    assert "auto" not in to_toml(run)  # a run keeps what it was begun with
+
+
+def test_presets_for_gpus_take_one_and_fit_their_passes_to_it(monkeypatch):
+    for gpu, tokens in ((None, 32_768), (H100, 32_768), (SMALL, 16_384)):
+        monkeypatch.setattr("league.config.load.find_gpu", lambda gpu=gpu: gpu)
+        for preset in ("qwen3-0.6b", "qwen3-4b"):
+            run = load(preset)
+            assert (run.model.device, run.model.dtype, run.optimizer.micro_batch_tokens) == ("cuda", "bfloat16", tokens)
+
+
+def test_a_gpu_is_taken_with_what_a_quarter_of_its_memory_holds():
+    # 0.25 · 85,520,809,984 / 2,000,000 = 10,690 tokens, and 3,219 of the other: 8,192 and 2,048 are powers of two.
+    assert taken(config(), H100) == ("cuda", 8192)
+    assert taken(config(), SMALL) == ("cuda", 2048)
+    assert taken(config(checkpointing=True), H100) == ("cuda", 32_768)
+
+
+def test_what_is_stated_stays():
+    assert taken(config(tokens=77), H100) == ("cuda", 77)
+    assert taken(config(device="cpu"), H100) == ("cpu", 1024)
+    assert taken(config(device="cuda:1", tokens=5), None) == ("cuda:1", 5)
+    assert "NVIDIA H100 80GB HBM3, 86 GB" in told(chosen(config(), H100), H100)
+
+
+def test_the_least_gpu_counts():
+    assert least("NVIDIA H100 80GB HBM3, 81559\nNVIDIA GeForce RTX 4090, 24564\n") == SMALL
+    assert least("No devices were found\n") is None
