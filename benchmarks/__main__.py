@@ -38,8 +38,8 @@ MODULES = {  # of parts that need no arguments
     "store": "benchmarks.speed.match_store",
     "report": "benchmarks.speed.long_run",
     "records": "benchmarks.speed.record_store",
-    "tabular": "benchmarks.studies.jpsro_tabular",
-    "until": "benchmarks.studies.until_decided",
+    "tabular": "benchmarks.simulations.jpsro_tabular",
+    "until": "benchmarks.simulations.until_decided",
     "vllm": "benchmarks.speed.vllm_engine",
     "ray": "benchmarks.speed.ray_cluster",
 }

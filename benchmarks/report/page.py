@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from benchmarks.report.comparison import comparison_lines, interval
 from benchmarks.report.curves import curve_lines, gap_lines
 from benchmarks.report.provenance import ROOT
-from benchmarks.studies.until_decided import decided_lines
+from benchmarks.simulations.until_decided import decided_lines
 from games.common.files import atomic_write
 
 RESULTS = ROOT / "benchmarks" / "results"

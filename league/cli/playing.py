@@ -62,7 +62,7 @@ def _add_eval(subparsers: Any) -> None:
         subparsers, "eval", "evaluate a player by a suite of games, or compare two players by it", notes=PLAYERS
     )
     parser.add_argument("players", nargs="+", metavar="PLAYER", help="one player, or two to be compared")
-    parser.add_argument("--suite", required=True, metavar="S", help="spiral, mars, …, or a .toml file of your own")
+    parser.add_argument("--suite", required=True, metavar="S", help="spiral, dilemmas, …, or a .toml file of your own")
     parser.add_argument("--against", nargs="+", metavar="PLAYER", help="opponents (default: the suite's)")
     parser.add_argument(
         "--matches", type=COUNT, metavar="N", help="at least this many a pairing (default: the suite's)"

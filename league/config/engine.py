@@ -51,3 +51,8 @@ class EngineConfig(Section):
 
     kind: str = Field("torch", description="torch: in this process; vllm: beside it")
     vllm: VllmSettings = VllmSettings()
+
+    @property
+    def wants_gpu(self) -> bool:
+        """Whether the engine is there for GPUs."""
+        return self.kind == BY_VLLM

@@ -86,7 +86,7 @@ def chosen(config: RunConfig, gpu: Gpu | None) -> RunConfig:
     model, optimizer = config.model, config.optimizer
     device = model.device
     if device == "auto":
-        device = "cuda" if gpu is not None or config.engine.kind == "vllm" else "cpu"
+        device = "cuda" if gpu is not None or config.engine.wants_gpu else "cpu"
     tokens = optimizer.micro_batch_tokens or (CPU_TOKENS if device == "cpu" else gpu_tokens(config, gpu))
     return config.model_copy(
         update={

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.timing import processor_seconds
 
-from benchmarks.studies.jpsro_tabular import EXTRA_ITERATIONS, KUHN, OPENSPIEL, SHERIFF, jpsro
+from benchmarks.simulations.jpsro_tabular import EXTRA_ITERATIONS, KUHN, OPENSPIEL, SHERIFF, jpsro
 from games.common.errors import UsageError
 from games.openspiel.game import load_pyspiel
 from league.exact.equilibrium_gaps import (

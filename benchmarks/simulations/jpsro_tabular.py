@@ -1,6 +1,6 @@
 """Joint PSRO over tables beside OpenSpiel's: the (C)CE gap of the population's equilibrium by iteration.
 
-    python -m benchmarks.studies.jpsro_tabular [--json]
+    python -m benchmarks.simulations.jpsro_tabular [--json]
 
 Marris et al. 2021 (arXiv 2106.09435). Each player starts with the uniform strategy. In each iteration the
 (coarse) correlated equilibrium of maximum Gini impurity is found among the line-ups, and each player adds the

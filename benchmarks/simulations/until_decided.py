@@ -1,6 +1,6 @@
 """How many matches it takes to decide: until it is shown, beside a fixed number, for players of three strengths.
 
-    python -m benchmarks.studies.until_decided [--json]
+    python -m benchmarks.simulations.until_decided [--json]
 
 Simulated deals of a game of win, draw and loss, each in both seatings, so that a deal's observation is the mean of two
 scores. A fixed sample has as many deals as find the difference with 95 % power in a two-sided test at 5 %. The
