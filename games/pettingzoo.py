@@ -29,9 +29,9 @@ from pettingzoo import AECEnv
 from pettingzoo.utils import wrappers
 
 from games.common.errors import UsageError
-from games.openspiel.tensors import seat_tensor
 from games.registry import make_game
 from games.spec import Choices, FreeText, Game, OpensSubmatches, Submatch, choice_game
+from games.tensors import seat_tensor
 
 TEXT_LENGTH = 65_536  # characters; a bound that the text space must have, far above any observation
 SPEECH_LENGTH = 4096  # characters of one free text, likewise; a game may read fewer

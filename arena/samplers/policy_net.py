@@ -32,9 +32,9 @@ from arena.lm.tensors import aligned
 from arena.records import Reply, ReplyRequest, Tabular
 from games.common.errors import UsageError
 from games.common.files import atomic_write
-from games.openspiel.tensors import seat_tensor
 from games.registry import make_game
 from games.spec import Game, choice_game
+from games.tensors import seat_tensor
 from roles.replies import format_reply
 from roles.role import Role
 
@@ -120,8 +120,8 @@ def num_features(game: Game) -> int:
     tensor = seat_tensor(game)
     if tensor is None:
         raise UsageError(
-            f"{game.spec.name} has no tensor of a seat's observation, which exploiters' networks read. Exploiters play "
-            "OpenSpiel's games that have one; use a language model as the exploiter here."
+            f"{game.spec.name} has no array of what a seat sees, which exploiters' networks read. They play "
+            "OpenSpiel's games that have one, and small games that give chance as data; use a language model here."
         )
     return int(np.prod(tensor.shape)) + game.spec.seats
 

@@ -9,7 +9,7 @@ from games.openspiel.game import OpenSpielGame
 from games.spec import Game
 
 
-class SeatTensor:
+class OpenSpielTensor:
     """OpenSpiel's information-state tensor of a seat or, where a game has none, its observation tensor."""
 
     def __init__(self, game: OpenSpielGame) -> None:
@@ -26,10 +26,10 @@ class SeatTensor:
         return np.asarray(numbers, dtype=np.float32).reshape(self.shape)
 
 
-def seat_tensor(game: Game) -> SeatTensor | None:
+def openspiel_tensor(game: Game) -> OpenSpielTensor | None:
     """Return the tensor of an OpenSpiel game that has one; None for any other game."""
     if not isinstance(game, OpenSpielGame):
         return None
     game_type = game.pyspiel_game.get_type()
     has_tensor = game_type.provides_information_state_tensor or game_type.provides_observation_tensor
-    return SeatTensor(game) if has_tensor else None
+    return OpenSpielTensor(game) if has_tensor else None

@@ -18,9 +18,9 @@ from arena.match_rng import MatchRng
 from arena.records import Refusal, Reply, ReplyRequest, Sampler
 from arena.samplers.policy_net import Reference, scatter_legal, seat_numbers
 from games.common.seeds import derive_seed
-from games.openspiel.tensors import seat_tensor
 from games.pettingzoo import raw_env
 from games.spec import Game, GameSpec, choice_game
+from games.tensors import seat_tensor
 from roles.conduct import retry_message, settle_forfeit
 from roles.replies import parse_reply
 from roles.role import OnIllegal, Role

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from arena.samplers.policy_net import Budget, Inputs, attack_policy, within_budget
-from games.openspiel.tensors import seat_tensor
 from games.registry import make_game
+from games.spec import choice_game
+from games.tensors import seat_tensor
 from league.evaluation.approximate_exploitability import AttackSettings, estimate_exploitability
 from league.exact.constrained_best_response import constrained_best_response
 from league.exact.exploitability import PolicyTable, best_response_values, exact_form, head_to_head
@@ -20,6 +21,7 @@ from league.players.engines import Engines
 from league.players.player import resolve
 
 KUHN = make_game("kuhn_poker").spec
+SMALL_DEBATE = "debate(boxes=3,judge=0,form=1)"
 SHARES = st.floats(0.0, 1.0)
 
 
@@ -215,6 +217,29 @@ def test_networks_and_tables_see_the_same_numbers():
             expected = game.pyspiel_state().information_state_tensor(seat)
             assert seat_tensor(game).values(seat).tolist() == pytest.approx(expected)
             game.apply(rng.choice(game.legal_actions()))
+
+
+def test_a_small_game_written_here_is_read_by_the_number_of_its_information_state():
+    """Different numbers for different information states of a seat; a game too large to walk has no array."""
+    game, seen = make_game(SMALL_DEBATE), {}
+    rng = random.Random(0)
+    for seed in range(300):
+        game.reset(seed)
+        while (seat := game.to_act()) is not None:
+            array = seat_tensor(game).values(seat)
+            assert array.sum() == 1.0
+            seen.setdefault((seat, int(array.argmax())), set()).add(game.information_state(seat))
+            game.apply(rng.choice(choice_game(game).legal_actions()))
+    assert all(len(states) == 1 for states in seen.values())
+    assert len(seen) == len({(seat, *states) for (seat, _), states in seen.items()}) > 30
+    assert seat_tensor(make_game("simple_negotiation(form=1)")) is None
+
+
+@pytest.mark.slow
+def test_in_a_small_debate_against_random_it_comes_near_the_exact_best_response():
+    pytest.importorskip("ray")
+    estimate = attack_on("random", steps=20_000, seats=(0, 1), game=make_game(SMALL_DEBATE).spec)
+    assert shortfall(estimate) < 0.1
 
 
 @pytest.fixture(scope="module")
