@@ -30,6 +30,7 @@ def check_config(config: RunConfig, roles: Roles) -> None:
     bound = set(bound_policies(roles))
     _check_given(config, roles, bound)
     _check_policies(config, bound)
+    _check_gate(config, roles, bound)
     check_async_learners(config, bound)
     check_optimizer(config, roles)
     check_credit(config, roles)
@@ -61,6 +62,26 @@ def _check_given(config: RunConfig, roles: Roles, bound: set[str]) -> None:
     for game in config.games:
         if not bound_policies({below: roles[below] for below in with_submatches([game])}):
             raise UsageError(f"roles.player gives away every role of {game}, so it would train nothing. Leave one out.")
+
+
+def _check_gate(config: RunConfig, roles: Roles, bound: set[str]) -> None:
+    """Refuse a gate that compares a policy with its last snapshot by fewer than two deals, which have no spread."""
+    if config.evaluation.gate is None:
+        return
+    matches = config.evaluation.matches
+    for policy in sorted(bound):
+        seats = [sum(role.policy == policy for role in roles[game]) for game in config.games]
+        needed = min((seat_count + 2 for seat_count in seats if seat_count), default=None)
+        if needed is None:
+            raise UsageError(
+                f"evaluation.gate compares {policy} with its last snapshot in the run's games, but {policy} plays only "
+                "in the matches that those open. Leave evaluation.gate out."
+            )
+        if sum(-(-matches // (seat_count + 1)) for seat_count in seats if seat_count) < 2:
+            raise UsageError(
+                f"evaluation.gate compares {policy} with its last snapshot by two deals at least, for which "
+                f"evaluation.matches = {matches} is too few. Set it to {needed} or more: hundreds, for small gains."
+            )
 
 
 def _check_policies(config: RunConfig, bound: set[str]) -> None:

@@ -19,7 +19,7 @@ LEAGUE = [
     "matchmaking={self_play=0.5, fictitious=0.0, pfsp=0.35, verification=0.15, opponents=1}",
     'policies.probe={weights="lora", rank=8, league_role="main_exploiter"}',
     "exploiters={share=0.5, freeze_from=1, freeze_after=2}",
-    'evaluation={mixture="least_exploitable", gate=0.5, matches=2}',
+    'evaluation={mixture="least_exploitable", gate=0.5, matches=4}',
 ]
 TREES = [
     "games={relay_arithmetic={matches=16}}",

@@ -47,6 +47,16 @@ def config(tmp_path):
             ["games.relay_arithmetic.matches=64", "matchmaking.tree=4", "policies.main.matches=32"],
             "policies.main.matches = 32 is less than one tree of matchmaking.tree = 4 in .*, 64 matches",
         ),
+        (["evaluation.gate=0.5", "evaluation.matches=3"], "evaluation.matches = 3 is too few. Set it to 4 or more"),
+        (
+            [
+                "evaluation.gate=0.5",
+                "games={'lookup_chain(people=6,relations=2)'={matches=64}}",
+                "roles.policy={'lookup_chain(people=6,relations=2)/planner'='a', "
+                "'lookup(people=6,relations=2)/worker'='b'}",
+            ],
+            "evaluation.gate compares b with its last snapshot .*, but b plays only in the matches that those open",
+        ),
         (["policies.main.rank=0"], "policies.main.rank = 0: it should be greater than or equal to 1"),
         (["policies.main.weights=lorra"], "policies.main.weights = 'lorra': it should be 'full' or 'lora'"),
         (["objective.normalisation=mean"], "objective.normalisation = 'mean': it should be 'constant', 'token_mean'"),
@@ -66,6 +76,7 @@ def test_bad_configurations_are_refused(config, overrides, message):
         [GROUPS, "credit.rules.kuhn_poker/second=rloo"],
         [*TWO, "alternate=2", "policies.a.every=3", "policies.b.weights=lora"],
         [*TWO, "policies.a.frozen=true"],
+        ["evaluation.gate=0.5", "evaluation.matches=4"],
     ],
 )
 def test_good_configurations_are_accepted(config, overrides):
