@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from games.common.errors import NotEnumerable
+from games.enumerated import native_points
 from games.openspiel.tensors import openspiel_tensor
-from games.registry import make_game
 from games.spec import Enumerable, Game
 
-MOST_HISTORIES = 20_000  # of a game that is walked for its information states; about two seconds
+MOST_STATES = 1_000  # information states of a game that is enumerated for them
 
 
 class SeatTensor(Protocol):
@@ -53,34 +55,15 @@ def seat_tensor(game: Game) -> SeatTensor | None:
 def _information_states(name: str) -> dict[tuple[int, str], int] | None:
     """Return the number of each (seat, information state) in which a seat decides, from 0 for each seat.
 
-    None for a game of more than ``MOST_HISTORIES``.
+    None for a game that is too large to be enumerated.
     """
-    root: Any = make_game(name)
-    numbers: dict[tuple[int, str], int] = {}
-    counts = [0] * root.spec.seats
-    stack, histories = [root.undealt()], 1
-    while stack:
-        position = stack.pop()
-        following = _following(position)
-        seat = position.to_act() if following and not position.chance_outcomes() else None
-        if seat is not None:
-            point = (seat, position.information_state(seat))
-            if point not in numbers:
-                numbers[point] = counts[seat]
-                counts[seat] += 1
-        histories += len(following)
-        if histories > MOST_HISTORIES:
-            return None
-        stack += reversed(following)
+    try:
+        points = native_points(name, MOST_STATES)
+    except NotEnumerable:
+        return None
+    counts: Counter[int] = Counter()
+    numbers = {}
+    for seat, state in points:
+        numbers[seat, state] = counts[seat]
+        counts[seat] += 1
     return numbers
-
-
-def _following(position: Any) -> list[Any]:
-    """Return copies of a position after each outcome of chance or, if none is next, after each action."""
-    outcomes = position.chance_outcomes()
-    following = []
-    for outcome in [outcome for outcome, _ in outcomes] if outcomes else position.legal_actions():
-        after = position.copy()
-        (after.apply_chance if outcomes else after.apply)(outcome)
-        following.append(after)
-    return following
