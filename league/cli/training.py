@@ -79,6 +79,11 @@ def _add_sweep(subparsers: Any) -> None:
         help="compare settings that belong together under a name; may be given several times, with any settings",
     )
     _add_ends(parser)
+    _add_places(parser)
+
+
+def _add_places(parser: Parser) -> None:
+    """Add where runs are kept and by what they are trained."""
     parser.add_argument(
         "--run-dir", metavar="DIR", help="where the runs are kept (default: a new folder under sweeps/)"
     )
