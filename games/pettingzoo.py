@@ -8,8 +8,8 @@ OpenSpiel has one, else the mask), ``action_mask`` (int8, over ``range(spec.num_
 for a seat that is not to act) and ``text`` (of ``Game.observe``); with ``text=False`` it has arrays alone, which is
 what other libraries' loaders take. An agent's rewards sum to its return. The info of the agent to act has the names
 of its legal actions, ``action_names``, by id. The matches that a match opens for other roles are played by
-``Teammates``. Only this module and ``games.pettingzoo_parallel``, for simultaneous moves, import PettingZoo and
-Gymnasium.
+``Teammates``. Simultaneous moves are in ``games.pettingzoo_parallel``; an environment of others is a game by
+``games.outside.pettingzoo_game``.
 
 A game that asks for free text has ``Text`` action spaces at all its turns: the action is what the seat says, and at a
 turn with a list of choices it is the label of one. An observation is then a Dict of ``text`` and ``answer``, which says

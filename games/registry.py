@@ -2,7 +2,9 @@
 
 A native game is one line in ``NATIVE``: its name and a constructor that returns a ``Game``. A game from outside is
 given to ``register`` in the same way. The constructor's parameters, whole numbers with defaults, are those that the
-name may set. Every other name is OpenSpiel's.
+name may set. A wrapper is a line in ``WRAPPERS``, and its name holds that of the game inside: ``renamed(kuhn_poker)``.
+A name with a colon, as ``textarena:TicTacToe-v0``, is a game of the library that stands before it (``games.outside``).
+Every other name is OpenSpiel's.
 """
 
 from __future__ import annotations
@@ -19,11 +21,34 @@ from games.native.lookup_alone import LookupAlone
 from games.native.lookup_chain import LookupChain
 from games.native.pair_arithmetic import PairArithmetic
 from games.native.relay_arithmetic import RelayArithmetic
+from games.native.repeated_kuhn import RepeatedKuhn
+from games.native.team_race import TeamRace
 from games.openspiel.game import OpenSpielGame, openspiel_names
 from games.spec import Game, GameSpec
 from games.talk.debate import Debate
 from games.talk.hidden_roles import HiddenRoles
+from games.talk.public_goods import PublicGoods
+from games.talk.reference import ReferenceGame
+from games.talk.signalling import Signalling
 from games.talk.simple_negotiation import SimpleNegotiation
+from games.talk.twenty_questions import TwentyQuestions
+from games.tasks.find_number import FindNumber
+from games.tasks.programs import Programs
+from games.tasks.proposers.challenge import ChallengeGame
+from games.tasks.proposers.inject_repair import InjectRepair
+from games.tasks.proposers.propose_programs import ProposePrograms
+from games.tasks.proposers.propose_sums import ProposeSums
+from games.tasks.repair import Repair
+from games.tasks.sums import Sums
+from games.wrappers.injected import Injected
+from games.wrappers.late import Late
+from games.wrappers.noisy import Noisy
+from games.wrappers.paraphrased import Paraphrased
+from games.wrappers.permuted import Permuted
+from games.wrappers.remembered import Remembered
+from games.wrappers.renamed import Renamed
+from games.wrappers.replaced import Replaced
+from games.wrappers.wrapper import Wrapper
 
 NATIVE: dict[str, Callable[..., Game]] = {
     "lookup": Lookup,
@@ -35,7 +60,40 @@ NATIVE: dict[str, Callable[..., Game]] = {
     "simple_negotiation": SimpleNegotiation,
     "debate": Debate,
     "hidden_roles": HiddenRoles,
+    "public_goods": PublicGoods,
+    "twenty_questions": TwentyQuestions,
+    "signalling": Signalling,
+    "reference": ReferenceGame,
+    "repeated_kuhn_poker": RepeatedKuhn,
+    "team_race": TeamRace,
+    "sums": Sums,
+    "programs": Programs,
+    "repair": Repair,
+    "find_number": FindNumber,
+    "propose_sums": ProposeSums,
+    "propose_programs": ProposePrograms,
+    "inject_repair": InjectRepair,
+    "challenge": ChallengeGame,
 }
+
+WRAPPERS: dict[str, type[Wrapper]] = {
+    wrapper.title: wrapper for wrapper in (Renamed, Permuted, Paraphrased, Noisy, Injected, Remembered, Replaced, Late)
+}
+
+
+def _pettingzoo(name: str) -> Game:
+    from games.outside.pettingzoo_game import pettingzoo_game  # its libraries are slow to import
+
+    return pettingzoo_game(name)
+
+
+def _textarena(name: str) -> Game:
+    from games.outside.textarena_game import TextArenaGame  # an extra
+
+    return TextArenaGame(name)
+
+
+OUTSIDE: dict[str, Callable[[str], Game]] = {"pettingzoo": _pettingzoo, "textarena": _textarena}  # by library
 
 # Games whose observations and actions are written for language models.
 RENDERED = (
@@ -48,6 +106,8 @@ RENDERED = (
     "connect_four",
     "hex(board_size=3)",
     "sheriff(item_penalty=1.0,item_value=5.0,max_bribe=2,max_items=10,num_rounds=2,sheriff_penalty=1.0)",
+    "bargaining",
+    "colored_trails",
     "hanabi(players=2,colors=1,ranks=3,hand_size=2,max_information_tokens=2,max_life_tokens=1)",
 )
 
@@ -64,13 +124,56 @@ def make_game(name: str) -> Game:
     """
     name = full_name(name)
     base = name.split("(")[0]
+    if base in WRAPPERS:
+        return _wrapped(name, base)
+    library, colon, _ = base.partition(":")
+    if colon and library in OUTSIDE:
+        return _so_named(OUTSIDE[library](name), name)
     make = _constructor(base)
     if make is not None:
-        game = make(**_parameters(name, base, make))
-        if game.spec.name != name:  # a game has one name, by which roles, results and configurations know it
-            raise UsageError(f"There is no game {name!r}: it is written {game.spec.name!r}.")
-        return game
+        return _so_named(make(**_parameters(name, base, make)), name)
     return OpenSpielGame(name)
+
+
+def _wrapped(name: str, base: str) -> Game:
+    """Return a match of a wrapper. Raises UsageError for a name without a game, or with a wrong one or parameter."""
+    make = WRAPPERS[base]
+    known = make.parameters()
+    example = ",".join(["kuhn_poker", *(f"{key}={value}" for key, value in known.items())])
+    form = f"It is written {base}(GAME), for example {base}({example})."
+    inner, *settings = _parts(name[len(base) + 1 : -1]) if name.startswith(f"{base}(") and name.endswith(")") else [""]
+    parameters: dict[str, int] = {}
+    for setting in settings:
+        key, _, value = setting.partition("=")
+        if key not in known or key in parameters or not value.isdecimal() or len(value) > 9:
+            raise UsageError(f"There is no game {name!r}: {setting!r} is not one of {base}'s parameters. {form}")
+        parameters[key] = int(value)
+    if not inner:
+        raise UsageError(f"There is no game {name!r}: {base} wraps another game. {form}")
+    game = make(make_game(inner), **known | parameters)
+    written = f"{base}({','.join([game.spec.inner, *settings])})"
+    if game.spec.name != written:
+        raise UsageError(f"There is no game {name!r}: it is written {game.spec.name!r}.")
+    return game
+
+
+def _so_named(game: Game, name: str) -> Game:
+    """Return a game that has this name: there is one, by which roles, results and configurations know it."""
+    if game.spec.name != name:
+        raise UsageError(f"There is no game {name!r}: it is written {game.spec.name!r}.")
+    return game
+
+
+def _parts(text: str) -> list[str]:
+    """Return the parts of a text between the commas that stand in no bracket."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
 
 
 def with_submatches(names: Iterable[str]) -> list[str]:

@@ -52,6 +52,9 @@ class GameSpec:
     submatch_games: tuple[str, ...] = ()  # the games of its submatches; where there are any, its class OpensSubmatches
     free_text: bool = False  # whether any of its turns asks for words rather than for one of a list
     suite: str = ""  # the collection of games for evaluation that it belongs to; "" for none
+    teams: tuple[tuple[int, ...], ...] = ()  # seats that win and lose together, and are one player's in an evaluation
+    inner: str = ""  # the game that it wraps, whose role cards its seats have; "" for none
+    card_seats: tuple[int, ...] = ()  # by seat, the seat of ``inner`` whose card it has; () for its own
 
     @property
     def alias(self) -> str:
@@ -129,7 +132,7 @@ class Game(Protocol):
         ...
 
     def rewards(self) -> tuple[float, ...]:
-        """Return what the last ``apply`` paid to each seat."""  # [seats]
+        """Return what the last ``apply`` paid to each seat, with what the submatches that it opened did."""  # [seats]
         ...
 
     def returns(self) -> tuple[float, ...]:
@@ -174,6 +177,7 @@ class Submatch(NamedTuple):
 
     game: str
     task: str  # the text that it starts with
+    start: bool = False  # whether the task is a stored start's, so that it is compared with other attempts at it alone
 
 
 @runtime_checkable
@@ -266,6 +270,15 @@ class HasJudge(Protocol):
 
         None where it was asked in one order only. Called when the match is over.
         """
+        ...
+
+
+@runtime_checkable
+class HasInformation(Protocol):
+    """A Game of questions, which tells how much each was to tell."""
+
+    def information(self) -> tuple[float, ...]:
+        """Return the information gain of each question so far, in bits, by what was known before it."""
         ...
 
 

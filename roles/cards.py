@@ -12,26 +12,33 @@ A card file belongs to one game::
     reply = "choice"          # or "free"
     conduct = {on_illegal = "mask", retries = 2, price = 1.0}
     tools = [{name = "search", parameters = {words = "str"}, per_match = 4}]
+
+Of a game with any number of seats, ``[each]`` is the role of every seat that no ``[[role]]`` is for; the seat's number,
+from 1, follows its name.
 """
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from games.common import plugins
 from games.common.errors import UsageError
 from games.common.section import Section
 from games.common.validation import validated
+from games.registry import make_game
 from games.spec import GameSpec, Utility
+from games.wrappers.wrapper import Wrapper
 from roles.role import OnIllegal, ReplyForm, Role, RoleCard, Wording
 
 BUILT_IN = Path(__file__).parent / "cards"
 FULL = BUILT_IN / "full"  # with all rules, for models that know a language
+BOTH = BUILT_IN / "both"  # one card for both wordings: it tells all rules, shortly
 ASK = "Legal: {replies}\nYour move:"  # what ends a request in the full wording
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
@@ -41,7 +48,21 @@ class CardFile(Section):
 
     game: str = Field(description="the game that its roles are for, such as kuhn_poker")
     rules: str = Field("", description="what all roles are told first in their system texts")
-    role: tuple[dict[str, Any], ...] = Field(min_length=1, description="one [[role]] table for each seat")
+    role: tuple[dict[str, Any], ...] = Field((), description="one [[role]] table for each seat")
+    each: dict[str, Any] | None = Field(None, description="the role of every seat that no [[role]] is for")
+
+    @model_validator(mode="after")
+    def _has_roles(self) -> CardFile:
+        if not self.role and self.each is None:
+            raise ValueError("there is no role: give each seat a [[role]] table, or all of them one table, [each].")
+        return self
+
+    def tables(self, seats: int) -> list[dict[str, Any]]:
+        """Return a table for each role of a game with so many seats."""
+        taken = {table.get("seat") for table in self.role}
+        free = [seat for seat in range(seats) if seat not in taken] if self.each else []
+        each = self.each or {}
+        return [*self.role, *({**each, "name": f"{each.get('name', '')}_{seat + 1}", "seat": seat} for seat in free)]
 
 
 def register(game: str, folder: Path) -> None:
@@ -57,20 +78,36 @@ def load_roles(spec: GameSpec, folder: Path | None = None, wording: Wording | st
 
     Looked for in this order: ``folder``, the built-in cards, a plugin's, the default roles; in each folder first
     a card for the game's full name, then one for its name without parameters if it has as many
-    seats. In the full wording, cards with all rules go before the other built-in ones, and every request
+    seats. Cards of one game may differ in their number of seats. A wrapper's roles are those of the game inside, in the
+    words of the wrapper. In the full wording, cards with all rules go before the other built-in ones, and every request
     ends with the legal replies. Raises UsageError, with file and role named, for a card that breaks a rule.
     """
     full = wording == Wording.FULL
     added: Path | None = plugins.lookup("roles", spec.name.partition("(")[0])
-    for place in (folder, FULL if full else None, BUILT_IN, added):
+    for place in (folder, FULL if full else None, BUILT_IN, BOTH, added):
         if place is None:
             continue
         roles = _roles_in(place, spec)
         if roles is not None:
             break
     else:
+        if spec.inner:
+            return _wrapped_roles(spec, load_roles(make_game(spec.inner).spec, folder, wording))
         roles = tuple(_default_role(spec, seat, full) for seat in range(spec.seats))
     return tuple(role if role.ask or not full else role.model_copy(update={"ask": ASK}) for role in roles)
+
+
+def _wrapped_roles(spec: GameSpec, inner: Sequence[Role]) -> tuple[Role, ...]:
+    """Return the roles of a wrapper's seats: names and policies of their own seats, words of their ``card_seats``."""
+    game = make_game(spec.name)
+    assert isinstance(game, Wrapper), f"{spec.name} names a game inside, which wrappers do"
+    roles = []
+    for seat, card_seat in enumerate(spec.card_seats or range(spec.seats)):
+        words = inner[card_seat]
+        own = inner[seat].name if seat < len(inner) else f"{words.name}_newcomer"
+        changes = {"name": own, "game": spec.name, "seat": seat, "system": game.reword(words.system)}
+        roles.append(words.model_copy(update=changes))
+    return tuple(roles)
 
 
 def with_overrides(
@@ -112,18 +149,18 @@ def _roles_in(folder: Path, spec: GameSpec) -> tuple[Role, ...] | None:
     """Return the roles that one folder gives this game, or None."""
     if not folder.is_dir():
         raise UsageError(f"The folder of role cards {folder} does not exist. Give a folder with *.toml cards.")
-    cards: dict[str, tuple[Path, CardFile]] = {}
+    cards: dict[tuple[str, int], tuple[Path, CardFile]] = {}  # by game and number of [[role]] tables
     for path in sorted(folder.glob("*.toml")):
         card = _read(path)
-        if card.game in cards:
-            raise UsageError(f"{cards[card.game][0]} and {path} both hold the roles of {card.game}. Keep one of them.")
-        cards[card.game] = path, card
-    if spec.name in cards:
-        return _seated(*cards[spec.name], spec)
+        key = card.game, len(card.role)
+        if key in cards:
+            raise UsageError(f"{cards[key][0]} and {path} both hold the roles of {card.game}. Keep one of them.")
+        cards[key] = path, card
+    fitting = {game: found for (game, _), found in cards.items() if len(found[1].tables(spec.seats)) == spec.seats}
+    named = [found for (game, _), found in cards.items() if game == spec.name]
     base = spec.name.partition("(")[0]
-    if base in cards and len(cards[base][1].role) == spec.seats:
-        return _seated(*cards[base], spec)
-    return None
+    chosen = fitting.get(spec.name) or (named[0] if named else fitting.get(base))
+    return None if chosen is None else _seated(*chosen, spec)
 
 
 def _read(path: Path) -> CardFile:
@@ -144,7 +181,7 @@ def _parsed(path: Path, _changed: int, _size: int) -> CardFile:
 def _seated(path: Path, card: CardFile, spec: GameSpec) -> tuple[Role, ...]:
     """Return the card's roles by seat, refusing seats that are missing, doubled or not in the game."""
     by_seat: dict[int, Role] = {}
-    for table in card.role:
+    for table in card.tables(spec.seats):
         where = f"{path}, role {table.get('name', '?')!r}"
         card_role = validated(RoleCard, _with_rules(card.rules, table), where)
         role = Role(game=spec.name, **dict(card_role))

@@ -8,6 +8,8 @@ from pathlib import Path
 from games.common.errors import UsageError
 from games.common.files import refuse_special
 
+PICTURES = (".png", ".svg")
+
 
 def file_to_write(text: str, option: str) -> Path:
     """Return the path of a file that can be written: new, or one that may be replaced.
@@ -20,6 +22,19 @@ def file_to_write(text: str, option: str) -> Path:
         raise UsageError(f"{option} {text}: it is a folder. Name a file, for example {path / 'matches.jsonl'}.")
     refuse_special(path)
     _check_writable(path.parent, f"{option} {text}")
+    return path
+
+
+def picture_to_write(text: str | None, option: str) -> Path | None:
+    """Return the path of a picture that can be written, by ``file_to_write``; None where none is asked for.
+
+    Raises UsageError for a name that is none of a picture, too.
+    """
+    if text is None:
+        return None
+    path = file_to_write(text, option)
+    if path.suffix not in PICTURES:
+        raise UsageError(f"{option} {text}: a picture is a .png or .svg file. Name one, for example {path.stem}.png.")
     return path
 
 

@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterable
 from pathlib import Path
 
+MOST_OFFERED = 4  # of the nearest names
+
 
 class UsageError(ValueError):
     """A user's mistake, described in full sentences: what was given, what was expected, what to do.
@@ -32,7 +34,7 @@ def unknown_name(kind: str, name: str, valid: Iterable[str], hint: str = "") -> 
     ``kind`` is the noun of what was looked up ("game", "preset"); ``hint`` is a closing sentence.
     """
     names = sorted(set(valid))
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(name, names, n=MOST_OFFERED, cutoff=0.5)
     if near:
         offer = f"Did you mean {' or '.join(near)}?"
     elif len(names) <= 12:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 
 
-def game_name(base: str, make: Callable[..., object], **parameters: int) -> str:
+def game_name(base: str, make: Callable[..., object], /, **parameters: int) -> str:
     """Return the name by which the registry makes the game with these parameters of its constructor."""
     defaults = inspect.signature(make).parameters
     settings = [f"{key}={value}" for key, value in parameters.items() if value != defaults[key].default]

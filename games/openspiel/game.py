@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import random
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import pyspiel
@@ -168,6 +170,11 @@ class OpenSpielGame:
         """The turn-based ``pyspiel.Game`` that every match of this name shares."""
         return self._rules.game
 
+    @property
+    def tree(self) -> PositionTree | None:
+        """The positions that every match of this name shares; None where OpenSpiel hides the game's chance moves."""
+        return None if self._rules.sampled else self._rules.tree
+
     def pyspiel_state(self) -> Any:
         """Return a ``pyspiel.State`` of this position; the caller may change it."""
         return self._position.state.clone()
@@ -217,6 +224,15 @@ class OpenSpielGame:
     def returns(self) -> tuple[float, ...]:
         """Return the sum of all rewards so far, by seat."""
         return self._position.returns
+
+    def scripts(self) -> Mapping[str, Callable[[random.Random], str]]:
+        """Return the scripted players that the game's renderer has; none for most games."""
+
+        def play(script: Callable[[Any, random.Random], int], rng: random.Random) -> str:
+            choices = self._position.choices
+            return choices.labels[choices.ids.index(script(self._position.state, rng))]
+
+        return {name: functools.partial(play, script) for name, script in self._rules.tree.renderer.scripts.items()}
 
     def copy(self) -> Self:
         """Return an independent match in the same position, with its generator in the same state."""

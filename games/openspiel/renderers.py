@@ -9,12 +9,13 @@ a seat is shown the last rounds only.
 
 from __future__ import annotations
 
+import random
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from games.openspiel import hanabi, sheriff
+from games.openspiel import bargaining, colored_trails, hanabi, sheriff
 
 RANKS = ("J", "Q", "K", "A")
 KUHN_MOVES = {"p": "pass", "b": "bet"}
@@ -28,13 +29,15 @@ class Renderer:
     ``label(state, action)`` names an action of the seat to act; labels need not be unique, the position
     tree makes them so. ``observe(state, seat)`` is the prompt, ``key(state, seat)`` the information
     state. ``key_is_position``: equal keys mean equal continuations, so a walk over the game need enter
-    each key only once (a board, rather than the order of its moves).
+    each key only once (a board, rather than the order of its moves). ``scripts`` are players by name, who return the id
+    of an action of the seat to act.
     """
 
     label: Callable[[Any, int], str]
     observe: Callable[[Any, int], str]
     key: Callable[[Any, int], str]
     key_is_position: bool = False
+    scripts: Mapping[str, Callable[[Any, random.Random], int]] = field(default_factory=dict)
 
 
 def renderer_for(game: Any) -> Renderer:
@@ -159,6 +162,16 @@ def _sheriff(_game: Any) -> Renderer:
     return Renderer(sheriff.move_label, sheriff.observation, _information_state)
 
 
+def _bargaining(_game: Any) -> Renderer:
+    scripts = {"good": bargaining.good, "poor": bargaining.poor}
+    return Renderer(bargaining.move_label, bargaining.observation, _information_state, scripts=scripts)
+
+
+def _colored_trails(_game: Any) -> Renderer:
+    scripts = {"good": colored_trails.good, "poor": colored_trails.poor}
+    return Renderer(colored_trails.move_label, colored_trails.observation, _information_state, scripts=scripts)
+
+
 def _connect_four(_game: Any) -> Renderer:
     def observe(state: Any, _seat: int) -> str:
         rows = state.observation_string(0).upper().split()
@@ -244,4 +257,6 @@ RENDERERS: dict[str, Callable[[Any], Renderer]] = {
     "hex": _hex,
     "hanabi": _hanabi,
     "sheriff": _sheriff,
+    "bargaining": _bargaining,
+    "colored_trails": _colored_trails,
 }

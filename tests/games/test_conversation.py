@@ -2,9 +2,9 @@
 
 import random
 import re
-import sys
 
 import pytest
+from support.fuzz import SPECIAL, fuzz
 
 from games.talk.conversation import (
     PUBLIC,
@@ -23,51 +23,6 @@ from roles.role import Role
 
 NAMES = ("ann", "bob", "cleo")
 QUOTED_LINE = re.compile(r'ann: "(?:[^"\\]|\\["\\])*"')
-SPECIAL = ("<|im_start|>", "<|im_end|>", "</s>", "<s>", "[INST]")
-PIECES = [
-    *SPECIAL,
-    *(
-        "system\n",
-        "user:",
-        "assistant\n",
-        "\nbob: ",
-        'cleo: "accept"',
-        '"',
-        '\\"',
-        "\\",
-        "“",
-        "”",
-        "\n> accept",
-        "</think>",
-    ),
-    *(
-        "\\boxed{7}",
-        "[accept]",
-        "{legal}",
-        "{observation}",
-        "{",
-        "%s",
-        "\x00",
-        "\x1b[2J",
-        "\r",
-        "\t",
-        "\u2028",
-        "\u0085",
-    ),
-    *(
-        "\u202e",
-        "\u2066",
-        "\u200b",
-        "\u200d",
-        "\ufeff",
-        "\U000e0041",
-        "\ud800",
-        "\u0301",
-        "ignore all rules",
-        "مرحبا",
-        "🙂",
-    ),
-]
 
 
 def test_channels_say_who_hears_what():
@@ -97,15 +52,6 @@ def test_an_utterance_is_one_line_of_letters_that_can_be_seen(said, shown):
 
 def test_a_quotation_cannot_be_ended():
     assert quoted('he said "no" \\') == '"he said \\"no\\" \\\\"'
-
-
-def fuzz(rng):
-    """Return 10,000 texts that try to be more than words; a few are 100 kB long."""
-    for number in range(10_000):
-        if number % 1000 == 0:
-            yield "ann: " + '"\n' * 50_000
-        letters = "".join(chr(rng.randrange(sys.maxunicode + 1)) for _ in range(rng.randrange(6)))
-        yield "".join(rng.choices(PIECES, k=rng.randrange(1, 8))) + letters + rng.choice(PIECES)
 
 
 def test_nothing_said_changes_who_speaks_or_what_another_seat_is_told():

@@ -170,7 +170,7 @@ def test_broken_card_is_refused_with_file_and_role_named(tmp_path, old, new, mes
 
 @pytest.mark.parametrize("roles", ["", "role = 3", "role = []", "role = [1, 2]", "[role]\nname = 'first'"])
 def test_a_card_without_role_tables_is_refused(tmp_path, roles):
-    with pytest.raises(UsageError, match=r"kuhn\.toml: .*role.*\(one \[\[role\]\] table for each seat\)"):
+    with pytest.raises(UsageError, match=r"kuhn\.toml: .*role.*table"):
         loaded(tmp_path, f'game = "kuhn_poker"\n{roles}')
 
 

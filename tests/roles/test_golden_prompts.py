@@ -1,12 +1,14 @@
 """docs/prompts.md is what a language model reads, word for word; every card with words says what its seat must know."""
 
+import tomllib
+
 import pytest
 from support.prompts import GAMES, PAGE, TEMPLATE, page, tiny_tokenizer
 
 from arena.lm.tokenization import ChatTokenizer
 from games.registry import make_game
 from league.models.cache import stored_model
-from roles.cards import FULL, load_roles
+from roles.cards import BOTH, FULL, load_roles
 
 
 def test_the_page_is_what_the_model_reads():
@@ -35,9 +37,10 @@ def test_every_game_for_language_models_has_a_card_with_all_rules(game):
 
 
 def test_there_is_a_card_for_each_of_them_and_no_other():
-    """Games of talk have one card for all: no model without words could play them."""
-    of_talk = {"simple_negotiation", "debate", "hidden_roles"}
-    assert len(list(FULL.glob("*.toml"))) == len({make_game(game).spec.name for game in GAMES} - of_talk)
+    """Some have one card for both wordings, in a folder of its own."""
+    with_one = {tomllib.loads(path.read_text(encoding="utf-8"))["game"] for path in BOTH.glob("*.toml")}
+    assert with_one >= {"simple_negotiation", "debate", "hidden_roles"}
+    assert len(list(FULL.glob("*.toml"))) == len({make_game(game).spec.name for game in GAMES} - with_one)
 
 
 @pytest.mark.parametrize(("game", "marks"), [("connect_four", "XO"), ("tic_tac_toe", "XO"), ("hex", "XO")])

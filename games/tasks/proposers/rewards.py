@@ -1,0 +1,51 @@
+"""What a written task pays its author, by the share p of attempts that solved it: one shape a function.
+
+A task that is not admitted pays ``INVALID``, less than any that is. ``repetition`` is the share of the match's tasks,
+written before this one, that are like it.
+
+``agent0`` is the reward of Agent0's curriculum (Xia et al. 2025, arXiv 2511.16043), which is R-Zero's (Huang et al.
+2025): at most 1, where half of the attempts succeed. ``low_not_zero`` is the injector's of self-play SWE-RL (Wei et al.
+2025, arXiv 2512.18552), which falls with p and pays less than nothing for what nobody or everybody solves. ``filtered``
+is Self-Challenging's (Zhou et al. 2025, arXiv 2506.01716): whatever the filter lets through is as good as anything.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+INVALID = -1.0
+REPETITION = 1.0  # Agent0's weight of repetition
+ALPHA = 0.8  # self-play SWE-RL's
+ALIKE = 0.75  # similarity from which two tasks count as one
+
+
+def agent0(rate: float, repetition: float) -> float:
+    """Return max(0, 1 - 2 |p - 1/2| - repetition). Agent0 counts a task among those like it, which is a constant."""
+    return max(0.0, 1.0 - 2.0 * abs(rate - 0.5) - REPETITION * repetition)
+
+
+def low_not_zero(rate: float, _repetition: float) -> float:
+    """Return 1 - (1 + alpha) p where 0 < p < 1, else -alpha."""
+    return 1.0 - (1.0 + ALPHA) * rate if 0.0 < rate < 1.0 else -ALPHA
+
+
+def filtered(_rate: float, _repetition: float) -> float:
+    """Return 1: the task has passed the filter."""
+    return 1.0
+
+
+SHAPES: tuple[Callable[[float, float], float], ...] = (agent0, low_not_zero, filtered)  # by a game's ``reward``
+
+
+def repetition(task: str, earlier: Sequence[str], of: int) -> float:
+    """Return how many earlier tasks are like this one, as a share of the ``of`` tasks of a match."""
+    return sum(similarity(task, other) >= ALIKE for other in earlier) / of
+
+
+def similarity(first: str, second: str) -> float:
+    """Return the share of two texts' pairs of neighbouring characters that they have in common, 0 to 1 (Dice 1945)."""
+    pairs = [Counter(itertools.pairwise(text)) for text in (first, second)]
+    common, both = (pairs[0] & pairs[1]).total(), pairs[0].total() + pairs[1].total()
+    return 2 * common / both if both else float(first == second)
