@@ -1,11 +1,13 @@
 """Every record of play, in the order in which it flows. All are immutable.
 
-MatchRequest -> (ReplyRequest -> Reply -> Turn | MatchRequest* -> Episode*)* -> Episode
+Start -> MatchRequest -> (ReplyRequest -> Reply -> Turn | MatchRequest* -> Episode*)* -> Episode
 """
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
@@ -27,6 +29,24 @@ class Cast(NamedTuple):
     trained: tuple[bool, ...]  # which seats give trajectories  # [seats]
 
 
+class Start(NamedTuple):
+    """Where matches begin: a deal or a task, and actions after it. It never changes: its name is that of its content.
+
+    A game that takes tasks (``games.tasks.interface.TakesTasks``) begins with ``task`` in place of what it would deal.
+    """
+
+    game: str
+    seed: int  # of all chance events
+    task: str = ""
+    prefix: tuple[str, ...] = ()  # actions of all seats that are taken as played
+
+    @property
+    def name(self) -> str:
+        """The first 128 bits of the SHA-256 of the content, in hexadecimal."""
+        content = json.dumps(self, ensure_ascii=False, separators=(",", ":"))
+        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
 class MatchRequest(NamedTuple):
     """A match to be played. Both seeds derive from (run seed, match index), so they are the same after a resume."""
 
@@ -38,10 +58,16 @@ class MatchRequest(NamedTuple):
     trained: tuple[bool, ...]  # which seats give trajectories  # [seats]
     rule: str = ""  # the matchmaking rule that drew the match
     parent: int | None = None  # the index of the match that opened this submatch
-    task: str = ""  # the text that a submatch is opened with
+    task: str = ""  # the text that a submatch, or a match from a stored task, is opened with
     cast: tuple[Cast, ...] = ()  # the players of the submatches that it may open
     branch: tuple[int, ...] = ()  # a seed for each turn: branches with equal first seeds play their first turns equally
     prefix: tuple[str, ...] = ()  # actions of all seats that are taken as played: the match goes on after them
+    start: str = ""  # the name of the stored start that it begins from: its deal, task and prefix; "": of none
+    fork: tuple[int, ...] = ()  # of a match that goes on from the middle of another: its index, and the turns before
+
+    def from_start(self, start: Start) -> MatchRequest:
+        """Return this match from a stored start of its game."""
+        return self._replace(deal_seed=start.seed, task=start.task, prefix=start.prefix, start=start.name)
 
 
 class Refusal(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any
 
 from arena.match_rng import MatchRng
 from arena.records import EndReason, Episode, MatchRequest, Refusal, Reply, ReplyRequest, Turn
-from arena.submatches import Submatches, start_submatch
+from arena.submatches import Submatches, begin_match
 from arena.tools import ToolSession
 from games.common.errors import UsageError
 from games.spec import FreeText, Game, GameSpec, HasTools
@@ -52,10 +52,10 @@ def play_match(
                 return _with_children(_forfeit(request, game, record, seat, turn_request.role), submatches)
             turn_request = next_request
         game.apply(action)
-        if any(rewards := game.rewards()):
-            record.pay(rewards)
         if submatches is not None and (requests := submatches.requests(len(record))):
             submatches.close((yield requests))
+        if any(rewards := game.rewards()):
+            record.pay(rewards)
     return _with_children(Episode(request, record.turns(), game.returns(), _FINISHED), submatches)
 
 
@@ -177,25 +177,8 @@ def _retry(request: ReplyRequest, reply: str, asked: FreeText | None) -> ReplyRe
     return request._replace(refusals=(*request.refusals, refusal))
 
 
-def _play_prefix(request: MatchRequest, game: Game) -> None:
-    """Apply the actions that a match begins with; what they pay is part of its returns, and they are no turns of it.
-
-    Raises UsageError for a game that opens submatches, and for actions that cannot be played.
-    """
-    if game.spec.submatch_games:
-        raise UsageError(f"A match of {request.game} cannot go on from its middle: it opens submatches. Play it whole.")
-    for number, action in enumerate(request.prefix):
-        try:
-            game.apply(action)
-        except ValueError as error:
-            raise UsageError(
-                f"Match {request.index} of {request.game} cannot begin with {', '.join(request.prefix)}: its action "
-                f"{number + 1} is not legal there ({error}). Give actions that were played after this deal."
-            ) from None
-
-
 def _begin(request: MatchRequest, game: Game, spec: GameSpec, roles: Sequence[Role]) -> ToolSession | None:
-    """Reset the game, open it if it is a submatch, and return the match's tools if any role has some.
+    """Bring the game to where the match begins, and return the match's tools if any role has some.
 
     Raises UsageError unless request, roles and game have the same number of seats. This is one function because
     further calls would slow play down.
@@ -205,11 +188,7 @@ def _begin(request: MatchRequest, game: Game, spec: GameSpec, roles: Sequence[Ro
             f"{spec.name} has {spec.seats} seats, but match {request.index} names {len(request.players)} players, "
             f"{len(request.trained)} marks of who is trained and {len(roles)} roles."
         )
-    game.reset(request.deal_seed)
-    if request.parent is not None:
-        start_submatch(game, request)
-    if request.prefix:
-        _play_prefix(request, game)
+    begin_match(game, request)
     for role in roles:  # a generator expression would take longer than recording a turn
         if role.tools and isinstance(game, HasTools):
             return ToolSession(game)

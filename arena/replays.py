@@ -49,8 +49,9 @@ def episode_to_record(episode: Episode) -> dict[str, Any]:
     turns = [turn_to_record(turn) for turn in episode.turns]
     children = [episode_to_record(child) for child in episode.children]
     request = episode.request._asdict()
-    if not episode.request.prefix:
-        del request["prefix"]
+    for field in ("prefix", "start"):
+        if not request[field]:
+            del request[field]
     return {**episode._asdict(), "request": request, "turns": turns, "children": children}
 
 

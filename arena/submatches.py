@@ -1,4 +1,4 @@
-"""Submatches: matches that a match opens for other roles. Their requests, outcomes and rewards.
+"""Where matches begin, and submatches: those that a match opens for other roles, their outcomes and rewards.
 
 The parent sees a submatch's outcome (``Episode.outcome``) and nothing else of it; a forfeited submatch has an empty
 outcome.
@@ -8,10 +8,78 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from arena.records import Cast, Episode, MatchRequest
+from arena.records import Cast, Episode, MatchRequest, Start
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.spec import Game, IsSubmatch, OpensSubmatches, Submatch
+from games.tasks.interface import TakesTasks
+
+
+def begin_match(game: Game, request: MatchRequest) -> None:
+    """Reset the game and bring it to the match's first turn.
+
+    Raises UsageError for a start that is not the one named, a task that the game does not take, and actions that cannot
+    be played.
+    """
+    if request.start:
+        _check_name(request)
+    game.reset(request.deal_seed)
+    opened = request.parent is not None or isinstance(game, IsSubmatch)
+    if request.task and (isinstance(game, TakesTasks) or not opened):
+        _start_task(request, game)
+    elif request.parent is not None or request.task:
+        start_submatch(game, request)
+    if request.prefix:
+        _play_prefix(request, game)
+
+
+def play_again(game: Game, episode: Episode) -> None:
+    """Bring a game to the end of an episode that was played of it."""
+    begin_match(game, episode.request)
+    for turn in episode.turns:
+        if turn.action is not None and not turn.tool:
+            game.apply(turn.action)
+
+
+def _check_name(request: MatchRequest) -> None:
+    """Refuse a request whose deal, task or prefix is not that of the start that it names."""
+    start = Start(request.game, request.deal_seed, request.task, request.prefix)
+    if start.name != request.start:
+        raise UsageError(
+            f"Match {request.index} of {request.game} names the start {request.start}, but its deal, task and prefix "
+            f"are those of {start.name}. A start never changes: take all of them from the one that is meant."
+        )
+
+
+def _start_task(request: MatchRequest, game: Game) -> None:
+    if not isinstance(game, TakesTasks):
+        raise UsageError(
+            f"{request.game} takes no task as text: match {request.index} cannot begin with {request.task[:80]!r}. "
+            "Give the game the methods of games.tasks.interface.TakesTasks, or leave the task out."
+        )
+    try:
+        game.start_task(request.task)
+    except ValueError as error:
+        raise UsageError(
+            f"Match {request.index} of {request.game} cannot begin with {request.task[:80]!r}: {error}."
+        ) from None
+
+
+def _play_prefix(request: MatchRequest, game: Game) -> None:
+    """Apply the actions that a match begins with; what they pay is part of its returns, and they are no turns of it.
+
+    Raises UsageError for a game that opens submatches, and for actions that cannot be played.
+    """
+    if game.spec.submatch_games:
+        raise UsageError(f"A match of {request.game} cannot go on from its middle: it opens submatches. Play it whole.")
+    for number, action in enumerate(request.prefix):
+        try:
+            game.apply(action)
+        except ValueError as error:
+            raise UsageError(
+                f"Match {request.index} of {request.game} cannot begin with {', '.join(request.prefix)}: its action "
+                f"{number + 1} is not legal there ({error}). Give actions that were played after this deal."
+            ) from None
 
 
 class Submatches:
@@ -44,11 +112,14 @@ class Submatches:
         return episode._replace(children=tuple(children))
 
     def _child(self, number: int, turns: int, submatch: Submatch) -> MatchRequest:
-        request, cast = self._request, self._cast_of(submatch.game)
+        request, cast, deal_seed, start = self._request, self._cast_of(submatch.game), self._request.deal_seed, ""
+        if submatch.start:  # a task is one start, whoever writes it and in whichever deal
+            deal_seed = derive_seed("task", submatch.game, submatch.task)
+            start = Start(submatch.game, deal_seed, submatch.task).name
         return MatchRequest(
             index=number,
             game=submatch.game,
-            deal_seed=request.deal_seed,
+            deal_seed=deal_seed,
             sample_seed=derive_seed(*(request.branch[:turns] or (request.sample_seed,)), "opened", number),
             players=cast.players,
             trained=cast.trained,
@@ -56,6 +127,7 @@ class Submatches:
             parent=request.index,
             task=submatch.task,
             cast=request.cast,
+            start=start,
         )
 
     def _cast_of(self, game: str) -> Cast:
@@ -77,7 +149,9 @@ def start_submatch(game: Game, request: MatchRequest) -> None:
 
 
 def submatch_outcome(game: Game) -> str:
-    """Return a finished match's outcome for its parent; "" for a match that is no submatch."""
+    """Return a finished match's outcome for its parent: of an attempt at a task, what that paid."""
+    if isinstance(game, TakesTasks):
+        return f"{game.returns()[0]:g}"
     return game.outcome() if isinstance(game, IsSubmatch) else ""
 
 

@@ -19,11 +19,12 @@ from transformers import AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
 from arena.flops import PassCost
-from arena.lm import prefix_attention
+from arena.lm.attention import prefix_attention
+from arena.lm.attention.varlen import has_kernel
 from arena.lm.chunks import Chunk, Tokens, plan_chunks, tokens_of
 from arena.lm.logprobs import ChoiceLogprobs, choice_logprobs
 from arena.lm.packing import GROUP_COST, Pack, join_chunks, lay_out_ends, packed_inputs
-from arena.lm.tensors import own_memory, use_contiguous_states
+from arena.lm.tensors import heads, own_memory, to_device, use_contiguous_states
 from arena.lm.tokenization import ChatTokenizer, context_of, read_tokenizer, unreadable
 from games.common.errors import UsageError
 from roles.trie import ReplyTrie
@@ -35,6 +36,8 @@ transformers_logging.disable_progress_bar()  # they would overwrite the live vie
 
 class SwitchesAdapters(Protocol):
     """The adapters on a base model (``arena.lm.lora.Adapters``)."""
+
+    base: LanguageModel
 
     def activate(self, adapter: str | None) -> None:
         """Run the next forward passes with this adapter, or with none."""
@@ -50,6 +53,8 @@ class LanguageModel(ChatTokenizer):
         use_contiguous_states(model)
         self.shares_prefix = prefix_attention.enable(model)
         self.adapters: SwitchesAdapters | None = None  # on this model's weights; this view runs without them
+        self.view = ""  # of several on the same weights
+        self._suit_device()
         self._cost: PassCost | None = None
 
     @classmethod
@@ -128,6 +133,18 @@ class LanguageModel(ChatTokenizer):
         if self.adapters is not None:
             raise ValueError("a base with adapters is neither copied nor saved: do that before adding them")
 
+    def move(self, device: torch.device | str) -> None:
+        """Move the weights to a device, and compute as suits it."""
+        self.model.to(device)
+        self._suit_device()
+
+    def _suit_device(self) -> None:
+        on_gpu, dtype = self.device.type == "cuda", next(self.model.parameters()).dtype
+        self.fuses_scores = on_gpu  # by ``arena.lm.fused_scores``
+        self.decodes_on_device = on_gpu and self.shares_prefix  # by ``arena.lm.decoding.device_decoding``
+        self.batches: object = None  # what that keeps with the weights
+        self.packs_by_spans = self.shares_prefix and has_kernel(self.device, dtype, *heads(self.model.config))
+
     @property
     def device(self) -> torch.device:
         """The device that holds the weights."""
@@ -171,7 +188,7 @@ class LanguageModel(ChatTokenizer):
 
     def run_pack(self, pack: Pack, **options: Any) -> Any:
         """Return the model's output, with logits at the last token of each suffix.  # [1, N, V]"""
-        layout = lay_out_ends(pack, self.device)
+        layout = lay_out_ends(pack, self.device, by_spans=self.packs_by_spans)
         self.cost.add(*tokens_of(pack.chunks), len(layout.scored))
         return self.forward(**packed_inputs(layout, layout.scored) | options)
 
@@ -191,7 +208,7 @@ class LanguageModel(ChatTokenizer):
         lengths = [len(replies[i]) for i in chunk.items]
         longest = max(lengths)
         logits = self.run(chunk, longest + 1).logits[:, :-1]  # [R, T, V], replies aligned right
-        shift = torch.tensor([longest - n for n in lengths], device=logits.device)
+        shift = to_device([longest - n for n in lengths], logits.device)
         source = (torch.arange(longest, device=logits.device)[None] + shift[:, None]) % longest
         aligned: Tensor = logits.gather(1, source[:, :, None].expand_as(logits))
         return aligned
@@ -236,7 +253,7 @@ class LanguageModel(ChatTokenizer):
         """Run a prefix; return the model's arguments that put its input behind this prefix."""
         if not prefix:
             return {}
-        ids = torch.tensor([prefix], device=self.device)
+        ids = to_device([prefix], self.device)
         self.cost.add(*tokens_of([Chunk(prefix, (), ())]), 0)
         cache = self.forward(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
         return {"shared_prefix": [(layer.keys, layer.values) for layer in cache.layers]}
@@ -245,10 +262,8 @@ class LanguageModel(ChatTokenizer):
         """Return ids [N, S], padded on the left, positions [N, S] and the mask of tokens [N, S] (None: no padding)."""
         width = max(map(len, chunk.suffixes))
         pads = [width - len(suffix) for suffix in chunk.suffixes]
-        ids = torch.tensor(
-            [[0] * pad + list(s) for pad, s in zip(pads, chunk.suffixes, strict=True)], device=self.device
-        )
-        pad = torch.tensor(pads, device=self.device)[:, None]  # [N, 1]
+        ids = to_device([[0] * pad + list(s) for pad, s in zip(pads, chunk.suffixes, strict=True)], self.device)
+        pad = to_device(pads, self.device)[:, None]  # [N, 1]
         columns = torch.arange(width, device=self.device)[None]
         positions = (columns - pad).clamp(min=0) + len(chunk.prefix)
         return ids, positions, (columns >= pad).long() if any(pads) else None

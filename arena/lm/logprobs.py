@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from arena.lm.tensors import to_device
 from roles.trie import ReplyTrie
 from roles.truncation import NO_TRUNCATION, Truncation
 
@@ -84,21 +85,22 @@ def _score(head: Head, states: Tensor, targets: Tensor, options: ScoreOptions) -
     return logprobs, entropy
 
 
-def truncate(logits: Tensor, truncation: Truncation, targets: Tensor | None = None) -> Tensor:
+def truncate(logits: Tensor, truncation: Truncation, targets: Tensor | None = None, *, waits: bool = True) -> Tensor:
     """Return logits [N, V], after temperature, with ``CUT_OFF`` for tokens that cannot be sampled.
 
     ``targets`` [N] are tokens that were sampled, and are kept: under other weights, or by rounding, they might be just
-    below the threshold. Which tokens are kept has no gradient.
+    below the threshold. Which tokens are kept has no gradient. Unless it ``waits`` for the device to see how many
+    tokens need be sorted, all are.
     """
     if truncation == NO_TRUNCATION:
         return logits
-    cut = logits < _threshold(logits.detach(), truncation)
+    cut = logits < _threshold(logits.detach(), truncation, waits=waits)
     if targets is not None:
         cut = cut.scatter(1, targets[:, None], value=False)
     return logits.masked_fill(cut, CUT_OFF)
 
 
-def _threshold(logits: Tensor, truncation: Truncation) -> Tensor:
+def _threshold(logits: Tensor, truncation: Truncation, *, waits: bool) -> Tensor:
     """Return the least logit that is kept.  # [N, 1]"""
     top_k, top_p, min_p = truncation
     low = logits.new_full((len(logits), 1), float("-inf"))
@@ -107,18 +109,18 @@ def _threshold(logits: Tensor, truncation: Truncation) -> Tensor:
     if 0 < top_k < logits.shape[1]:
         low = torch.maximum(low, logits.topk(top_k).values[:, -1:])
     if top_p < 1.0:
-        low = torch.maximum(low, _nucleus(logits.masked_fill(logits < low, CUT_OFF), top_p))
+        low = torch.maximum(low, _nucleus(logits.masked_fill(logits < low, CUT_OFF), top_p, waits=waits))
     return low
 
 
-def _nucleus(logits: Tensor, top_p: float) -> Tensor:
+def _nucleus(logits: Tensor, top_p: float, *, waits: bool) -> Tensor:
     """Return the logit of the last token before which the more likely ones sum to less than ``top_p``.  # [N, 1]"""
     total = logits.logsumexp(1, keepdim=True)
-    for width in (min(FIRST_SORTED, logits.shape[1]), logits.shape[1]):
+    for width in (min(FIRST_SORTED, logits.shape[1]) if waits else logits.shape[1], logits.shape[1]):
         best = logits.topk(width).values
         probabilities = (best - total).exp().double()
         sums = probabilities.cumsum(1)
-        if bool((sums[:, -1] >= top_p).all()):
+        if width == logits.shape[1] or bool((sums[:, -1] >= top_p).all()):
             break
     inside = (sums - probabilities < top_p).sum(1, keepdim=True)
     return best.gather(1, inside - 1)
@@ -147,8 +149,8 @@ def choice_logprobs(logits: Tensor, tries: Sequence[ReplyTrie]) -> ChoiceLogprob
     """
     branches = [allowed for trie in tries for allowed in trie.branches or (trie.tokens[0][:1],)]
     width = max(map(len, branches))
-    index = torch.tensor([(*allowed, *[0] * (width - len(allowed))) for allowed in branches], device=logits.device)
-    beyond = torch.tensor([[False] * len(a) + [True] * (width - len(a)) for a in branches], device=logits.device)
+    index = to_device([(*allowed, *[0] * (width - len(allowed))) for allowed in branches], logits.device)
+    beyond = to_device([[False] * len(a) + [True] * (width - len(a)) for a in branches], logits.device)
     nodes = logits.gather(1, index).masked_fill(beyond, MASKED).log_softmax(-1)
     nodes = nodes.masked_fill(beyond, MASKED)
     if len(branches) == len(tries):  # one node a trie: its branches are the replies, in order
@@ -170,4 +172,4 @@ def _sum_paths(nodes: Tensor, tries: Sequence[ReplyTrie]) -> Tensor:
         first += len(trie.prefixes) or 1
     ends = nodes.new_tensor([0.0, MASKED])
     flat = torch.cat([nodes.reshape(-1), ends])
-    return flat[torch.tensor(rows, device=nodes.device)].sum(-1)
+    return flat[to_device(rows, nodes.device)].sum(-1)

@@ -24,7 +24,6 @@ from games.common.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
     from peft import LoraConfig
-    from peft.tuners.lora import LoraLayer
 
 CONFIG_FILE = "adapter_config.json"
 WEIGHTS_FILE = "adapter_model.safetensors"
@@ -47,10 +46,10 @@ class Adapters:
         """Put adapters on ``base``; saved adapters name ``source`` as their base."""
         self.base, self._source = base, source
         self._linear = linear_layers(base.model)  # before they are wrapped
-        self._layers: list[tuple[str, LoraLayer]] = []  # those with an adapter, by the module's name
+        self.layers: list[tuple[str, Any]] = []  # those with an adapter (PEFT's LoraLayer), by the module's name
         self._shapes: dict[str, AdapterShape] = {}
         self._numbers = count()
-        self._active: str | None = None
+        self.active: str | None = None
         base.model.requires_grad_(False)
         base.model.zero_grad(set_to_none=True)  # gradients of its cold start
         base.adapters = self
@@ -89,16 +88,17 @@ class Adapters:
 
     def activate(self, adapter: str | None) -> None:
         """Run the next forward passes with this adapter, or with none."""
-        if adapter != self._active:
-            for _, layer in self._layers:
+        if adapter != self.active:
+            for _, layer in self.layers:
                 # PEFT's own setter would also switch off the gradients of all other adapters.
                 layer._active_adapter = [] if adapter is None else [adapter]
-            self._active = adapter
+                layer.mixture = ()
+            self.active = adapter
 
     def delete(self, adapter: str) -> None:
         """Free an adapter's memory."""
         self.activate(None)
-        for _, layer in self._layers:
+        for _, layer in self.layers:
             layer.delete_adapter(adapter)
         del self._shapes[adapter]
 
@@ -106,7 +106,7 @@ class Adapters:
         """Return an adapter's weights by the names that PEFT gives them in files, without its prefix."""
         return {
             f"{name}.{part}.weight": getattr(layer, part)[adapter].weight
-            for name, layer in self._layers
+            for name, layer in self.layers
             if adapter in layer.lora_A
             for part in ("lora_A", "lora_B")
         }
@@ -135,8 +135,8 @@ class Adapters:
             ) from error
         del model.peft_config  # PEFT warns of a model that has one already
         self._shapes[adapter] = shape
-        self._layers = adapted_layers(model)
-        self._active = adapter
+        self.layers = adapted_layers(model)
+        self.active = adapter
         view = AdapterLM(self, adapter)
         for parameter in view.parameters().values():
             parameter.data = parameter.data.float()  # small steps are lost in bfloat16
@@ -165,7 +165,7 @@ class AdapterLM(LanguageModel):
         super().__init__(adapters.base.model, adapters.base.tokenizer)
         self._tries = adapters.base._tries
         self.adapters: Adapters = adapters
-        self.adapter = adapter
+        self.adapter = self.view = adapter
 
     def forward(self, **inputs: Any) -> Any:
         """See ``LanguageModel``."""

@@ -19,7 +19,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from arena.lm.attention.varlen import Span, Spans, lay_out_spans
 from arena.lm.chunks import Chunk, Tokens, prefix_groups
+from arena.lm.tensors import to_device
 
 GROUP_COST = 16  # tokens that a shared prefix must save to be worth separate rows of attention
 ROW_SLACK = 1.25  # length of the longest row over the shortest in one batch of attention
@@ -64,7 +66,7 @@ class Layout(NamedTuple):
 
     ids: Tensor  # [1, tokens]
     positions: Tensor  # [1, tokens]
-    attention: Attention
+    attention: Attention | Spans
     scored: Tensor  # indices of the states that predict reply tokens, by row and then by position  # [M]
     targets: Tensor  # those tokens  # [M]
     real: Tensor  # which entries of the padded table of reply tokens are tokens  # [R, T]
@@ -138,15 +140,15 @@ def join_chunks(chunks: Sequence[Chunk], max_tokens: int) -> list[Pack]:
     return [Pack(tuple(pack)) for pack in packs]
 
 
-def lay_out_ends(pack: Pack, device: torch.device) -> Layout:
+def lay_out_ends(pack: Pack, device: torch.device, *, by_spans: bool = False) -> Layout:
     """Return a pack's tensors, where the state at every suffix's last token is scored, and there are no targets."""
     ids, positions, rows, ends = _read(pack)
     nothing = torch.empty(0, dtype=torch.long, device=device)
     return Layout(
-        torch.tensor([ids], device=device),
-        torch.tensor([positions], device=device),
-        _attention(rows, device),
-        torch.tensor(ends, device=device) - 1,
+        to_device([ids], device),
+        to_device([positions], device),
+        _spans(rows, device) if by_spans else _attention(rows, device),
+        to_device(ends, device) - 1,
         nothing,
         nothing.bool(),
     )
@@ -181,18 +183,18 @@ def _read(pack: Pack) -> tuple[list[int], list[int], list[_Row], list[int]]:
     return ids, positions, rows, ends
 
 
-def lay_out(pack: Pack, replies: Sequence[Tokens], device: torch.device) -> Layout:
+def lay_out(pack: Pack, replies: Sequence[Tokens], device: torch.device, *, by_spans: bool = False) -> Layout:
     """Return a pack's tensors; ``replies`` are those given to ``plan_packs``."""
     ids, positions, rows, ends = _read(pack)
     pack_replies = [replies[i] for i in pack.items]
     scored = [k for reply, end in zip(pack_replies, ends, strict=True) for k in range(end - len(reply), end)]
-    lengths = torch.tensor([len(reply) for reply in pack_replies], device=device)
+    lengths = to_device([len(reply) for reply in pack_replies], device)
     return Layout(
-        torch.tensor([ids], device=device),
-        torch.tensor([positions], device=device),
-        _attention(rows, device),
-        torch.tensor(scored, device=device),
-        torch.tensor([token for reply in pack_replies for token in reply], device=device),
+        to_device([ids], device),
+        to_device([positions], device),
+        _spans(rows, device) if by_spans else _attention(rows, device),
+        to_device(scored, device),
+        to_device([token for reply in pack_replies for token in reply], device),
         torch.arange(max(map(len, pack_replies)), device=device)[None] < lengths[:, None],
     )
 
@@ -214,6 +216,16 @@ def _rows_of(chunk: Chunk, start: int) -> list[_Row]:
     return [*rows, _Row(row_start, tuple(lengths), start, prefix)]
 
 
+def _spans(rows: Sequence[_Row], device: torch.device) -> Spans:
+    """Return the sequences of rows of attention."""
+    spans = [
+        Span(start, length, row.prefix_start, row.prefix_length)
+        for row in rows
+        for start, length in zip(accumulate(row.lengths, initial=row.start), row.lengths, strict=False)
+    ]
+    return lay_out_spans(spans, device)
+
+
 def _attention(rows: Sequence[_Row], device: torch.device) -> Attention:
     """Batch rows of equal prefix length and similar length."""
     ordered = sorted(rows, key=lambda row: (row.prefix_length, row.length))
@@ -228,7 +240,7 @@ def _attention(rows: Sequence[_Row], device: torch.device) -> Attention:
         else:
             batches.append([row])
     order = torch.cat([torch.arange(row.start, row.start + row.length) for row in ordered])
-    return Attention(tuple(_batch(batch, device) for batch in batches), order.argsort().to(device))
+    return Attention(tuple(_batch(batch, device) for batch in batches), to_device(order.argsort(), device))
 
 
 def _batch(rows: Sequence[_Row], device: torch.device) -> Batch:
@@ -243,10 +255,10 @@ def _batch(rows: Sequence[_Row], device: torch.device) -> Batch:
     return Batch(
         len(rows),
         length,
-        queries.flatten().to(device),
-        keys.flatten().to(device),
-        real.flatten().nonzero()[:, 0].to(device),
-        _mask(rows, length).to(device) if prefix else None,
+        to_device(queries.flatten(), device),
+        to_device(keys.flatten(), device),
+        to_device(real.flatten().nonzero()[:, 0], device),
+        to_device(_mask(rows, length), device) if prefix else None,
     )
 
 

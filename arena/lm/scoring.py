@@ -21,6 +21,7 @@ from torch import Tensor
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from arena.lm.chunks import Chunk, Tokens, tokens_of
+from arena.lm.fused_scores import fits, fused_token_scores
 from arena.lm.language_model import LanguageModel
 from arena.lm.logprobs import ScoreOptions, Scores, token_scores
 from arena.lm.packing import Pack, lay_out, packed_inputs, plan_packs
@@ -73,12 +74,16 @@ class PackedPass:
 
     def scores(self, lm: LanguageModel, options: ScoreOptions) -> Scores:
         """See ``Pass``."""
-        layout = lay_out(self._pack, self._replies, lm.device)
+        layout = lay_out(self._pack, self._replies, lm.device, by_spans=lm.packs_by_spans)
         with last_states(lm.model) as states, checkpointed(lm.model):
             lm.forward(**packed_inputs(layout, layout.scored[:0]))
         lm.cost.add(*tokens_of(self._pack.chunks), len(layout.targets))
         head, vocabulary = lm.model.get_output_embeddings(), lm.model.config.vocab_size
-        flat = token_scores(head, states[0][0, layout.scored], layout.targets, options, vocabulary)
+        read = states[0][0, layout.scored]
+        if lm.fuses_scores and fits(head):
+            flat = fused_token_scores(head, read, layout.targets, options)
+        else:
+            flat = token_scores(head, read, layout.targets, options, vocabulary)
         return Scores(*(part.new_zeros(layout.real.shape).masked_scatter(layout.real, part) for part in flat))
 
 

@@ -32,6 +32,21 @@ from torch.nn import Identity, Module
 ALIGNMENT = 64  # bytes
 
 
+def to_device(data: Any, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+    """Return data, a tensor or what makes one, on a device; a GPU copies it while the processor goes on.
+
+    Only from memory that cannot be moved (pinned) does a GPU copy by itself.
+    """
+    tensor = data if isinstance(data, Tensor) else torch.tensor(data, dtype=dtype)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
+
+
+def heads(config: Any) -> tuple[int, int, int]:
+    """Return how many heads a layer's queries and its keys have, and their width."""
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return config.num_attention_heads, config.num_key_value_heads, width
+
+
 def is_aligned(tensor: Tensor) -> bool:
     """Return whether a tensor begins at a multiple of ``ALIGNMENT``."""
     return tensor.data_ptr() % ALIGNMENT == 0
@@ -75,6 +90,8 @@ def adapted_layers(model: Any) -> list[tuple[str, Any]]:
 
 
 def _forward(layer: Any, x: Tensor) -> Tensor:
+    if mixture := getattr(layer, "mixture", ()):
+        return _mixed(layer, x, [(name, share) for name, share in mixture if name in layer.lora_A])
     names = [name for name in layer.active_adapters if name in layer.lora_A]
     if len(names) != 1 or not _is_plain(layer, names[0], x):
         result: Tensor = type(layer).forward(layer, x)
@@ -85,6 +102,18 @@ def _forward(layer: Any, x: Tensor) -> Tensor:
     output.addmm_(layer.lora_A[name](rows), layer.lora_B[name].weight.T, alpha=layer.scaling[name])
     shaped: Tensor = output.view(*x.shape[:-1], -1)
     return shaped
+
+
+def _mixed(layer: Any, x: Tensor, mixture: list[tuple[str, Tensor]]) -> Tensor:
+    """Run several adapters side by side, of which each row of x [R, S, H] has a share [R]."""
+    output: Tensor = layer.base_layer(x)
+    if not mixture:
+        return output
+    down = torch.cat([layer.lora_A[name].weight for name, _ in mixture])  # [sum of ranks, in]
+    up = torch.cat([layer.scaling[name] * layer.lora_B[name].weight for name, _ in mixture], 1)  # [out, sum of ranks]
+    shares = torch.cat([share[:, None].expand(-1, layer.r[name]) for name, share in mixture], 1)
+    inner = (x.to(down.dtype) @ down.T) * shares[:, None].to(down.dtype)  # [R, S, sum of ranks]
+    return output + (inner @ up.T).to(output.dtype)
 
 
 def _is_plain(layer: Any, name: str, x: Tensor) -> bool:

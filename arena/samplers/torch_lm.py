@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from math import exp
 from pathlib import Path
@@ -18,7 +18,8 @@ import torch
 
 from arena.errors import check_tabular
 from arena.lm.chunks import Tokens
-from arena.lm.decoding import generate
+from arena.lm.decoding.decode import generate
+from arena.lm.decoding.device_decoding import batches_of
 from arena.lm.finite import check_logprobs
 from arena.lm.language_model import LanguageModel
 from arena.lm.lora import load_model
@@ -31,6 +32,7 @@ from roles.role import ReplyForm, Role
 from roles.trie import ReplyTrie, token_logprobs
 from roles.truncation import Truncation
 
+_FreeKey = tuple[str, float, Truncation, int]  # player, temperature, truncation, most tokens
 MAX_BATCH_TOKENS = 8192  # padded tokens in one forward pass
 
 
@@ -85,6 +87,7 @@ class TorchLM:
         self._prompts: dict[
             tuple[Any, _PromptKey], Tokens
         ] = {}  # by the tokenizer itself, because ids of objects are reused
+        self.mixes_adapters = device.startswith("cuda")  # in one batch of free replies
         self.tokens = 0  # prompt and reply tokens that the replies so far consist of
 
     def add(self, player: str, lm: LanguageModel) -> None:
@@ -126,7 +129,10 @@ class TorchLM:
             self._prompts.clear()
 
     def sleep(self) -> None:
-        """Do nothing: the learner trains these same models in memory."""
+        """Free keys and values that are kept for the next replies; the learner trains these same models in memory."""
+        for lm in (*self._live.values(), *self._loaded.values()):
+            if lm.decodes_on_device:
+                batches_of(lm).sleep()
 
     def close(self) -> None:
         """Free all loaded models."""
@@ -138,7 +144,7 @@ class TorchLM:
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Return one reply for each request, drawn from the request's generator alone."""
         replies: list[Reply | None] = [None] * len(requests)
-        free: dict[tuple[str, float, Truncation, int], list[int]] = {}
+        free: dict[_FreeKey, list[int]] = {}
         choices = [i for i, request in enumerate(requests) if request.role.reply is ReplyForm.CHOICE]
         for i, choice in zip(choices, self._choice_distributions([requests[i] for i in choices]), strict=True):
             reply = replies[i] = choice.draw(requests[i].rng)
@@ -148,8 +154,8 @@ class TorchLM:
                 role = request.role
                 key = request.player, role.temperature, role.truncation, role.max_reply_tokens
                 free.setdefault(key, []).append(i)
-        for (player, *_), indices in free.items():
-            for i, reply in zip(indices, self._decode(player, [requests[i] for i in indices]), strict=True):
+        for indices in self._together(free):
+            for i, reply in zip(indices, self._decode([requests[i] for i in indices]), strict=True):
                 replies[i] = reply
                 self.tokens += _length(reply)
         return [reply for reply in replies if reply is not None]
@@ -196,13 +202,25 @@ class TorchLM:
             check_logprobs(player, choice.cumulated[-1], live=player in self._live)
             self._choices[key] = choice
 
-    def _decode(self, player: str, requests: Sequence[ReplyRequest]) -> list[Reply]:
-        """Decode free replies of one player at one temperature and truncation."""
-        lm, role = self.model_of(player), requests[0].role
-        keys = [_prompt_key(r) for r in requests]
-        prompts = [self._prompt(lm, key) for key in keys]
+    def _together(self, free: Mapping[_FreeKey, list[int]]) -> list[list[int]]:
+        """Return the requests that are decoded in one call: those of adapters on one base, where it mixes them."""
+        joined: dict[object, list[tuple[str, list[int]]]] = {}
+        for (player, *sampling), indices in free.items():
+            lm = self.model_of(player) if self.mixes_adapters else None
+            base = lm.adapters if lm is not None and lm.decodes_on_device else None
+            joined.setdefault((base or player, *sampling), []).append((player, indices))
+        return [
+            [i for _, indices in players[first : first + self._most_loaded] for i in indices]
+            for players in joined.values()
+            for first in range(0, len(players), self._most_loaded)  # no more of them are loaded at once
+        ]
+
+    def _decode(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
+        """Decode free replies at one temperature and truncation, of one player or of adapters on one base."""
+        role, models = requests[0].role, {r.player: self.model_of(r.player) for r in requests}
+        prompts = [self._prompt(models[r.player], _prompt_key(r)) for r in requests]
         sampled = generate(
-            lm,
+            [models[r.player] for r in requests],
             prompts,
             [r.rng for r in requests],
             temperature=role.temperature,
@@ -212,12 +230,16 @@ class TorchLM:
         )
         texts: dict[Tokens, str] = {}
         replies = []
-        for prompt, (ids, logprobs) in zip(prompts, sampled, strict=True):
+        for request, prompt, (ids, logprobs) in zip(requests, prompts, sampled, strict=True):
+            player, lm = request.player, models[request.player]
             check_logprobs(player, sum(logprobs), live=player in self._live)
             if ids not in texts:
                 texts[ids] = lm.decode(ids)
             trace = TokenTrace(player, prompt, ids, logprobs, None, role.temperature, tuple(role.truncation))
             replies.append(Reply(texts[ids], trace))
+        for player, lm in models.items():
+            if player not in self._live and lm.adapters is None:
+                lm.batches = None  # those of many snapshots would not fit side by side
         return replies
 
     def _prompt(self, lm: LanguageModel, key: _PromptKey) -> Tokens:

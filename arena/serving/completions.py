@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 
 from arena.lm.chunks import Tokens
-from arena.lm.decoding import generate
+from arena.lm.decoding.decode import generate
 from arena.lm.finite import check_logprobs
 from arena.lm.language_model import LanguageModel
 from arena.lm.logprobs import truncate

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from arena.process import available_cores, available_threads, tuned_process
+from arena.process import available_cores, available_threads, fewest_nearly_best, measured_threads, tuned_process
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,12 @@ def test_a_run_obeys_the_environment_unless_its_settings_say_otherwise(monkeypat
     with tuned_process(2):
         assert torch.get_num_threads() == 2
     assert torch.get_num_threads() == before
+
+
+def test_the_fewest_threads_are_taken_that_compute_nearly_as_fast():
+    assert fewest_nearly_best({1: 4.0, 2: 2.1, 4: 2.0, 8: 3.0}) == 2
+    assert fewest_nearly_best({1: 1.0, 2: 50.0}) == 1  # another process keeps a core busy
+    before = torch.get_num_threads()
+    assert 1 <= measured_threads(available_cores()) <= available_cores()
+    assert torch.get_num_threads() == before
+    assert measured_threads(1) == 1

@@ -12,7 +12,7 @@ import pytest
 from support.models.pocket import allowed_tokens, plain_logprobs
 from support.processes.serving import serving
 
-from arena.lm.decoding import generate
+from arena.lm.decoding.decode import generate
 from arena.serving.completions import Completions
 from arena.serving.http_server import MAX_BODY, ChatServer
 from arena.serving.requests import Served

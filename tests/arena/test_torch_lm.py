@@ -10,6 +10,7 @@ from support.matches.kuhn import CHOICE, FREE, engine_with, kuhn_matches, kuhn_p
 from support.models.pocket import pocket
 
 from arena.lm.language_model import LanguageModel
+from arena.lm.lora import Adapters, AdapterShape
 from arena.records import Refusal, ReplyRequest
 from arena.samplers.torch_lm import TorchLM
 from games.common.errors import UsageError
@@ -229,3 +230,33 @@ def test_a_live_model_may_be_one_that_was_loaded(folders):
     again = LanguageModel.load(folder)
     distributions = engine_with(a=model, b=again).distributions([ask("a"), ask("b")])
     assert distributions[0] == pytest.approx(distributions[1], abs=1e-6)
+
+
+def test_adapters_that_play_in_one_batch_reply_as_each_by_itself(tmp_path):
+    """As on a GPU: two snapshots, a live adapter and their base answer free requests together."""
+    base = kuhn_pocket()
+    adapters = Adapters(base, "base")
+    saved = [adapters.add(AdapterShape(rank=2), seed) for seed in (1, 2, 3)]
+    with torch.no_grad():
+        for view in saved:
+            for parameter in view.parameters().values():
+                parameter.normal_(std=0.2)
+    for number, view in enumerate(saved[:2]):
+        view.save(tmp_path / str(number))
+
+    def replies(together):
+        engine = TorchLM()
+        engine.mixes_adapters = together
+        engine.add("live", saved[2])
+        engine.add("base", base)
+        for number in (0, 1):
+            engine.register(str(number), tmp_path / str(number), like=adapters)
+        for player in ("live", "base", "0", "1"):
+            engine.model_of(player).decodes_on_device = together
+        players = ("live", "base", "0", "1") * 3
+        return engine.sample([ask(name, f"Your card: {'JQK'[i % 3]}", i, **FREE) for i, name in enumerate(players)])
+
+    for mixed, alone in zip(replies(True), replies(False), strict=True):
+        assert mixed.text == alone.text
+        assert mixed.trace.snapshot == alone.trace.snapshot
+        assert mixed.trace.logprobs == pytest.approx(alone.trace.logprobs, abs=1e-4)

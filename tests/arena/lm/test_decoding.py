@@ -9,8 +9,8 @@ import torch
 from support.models.pocket import brief, other_family, plain_logprobs, plainly, pocket
 from transformers import Gemma2Config, GPT2Config, MambaConfig
 
-from arena.lm import kv_cache
-from arena.lm.decoding import generate
+from arena.lm.decoding import kv_cache
+from arena.lm.decoding.decode import generate
 
 SYSTEM = tuple(range(50, 290))
 

@@ -4,7 +4,7 @@ import random
 
 import torch
 
-from arena.lm.decoding import _draw, _Row
+from arena.lm.decoding.decode import _draw, _Row
 
 END, VOCABULARY = 5, 97
 SIZES = (1, 40, 2, 17, 1)  # requests of each state

@@ -10,7 +10,7 @@ from support.models.adapters import PROMPTS, REPLIES, SHAPE, logits, logprobs, s
 from support.models.pocket import other_family, pocket
 from transformers import GPT2Config, MambaConfig
 
-from arena.lm.decoding import generate
+from arena.lm.decoding.decode import generate
 from arena.lm.lora import Adapters, AdapterShape
 from arena.samplers.torch_lm import TorchLM
 from games.common.errors import UsageError

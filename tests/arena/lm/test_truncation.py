@@ -9,7 +9,7 @@ import torch
 from support.models.pocket import pocket
 from transformers import MinPLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from arena.lm.decoding import generate
+from arena.lm.decoding.decode import generate
 from arena.lm.logprobs import FIRST_SORTED, ScoreOptions, token_scores, truncate
 from arena.lm.scoring import plan_passes
 from roles.truncation import NO_TRUNCATION, Truncation

@@ -16,6 +16,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from arena.lm.attention.varlen import Spans, attend_spans
 from arena.lm.packing import Attention, attend
 
 NAME = "league_shared_prefix"
@@ -42,7 +43,9 @@ def _attend(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **settings: Any
 ) -> tuple[Tensor, None]:
     """Implement ``transformers``' attention interface: return [B, S, H, D]."""
-    pack: Attention | None = settings.pop("packed", None)
+    pack: Attention | Spans | None = settings.pop("packed", None)
+    if isinstance(pack, Spans):
+        return attend_spans(query, key, value, pack, settings["scaling"]), None
     if pack is not None:
         return attend(query, key, value, pack, settings["scaling"]), None
     prefix: KeysValues | None = settings.pop("shared_prefix", None)
@@ -62,9 +65,12 @@ def _attend(
     to_prefix = to_prefix.view(groups, rows, -1, prefix_length).transpose(0, 1)  # [B, G, (H/G) S, P]
     grouped = query.view(rows, groups, -1, width)
     to_suffix = grouped @ key.transpose(2, 3)  # [B, G, (H/G) S, S]
-    allowed = _allowed(attention_mask, length, key.shape[2], query.device)
-    blocked = ~allowed.repeat(1, 1, heads // groups, 1)
-    weights = torch.cat([to_prefix, to_suffix.masked_fill(blocked, float("-inf"))], -1)
+    if attention_mask is not None and attention_mask.shape[3] == prefix_length + key.shape[2]:  # of the prefix too
+        weights = torch.cat([to_prefix, to_suffix], -1).masked_fill(~attention_mask, float("-inf"))
+    else:
+        allowed = _allowed(attention_mask, length, key.shape[2], query.device)
+        blocked = ~allowed.repeat(1, 1, heads // groups, 1)
+        weights = torch.cat([to_prefix, to_suffix.masked_fill(blocked, float("-inf"))], -1)
     weights = weights.softmax(-1, dtype=torch.float32).to(query.dtype)
     from_prefix = weights[..., :prefix_length].transpose(0, 1).reshape(groups, -1, prefix_length) @ prefix_value[0]
     from_prefix = from_prefix.view(groups, rows, -1, width).transpose(0, 1)

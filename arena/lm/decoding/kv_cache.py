@@ -173,6 +173,39 @@ def _aligned(tensors: Sequence[Tensor], width: int, max_new_tokens: int) -> Tens
     return buffer
 
 
+class FixedLayer(DynamicLayer):
+    """One layer's keys and values, written at a column that is a tensor, and attended to up to ``visible``."""
+
+    def __init__(self, keys: Tensor, values: Tensor, column: Tensor) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.buffers = keys, values
+        self.visible = keys.shape[2]
+        self._column = column
+        self.is_initialized = True
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        """Write [R, G, 1, D]; return what is visible."""
+        keys, values = self.buffers
+        keys.index_copy_(2, self._column, key_states)
+        values.index_copy_(2, self._column, value_states)
+        return keys[:, :, : self.visible], values[:, :, : self.visible]
+
+
+def cache_of(layers: Sequence[FixedLayer]) -> Cache:
+    """Return a cache of these layers."""
+    return Cache(list(layers))
+
+
+def read_chunk(
+    lm: LanguageModel, chunk: Chunk, prefix_inputs: dict[str, Any]
+) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
+    """Return the keys and values [N, G, S, D] of a chunk's suffixes, by layer, and the logits at their ends [N, V]."""
+    cache = DynamicCache()
+    logits = lm.run(chunk, 1, cache, prefix_inputs).logits[:, -1]
+    layers: list[Any] = cache.layers
+    return [(layer.keys, layer.values) for layer in layers], logits
+
+
 class _Uncached:
     """A decoding state of a model whose cache cannot select sequences: every step reads all tokens again."""
 

@@ -15,7 +15,9 @@ import torch
 from torch import Tensor
 
 from arena.lm.chunks import Tokens
-from arena.lm.kv_cache import DecodingState, prefill
+from arena.lm.decoding.device_decoding import decode_on_device
+from arena.lm.decoding.kv_cache import DecodingState, prefill
+from arena.lm.decoding.static_batch import Sampling
 from arena.lm.language_model import LanguageModel
 from arena.lm.logprobs import truncate
 from roles.truncation import NO_TRUNCATION, Truncation
@@ -39,7 +41,7 @@ class _Row(NamedTuple):
 
 @torch.inference_mode()
 def generate(
-    lm: LanguageModel,
+    lm: LanguageModel | Sequence[LanguageModel],
     prompts: Sequence[Tokens],
     rngs: Sequence[random.Random],
     *,
@@ -50,8 +52,17 @@ def generate(
 ) -> list[Sampled]:
     """Sample one reply of at most ``max_tokens`` for each prompt, from the prompt's own generator.
 
-    A forward pass has at most ``max_batch_tokens`` padded tokens of prompts.
+    A forward pass has at most ``max_batch_tokens`` padded tokens of prompts. A model for each prompt may be given where
+    all are views on the same weights, which decode on the device.
     """
+    lms = [lm] * len(prompts) if isinstance(lm, LanguageModel) else list(lm)
+    if not lms:
+        return []
+    lm = lms[0]
+    if lm.decodes_on_device:
+        sampling = Sampling(temperature, truncation, lm.end_token)
+        replies = decode_on_device(lms, prompts, rngs, sampling, max_tokens, max_batch_tokens)
+        return [Sampled(*reply) for reply in replies]
     rows_of: dict[Tokens, list[_Row]] = {}
     for i, (prompt, rng) in enumerate(zip(prompts, rngs, strict=True)):
         rows_of.setdefault(prompt, []).append(_Row(i, rng, [], []))
