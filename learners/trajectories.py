@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from arena.records import Episode, Turn, flatten_episodes
+from arena.records import Episode, MatchRequest, Turn, flatten_episodes
 from arena.replays import with_tuples
+from games.common.seeds import derive_seed
 from games.spec import GameSpec
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class Trajectory(NamedTuple):
     policy: str  # the policy that is trained on it
     seat: int
     match: int  # the request's index
-    deal_seed: int
+    deal_seed: int  # equal where matches begin alike: of the deal, or derived from it and a stored start's name
     players: tuple[str, ...]  # by seat  # [seats]
     turns: tuple[Turn, ...]  # [K]
     rewards: tuple[float, ...]  # by turn; they sum to the match's return where there is a turn  # [K]
@@ -34,6 +35,8 @@ class Trajectory(NamedTuple):
     root: int | None = None  # the index of the match that its rollout began with; None: this one
     branch: tuple[int, ...] = ()  # the request's: matches share their turns as far as their branches are equal
     root_game: str | None = None  # the game of the match that its rollout began with; None: this one
+    order: tuple[int, ...] = ()  # how many turns of the match, of all seats, came before each turn  # [K]
+    fork: tuple[int, ...] = ()  # the request's: the match that it goes on from, and how many turns came before
 
 
 class Counterfactuals(NamedTuple):
@@ -46,9 +49,10 @@ class Counterfactuals(NamedTuple):
 class Evidence(NamedTuple):
     """What is computed of a trajectory after play, for credit and normalisation; None: not computed."""
 
-    values: tuple[float, ...] | None = None  # the critic's estimate of the return from each turn on  # [K]
+    values: tuple[float, ...] | None = None  # an estimate of the return from each turn on  # [K]
     counterfactuals: Counterfactuals | None = None
     rollout_tokens: float | None = None  # weighted, of all trained seats of the whole rollout
+    contributions: tuple[float, ...] | None = None  # an estimate of what each turn added  # [K]
 
 
 def to_trajectories(
@@ -70,26 +74,43 @@ def to_trajectories(
             root = roots[request.index] = roots.get(request.parent, request.parent)
         roles, scale = roles_of(request.game), scales[request.game]
         for seat in (seat for seat, trained in enumerate(request.trained) if trained):
-            turns = tuple([turn for turn in episode.turns if turn.seat == seat])
-            trajectories.append(
-                Trajectory(
-                    request.game,
-                    roles[seat].name,
-                    request.players[seat],  # a policy in training plays under its own name
-                    seat,
-                    request.index,
-                    request.deal_seed,
-                    request.players,
-                    turns,
-                    tuple([turn.reward / scale for turn in turns]),
-                    episode.returns[seat] / scale,
-                    request.parent,
-                    root=root,
-                    branch=request.branch,
-                    root_game=None if root is None else games[root],
-                )
-            )
+            trajectory = _of_seat(episode, seat, roles[seat].name, scale)
+            trajectories.append(trajectory if root is None else trajectory._replace(root=root, root_game=games[root]))
     return trajectories
+
+
+def _of_seat(episode: Episode, seat: int, role: str, scale: float) -> Trajectory:
+    """Return a seat's part of an episode, rewards divided by ``scale``, without what it is of a rollout."""
+    request = episode.request
+    order = tuple([place for place, turn in enumerate(episode.turns) if turn.seat == seat])
+    turns = tuple([episode.turns[place] for place in order])
+    return Trajectory(
+        request.game,
+        role,
+        request.players[seat],  # a policy in training plays under its own name
+        seat,
+        request.index,
+        _beginning(request),
+        request.players,
+        turns,
+        tuple([turn.reward / scale for turn in turns]),
+        episode.returns[seat] / scale,
+        request.parent,
+        branch=request.branch,
+        order=order,
+        fork=request.fork,
+    )
+
+
+def _beginning(request: MatchRequest) -> int:
+    """Return a number that is equal for matches that begin alike: stored starts may have one deal and other moves.
+
+    Attempts at a task that a match has opened are alike to each other alone, whoever else writes the same task.
+    """
+    if not request.start:
+        return request.deal_seed
+    opened = () if request.parent is None else (request.parent,)
+    return derive_seed(request.deal_seed, "start", request.start, *opened)
 
 
 def return_scale(spec: GameSpec) -> float:

@@ -20,7 +20,9 @@ from games.common.section import Section
 from learners.advantages.advantage_alignment import RULE as ADVANTAGE_ALIGNMENT
 from learners.advantages.at_grpo import RULE as AT_GRPO
 from learners.advantages.comas import RULE as COMAS
+from learners.advantages.contribution import RULE as CONTRIBUTION
 from learners.advantages.cory import RULE as CORY
+from learners.advantages.dapo import RULE as DAPO
 from learners.advantages.dr_grpo import RULE as DR_GRPO
 from learners.advantages.flow_grpo import RULE as FLOW_GRPO
 from learners.advantages.gae_turn import RULE as GAE_TURN
@@ -38,12 +40,14 @@ from learners.advantages.rule import Advantages, Credited, CreditRule, State
 from learners.trajectories import Evidence, Trajectory
 
 DEFAULT_RULE = "rae"
+OWN = "@"  # between a rule and a role that has settings of its own
 RULES: dict[str, CreditRule[Any]] = {
     "reinforce": REINFORCE,
     "rae": RAE,
     "mars": MARS,
     "grpo": GRPO,
     "dr_grpo": DR_GRPO,
+    "dapo": DAPO,
     "rloo": RLOO,
     "m_grpo": M_GRPO,
     "matpo": MATPO,
@@ -53,6 +57,7 @@ RULES: dict[str, CreditRule[Any]] = {
     "gigpo": GIGPO,
     "at_grpo": AT_GRPO,
     "gae_turn": GAE_TURN,
+    "contribution": CONTRIBUTION,
     "flow_grpo": FLOW_GRPO,
     "advantage_alignment": ADVANTAGE_ALIGNMENT,
     "regret": REGRET,
@@ -78,37 +83,71 @@ def assign_credit(
     state: State,
     rule_for: Callable[[str, str], str],
     settings_of: Callable[[str], Section],
+    settings_for: Callable[[str, str], Section | None] = lambda _game, _role: None,
 ) -> Credited:
     """Return the credit that the rules of each (game, role) assign; the state is by rule.
 
     A rule gets the trajectories of its roles, in their order, its settings and its part of the state,
-    ``state[rule]``. Raises ValueError for a rule that does not return one number for every turn.
+    ``state[rule]``. A role with settings of its own (``settings_for``) is credited by itself, with the state of
+    ``rule@game/role``. Raises ValueError for a rule that does not return one number for every turn.
     """
     advantages: Advantages = [[] for _ in trajectories]
     weights, after = [1.0] * len(trajectories), dict(state)
-    for name, indices in _by_rule(trajectories, rule_for).items():
+    for key, indices in _by_rule(trajectories, rule_for, settings_for).items():
         rule_trajectories, rule_evidence = [trajectories[i] for i in indices], [evidence[i] for i in indices]
-        credited = rule_named(name).credit(rule_trajectories, rule_evidence, state.get(name, {}), settings_of(name))
-        after[name] = credited.state
+        name, first = key.partition(OWN)[0], rule_trajectories[0]
+        rule = rule_named(name)
+        settings = settings_for(first.game, first.role) or settings_of(name)
+        credited = rule.credit(rule_trajectories, rule_evidence, state.get(key, {}), settings)
+        after[key] = credited.state
         for i, advantages_K, weight in zip(indices, credited.advantages, credited.weights, strict=True):
             _check_turns(name, trajectories[i], advantages_K)
             advantages[i], weights[i] = advantages_K, weight
     return Credited(advantages, weights, after)
 
 
+def rule_metrics(
+    trajectories: Sequence[Trajectory],
+    credited: Credited,
+    rule_for: Callable[[str, str], str],
+    settings_for: Callable[[str, str], Section | None] = lambda _game, _role: None,
+) -> dict[str, float]:
+    """Return what rules report of the credit that ``assign_credit`` returned, as "credit/RULE/NAME"."""
+    metrics: dict[str, float] = {}
+    for key, indices in _by_rule(trajectories, rule_for, settings_for).items():
+        report = rule_named(key.partition(OWN)[0]).metrics
+        if report is not None:
+            advantages, weights = [credited.advantages[i] for i in indices], [credited.weights[i] for i in indices]
+            mine = Credited(advantages, weights, credited.state.get(key, {}))
+            found = report([trajectories[i] for i in indices], mine)
+            metrics |= {f"credit/{key}/{name}": value for name, value in found.items()}
+    return metrics
+
+
 def forget_policy(state: State, policy: str) -> State:
     """Return the rules' state without what they remember of a policy, which begins anew with other weights."""
     rules = RULES | plugins.loaded("credit")
     forgetting = {name: rule.forget for name, rule in rules.items() if rule.forget is not None}
-    return {name: forgetting[name](part, policy) if name in forgetting else part for name, part in state.items()}
+    return {
+        key: forgetting[name](part, policy) if (name := key.partition(OWN)[0]) in forgetting else part
+        for key, part in state.items()
+    }
 
 
-def _by_rule(trajectories: Sequence[Trajectory], rule_for: Callable[[str, str], str]) -> dict[str, list[int]]:
-    """Return the indices of each rule's trajectories."""
-    indices: dict[str, list[int]] = {}
+def _by_rule(
+    trajectories: Sequence[Trajectory],
+    rule_for: Callable[[str, str], str],
+    settings_for: Callable[[str, str], Section | None],
+) -> dict[str, list[int]]:
+    """Return the indices of each rule's trajectories; those of a role with settings of its own apart."""
+    by_role: dict[tuple[str, str], list[int]] = {}
     for index, trajectory in enumerate(trajectories):
-        indices.setdefault(rule_for(trajectory.game, trajectory.role), []).append(index)
-    return indices
+        by_role.setdefault((trajectory.game, trajectory.role), []).append(index)
+    indices: dict[str, list[int]] = {}
+    for (game, role), mine in by_role.items():
+        own = "" if settings_for(game, role) is None else f"{OWN}{game}/{role}"
+        indices.setdefault(rule_for(game, role) + own, []).extend(mine)
+    return {key: sorted(mine) for key, mine in indices.items()}
 
 
 def _check_turns(rule: str, trajectory: Trajectory, advantages_K: Sequence[float]) -> None:

@@ -107,4 +107,4 @@ def _opponents(trajectories: Sequence[Trajectory]) -> Labels:
     return np.array([indices.get((trajectory.match, 1 - trajectory.seat), -1) for trajectory in trajectories], np.intp)
 
 
-RULE = CreditRule(advantage_alignment, Settings, needs={Need.GROUPS}, check=check)
+RULE = CreditRule(advantage_alignment, Settings, needs={Need.GROUPS}, check=check, across_roles=True)

@@ -39,4 +39,4 @@ def cory(
     return unweighted(broadcast(trajectories, standardised(shared, group_numbers("cory", trajectories))), state)
 
 
-RULE = CreditRule(cory, Section, needs={Need.GROUPS})
+RULE = CreditRule(cory, Section, needs={Need.GROUPS}, across_roles=True)

@@ -130,4 +130,4 @@ def _state_key(key: GroupKey) -> str:
     return join_names(key.game, key.role)
 
 
-RULE = CreditRule(m_grpo, Settings, needs={Need.GROUPS})
+RULE = CreditRule(m_grpo, Settings, needs={Need.GROUPS}, across_roles=True)

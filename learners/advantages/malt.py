@@ -39,4 +39,4 @@ def malt(
     return Credited(advantages, (1.0 / tree.matches).tolist(), state)
 
 
-RULE = CreditRule(malt, Section, needs={Need.TREE})
+RULE = CreditRule(malt, Section, needs={Need.TREE}, across_roles=True)

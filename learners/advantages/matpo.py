@@ -51,4 +51,4 @@ def _inherited(worker: Trajectory, scores: Sequence[float]) -> float:
     return scores[0]
 
 
-RULE = CreditRule(matpo, Section, needs={Need.GROUPS})
+RULE = CreditRule(matpo, Section, needs={Need.GROUPS}, across_roles=True)

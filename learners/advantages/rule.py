@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
@@ -25,7 +25,8 @@ class Need(Enum):
 
     GROUPS = "groups"  # several matches of each start
     TREE = "tree"  # whole trees of replies
-    VALUES = "values"  # a critic's value of each turn
+    VALUES = "values"  # an estimate of each turn's value
+    CONTRIBUTIONS = "contributions"  # an estimate of what each turn added
     COUNTERFACTUALS = "counterfactuals"  # the payoffs of the actions that were not played
 
 
@@ -56,6 +57,8 @@ class CreditRule(Generic[SettingsT]):
     needs: AbstractSet[Need] = frozenset()
     check: Callable[[CreditFacts], None] | None = None  # raises UsageError for a game that the rule cannot credit
     forget: Callable[[State, str], State] | None = None  # the state without what it holds of a policy; None: nothing
+    metrics: Callable[[Sequence[Trajectory], Credited], Mapping[str, float]] | None = None  # logged as credit/RULE/NAME
+    across_roles: bool = False  # a role's credit depends on other roles' trajectories, so all have equal settings
 
 
 class Discounted(Section):

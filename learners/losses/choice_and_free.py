@@ -17,6 +17,7 @@ from arena.lm.language_model import LanguageModel
 from arena.lm.logprobs import ScoreOptions
 from arena.lm.packing import Pack
 from arena.lm.scoring import Pass
+from arena.lm.tensors import to_device
 from learners.batching import ChoiceRow, FreeRow, Pair
 from learners.losses.chunk_loss import ChunkLoss, Models, PolicyOutput, RowTensors
 from learners.losses.draws import DrawTensors
@@ -47,7 +48,7 @@ class ChoiceChunkLoss(ChunkLoss):
         tensors = RowTensors(
             draws=counts,
             visits=counts.sum(1),
-            weight=torch.tensor([sum(row.weights) for row in chunk_rows], device=device),
+            weight=to_device([sum(row.weights) for row in chunk_rows], device),
             gains=padded([row.gains for row in chunk_rows], width, device),
             losses=padded([row.losses for row in chunk_rows], width, device),
             real=torch.ones(len(chunk_rows), 1, device=device),
@@ -110,8 +111,8 @@ class FreeChunkLoss(ChunkLoss):
         width = max(lengths)
         tensors = RowTensors(
             draws=padded([[row.visits / len(row.reply)] * len(row.reply) for row in chunk_rows], width, device),
-            visits=torch.tensor([row.visits for row in chunk_rows], device=device),
-            weight=torch.tensor([row.weight for row in chunk_rows], device=device),
+            visits=to_device([row.visits for row in chunk_rows], device),
+            weight=to_device([row.weight for row in chunk_rows], device),
             gains=padded([[row.gain] * len(row.reply) for row in chunk_rows], width, device),
             losses=padded([[row.loss] * len(row.reply) for row in chunk_rows], width, device),
             real=(~_padding(lengths, width, device)).float(),
@@ -140,9 +141,9 @@ class FreeChunkLoss(ChunkLoss):
 
 def padded(rows: Sequence[Sequence[float]], width: int, device: torch.device) -> Tensor:
     """Return rows of numbers as one tensor, padded with zeros.  # [R, width]"""
-    return torch.tensor([[*row, *[0.0] * (width - len(row))] for row in rows], device=device)
+    return to_device([[*row, *[0.0] * (width - len(row))] for row in rows], device)
 
 
 def _padding(lengths: Sequence[int], width: int, device: torch.device) -> Tensor:
     """Return where the padding of each row is.  # [R, width]"""
-    return torch.arange(width, device=device)[None] >= torch.tensor(lengths, device=device)[:, None]
+    return torch.arange(width, device=device)[None] >= to_device(lengths, device)[:, None]

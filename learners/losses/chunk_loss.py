@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from arena.lm.language_model import LanguageModel
+from arena.lm.tensors import to_device
 from learners.batching import ChoiceRow, FreeRow, Pair
 from learners.losses.draws import DrawTensors
 from learners.losses.frozen_results import FrozenResults
@@ -87,12 +88,11 @@ class ChunkLoss(ABC):
             (means[g] * objective.band.low, means[g] * objective.band.high) if g in means else (-infinity, infinity)
             for g in games
         ]
-        self._low, self._high = torch.tensor(band, device=device).T[:, :, None]  # [R, 1] each
+        self._low, self._high = to_device(band, device).T[:, :, None]  # [R, 1] each
         bonus = [objective.entropy.get(row.root_game, 0.0) for row in rows]
-        self._bonus = torch.tensor(bonus, device=device)[:, None]
+        self._bonus = to_device(bonus, device)[:, None]
         self._of_game = {  # by index: a GPU would have to be waited for to count the rows of a mask
-            game: torch.tensor([i for i, g in enumerate(games) if g == game], device=device)
-            for game in dict.fromkeys(games)
+            game: to_device([i for i, g in enumerate(games) if g == game], device) for game in dict.fromkeys(games)
         }
         self._fixed: _Fixed | None = None
 

@@ -14,6 +14,7 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
+from arena.lm.tensors import to_device
 from learners.batching import ChoiceRow, FreeRow
 
 
@@ -35,16 +36,17 @@ class DrawTensors(NamedTuple):
         lengths = [len(draw.sampled) for _, draw in draws]
 
         def by_entry(numbers: Sequence[float]) -> Tensor:
-            return torch.repeat_interleave(torch.tensor(numbers), torch.tensor(lengths, dtype=torch.long)).to(device)
+            by_entry = torch.repeat_interleave(torch.tensor(numbers), torch.tensor(lengths, dtype=torch.long))
+            return to_device(by_entry, device)
 
         return cls(
-            torch.tensor([first + t for first, draw in draws for t in range(len(draw.sampled))]).long().to(device),
+            to_device([first + t for first, draw in draws for t in range(len(draw.sampled))], device, torch.long),
             by_entry(range(len(draws))).long(),
-            torch.tensor([logprob for _, draw in draws for logprob in draw.sampled], device=device),
+            to_device([logprob for _, draw in draws for logprob in draw.sampled], device),
             by_entry([draw.turns / len(draw.sampled) for _, draw in draws]),
             by_entry([draw.gain for _, draw in draws]),
             by_entry([draw.loss for _, draw in draws]),
-            torch.tensor([draw.turns for _, draw in draws], device=device),
+            to_device([draw.turns for _, draw in draws], device),
         )
 
     def weighted(self, importance: Tensor, shape: torch.Size) -> tuple[Tensor, Tensor]:

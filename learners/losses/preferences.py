@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from arena.lm.tensors import to_device
 from learners.batching import FreeRow, Pair, RowUnit
 from learners.losses.surrogates import dpo_loss
 from learners.metric_sums import MetricSums
@@ -26,10 +27,10 @@ class PreferencePairs:
     """The pairs of one chunk, as indices of its M replies."""
 
     def __init__(self, pairs: Sequence[Pair], device: torch.device) -> None:
-        self._chosen = torch.tensor([pair.chosen for pair in pairs], dtype=torch.long, device=device)  # [P]
-        self._rejected = torch.tensor([pair.rejected for pair in pairs], dtype=torch.long, device=device)  # [P]
-        self._multiplicity = torch.tensor([pair.multiplicity for pair in pairs], device=device)  # [P]
-        self._weight = torch.tensor([pair.weight for pair in pairs], device=device)  # [P]
+        self._chosen = to_device([pair.chosen for pair in pairs], device, torch.long)  # [P]
+        self._rejected = to_device([pair.rejected for pair in pairs], device, torch.long)  # [P]
+        self._multiplicity = to_device([pair.multiplicity for pair in pairs], device)  # [P]
+        self._weight = to_device([pair.weight for pair in pairs], device)  # [P]
 
     def loss(self, preferred: Tensor, beta: float, sums: MetricSums) -> Tensor:
         """Return the weighted loss of all pairs; ``preferred`` is log pi - log reference of each reply.  # [M] -> []

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 
+from arena.flops import COUNTED
 from learners.batching import TrainBatch
 from learners.losses.batch_loss import BatchLoss
 from learners.losses.objective import EntropyBand, Objective
@@ -16,6 +17,7 @@ from learners.parallel.fsdp import full_tensor
 from learners.parallel.process_group import SINGLE_PROCESS, ProcessGroup
 from learners.update.passes import Passes
 from learners.update.policy import Policy
+from learners.update.room import memory_of, tokens_with_room
 
 
 class LearningError(RuntimeError):
@@ -51,11 +53,13 @@ def update(
     Metrics are means over turns, in nats: ``entropy`` (also by game, ``entropy/GAME``), ``gap``, the
     divergences; ``importance`` and ``truncated`` are the mean importance weight and the share at its bound. For
     ``dpo``: the number of ``pairs``, the share whose better reply is ``preferred``, and the mean ``margin`` in nats.
-    ``imitation/loss`` is the cross-entropy of the replies to imitate, in nats a token, where there are any.
+    ``imitation/loss`` is the cross-entropy of the replies to imitate, in nats a token, where there are any. On a GPU:
+    ``pass_tokens``, of which a pass has ``steps.max_tokens`` or as many as there is room for.
     All processes of ``process_group`` call it with the same arguments; each computes the losses of its share of the
     rows, and all take the same steps. Raises LearningError, and leaves the weights as they were before that step, if
     the mean gap exceeds ``steps.max_gap`` or a loss or gradient is not finite.
     """
+    steps = _with_room(policy, batch, objective, steps, process_group)
     policy.frozen_results.begin_update()
     losses = _losses(policy, batch, objective, steps, process_group)
     passes, norms = Passes(policy, process_group, losses), list[float]()
@@ -69,9 +73,30 @@ def update(
         norms.append(_clip_gradient(policy, steps.max_grad_norm))
         _check_finite(policy, batch, sums, norms[-1], step)
         policy.step(steps.learning_rate)
-    policy.updates += 1
+    policy.finish_update()
     policy.entropy_means = _update_means(policy.entropy_means, before, objective.band)
-    return _metrics(before, sums, norms)
+    return _metrics(before, sums, norms) | ({"pass_tokens": steps.max_tokens} if policy.pass_tokens else {})
+
+
+def _with_room(
+    policy: Policy, batch: TrainBatch, objective: Objective, steps: StepSettings, process_group: ProcessGroup
+) -> StepSettings:
+    """Return the steps with passes that a GPU has room for, which is measured before the first update."""
+    memory = memory_of(policy)
+    if memory is None:
+        return steps
+    if not policy.pass_tokens:
+
+        def run(tokens: int) -> None:
+            losses = _losses(policy, batch, objective, steps._replace(max_tokens=tokens), process_group)
+            if (loss := next(losses.losses(0, MetricSums()), None)) is not None:
+                loss.backward()
+
+        counted = COUNTED.total
+        policy.pass_tokens = tokens_with_room(policy, run, steps.max_tokens, memory)
+        policy.frozen_results.clear()
+        COUNTED.total = counted
+    return steps._replace(max_tokens=min(steps.max_tokens, policy.pass_tokens))
 
 
 def _losses(

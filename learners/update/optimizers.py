@@ -17,6 +17,7 @@ from games.common.errors import UsageError
 
 OptimizerName = Literal["adamw", "adamw8bit"]
 BETAS = (0.9, 0.99)
+FUSED = frozenset({"cuda"})  # devices on which all weights are updated by one kernel, which keeps step counts there
 
 # Names of a parameter's optimiser state; the first is present whenever there is any state.
 STATE: dict[OptimizerName, tuple[str, ...]] = {
@@ -29,7 +30,9 @@ def make_optimizer(name: OptimizerName, parameters: Iterable[Parameter], weight_
     """Return an optimiser without state. Raises UsageError if bitsandbytes is needed and not installed."""
     settings: dict[str, Any] = {"lr": 0.0, "betas": BETAS, "weight_decay": weight_decay}
     if name == "adamw":
-        return torch.optim.AdamW(parameters, **settings)
+        weights = list(parameters)
+        fused = bool(weights) and all(weight.device.type in FUSED for weight in weights)
+        return torch.optim.AdamW(weights, fused=fused or None, **settings)
     try:
         from bitsandbytes.optim import AdamW8bit
     except ImportError as error:

@@ -16,6 +16,7 @@ from arena.lm.language_model import LanguageModel
 from games.common.errors import UsageError
 from learners.losses.frozen_results import FrozenResults
 from learners.parallel.fsdp import full_tensor, is_sharded, shard, shard_like
+from learners.update.average import WeightAverage
 from learners.update.master_weights import MasterWeights
 from learners.update.optimizers import STATE, OptimizerName, make_optimizer
 
@@ -42,10 +43,12 @@ class Policy:
         reference: bool = False,
         critic: Critic | None = None,
         optimizer: OptimizerName = "adamw",
+        average: float | None = None,
     ) -> None:
         self.name = name
         self.lm = lm
         self.updates = 0
+        self.pass_tokens = 0  # that a GPU has room for in one pass; 0: not measured
         self.resets = 0  # how often the weights were replaced other than by an update
         self.entropy_means: dict[str, float] = {}
         self.critic = critic
@@ -54,6 +57,7 @@ class Policy:
         self.frozen_results = FrozenResults()
         self._weight_decay, self._optimizer_name = weight_decay, optimizer
         self._reset_optimizer()
+        self.average = None if average is None else WeightAverage(self.parameters, average)
 
     def _reset_optimizer(self) -> None:
         """Create a new optimiser, without state, for the model's weights."""
@@ -64,9 +68,13 @@ class Policy:
     def shard(self, mesh: DeviceMesh) -> None:
         """Shard the weights of all its models over processes. For a policy that has not been trained yet."""
         models = [self.lm, *(lm for lm in (self.magnet, self.reference) if lm is not None)]
+        for lm in models:
+            lm.decodes_on_device = lm.fuses_scores = False  # both read weights that are not gathered then
         for model in {id(lm.model): lm.model for lm in models}.values():  # adapters have one base
             shard(model, mesh)
         self._reset_optimizer()
+        if self.average is not None:
+            self.average = WeightAverage(self.parameters, self.average.decay)
 
     @property
     def sharded(self) -> bool:
@@ -79,6 +87,19 @@ class Policy:
             group["lr"] = learning_rate
         self.optimizer.step()
         self._masters.copy_to_model()
+
+    def finish_update(self) -> None:
+        """Count an update, and fold the weights into their running mean where there is one."""
+        self.updates += 1
+        if self.average is not None:
+            self.average.fold(self.parameters)
+
+    def save_model(self, folder: Path) -> None:
+        """Save the model that is handed over: of the weights' running mean where there is one, else as they are."""
+        model = self.lm if self.average is None else self.average.model(self.lm)
+        model.save(folder)
+        if model is not self.lm:
+            model.release()
 
     @property
     def live_id(self) -> str:
@@ -106,6 +127,8 @@ class Policy:
         self.entropy_means.clear()
         if self.critic is not None:
             self.critic.reset()
+        if self.average is not None:
+            self.average.reset(self.parameters)
         self.resets += 1
         self.refresh_magnet()
 
@@ -120,6 +143,8 @@ class Policy:
         self._masters.copy_to_model()
         source._masters.remove_hooks()
         self.updates, self.entropy_means = source.updates, source.entropy_means
+        if self.average is not None and source.average is not None:
+            self.average.updates = source.average.updates
         for name, parameter in self.parameters.items() if self._optimizer_name == source._optimizer_name else ():
             if moments := source.optimizer.state.get(source.parameters[name]):
                 self.optimizer.state[parameter] = moments
@@ -148,6 +173,8 @@ class Policy:
         for name, parameter in self.parameters.items():
             for moment, value in self.optimizer.state.get(parameter, {}).items():
                 tensors[f"{moment}/{name}"] = full_tensor(torch.as_tensor(value))
+        if self.average is not None:
+            tensors["averaged"] = torch.tensor(self.average.updates)
         for key, mean in self.entropy_means.items():
             tensors[f"entropy_mean/{key}"] = torch.tensor(mean, dtype=torch.float64)
         return tensors
@@ -163,17 +190,30 @@ class Policy:
             first, *_ = names = STATE[self._optimizer_name]
             if f"{first}/{name}" in tensors:  # another optimiser's state is ignored
                 self.optimizer.state[parameter] = {
-                    m: _moment(m, tensors[f"{m}/{name}"], parameter) for m in names if f"{m}/{name}" in tensors
+                    m: self._moment(m, tensors[f"{m}/{name}"], parameter) for m in names if f"{m}/{name}" in tensors
                 }
         self.entropy_means = {key: float(mean) for key, mean in _below(tensors, "entropy_mean").items()}
         self.updates = int(tensors["updates"])
+        if self.average is not None:
+            self.average.updates = int(tensors["averaged"])
         self.resets += 1
+
+    def _moment(self, name: str, saved: Tensor, parameter: Parameter) -> Tensor | int:
+        """Return a saved moment as the optimiser needs it: on the parameter's device.
+
+        Unless it is fused, a step count is on the CPU, or an int.
+        """
+        if name == "step" and not self.optimizer.defaults.get("fused"):
+            return saved.clone() if saved.is_floating_point() else int(saved)
+        return shard_like(saved, parameter).clone()
 
     def _parts(self) -> dict[str, Mapping[str, Tensor]]:
         """Return this policy's weights, without a shared base, by part and by name."""
         parts: dict[str, Mapping[str, Tensor]] = {"weights": self.parameters}
         if self.magnet is not None:
             parts["magnet"] = self.magnet.parameters()
+        if self.average is not None:
+            parts["average"] = self.average.means
         if self.reference is not None and self.reference.adapters is None:  # an adapter's is its base
             parts["reference"] = self.reference.parameters()
         return parts
@@ -187,13 +227,6 @@ def _read(path: Path) -> dict[str, Tensor]:
             f"{path} cannot be read as safetensors: {error}. It was cut off or changed after it was saved. Put a whole "
             "copy of it there, or start the run again in another folder."
         ) from error
-
-
-def _moment(name: str, saved: Tensor, parameter: Parameter) -> Tensor | int:
-    """Return a saved moment as the optimiser needs it: on the parameter's device; a step count on the CPU or an int."""
-    if name == "step":
-        return saved.clone() if saved.is_floating_point() else int(saved)
-    return shard_like(saved, parameter).clone()
 
 
 def _below(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:

@@ -73,6 +73,7 @@ def fixed():
     return lm, self_play(lm, 4000, CHOICE), exact_values(lm)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("trace_decay", [1.0, 0.5])
 def test_values_of_a_fixed_policy_are_the_exact_ones(fixed, trace_decay):
     """Within what 4,000 matches leave uncertain, whether targets are returns or lean on later values."""

@@ -81,3 +81,24 @@ def test_what_another_optimiser_remembered_is_left_behind(batch, tmp_path):
     eight.restore(tmp_path / "state.safetensors")
     assert not eight.optimizer.state
     update(eight, batch, OBJECTIVE, STEPS)
+
+
+@pytest.mark.parametrize("saved_by", [True, False], ids=["saved fused", "saved plain"])
+def test_a_fused_optimizer_goes_on_from_what_either_kind_saved(saved_by, batch, tmp_path, monkeypatch):
+    """A GPU updates all weights by one kernel and keeps step counts there; PyTorch has that kernel for CPUs too."""
+
+    def fuse(fused):
+        monkeypatch.setattr("learners.update.optimizers.FUSED", frozenset({"cpu"} if fused else ()))
+
+    fuse(saved_by)
+    through = policy("adamw")
+    assert bool(through.optimizer.defaults["fused"]) == saved_by
+    update(through, batch, OBJECTIVE, STEPS)
+    through.save(tmp_path / "state.safetensors")
+    update(through, batch, OBJECTIVE, STEPS)
+    fuse(True)
+    resumed = policy("adamw")
+    resumed.restore(tmp_path / "state.safetensors")
+    update(resumed, batch, OBJECTIVE, STEPS)
+    for name, weight in through.parameters.items():
+        torch.testing.assert_close(resumed.parameters[name], weight, atol=1e-6, rtol=1e-4)

@@ -155,6 +155,7 @@ def test_a_file_that_was_cut_off_is_refused_by_name(length, tmp_path):
         full_policy().restore(path)
 
 
+@pytest.mark.thorough
 def test_two_adapters_keep_less_than_a_fifth_more_than_one():
     """Parameters, optimiser state, magnets and references; the measure itself sees two whole models as twice one."""
     one_adapter, two_adapters = (adapter_memory.held(adapter_memory.trained("lora", number)) for number in (1, 2))

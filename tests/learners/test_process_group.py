@@ -29,6 +29,7 @@ def results(tmp_path_factory):
     return folder
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", update_processes.CASES)
 def test_two_processes_take_the_update_of_one(results, name):
     alone = update_processes.updated(*update_processes.CASES[name], SINGLE_PROCESS)

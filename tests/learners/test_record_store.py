@@ -54,6 +54,7 @@ evidence = st.builds(
     st.none() | st.lists(floats, max_size=4).map(tuple),
     st.none() | st.builds(Counterfactuals, st.lists(floats, max_size=4).map(tuple), floats),
     st.none() | floats,
+    st.none() | st.lists(floats, max_size=4).map(tuple),
 )
 
 
@@ -225,6 +226,7 @@ def test_a_number_that_is_not_finite_is_refused(tmp_path):
             store.append(2, 0, batch_of(2), evidence_for(batch_of(2)))
 
 
+@pytest.mark.thorough
 def test_the_file_stays_bounded_while_a_learner_keeps_up(tmp_path):
     """Forty batches go through a file that never holds more than one, and whose log is checkpointed every 4 MB."""
     path = tmp_path / "records.sqlite"

@@ -61,6 +61,7 @@ evidence = st.builds(
     st.none() | st.tuples(numbers),
     st.none() | st.builds(Counterfactuals, st.tuples(numbers, numbers), numbers),
     st.none() | numbers,
+    st.none() | st.tuples(numbers),
 )
 
 

@@ -11,7 +11,7 @@ from support.timing import processor_seconds
 
 from games.common.errors import UsageError
 from games.common.section import Section
-from learners.advantages import DEFAULT_RULE, RULES, assign_credit
+from learners.advantages import DEFAULT_RULE, RULES, assign_credit, forget_policy, rule_metrics
 from learners.advantages.rule import CreditRule, Need, unweighted
 from learners.trajectories import Evidence
 
@@ -77,10 +77,11 @@ def test_what_rules_need():
     assert needing == {
         Need.GROUPS: {
             *("grpo", "dr_grpo", "rloo", "m_grpo", "matpo", "cory", "gigpo", "at_grpo", "flow_grpo"),
-            "advantage_alignment",
+            *("dapo", "advantage_alignment"),
         },
         Need.TREE: {"malt"},
         Need.VALUES: {"gae_turn"},
+        Need.CONTRIBUTIONS: {"contribution"},
         Need.COUNTERFACTUALS: {"regret"},
     }
     assert DEFAULT_RULE in RULES
@@ -89,6 +90,37 @@ def test_what_rules_need():
 def test_every_setting_says_what_it_means():
     fields = {(name, key): field for name, rule in RULES.items() for key, field in rule.settings.model_fields.items()}
     assert [where for where, field in fields.items() if not field.description] == []
+
+
+def test_a_role_with_settings_of_its_own_is_credited_by_itself_and_is_forgotten_with_its_policy():
+    batch = [trajectory((1.0,), role=role, match=match) for match in range(2) for role in ("first", "second")]
+    faster = RULES["rae"].settings(decay=0.5)
+
+    def settings_for(_game, role):
+        return faster if role == "second" else None
+
+    state = {}
+    for _ in range(2):
+        credited = assign_credit(batch, [Evidence()] * 4, state, lambda *_: "rae", own_settings, settings_for)
+        state = credited.state
+    assert [row[0] for row in credited.advantages] == pytest.approx([0.95, 0.5, 0.95, 0.5])
+    assert sorted(state) == ["rae", "rae@kuhn_poker/second"]
+    assert all(part == {} for part in forget_policy(state, "main").values())
+
+
+def test_dapo_leaves_out_groups_that_teach_nothing_and_says_how_many_stay():
+    groups = {0: (1.0, -1.0), 1: (1.0, 1.0), 2: (0.5, 0.5), 3: (1.0, 0.0)}
+    batch = [
+        trajectory((total,), deal_seed=start, match=2 * start + place)
+        for start, totals in groups.items()
+        for place, total in enumerate(totals)
+    ]
+    advantages, weights, _ = credit("dapo", batch)
+    assert weights == [1, 1, 0, 0, 0, 0, 1, 1]
+    assert [row[0] for row in advantages] == [row[0] for row in credit("grpo", batch).advantages]
+    credited = assign_credit(batch, [Evidence()] * 8, {}, lambda *_: "dapo", own_settings)
+    assert rule_metrics(batch, credited, lambda *_: "dapo") == {"credit/dapo/kept": 0.5}
+    assert credit("dapo", batch[2:6]).weights == [1.0] * 4  # where none differs, none is left out
 
 
 def test_weights_reach_the_trajectories_of_their_rule(monkeypatch):
@@ -120,7 +152,7 @@ def ten_thousand(turns=10):
 
 
 @pytest.mark.timed
-@pytest.mark.parametrize("rule", sorted(RULES.keys() - {"gae_turn", "regret", "malt"}))
+@pytest.mark.parametrize("rule", sorted(RULES.keys() - {"gae_turn", "contribution", "regret", "malt"}))
 def test_ten_thousand_trajectories_of_ten_turns_take_under_a_tenth_of_a_second(rule):
     """Processor time, once in several runs: other work must not count. (Others need a critic or a game first.)"""
     batch = ten_thousand()

@@ -124,7 +124,7 @@ def test_group_rules_have_mean_zero_for_each_role(rule, batch):
 def test_nothing_drifts_with_the_number_of_remaining_turns(rule, members, outcome):
     """All matches end alike, after 1 to 6 turns; rewards before the end are zero: no turn differs from another."""
     batch = [trajectory((*[0.0] * (turns - 1), outcome), states=(state,) * turns) for turns, state in members]
-    evidence = [Evidence(values=(outcome,) * turns) for turns, _ in members]
+    evidence = [Evidence(values=(outcome,) * turns, contributions=(0.0,) * turns) for turns, _ in members]
     advantages = [a for advantages_K in credited(rule, batch, evidence) for a in advantages_K]
     expected = outcome if rule in ("reinforce", "rae") else 0.0
     assert advantages == [expected] * len(advantages)

@@ -23,7 +23,7 @@ from games.common.errors import UsageError
 from games.registry import make_game
 from league.config import RolesConfig
 from league.config.load import load, seat_roles
-from league.learning.counterfactuals import counterfactuals
+from league.learning.evidence.counterfactuals import counterfactuals
 from learners.advantages.regret import loss
 from learners.record_store.codec import from_record, to_record
 from learners.trajectories import Counterfactuals, Evidence, to_trajectories
@@ -141,7 +141,8 @@ def test_what_other_actions_would_have_paid_is_filled_in(played):
     """Matching pennies pays the first seat 1 for matching and costs it 1 otherwise; here divided by 4."""
     episodes, engine, roles, filled = played
     assert len(filled) == 16
-    for member, (_, facts, _) in filled:
+    for member, evidence in filled:
+        facts = evidence.counterfactuals
         opposing = [t.action for t in episodes[member.match].turns if t.seat != member.seat]
         side = 1.0 if member.seat == 0 else -1.0
         payoffs = [[side * (0.25 if a == other else -0.25) for a in ("heads", "tails")] for other in opposing]

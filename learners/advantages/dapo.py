@@ -1,0 +1,45 @@
+"""Group-relative advantages with dynamic sampling (DAPO, arXiv 2503.14476): groups that teach nothing are left out.
+
+    A = (R − mean) / std of the group's returns, as grpo's; the weight is 0 where all returns of a group are equal
+
+Such groups have no advantage, but would count in the mean over replies that an update follows: the fewer groups differ,
+the smaller its step. Where no group differs, none is left out, so that entropy and divergences have a batch to hold on.
+The paper plays on until the batch is full; here it is smaller then. It reports the share that stays as
+``credit/dapo/kept``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+import numpy as np
+
+from games.common.section import Section
+from learners.advantages.common import standardised
+from learners.advantages.grpo import broadcast
+from learners.advantages.rule import Credited, CreditRule, Need, State
+from learners.groups import group_numbers
+from learners.trajectories import Evidence, Trajectory
+
+
+def dapo(
+    trajectories: Sequence[Trajectory], _evidence: Sequence[Evidence], state: State, _settings: Section
+) -> Credited:
+    """Return grpo's advantages, and as weight whether the returns of a group differ.
+
+    Raises UsageError as ``groups_of``.
+    """
+    groups = group_numbers("dapo", trajectories)
+    scores = standardised([t.match_return for t in trajectories], groups)
+    differs = np.bincount(groups, np.abs(scores)) > 0.0
+    weights = differs[groups].astype(np.float64) if differs.any() else np.ones(len(trajectories))
+    return Credited(broadcast(trajectories, scores), weights.tolist(), state)
+
+
+def metrics(_trajectories: Sequence[Trajectory], credited: Credited) -> dict[str, float]:
+    """Return the share of matches that stay."""
+    return {"kept": fmean(credited.weights)} if credited.weights else {}
+
+
+RULE = CreditRule(dapo, Section, needs={Need.GROUPS}, metrics=metrics)
