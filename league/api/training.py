@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,12 +17,13 @@ if TYPE_CHECKING:
     from league.run.session import Watch
 
 
-def load_config(source: str | Path, *overrides: str) -> RunConfig:
+def load_config(source: str | Path, *overrides: str, games: Sequence[str] = ()) -> RunConfig:
     """Return the configuration of a preset or a TOML file, with overrides such as "credit.rule=mars", in order.
 
+    ``games`` take the place of its own, with matches that fit their length.
     Raises UsageError, with a sentence for each mistake.
     """
-    return load(str(source), overrides)
+    return load(str(source), overrides, games=games)
 
 
 def train(

@@ -4,6 +4,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "train": (
         "pocket",
         "pocket --seed 1 --set iterations=50 --set credit.rule=grpo --set matchmaking.group_size=8",
+        "settle --game leduc_poker",
         "my.toml --run-dir runs/mine",
         "--resume --run-dir runs/mine",
     ),
@@ -18,6 +19,15 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "pocket --seeds 3-9 --resume --run-dir sweeps/pocket",
     ),
     "evolve": ("runs/pocket --iterations 100 --set optimizer.learning_rate=1e-4",),
+    "distil": (
+        "runs/pocket@mixture -o runs/pocket-distilled",
+        "runs/pocket@mixture -o one --set distil.steps=1000 --json",
+    ),
+    "breed": (
+        "pocket --set descent.members=4 --set descent.generations=5",
+        "pocket --set descent.rule=merge --set descent.merge=ties --set descent.generations=5",
+        "--resume --run-dir bred/pocket",
+    ),
     "models": ("", "get smollm2-135m"),
     "match": (
         "runs/pocket random --game kuhn_poker",
@@ -38,11 +48,17 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "standings": ("runs/pocket", "runs/pocket --game kuhn_poker --matrix"),
     "exploitability": ("runs/pocket@mixture --game kuhn_poker", "random --game leduc_poker --json"),
     "exploit": ("runs/pocket --game leduc_poker --steps 200000",),
+    "redteam": (
+        "runs/pocket --game kuhn_poker -o curve.png",
+        "runs/pocket --game kuhn_poker --attack words --budget 0 16 64 --unquoted",
+        "runs/pocket --game tic_tac_toe --attack control --budget 0.5 1 --steps 20000",
+    ),
     "credit": (
         "kuhn_poker",
         "runs/pocket@main-000120 --game kuhn_poker --batch 64 -o credit.png",
         "leduc_poker --rules mars rae:decay=0.9 --json",
     ),
+    "rescore": ("runs/pocket --rule rae:decay=0.9", "matches.jsonl --like runs/pocket --price 0.5 -o cheaper.jsonl"),
     "regret": ("always:defect random --game ipd", "runs/pocket random --game kuhn_poker --alternatives equilibrium"),
     "games": ("", "--json"),
     "presets": ("",),

@@ -31,6 +31,46 @@ def _add_exploit(subparsers: Any) -> None:
     add_json_option(parser)
 
 
+def _add_redteam(subparsers: Any) -> None:
+    parser = add_command(
+        subparsers, "redteam", "measure what an attacker wins from a player, by what he may do", notes=PLAYERS
+    )
+    parser.add_argument("player", metavar="PLAYER")
+    add_game_option(parser)
+    parser.add_argument(
+        "--attack",
+        choices=["distance", "control", "partner", "observations", "words", "memory"],
+        default="distance",
+        help="how far he may leave his reference, which turns are his, to win or to do harm, what the player is shown, "
+        "told, or finds in its own notes (default: distance)",
+    )
+    parser.add_argument(
+        "--budget",
+        type=float,
+        nargs="+",
+        metavar="B",
+        help="shares from 0 to 1, or numbers of edits or texts to try (default: several that suit the attack)",
+    )
+    parser.add_argument(
+        "--reference", metavar="PLAYER", help="how the attacker plays within a budget of 0 (default: the player)"
+    )
+    parser.add_argument("--unquoted", action="store_true", help="words stand as they are, not as what another says")
+    parser.add_argument(
+        "--steps",
+        type=COUNT,
+        default=60_000,
+        metavar="N",
+        help="decisions of each exploiter, where the game is too large to be counted out (default: 60000)",
+    )
+    parser.add_argument(
+        "--matches", type=COUNT, default=4_000, metavar="N", help="deals to measure these by (default: 4000)"
+    )
+    parser.add_argument("--seed", type=SEED, default=0, metavar="N", help="fixes the search and training (default: 0)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="draw the curve: a .png or .svg file")
+    add_player_options(parser)
+    add_json_option(parser)
+
+
 def _add_exploitability(subparsers: Any) -> None:
     parser = add_command(
         subparsers, "exploitability", "measure how much a best response gains against a player", notes=PLAYERS
@@ -48,9 +88,20 @@ def _add_credit(subparsers: Any) -> None:
     parser.add_argument("target", metavar="RUN|GAME", help="a run, RUN@SNAPSHOT, or a game, played uniformly")
     parser.add_argument("--game", metavar="GAME", help="which of a run's games; with it any PLAYER may be named")
     parser.add_argument(
-        "--rules", nargs="+", default=[], metavar="RULE", help="only these, as NAME or NAME:KEY=VALUE (default: all)"
+        "--rules",
+        nargs="+",
+        default=[],
+        metavar="RULE",
+        help="only these, as NAME, NAME:KEY=VALUE or NAME@ESTIMATOR (default: all)",
     )
     parser.add_argument("--batch", type=COUNT, default=512, metavar="N", help="matches of a batch (default: 512)")
+    parser.add_argument(
+        "--learned",
+        type=COUNT,
+        default=4096,
+        metavar="N",
+        help="matches that estimators of turn values learn from first (default: 4096)",
+    )
     parser.add_argument(
         "--batches",
         type=COUNT,
@@ -63,6 +114,24 @@ def _add_credit(subparsers: Any) -> None:
     parser.add_argument("--seed", type=SEED, default=0, metavar="N", help="fixes all deals and draws (default: 0)")
     parser.add_argument("-o", "--output", metavar="FILE", help="draw a picture: a .png or .svg file")
     add_player_options(parser)
+    add_json_option(parser)
+
+
+def _add_rescore(subparsers: Any) -> None:
+    parser = add_command(subparsers, "rescore", "credit stored matches anew, by another rule or price, without playing")
+    parser.add_argument(
+        "matches",
+        metavar="RUN|FILE|DIR",
+        help="a run's kept matches, or those of league export, match --save or import",
+    )
+    parser.add_argument("--like", metavar="RUN", help="whose roles and [credit] apply (default: the run's own)")
+    parser.add_argument("--rule", metavar="RULE", help="for every role, as NAME or NAME:KEY=VALUE (default: the run's)")
+    parser.add_argument(
+        "--price", metavar="X", help="what a forfeit costs, in the game's units; all: all it can (default: as played)"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write the matches with this credit, as league export does"
+    )
     add_json_option(parser)
 
 
@@ -98,6 +167,8 @@ MEASURING = {
     "standings": _add_standings,
     "exploitability": _add_exploitability,
     "exploit": _add_exploit,
+    "redteam": _add_redteam,
     "credit": _add_credit,
+    "rescore": _add_rescore,
     "regret": _add_regret,
 }

@@ -21,6 +21,7 @@ a player is written as one of:
   RUN               the newest snapshot of a run: its folder, or its name under runs/
   RUN@SNAPSHOT      one snapshot of a run, for example runs/pocket@main-000120
   RUN@mixture       the run's whole population, one snapshot drawn for each match
+  RUN@distilled     one model that plays as the mixture does on average (distil_every)
   best_response:DIR     a player that `league exploit` trained and kept in DIR
   hf:NAME           a pretrained language model of `league models`, a folder in Hugging Face layout, a .gguf file,
                     or a model of the hub

@@ -10,6 +10,13 @@ from league.cli.parser import COUNT, SEED, Parser, add_command, add_json_option,
 def _add_train(subparsers: Any) -> None:
     parser = add_command(subparsers, "train", "train a league by self-play, or resume a run")
     parser.add_argument("config", nargs="?", metavar="PRESET|FILE.toml", help="what to train (default: pocket)")
+    parser.add_argument(
+        "--game",
+        action="append",
+        default=[],
+        metavar="GAME",
+        help="train this game in place of the preset's, with matches that fit its length; may be given several times",
+    )
     parser.add_argument("--run-dir", metavar="DIR", help="where the run is kept (default: a new folder under runs/)")
     parser.add_argument("--seed", type=SEED, metavar="N", help="every stream of randomness derives from it")
     parser.add_argument(
@@ -42,6 +49,40 @@ def _add_evolve(subparsers: Any) -> None:
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="change one setting; may be given several times"
     )
+
+
+def _add_distil(subparsers: Any) -> None:
+    parser = add_command(subparsers, "distil", "make one model that plays as a run's mixture does on average")
+    parser.add_argument("source", metavar="RUN@mixture", help="the mixture of a run's snapshots")
+    parser.add_argument(
+        "-o", "--out", required=True, metavar="DIR", help="where the model is kept, as a run of its own"
+    )
+    parser.add_argument("--seed", type=SEED, metavar="N", help="fixes what is drawn (default: the run's)")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a setting for this command, such as distil.steps; may be given several times",
+    )
+    add_json_option(parser)
+
+
+def _add_breed(subparsers: Any) -> None:
+    parser = add_command(
+        subparsers, "breed", "breed a population of runs: settings that mutate, weights that are merged or crossed"
+    )
+    parser.add_argument(
+        "config", nargs="?", metavar="PRESET|FILE.toml", help="what to breed; its table [descent] says how"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="change one setting; may be given several times"
+    )
+    parser.add_argument(
+        "--run-dir", metavar="DIR", help="where the population is kept (default: a new folder under bred/)"
+    )
+    parser.add_argument("--resume", action="store_true", help="go on with the population in --run-dir")
+    add_json_option(parser)
 
 
 def _add_models(subparsers: Any) -> None:
@@ -134,4 +175,12 @@ def _add_push(subparsers: Any) -> None:
     parser.add_argument("--public", action="store_true", help="for everybody to see (default: private)")
 
 
-TRAINING = {"train": _add_train, "sweep": _add_sweep, "evolve": _add_evolve, "models": _add_models, "push": _add_push}
+TRAINING = {
+    "train": _add_train,
+    "sweep": _add_sweep,
+    "evolve": _add_evolve,
+    "distil": _add_distil,
+    "breed": _add_breed,
+    "models": _add_models,
+    "push": _add_push,
+}

@@ -1,4 +1,4 @@
-"""The table ``[cluster]``: the workers of a run on a cluster, and their resources."""
+"""The tables ``[async_learners]`` and ``[cluster]``: processes beside the one that plays, here or on a cluster."""
 
 from __future__ import annotations
 
@@ -30,3 +30,19 @@ class ClusterConfig(Section):
     placement: Literal["separate", "shared"] = Field(
         "separate", description="GPUs of engines and learners: each its own, or an engine and a learner on the same"
     )
+
+
+class AsyncLearnersConfig(Section):
+    """Which policies learn in processes of their own, while another process plays."""
+
+    processes: Literal["none", "each"] | dict[str, tuple[str, ...]] = Field(
+        "none",
+        description="none: the process that plays also learns; each: every policy has a learner process; or the "
+        "policies of each learner process, by its name",
+    )
+    max_staleness: Count = Field(
+        0,
+        description="updates by which play may run ahead of learning; 0: they take turns, and the run is the same as "
+        "with processes = 'none'",
+    )
+    store_megabytes: Positive = Field(1024, description="played records that wait for learners; when full, play waits")

@@ -1,25 +1,36 @@
-"""The tables ``[credit]`` and ``[critic]``: how returns become advantages, and how value heads are trained."""
+"""The tables ``[credit]``, ``[values]`` and ``[critic]``: how returns become advantages, who estimates what turns were
+worth, and how value heads are trained.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, create_model
 
 from games.common.section import LearningRate, Positive, Section
+from games.common.validation import validated
 from learners.advantages import DEFAULT_RULE, RULES, rule_named
-from learners.advantages.rule import Need
+from learners.advantages.rule import CreditRule, Need
+from learners.values import CRITIC, ESTIMATORS
+from learners.values.estimator import ValueEstimator
+
+
+def _tables(name: str, entries: Mapping[str, CreditRule[Any] | ValueEstimator[Any]]) -> Any:
+    """Return a table that has one for each entry with settings."""
+    fields: dict[str, Any] = {
+        key: (entry.settings, entry.settings()) for key, entry in entries.items() if entry.settings.model_fields
+    }
+    return create_model(name, __base__=Section, __module__=__name__, **fields)
+
 
 if TYPE_CHECKING:  # a type checker cannot follow tables that are made at run time
     RuleTables = Section
+    EstimatorTables = Section
 else:
-    RuleTables = create_model(
-        "RuleTables",
-        __base__=Section,
-        __module__=__name__,
-        **{name: (rule.settings, rule.settings()) for name, rule in RULES.items() if rule.settings.model_fields},
-    )
+    RuleTables, EstimatorTables = _tables("RuleTables", RULES), _tables("EstimatorTables", ESTIMATORS)
 
 
 class CreditConfig(RuleTables):
@@ -27,6 +38,9 @@ class CreditConfig(RuleTables):
 
     rule: str = Field(DEFAULT_RULE, description="credit rule of every role; for the list see: league docs credit")
     rules: dict[str, str] = Field({}, description='another rule for a role, as "game/role" = "rule"')
+    settings: dict[str, dict[str, Any]] = Field(
+        {}, description="other settings of its rule for a role, as credit.settings.'game/role'.gamma = 0.9"
+    )
     scale_returns: bool = Field(True, description="divide returns by half the game's range of returns first")
 
     def rule_for(self, game: str, role: str) -> str:
@@ -37,10 +51,46 @@ class CreditConfig(RuleTables):
         """Return the needs of a role's rule."""
         return rule_named(self.rule_for(game, role)).needs
 
+    def settings_for(self, game: str, role: str) -> Section | None:
+        """Return a role's own settings of its rule; None for a role that has none. Raises UsageError for wrong ones."""
+        changes = self.settings.get(f"{game}/{role}")
+        if not changes:
+            return None
+        rule = self.rule_for(game, role)
+        settings = self.settings_of(rule)
+        what = f"credit.settings of {game}/{role}, whose rule is {rule},"
+        return validated(type(settings), settings.model_dump() | changes, what)
+
     def settings_of(self, rule: str) -> Section:
         """Return a rule's own settings."""
         settings: Section | None = getattr(self, rule, None)
         return rule_named(rule).settings() if settings is None else settings
+
+
+class ContinuationsConfig(Section):
+    """How matches are played on from before each turn."""
+
+    count: Positive = Field(4, description="matches played on from before each turn")
+
+
+class ValuesConfig(EstimatorTables):
+    """Who estimates turn values: each role's estimator, and a table for each that has settings."""
+
+    estimator: str = Field(
+        CRITIC,
+        description="who estimates what turns are worth, for rules that ask; for the list see: league docs credit",
+    )
+    estimators: dict[str, str] = Field({}, description='another estimator for a role, as "game/role" = "estimator"')
+    continuations: ContinuationsConfig = ContinuationsConfig()
+
+    def estimator_for(self, game: str, role: str) -> str:
+        """Return the name of a role's estimator."""
+        return self.estimators.get(f"{game}/{role}", self.estimator)
+
+    def settings_of(self, estimator: str) -> Section:
+        """Return an estimator's own settings."""
+        settings: Section = getattr(self, estimator)
+        return settings
 
 
 class CriticConfig(Section):

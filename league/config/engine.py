@@ -53,6 +53,11 @@ class EngineConfig(Section):
     vllm: VllmSettings = VllmSettings()
 
     @property
+    def in_process(self) -> bool:
+        """Whether it plays in the process of the run."""
+        return self.kind == BY_TORCH
+
+    @property
     def wants_gpu(self) -> bool:
         """Whether the engine is there for GPUs."""
         return self.kind == BY_VLLM

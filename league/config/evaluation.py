@@ -50,9 +50,29 @@ class EvaluationConfig(Section):
         lt=1.0,
         description="freeze a main policy only if, with this confidence, it beats its last snapshot; None: always",
     )
+    gate_flips: float | None = Field(
+        None,
+        ge=0.0,
+        le=1.0,
+        description="freeze a main policy only if, on the same matches every time, it wins more that its last snapshot"
+        " did not than the other way round, and of these at most this share of all; None: always",
+    )
+    gate_until_decided: bool = Field(
+        False,
+        description="play the gate's matches only until it is decided, by intervals that hold whenever one looks; "
+        "evaluation.matches are then the most",
+    )
     suite: str | None = Field(
         None,
         description="suite that the run is to be evaluated by, a name or a .toml file: none of its held-out games"
         " is trained on",
+    )
+    suite_matches: Count = Field(
+        0,
+        description="matches with each opponent in each game trained and held out, of the first snapshot and of the "
+        "last, when a run with a suite ends; 0: none",
+    )
+    suite_opponents: tuple[str, ...] = Field(
+        ("random", "mcts:100", "itself"), min_length=1, description="opponents of these matches"
     )
     train_on_held_out: bool = Field(False, description="train on held-out games of evaluation.suite all the same")

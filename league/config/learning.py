@@ -1,4 +1,4 @@
-"""The tables ``[policies]``, ``[objective]``, ``[optimizer]`` and ``[alarms]``: how policies learn."""
+"""How policies learn: ``[policies]``, ``[objective]``, ``[imitation]``, ``[optimizer]``, ``[alarms]``, ``[distil]``."""
 
 from __future__ import annotations
 
@@ -36,6 +36,13 @@ class PolicyConfig(Section):
         None, description="its own optimiser steps on one batch; None: the optimizer's"
     )
     objective: SurrogateName | None = Field(None, description="its own surrogate; None: objective.name")
+    average: float | None = Field(
+        None,
+        gt=0.0,
+        lt=1.0,
+        description="its snapshots are the running mean of its weights, of which an update keeps this share; "
+        "None: the weights themselves",
+    )
 
     @property
     def adapted(self) -> bool:
@@ -61,6 +68,11 @@ class ObjectiveConfig(Section):
     truncate: float | None = Field(
         None, gt=0.0, description="weigh by min(p learner / p sampler, truncate), without gradient; None: off"
     )
+    schedule: Literal["geometric", "mmd"] = Field(
+        "geometric",
+        description="how weights move: geometric goes from each weight to its _end; mmd divides entropy and magnet by "
+        "the root of the iteration and multiplies kl_old by it",
+    )
     kl_old: NonNegative = Field(0.0, description="weight of KL(policy | policy before the update), nats")
     kl_old_end: NonNegative | None = Field(
         None, description="its weight at the end, reached geometrically; None: constant"
@@ -83,6 +95,21 @@ class ObjectiveConfig(Section):
     )
     magnet_every: Positive = Field(100, description="updates between two refreshes of the magnet")
     magnet_uniform: Share = Field(0.1, description="share of the uniform policy mixed into the magnet (choice replies)")
+    magnet_rule: Literal["loss", "rewards"] = Field(
+        "loss",
+        description="how the magnet pulls: by KL(policy | magnet) in the loss, or by rewards less magnet * "
+        "log(policy / magnet), as in R-NaD (choice replies)",
+    )
+
+    @model_validator(mode="after")
+    def _ends_fit_the_schedule(self) -> ObjectiveConfig:
+        ends = [name for name in ("entropy_end", "kl_old_end", "magnet_end") if getattr(self, name) is not None]
+        if self.schedule == "mmd" and ends:
+            raise ValueError(
+                f"objective.schedule = 'mmd' moves the weights by the root of the iteration, but {ends[0]} states "
+                "where one ends. Leave it out, or set objective.schedule = 'geometric'."
+            )
+        return self
 
 
 class ImitationConfig(Section):
@@ -98,6 +125,10 @@ class ImitationConfig(Section):
     )
     players: tuple[str, ...] = Field((), description="players whose replies are imitated; none: all players'")
     replies: Positive = Field(256, description="replies that are drawn for an update of a policy")
+    since: Count = Field(0, description="until: the iteration after which the weight begins to fall")
+    until: Positive | None = Field(
+        None, description="iteration at which the weight has fallen evenly to 0; None: it stays"
+    )
 
     @model_validator(mode="after")
     def _has_matches(self) -> ImitationConfig:
@@ -139,8 +170,23 @@ class OptimizerConfig(Section):
     max_gap: float = Field(0.05, gt=0.0, description="mean |log p learner - log p sampler| (nats) that stops the run")
 
 
+AlarmName = Literal[
+    "reasoning",
+    "echo_trap",
+    "drift",
+    "entropy",
+    "language",
+    "illegal",
+    "mismatch",
+    "hack",
+    "collapse",
+    "signal",
+    "cycle",
+]
+
+
 class AlarmsConfig(Section):
-    """When the run warns that a policy is going wrong. Alarms are shown; only ``illegal_stop`` stops a run."""
+    """When the run warns that a policy is going wrong. Alarms are shown; ``stop`` and ``illegal_stop`` stop a run."""
 
     warmup: Positive = Field(10, description="iterations that fix what is normal for a run")
     reasoning: Share = Field(0.25, description="reasoning below this share of its length in the warmup, in tokens")
@@ -153,6 +199,13 @@ class AlarmsConfig(Section):
     illegal_stop: Share = Field(
         0.95, description="a run stops if more of a role's free replies are illegal in three iterations; 1: never"
     )
+    mismatch: Share = Field(
+        0.2, description="more of a role's free replies than this share reason towards another action"
+    )
+    hack: Share = Field(
+        0.02, description="more of a role's free replies than this share reason about the reward itself"
+    )
+    stop: tuple[AlarmName, ...] = Field((), description="a run stops once one of these alarms rings")
     signal: Share = Field(0.05, description="fewer of a role's turns than this share have an advantage")
     cycle: Share = Field(
         0.05, description="snapshots beat each other in a circle, each by at least this share of half the game's range"
@@ -160,4 +213,19 @@ class AlarmsConfig(Section):
     entropy_high: float | None = Field(None, gt=0.0, description="entropy above this, in nats a turn; None: no limit")
     language: NonNegative = Field(
         0.5, description="a pretrained model's KL to the untrained one on ordinary prompts above this, in nats a token"
+    )
+
+
+class DistilConfig(Section):
+    """How ``distil_every`` and `league distil` make one snapshot of ``RUN@mixture``."""
+
+    steps: Positive = Field(200, description="optimiser steps of a policy")
+    prompts: Positive = Field(
+        256, description="situations in a step; if there are more, each step draws so many, by their weights"
+    )
+    learning_rate: LearningRate | None = Field(
+        None, description="peak learning rate; None: optimizer.learning_rate, the rate at the start of the run"
+    )
+    matches: Positive = Field(
+        2048, description="matches of the mixture that are imitated in each game that is too large to be tabulated"
     )

@@ -20,9 +20,10 @@ from games.common.files import atomic_write
 from games.common.validation import validated
 from games.registry import make_game, with_submatches
 from games.spec import GameSpec
-from league.config.checks import check_config
+from league.config.checks.config import check_config
+from league.config.other_games import with_games
 from league.config.plugins import config_model, prepared, used_plugins
-from league.config.run import RolesConfig, RunConfig
+from league.config.run import MEASURED, RolesConfig, RunConfig
 from roles.cards import load_roles, with_overrides
 from roles.role import Role, Wording
 from roles.wording import wording_for
@@ -46,10 +47,15 @@ def preset_names() -> list[str]:
 
 
 def load(
-    source: str, overrides: Sequence[str] = (), wording: str = "full", tell: Callable[[str], object] | None = None
+    source: str,
+    overrides: Sequence[str] = (),
+    wording: str = "full",
+    tell: Callable[[str], object] | None = None,
+    games: Sequence[str] = (),
 ) -> RunConfig:
     """Return the configuration of a preset or a ``.toml`` file, with ``key=value`` overrides applied in order.
 
+    ``games``, where there are any, take the place of its games, and overrides are applied to those.
     ``wording`` is that of a pretrained model's roles, where the file does not state it. What it leaves to the machine
     is chosen, and ``tell`` is called with a sentence on it.
     Raises UsageError for an unknown preset, key, game or role, for TOML that cannot be read, and for
@@ -57,6 +63,8 @@ def load(
     """
     data = _read_toml(_find_file(source))
     data.pop("layout", None)  # a new run may start from a run directory's configuration
+    if games:
+        data = with_games(data, games, source)
     for override in overrides:
         keys, value = parse_override(override)
         _set_key(data, keys, value)
@@ -69,7 +77,8 @@ def load(
 
 def _fitted(config: RunConfig, tell: Callable[[str], object] | None) -> RunConfig:
     """Return the configuration with what it leaves to this machine."""
-    if config.model.device != "auto" and config.optimizer.micro_batch_tokens:
+    config = config.model_copy(update={"threads": threads_for(config.threads, config.optimizer.processes)})
+    if "auto" not in (config.model.device, config.model.dtype) and config.optimizer.micro_batch_tokens:
         return config
     gpu = find_gpu()
     config = chosen(config, gpu)
@@ -78,8 +87,19 @@ def _fitted(config: RunConfig, tell: Callable[[str], object] | None) -> RunConfi
     return config
 
 
+def threads_for(threads: int, processes: int) -> int:
+    """Return the threads of each process of a run that begins here: measured where OMP_NUM_THREADS does not say."""
+    if threads != MEASURED:
+        return threads
+    if os.environ.get("OMP_NUM_THREADS"):
+        return 0
+    from arena.process import available_cores, measured_threads  # torch is slow to import
+
+    return measured_threads(max(available_cores() // processes, 1))
+
+
 def chosen(config: RunConfig, gpu: Gpu | None) -> RunConfig:
-    """Return the configuration with what it leaves to the machine: ``auto`` for a device, 0 tokens for a pass.
+    """Return the configuration with what it leaves to the machine: ``auto`` for device and type, 0 tokens for a pass.
 
     vLLM needs a GPU, so a run that it plays has one, here or on the machines of a cluster, or is refused later.
     """
@@ -87,10 +107,11 @@ def chosen(config: RunConfig, gpu: Gpu | None) -> RunConfig:
     device = model.device
     if device == "auto":
         device = "cuda" if gpu is not None or config.engine.wants_gpu else "cpu"
+    dtype = model.dtype if model.dtype != "auto" else "bfloat16" if device.startswith("cuda") else "float32"
     tokens = optimizer.micro_batch_tokens or (CPU_TOKENS if device == "cpu" else gpu_tokens(config, gpu))
     return config.model_copy(
         update={
-            "model": model.model_copy(update={"device": device}),
+            "model": model.model_copy(update={"device": device, "dtype": dtype}),
             "optimizer": optimizer.model_copy(update={"micro_batch_tokens": tokens}),
         }
     )
@@ -204,6 +225,7 @@ def seat_roles(config: RolesConfig, spec: GameSpec) -> tuple[Role, ...]:
     Raises UsageError for an invalid card or override.
     """
     cards = Path(config.cards).expanduser() if config.cards else None
+    names = [spec.name, _inmost(spec)]  # a wrapper is played by whoever plays the game inside
     return tuple(
         with_overrides(
             role,
@@ -216,12 +238,24 @@ def seat_roles(config: RolesConfig, spec: GameSpec) -> tuple[Role, ...]:
             top_k=config.top_k,
             top_p=config.top_p,
             min_p=config.min_p,
-            policy=config.policy.get(f"{spec.name}/{role.name}"),
-            player=config.player.get(f"{spec.name}/{role.name}"),
+            policy=_given_to(config.policy, names, role),
+            player=_given_to(config.player, names, role),
             demonstrations=config.demonstrations,
         )
         for role in load_roles(spec, cards, config.wording or "brief")
     )
+
+
+def _inmost(spec: GameSpec) -> str:
+    """Return the name of the game inside all wrappers, or of a game that is none."""
+    while spec.inner:
+        spec = make_game(spec.inner).spec
+    return spec.name
+
+
+def _given_to(names: Mapping[str, str], games: Sequence[str], role: Role) -> str | None:
+    """Return what a table by game/role says of a role of the first of these games that it names."""
+    return next((names[key] for game in games if (key := f"{game}/{role.name}") in names), None)
 
 
 def _find_file(source: str) -> Path:

@@ -1,14 +1,16 @@
-"""The tables ``[matchmaking]`` and ``[exploiters]``: which players meet, and how exploiters train."""
+"""The tables ``[matchmaking]``, ``[branching]``, ``[starts]``, ``[exploiters]``, ``[descent]``: who meets whom."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from games.common import plugins
 from games.common.section import LARGEST_COUNT, NonNegative, Positive, Section, Share
 from league.config.evaluation import MetaSolver
+
+StartRule = Literal["uniform", "learnability", "plr", "staged", "hard", "backward", "variance"]
 
 
 class SharesConfig(Section):
@@ -101,6 +103,62 @@ class MatchmakingConfig(SharesConfig):
         return self.jpsro_solver if self.jpsro else self.psro_solver
 
 
+class BranchingConfig(Section):
+    """Matches that are played on from chosen turns, within a budget of replies."""
+
+    rule: Literal["entropy", "value_spread"] | None = Field(
+        None,
+        description="where matches branch: where the policy is least certain, or where what came of a turn differs "
+        "most; None: nowhere",
+    )
+    replies: Positive = Field(
+        4096, description="replies of one game in an iteration, of whole matches and of forks, that are never exceeded"
+    )
+    width: Positive = Field(1, description="matches that go on from one branch point, beside that which led there")
+
+
+class StartsConfig(Section):
+    """A pool of starts, and the rule by which an iteration's deals are drawn from it."""
+
+    rule: StartRule | None = Field(
+        None, description="which starts are played; None: every deal is new, and there is no pool"
+    )
+    size: Positive = Field(256, description="starts of each game that the pool begins with")
+    floor: Share = Field(0.1, description="share of the deals that all starts have alike, whatever the rule says")
+    unplayed: Share = Field(0.5, description="share of the deals for starts never played, as long as there are any")
+    forgetting: Share = Field(
+        0.9, description="weight that a start's earlier matches keep from one iteration that plays it to the next"
+    )
+    score: Literal["value_loss", "regret"] = Field(
+        "value_loss",
+        description="plr: mean distance of a match from the mean before it, or from the best match to the mean",
+    )
+    temperature: Annotated[float, Field(gt=0.0)] = Field(
+        0.1, description="plr: a start of rank r by its score has the weight (1 / r) ** (1 / temperature)"
+    )
+    staleness: Share = Field(0.1, description="plr: share drawn by how long ago a start was played")
+    power: NonNegative = Field(1.0, description="hard: a start that was ever solved has (1 - solve rate) ** power")
+    keep: Annotated[float, Field(gt=0.0, le=1.0)] = Field(
+        0.25, description="variance: share of the starts, those of the largest spread, that are played"
+    )
+    ramp: Share = Field(0.5, description="staged: share of the iterations after which starts of every size are played")
+    expert: str = Field(
+        "scripted:optimal", min_length=1, description="backward: the scripted player whose matches are shortened"
+    )
+    mastered: Share = Field(
+        0.5, description="backward: solve rate from which on a start is followed by one with an action less"
+    )
+
+    @model_validator(mode="after")
+    def _floor_and_unplayed_leave_room(self) -> StartsConfig:
+        if self.floor >= 1.0 and self.rule not in (None, "uniform"):
+            raise ValueError(
+                f"starts.floor = {self.floor:g} leaves nothing to starts.rule = {self.rule!r}: all starts are drawn "
+                "alike. Take rule 'uniform', or a smaller floor."
+            )
+        return self
+
+
 class ExploitersConfig(Section):
     """How exploiters (``policies.NAME.league_role``) train, freeze and reset. In rates a draw counts 1/2."""
 
@@ -115,3 +173,47 @@ class ExploitersConfig(Section):
     freeze_after: Positive = Field(40, description="iterations after which it is frozen whatever its rate")
     freeze_from: Positive = Field(10, description="iterations before which it is not frozen, whatever its rate")
     league_reset: Share = Field(0.25, description="league exploiter: probability of a reset once it is frozen")
+
+
+DescentName = Literal["go_on", "go_back", "distil", "mutate", "merge", "cross", "generations"]
+
+
+class DescentConfig(Section):
+    """Where a policy comes from, in a population of runs that is bred."""
+
+    rule: DescentName = Field(
+        "mutate",
+        description="go_on: from itself; go_back: from before, if it got worse; distil: from its mixture; mutate: "
+        "population-based training; merge, cross: from several parents' weights; generations: from the last one's play",
+    )
+    members: Annotated[int, Field(ge=2, le=64)] = Field(4, description="runs of a generation")
+    generations: Positive = Field(5, description="generations; iterations are spread over them evenly")
+    confidence: float = Field(
+        0.95, ge=0.5, lt=1.0, description="one run is better than another only with this confidence"
+    )
+    matches: Positive = Field(400, description="matches by which two runs are compared where no exact value is known")
+    mutate: dict[str, tuple[float, float]] = Field(
+        {"optimizer.learning_rate": (1e-6, 1e-1)},
+        description='mutate: settings that change, with their least and greatest value: "objective.entropy" = [a, b]',
+    )
+    factor: float = Field(5.0, gt=1.0, description="mutate: a setting is multiplied by this, or divided by it")
+    resample: Share = Field(0.25, description="mutate: how often a setting is drawn anew from its whole range")
+    merge: Literal["weighted", "ties"] = Field("weighted", description="merge: means of weights, or TIES-Merging")
+    parents: Positive = Field(2, description="merge: the best so many runs are merged")
+    density: float = Field(0.2, gt=0.0, le=1.0, description="merge, ties: share of each parent's changes that is kept")
+    noise: NonNegative = Field(
+        0.1, description="cross: standard deviation of the parents' shares, and of the logs of singular values' factors"
+    )
+    access: Share = Field(
+        0.5, description="generations: weight of imitating the last one's play at first; it falls to 0"
+    )
+
+    @field_validator("mutate")
+    @classmethod
+    def _ranges_rise(cls, ranges: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+        for name, (low, high) in ranges.items():
+            if not 0.0 < low < high:
+                raise ValueError(
+                    f"descent.mutate: the range of {name} is [{low:g}, {high:g}]; it should rise, above 0."
+                )
+        return ranges

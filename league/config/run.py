@@ -11,21 +11,22 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from games.common.section import LARGEST_SEED, Count, LearningRate, NonNegative, Positive, Section
-from league.config.async_learners import AsyncLearnersConfig
-from league.config.cluster import ClusterConfig
-from league.config.credit import CreditConfig, CriticConfig
+from league.config.cluster import AsyncLearnersConfig, ClusterConfig
+from league.config.credit import CreditConfig, CriticConfig, ValuesConfig
 from league.config.engine import EngineConfig
 from league.config.evaluation import BoardConfig, EvaluationConfig
 from league.config.learning import (
     AlarmsConfig,
+    DistilConfig,
     ImitationConfig,
     LeagueRole,
     ObjectiveConfig,
     OptimizerConfig,
     PolicyConfig,
 )
-from league.config.matchmaking import ExploitersConfig, MatchmakingConfig
+from league.config.matchmaking import BranchingConfig, DescentConfig, ExploitersConfig, MatchmakingConfig, StartsConfig
 
+MEASURED = -1  # threads
 MOST_THREADS = 1024  # torch dies of a thread that the system refuses: machines have fewer cores, and allow more
 
 Size = Annotated[int, Field(ge=1, le=65_536)]  # of a pocket model: no layer of any model is wider
@@ -84,7 +85,8 @@ class ModelConfig(Section):
 
     source: str = Field(
         "pocket",
-        description='"pocket", a name of `league models`, a folder in Hugging Face layout, a .gguf file, or a hub id',
+        description='"pocket", a name of `league models`, a folder in Hugging Face layout, a run (its newest), a '
+        ".gguf file, or a hub id",
     )
     hidden_size: Size = Field(128, description="width of the pocket model")
     layers: Size = Field(2, description="layers of the pocket model")
@@ -92,8 +94,11 @@ class ModelConfig(Section):
     kv_heads: Size = Field(2, description="key/value heads of the pocket model")
     intermediate_size: Size = Field(256, description="width of the pocket model's feed-forward part")
     vocabulary: Positive = Field(2048, description="largest vocabulary of the pocket tokenizer")
-    dtype: Literal["float32", "bfloat16"] = Field("float32", description="type of the weights")
+    dtype: Literal["float32", "bfloat16", "auto"] = Field(
+        "float32", description="type of the weights; auto: bfloat16 on a GPU, else float32"
+    )
     device: str = Field("cpu", description="torch device that holds the model; auto: a GPU if there is one")
+    compile: bool = Field(False, description="run norms and gates compiled by torch.compile, for a GPU")
 
     @field_validator("device")
     @classmethod
@@ -141,12 +146,18 @@ class RunConfig(Section):
     seed: int = Field(0, ge=0, le=LARGEST_SEED, description="every stream of randomness derives from it")
     iterations: Positive = Field(200, description="updates of each policy")
     snapshot_every: Positive = Field(10, description="iterations between two snapshots")
+    distil_every: Count = Field(
+        0,
+        description="iterations between two distilled snapshots, RUN@distilled, each one model that plays as "
+        "RUN@mixture does on average; a multiple of snapshot_every; 0: none",
+    )
     in_flight: Positive = Field(4096, description="matches played side by side")
     threads: int = Field(
         0,
-        ge=0,
+        ge=MEASURED,
         le=MOST_THREADS,
-        description="torch threads; 0: OMP_NUM_THREADS where it is set, else a thread for each core",
+        description="torch threads; 0: OMP_NUM_THREADS where it is set, else a thread for each core; "
+        "-1: as 0, but where that is not set, as many as compute fastest when the run begins",
     )
     loaded_snapshots: Positive = Field(8, description="opponents' weights held in memory at once")
     checkpoints: Positive = Field(
@@ -168,13 +179,18 @@ class RunConfig(Section):
     credit: CreditConfig = CreditConfig()
     async_learners: AsyncLearnersConfig = AsyncLearnersConfig()
     cluster: ClusterConfig = ClusterConfig()
+    values: ValuesConfig = ValuesConfig()
     critic: CriticConfig = CriticConfig()
     objective: ObjectiveConfig = ObjectiveConfig()
     imitation: ImitationConfig = ImitationConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     matchmaking: MatchmakingConfig = MatchmakingConfig()
+    branching: BranchingConfig = BranchingConfig()
+    starts: StartsConfig = StartsConfig()
     exploiters: ExploitersConfig = ExploitersConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
+    distil: DistilConfig = DistilConfig()
+    descent: DescentConfig = DescentConfig()
     alarms: AlarmsConfig = AlarmsConfig()
     board: BoardConfig = BoardConfig()
 

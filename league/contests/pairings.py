@@ -93,7 +93,7 @@ def try_out(player: Player) -> None:
     request: MatchRequest = schedule((player, player), 1, seed=0)[0].request
     play(
         [request],
-        roles_of=roles_by_game((player, player), seatings(player.spec.seats)[0]).__getitem__,
+        roles_of=roles_by_game((player, player), seatings(player.spec)[0]).__getitem__,
         engine_of=player.engines().__getitem__,
         make_game=make_game,
     )

@@ -19,7 +19,7 @@ from games.common.errors import UsageError
 from games.common.files import atomic_write, is_leftover, remove_leftovers
 from games.registry import make_game
 from league.contests.pairings import Contest, contest, pairings
-from league.contests.until_decided import Until, decide, looks
+from league.contests.until_decided import Until, decide
 from league.evaluation.head_to_head import (
     MOST_MATCHES,
     Decided,
@@ -33,6 +33,7 @@ from league.evaluation.tournament import BLOCK, MatchRecorder
 from league.models.source import model_folder
 from league.players.engines import Engines
 from league.players.settings import PlayerSettings
+from league.results.confidence_sequence import looks
 from league.results.match_store import STORE_FILE, MatchStore
 from league.storage.lock import LOCK_FILE, run_lock
 from league.storage.run_dir import Run, find_run
@@ -106,8 +107,19 @@ class SuiteEvaluation:
         return outcomes_of(one.spec, ends)
 
     def decision(self, number: int, store: MatchStore) -> Decided:
-        """Return what a pairing's matches decide; only where matches stop when they are decided."""
-        return decide(self.contests[number].spec, self.meetings(number, store), self.plan.until or Until())
+        """Return what a pairing's matches decide; only where matches stop when they are decided.
+
+        Of two players all games together err as seldom as the plan's confidence says: each has its part of that error.
+        """
+        until = self.plan.until or Until()
+        if len(self.plan.players) == 2:
+            until = until._replace(confidence=1.0 - (1.0 - until.confidence) / self.games)
+        return decide(self.contests[number].spec, self.meetings(number, store), until)
+
+    @property
+    def games(self) -> int:
+        """Return how many games there are."""
+        return len({one.pairing.game for one in self.contests})
 
     def stops(self, one: Contest) -> bool:
         """Return whether a pairing stops when it is decided: where somebody wins."""
@@ -115,7 +127,7 @@ class SuiteEvaluation:
 
     def _ends(self, one: Contest) -> Iterator[int]:
         """Yield after how many matches to look."""
-        cycle = len(seatings(one.spec.seats))
+        cycle = len(seatings(one.spec))
         if self.stops(one):
             yield from (deals * cycle for deals in looks(len(one.scheduled) // cycle))
         else:
@@ -165,7 +177,7 @@ def _play(
         return episode._replace(request=episode.request._replace(players=tuple(labels[side] for side in seating)))
 
     for block in (indices[start : start + BLOCK] for start in range(0, len(indices), BLOCK)):
-        for seating in seatings(one.spec.seats):
+        for seating in seatings(one.spec):
             requests: list[MatchRequest] = [
                 one.scheduled[index].request._replace(index=number * _EACH + index, rule="suite")
                 for index in block

@@ -2,7 +2,8 @@
 
 Two players are compared game by game on the same deals: where one's gain is the other's loss by the lead of one over
 the other, elsewhere by what each earns with the same opponents. A deal is one observation, the test is Student's, and
-the p-values of all games together are corrected by Holm's method.
+the p-values of all games together are corrected by Holm's method. Where matches stop when they are decided, a game in
+which the two meet is told by its confidence sequence, and every game has an equal part of the error (Bonferroni).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from league.evaluation.head_to_head import (
     Interval,
     Meeting,
     RoleResult,
+    Winner,
     mean_return,
     results_by_role,
     role_names,
@@ -60,7 +62,17 @@ class GameTest(NamedTuple):
     kind: str
     difference: Estimate  # of their mean returns, the first player's less the second's
     p: float | None  # None: one deal
-    corrected: float | None  # by Holm's method, among all games of the suite
+    corrected: float | None  # among all games of the suite
+    decided: Decided | None = None  # where the matches stopped when it was; then there is no p-value
+
+    @property
+    def better(self) -> int | None:
+        """Return which player does better, A or B, as far as it is shown."""
+        if self.decided is not None:
+            return {Winner.A: A, Winner.B: B}.get(self.decided.winner)
+        if self.corrected is None or self.corrected > 0.05:
+            return None
+        return A if self.difference.mean > 0.0 else B
 
 
 def pairing_results(evaluation: SuiteEvaluation, store: MatchStore) -> list[PairingResult]:
@@ -101,7 +113,7 @@ def exact_return(players: tuple[Player, Player]) -> float | None:
         except (NotEnumerable, UsageError):
             return None
     values = []
-    for seating in seatings(spec.seats):
+    for seating in seatings(spec):
         returns = head_to_head([tables[side] for side in seating])
         values.append(mean_return(returns, seating, A))
     return fmean(values)
@@ -112,19 +124,25 @@ def compare_games(evaluation: SuiteEvaluation, store: MatchStore) -> list[GameTe
     by_game: dict[tuple[str, str], list[int]] = {}
     for number, one in enumerate(evaluation.contests):
         by_game.setdefault((one.pairing.game, one.pairing.kind), []).append(number)
-    tests = []
-    for (game, kind), numbers in by_game.items():
-        differences = _differences(evaluation, numbers, store)
-        spec = evaluation.contests[numbers[0]].spec
-        span = spec.max_return - spec.min_return
-        tests.append((game, kind, clustered_mean(differences, range(len(differences)), (-span, span)), differences))
-    p_values = [two_sided_p(differences) for *_, differences in tests]
-    known = [p for p in p_values if p is not None]
-    corrected = iter(holm(known))
-    return [
-        GameTest(game, kind, difference, p, None if p is None else next(corrected))
-        for (game, kind, difference, _), p in zip(tests, p_values, strict=True)
-    ]
+    tests = [_test(evaluation, game, kind, numbers, store) for (game, kind), numbers in by_game.items()]
+    known = [test.p for test in tests if test.p is not None]
+    if evaluation.plan.until is not None:
+        adjusted = iter([min(1.0, p * len(tests)) for p in known])
+    else:
+        adjusted = iter(holm(known))
+    return [test if test.p is None else test._replace(corrected=next(adjusted)) for test in tests]
+
+
+def _test(evaluation: SuiteEvaluation, game: str, kind: str, numbers: Sequence[int], store: MatchStore) -> GameTest:
+    """Return the test of one game, not corrected for their number yet where it has a p-value."""
+    one = evaluation.contests[numbers[0]]
+    if evaluation.stops(one):
+        decided = evaluation.decision(numbers[0], store)
+        return GameTest(game, kind, decided.lead, None, None, decided)
+    differences = _differences(evaluation, numbers, store)
+    span = one.spec.max_return - one.spec.min_return
+    difference = clustered_mean(differences, range(len(differences)), (-span, span))
+    return GameTest(game, kind, difference, two_sided_p(differences), None)
 
 
 def _differences(evaluation: SuiteEvaluation, numbers: Sequence[int], store: MatchStore) -> list[float]:

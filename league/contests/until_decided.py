@@ -8,7 +8,7 @@ win, draw and loss it is the mean score. Deals are independent, and their confid
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -31,11 +31,10 @@ from league.evaluation.head_to_head import (
     summarise,
 )
 from league.players.player import Player
-from league.results.confidence_sequence import anytime_mean, confidence_interval
+from league.results.confidence_sequence import anytime_mean, confidence_interval, looks
 from league.results.statistics import Estimate
 
 AT_MOST = 20_000  # matches, where nobody says how many
-_FIRST, _GROWTH = 16, 1.2  # deals before the first look, and how many times as many before each further one
 
 
 class Until(NamedTuple):
@@ -67,7 +66,7 @@ def compare_until(
     spec = players[A].spec
     until.check(spec)
     scheduled = schedule(players, until.at_most, seed)
-    cycle, episodes = len(seatings(spec.seats)), list[Episode]()
+    cycle, episodes = len(seatings(spec)), list[Episode]()
     for deals in looks(len(scheduled) // cycle):
         episodes += play_scheduled(players, scheduled[len(episodes) : deals * cycle], on_episode)
         played = scheduled[: len(episodes)]
@@ -78,15 +77,6 @@ def compare_until(
     labels = (players[A].label, players[B].label)
     result = summarise(labels, spec, seed, role_names(players), played, episodes, anytime_mean)
     return replace(result, decision=decision)
-
-
-def looks(deals: int) -> Iterator[int]:
-    """Yield after how many deals to look, the last time after all."""
-    look = min(_FIRST, deals)
-    yield look
-    while look < deals:
-        look = min(deals, int(look * _GROWTH))
-        yield look
 
 
 def decide(spec: GameSpec, outcomes: Sequence[Meeting], until: Until) -> Decided:

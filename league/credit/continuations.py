@@ -9,7 +9,6 @@ luck that is still to come is the same before and after the turn, and cancels.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -21,24 +20,25 @@ from league.credit.rules import Floats
 from learners.trajectories import Trajectory
 from roles.role import Role
 
+PlayMatches = Callable[[list[MatchRequest]], list[Episode]]
 
-class TurnEstimator(Protocol):
-    """Estimates, for each trajectory, what its seat still earns from each of its turns on."""
 
-    def estimate(self, trajectories: Sequence[Trajectory]) -> list[tuple[float, ...]]:
-        """Return a value for each turn, in the units of the trajectories' returns."""
-        ...
+def plays(roles: tuple[Role, ...], engine_of: Callable[[str], Engine]) -> PlayMatches:
+    """Return what plays matches of one game with these roles and engines."""
+
+    def played(requests: list[MatchRequest]) -> list[Episode]:
+        return play(requests, roles_of=lambda _: roles, engine_of=engine_of, make_game=make_game)
+
+    return played
 
 
 class Continuations:
     """Plays matches on from their middles, with the players that they had."""
 
-    def __init__(
-        self, roles: tuple[Role, ...], engine_of: Callable[[str], Engine], count: int = 16, seed: int = 0
-    ) -> None:
+    def __init__(self, play: PlayMatches, count: int = 16, seed: int = 0) -> None:
         """Play each point on ``count`` times; ``seed`` fixes what players draw."""
         self.count = count
-        self._roles, self._engine_of, self._seed = roles, engine_of, seed
+        self._play, self._seed = play, seed
 
     def returns(self, points: Sequence[tuple[Episode, int]]) -> Floats:
         """Return the returns by point, continuation and seat [N, count, seats], in the game's units.
@@ -52,7 +52,7 @@ class Continuations:
             for index, number in enumerate(open_points)
             for draw in range(self.count)
         ]
-        episodes = play(requests, roles_of=lambda _: self._roles, engine_of=self._engine_of, make_game=make_game)
+        episodes = self._play(requests)
         for index, number in enumerate(open_points):
             own = episodes[index * self.count : (index + 1) * self.count]
             found[number] = [episode.returns for episode in own]
@@ -63,17 +63,21 @@ class Continuations:
         turns = episode.turns[:played]
         return old._replace(
             index=index,
+            branch=(),
+            start="",  # the stored start is that of the whole match
             sample_seed=derive_seed(self._seed, "continuation", old.sample_seed, played, draw),
             prefix=old.prefix + tuple(turn.action for turn in turns if turn.action is not None and not turn.tool),
         )
 
 
 class ContinuationValues:
-    """A ``TurnEstimator`` that plays on from before every turn."""
+    """The estimator of turn values that plays on from before every turn, and learns nothing."""
 
-    def __init__(self, continuations: Continuations, episodes: Mapping[int, Episode], scale: float) -> None:
-        """``episodes`` are the trajectories' matches by index, ``scale`` what their returns were divided by."""
-        self._continuations, self._episodes, self._scale = continuations, episodes, scale
+    def __init__(
+        self, continuations: Continuations, episodes: Mapping[int, Episode], scales: Mapping[str, float]
+    ) -> None:
+        """``episodes`` are the trajectories' matches by index, ``scales`` what each game's returns were divided by."""
+        self._continuations, self._episodes, self._scales = continuations, episodes, scales
 
     def estimate(self, trajectories: Sequence[Trajectory]) -> list[tuple[float, ...]]:
         """Return a value for each turn, less what its seat had been paid before, in the trajectories' units."""
@@ -82,7 +86,7 @@ class ContinuationValues:
         means = self._continuations.returns(points).mean(axis=1) if points else np.zeros((0, 1))
         values, start = [], 0
         for trajectory, own in zip(trajectories, places, strict=True):
-            totals = means[start : start + len(own), trajectory.seat] / self._scale
+            totals = means[start : start + len(own), trajectory.seat] / self._scales[trajectory.game]
             paid = np.cumsum(trajectory.rewards) - np.array(trajectory.rewards)
             values.append(tuple((totals - paid).tolist()))
             start += len(own)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from arena.records import Episode, MatchRequest, Reply, ReplyRequest
 from arena.scheduler import play
+from arena.submatches import begin_match
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.registry import make_game
@@ -31,6 +32,14 @@ class BatchPlan(NamedTuple):
     group: int = 8  # matches of each start
     batches: int = 16
     seed: int = 0
+    learned: int = 4096  # matches, other ones, that estimators of turn values learn from first
+
+    @property
+    def to_learn(self) -> BatchPlan:
+        """The batches that estimators learn from."""
+        return self._replace(
+            batches=max(1, round(self.learned / self.batch)), seed=derive_seed(self.seed, "to learn from")
+        )
 
 
 class PlayedBatch(NamedTuple):
@@ -40,6 +49,7 @@ class PlayedBatch(NamedTuple):
     trajectories: list[Trajectory]  # returns divided by half the game's range
     states: Indices  # as ``exact_form`` numbers them  # [T]
     actions: Indices  # as ``TurnValues`` numbers them  # [T]
+    episodes: Sequence[Episode] = ()
 
     @property
     def roles(self) -> list[str]:
@@ -86,7 +96,8 @@ def play_batches(
         trajectories = to_trajectories(episodes, lambda _: roles, {table.game: return_scale(spec)})
         where = locate(episodes, trajectories, places)
         states = np.array([state for state, _ in where], np.intp)
-        batches.append(PlayedBatch(plan.batch, trajectories, states, first[states] + np.array([a for _, a in where])))
+        actions = first[states] + np.array([a for _, a in where])
+        batches.append(PlayedBatch(plan.batch, trajectories, states, actions, episodes))
     return batches
 
 
@@ -100,7 +111,7 @@ def locate(
     turns: dict[tuple[int, int], list[tuple[int, int]]] = {}  # by match and seat
     game = choice_game(make_game(episodes[0].request.game))
     for episode in episodes:
-        game.reset(episode.request.deal_seed)
+        begin_match(game, episode.request)
         for turn in episode.turns:
             assert turn.action is not None
             action = game.legal_ids()[game.legal_actions().index(turn.action)]

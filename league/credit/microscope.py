@@ -11,11 +11,12 @@ from games.common.errors import UsageError
 from games.registry import make_game
 from league.config.credit import CreditConfig
 from league.credit.accuracy import Accuracy, accuracy, batch_gradient, select, share_of_wrong_signs
+from league.credit.learned import LearnedEvidence
 from league.credit.matches import BatchPlan, PlayedBatch, play_batches
 from league.credit.rules import Floats, RuleVariant, all_variants, credit_batches, parse_variant, reason_against
 from league.exact.exploitability import PolicyTable, exact_form
 from league.exact.turn_values import TurnValues, turn_values
-from learners.advantages.rule import CreditFacts, Need
+from learners.advantages.rule import CreditFacts
 from learners.trajectories import Evidence, return_scale
 from roles.role import Role
 
@@ -53,13 +54,15 @@ def compare_rules(
     variants, left_out = choose(asked, credit, facts)
     form = exact_form(table.game)
     turns = turn_values(form, [table.probabilities[key] for key in form.keys])
+    learn = LearnedEvidence(table, roles, form.keys, plan)
     batches = play_batches(table, roles, form.keys, plan)
     play = Play(turns, roles, batches, return_scale(spec) if credit.scale_returns else 1.0)
-    evidence = [exact_evidence(play, batch) for batch in batches]
+    exact = [exact_evidence(play, batch) for batch in batches]
     found = [_measure(play, EXACT, [turns.advantages[batch.actions] for batch in batches])]
     for variant in variants:
+        evidence = exact if variant.estimator is None else learn.of(variant, batches)
         measured = _measure(play, variant.text, credit_batches(variant, batches, evidence))
-        found.append(measured._replace(given_values=Need.VALUES in variant.rule.needs))
+        found.append(measured._replace(given_values=variant.given_values))
     return found, left_out
 
 

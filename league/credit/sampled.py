@@ -26,7 +26,7 @@ from games.common.seeds import derive_seed
 from games.registry import make_game
 from league.config.credit import CreditConfig
 from league.credit.accuracy import Accuracy
-from league.credit.continuations import Continuations, turn_places
+from league.credit.continuations import Continuations, plays, turn_places
 from league.credit.matches import BatchPlan, PlayedBatch, requests_of
 from league.credit.microscope import EXACT, RuleAccuracy, choose
 from league.credit.rules import Floats, credit_batches
@@ -63,7 +63,7 @@ def compare_by_continuations(
     spec, roles = player.spec, player.roles
     facts = CreditFacts(spec, roles, tuple(role for role in roles if not role.given), plan.group, None)
     variants, left_out = choose(asked, credit, facts)
-    left_out |= {v.text: NO_VALUES for v in variants if Need.VALUES in v.rule.needs}
+    left_out |= {v.text: NO_VALUES for v in variants if Need.VALUES in v.rule.needs or v.estimator}
     ids = tuple(members[0][0] for members in player.members)
     scale = return_scale(spec) if credit.scale_returns else 1.0
     batches, episodes = [], []
@@ -101,7 +101,7 @@ def _play_on(
     seats = [at[place][0].seat for place in places]
     estimates, variances = [], []
     for half in range(2):
-        continuations = Continuations(player.roles, player.engine_of, COUNT, derive_seed(seed, "half", half))
+        continuations = Continuations(plays(player.roles, player.engine_of), COUNT, derive_seed(seed, "half", half))
         returns = continuations.returns(points).reshape(len(places), 2, COUNT, -1) / scale
         own = returns[np.arange(len(places)), :, :, seats]  # [T, 2, COUNT]
         estimates.append(own[:, 1].mean(axis=1) - own[:, 0].mean(axis=1))

@@ -27,6 +27,7 @@ from league.results.statistics import Estimate, clustered_mean
 from roles.role import Role
 
 A, B = 0, 1
+MOST_MIXED = 6  # seats of a game that is played in every mixture of two players: 62 of them
 Interval = Callable[[Sequence[float], Sequence[int], tuple[float, float]], Estimate]  # of values [N] by deal [N]
 MOST_MATCHES = 1_000_000  # of a pair; they and their records take some gigabytes
 
@@ -128,7 +129,7 @@ def play_scheduled(
     """Play matches and return their episodes in their order."""
     engines = players[A].engines() | players[B].engines()
     episodes: dict[int, Episode] = {}
-    for seating in seatings(players[A].spec.seats):
+    for seating in seatings(players[A].spec):
         played = play(
             [match.request for match in scheduled if match.seating == seating],
             roles_of=roles_by_game(players, seating).__getitem__,
@@ -153,7 +154,7 @@ def schedule(players: tuple[Player, Player], matches: int, seed: int) -> list[Sc
     if matches > MOST_MATCHES:
         raise UsageError(f"--matches {matches:,}: at most {MOST_MATCHES:,} matches of two players are held in memory.")
     spec = players[A].spec
-    cycle = seatings(spec.seats)
+    cycle = seatings(spec)
     scheduled = []
     for index in range(math.ceil(matches / len(cycle)) * len(cycle)):
         deal, seating = index // len(cycle), cycle[index % len(cycle)]
@@ -172,11 +173,13 @@ def schedule(players: tuple[Player, Player], matches: int, seed: int) -> list[Sc
     return scheduled
 
 
-def seatings(seats: int) -> list[tuple[int, ...]]:
-    """Return every assignment of A and B to the seats that has both; for one seat, A alone and B alone."""
-    if seats == 1:
-        return [(A,), (B,)]
-    return [seating for seating in itertools.product((A, B), repeat=seats) if len(set(seating)) == 2]
+def seatings(spec: GameSpec) -> list[tuple[int, ...]]:
+    """Return the seatings with both A and B; a team is one's, and of over ``MOST_MIXED`` seats one has each alone."""
+    if 1 < spec.seats <= MOST_MIXED and not spec.teams:
+        return [seating for seating in itertools.product((A, B), repeat=spec.seats) if len(set(seating)) == 2]
+    parts = spec.teams[:1] or [(seat,) for seat in range(spec.seats)]
+    firsts = [tuple(A if seat in part else B for seat in range(spec.seats)) for part in parts]
+    return [seating for first in firsts for seating in (first, tuple(1 - side for side in first))]  # one seat: A, B
 
 
 def summarise(

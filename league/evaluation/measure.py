@@ -16,7 +16,9 @@ from league.evaluation.policy_tables import PolicyTables, Profile, exact_metrics
 from league.evaluation.rating_matches import rating_matches, score_against, without_bystanders
 from league.evaluation.strategies import GameStrategy, Strategies, strategy_metrics
 from league.evaluation.teams import all_seats, team_matches, team_metrics
-from league.exact.exploitability import PolicyTable
+from league.exact.exploitability import PolicyTable, exact_form
+from league.exact.sequence_form import SequenceForm
+from league.exact.snapshot_regret import snapshot_regrets
 from league.meta_solvers import BY_AGE
 from league.players.given import GivenPlayers
 from league.players.model_engine import ModelEngine
@@ -80,12 +82,19 @@ class Measurements:
                 free = _free_seats(self._roles[game])
                 metrics = exact_metrics(spec, tables[self._profiles(game)[-1]], free)
                 metrics |= mixture_metrics(spec, mixed_game, mixture, free) | joint_metrics(meta_game, meta)
-                metrics |= self._strategy(spec, tables, measurement)
+                metrics |= self._strategy(spec, tables, measurement) | self._regret(spec, tables)
                 measurement.metrics.update(with_prefix(game, metrics))
                 measurement.tables[game] = tables
             measurement.mixtures[game] = mixture
             measurement.meta[game], measurement.meta_games[game] = meta, meta_game
         return measurement
+
+    def _regret(self, spec: GameSpec, tables: Mapping[Profile, PolicyTable]) -> Metrics:
+        """Return the regret of the main policies' snapshots so far, summed over seats, where recall is perfect."""
+        form = exact_form(spec.name)
+        if not isinstance(form, SequenceForm):
+            return {}
+        return {"snapshot_regret": sum(snapshot_regrets(form, [tables[p] for p in self._profiles(spec.name)]))}
 
     def _strategy(
         self, spec: GameSpec, tables: Mapping[Profile, PolicyTable], measurement: PopulationMeasurement

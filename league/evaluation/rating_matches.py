@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
 
@@ -53,17 +53,24 @@ def rating_matches(
         else:
             pairs += [(snapshot, past[i].id) for i in drawn if past[i].policy in opposing[spec.name]]
         for player, opponent in pairs:
-            free = {role.seat: role for role in roles[spec.name] if not role.given}
-            seats = [s for s, role in free.items() if player.policy in exploiters or role.policy == player.policy]
             stream = (snapshot.id, spec.name, *([] if player is snapshot else [player.id]), opponent)
-            for deal, seat in itertools.product(range(-(-config.matches // max(len(seats), 1))), seats):
-                others = all_seats(opponent, roles[spec.name])
-                players = (*others[:seat], player.id, *others[seat + 1 :])
+            for players, deal, seat in _seatings(config.matches, player, opponent, roles[spec.name], exploiters):
                 deal_seed = derive_seed(run_seed, "rating deal", *stream, deal)
                 sample_seed = derive_seed(run_seed, "rating sample", *stream, deal, seat)
                 index, trained = first_index + len(requests), (False,) * spec.seats
                 requests.append(MatchRequest(index, spec.name, deal_seed, sample_seed, players, trained, "rating"))
     return requests
+
+
+def _seatings(
+    matches: int, player: Snapshot, opponent: str, roles: Sequence[Role], exploiters: Collection[str]
+) -> Iterator[tuple[tuple[str, ...], int, int]]:
+    """Yield who sits where, the deal's number and the player's seat: each deal once for each seat it may take."""
+    free = [role for role in roles if not role.given]
+    seats = [role.seat for role in free if player.policy in exploiters or role.policy == player.policy]
+    others = all_seats(opponent, roles)
+    for deal, seat in itertools.product(range(-(-matches // max(len(seats), 1))), seats):
+        yield (*others[:seat], player.id, *others[seat + 1 :]), deal, seat
 
 
 def _most_informative(

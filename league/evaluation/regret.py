@@ -100,7 +100,11 @@ def trend_p_value(curve: NDArray[np.float64]) -> float | None:
         return None
     rates = curve / np.arange(1, len(curve) + 1)
     falls = int((np.diff(rates) < -_TOLERANCE * max(np.abs(rates).max(), _TOLERANCE)).sum())
-    return sum(math.comb(steps, k) for k in range(falls, steps + 1)) / 2.0**steps
+    total, ways = 0, math.comb(steps, falls)  # whole numbers: 2 to the power of the steps is no float beyond 1,023
+    for k in range(falls, steps + 1):
+        total += ways
+        ways = ways * (steps - k) // (k + 1)
+    return total / (1 << steps)
 
 
 def power_law_exponent(curve: NDArray[np.float64]) -> float | None:

@@ -10,10 +10,11 @@ from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean
 
 from arena.records import Cast, Episode, MatchRequest, flatten_episodes
+from arena.submatches import play_again
 from games.common.seeds import derive_seed
 from games.openspiel.repeated import is_repeated, stage_game
-from games.registry import with_submatches
-from games.spec import GameSpec, Utility
+from games.registry import make_game, with_submatches
+from games.spec import GameSpec, HasInformation, Utility
 from league.exact.welfare import welfare_metrics
 from league.results.judges import judge_metrics
 from roles.role import Role, Roles
@@ -48,7 +49,7 @@ def training_metrics(episodes: Sequence[Episode], specs: Mapping[str, GameSpec],
 
     In cooperative and general-sum games that is each trained role's mean return, and welfare against the best possible;
     in repeated games also how large a share of the trained seats' actions each action has, such as cooperate. Where
-    there is a judge, how good it is.
+    there is a judge, how good it is; where questions are asked, how many bits one was to tell.
     """
     metrics: Metrics = {}
     members = flatten_episodes(episodes)
@@ -58,13 +59,27 @@ def training_metrics(episodes: Sequence[Episode], specs: Mapping[str, GameSpec],
             returns = [episode.returns[role.seat] for episode in group if episode.request.trained[role.seat]]
             if returns:
                 metrics[f"{game}/return/{role.name}"] = fmean(returns)
-        metrics |= judge_metrics(game, group) | welfare_metrics(spec, group)
+        metrics |= judge_metrics(game, group) | welfare_metrics(spec, group) | question_metrics(game, group)
         if is_repeated(game):
             metrics |= {f"{game}/share/{action}": share for action, share in action_shares(group).items()}
         if spec.submatch_games and group:
             opened = [len(episode.children) for episode in episodes if episode.request.game == game]
             metrics[f"{game}/submatches"] = fmean(opened)
     return metrics
+
+
+def question_metrics(game: str, episodes: Sequence[Episode]) -> Metrics:
+    """Return ``GAME/bits_per_question``, the mean information gain; {} for a game without questions, or where none was.
+
+    Matches are played again from their records, those that ended by forfeit up to there.
+    """
+    match, bits = make_game(game), list[float]()
+    if not isinstance(match, HasInformation):
+        return {}
+    for episode in episodes:
+        play_again(match, episode)
+        bits += match.information()
+    return {f"{game}/bits_per_question": fmean(bits)} if bits else {}
 
 
 def action_shares(episodes: Sequence[Episode]) -> dict[str, float]:

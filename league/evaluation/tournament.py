@@ -66,7 +66,7 @@ class Tournament:
         self.players = [resolve(name, self.spec, self.engines) for name in names]
         self.engines.check_settings(names)
         self._pairs = list(itertools.combinations(self.players, 2))
-        self._seatings = seatings(self.spec.seats)
+        self._seatings = seatings(self.spec)
         self._matches_per_pair = len(schedule(self._pairs[0], plan.matches, seed=0))
 
     def __len__(self) -> int:

@@ -15,6 +15,7 @@ from statistics import fmean
 import numpy as np
 
 from arena.records import EndReason, Episode
+from arena.submatches import begin_match
 from games.common.errors import UsageError
 from games.openspiel.repeated import is_repeated, stage_game
 from games.registry import make_game
@@ -57,7 +58,7 @@ def outcomes_of(spec: GameSpec, episode: Episode) -> Outcomes:
     match = make_game(spec.name)
     if not isinstance(match, HasOutcomes):
         return ()
-    match.reset(episode.request.deal_seed)
+    begin_match(match, episode.request)
     return match.possible_returns()
 
 

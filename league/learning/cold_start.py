@@ -22,7 +22,7 @@ def base_model(config: RunConfig, demonstrations: list[Demonstration]) -> Langua
     )
     texts = [plain_text(d.chat) + d.reply for d in demonstrations]
     lm = build_pocket(texts, shape, derive_seed(config.seed, "weights"))
-    lm.model.to(model.device)
+    lm.move(model.device)
     return lm
 
 

@@ -10,15 +10,14 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from games.common.errors import DamagedFile, UsageError
 from games.common.files import atomic_write
 from league.config import RunConfig
-from league.storage.exports import HEADER, ReplyRow, load_matches, match_from_record, match_to_record, reply_rows
-from league.storage.sampled_matches import SampledMatch, load_samples, sample_files
+from league.storage.exports import ReplyRow, match_from_record, match_to_record, matches_at, reply_rows
+from league.storage.sampled_matches import SampledMatch
 from learners.imitated import ImitatedReply
 from learners.update.policy import Policy
 from roles.replies import format_reply, parse_reply, speaking
@@ -35,7 +34,7 @@ def matches_to_imitate(config: RunConfig, roles: Roles) -> list[SampledMatch]:
     """
     if not config.imitation.weight:
         return []
-    samples = _read(Path(config.imitation.matches).expanduser())
+    samples = matches_at(Path(config.imitation.matches).expanduser(), "imitation.matches = ")
     found = {role.policy for role, _ in _replies(config, roles, samples)}
     trained = {name for name in bound_policies(roles) if not config.policy(name).frozen}
     if missing := sorted(trained - found):
@@ -117,23 +116,6 @@ def _replies(config: RunConfig, roles: Roles, samples: Sequence[SampledMatch]) -
             continue
         if role.reply is ReplyForm.FREE or (row.action in row.legal and len(row.legal) > 1):
             yield role, row
-
-
-def _read(path: Path) -> list[SampledMatch]:
-    """Return the matches of a file, or of a folder of ``league import`` or a run. Raises UsageError for any other."""
-    if path.is_dir():
-        samples = [sample for file in sample_files(path) for sample in load_samples(file)]
-        if not samples:
-            raise UsageError(
-                f"imitation.matches = {path}: it holds no matches. `league import FILE -o {path}` fills it."
-            )
-        return samples
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            first = next(islice(file, 1), "")
-    except OSError as error:
-        raise UsageError(f"imitation.matches = {path}: it cannot be read ({error.strerror}).") from None
-    return load_matches(path) if first.strip() == json.dumps(HEADER) else load_samples(path)
 
 
 def _kept(path: Path) -> list[SampledMatch]:

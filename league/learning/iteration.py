@@ -8,9 +8,10 @@ from statistics import fmean, pstdev
 from games.common.seeds import derive_seed
 from games.registry import make_game
 from league.config import RunConfig
-from league.learning.schedules import objective_at, steps_at
+from league.learning.schedules import imitation_at, objective_at, steps_at
 from league.storage.learner_checkpoint import Learning
 from learners.advantages import assign_credit
+from learners.advantages.forks import share_among_forks
 from learners.advantages.rule import Advantages, Credited, Need
 from learners.advantages.trees import flat_siblings, sibling_pairs
 from learners.batching import TrainBatch, to_batch
@@ -39,32 +40,16 @@ def learning_now(config: RunConfig, policies: Sequence[str], iteration: int) -> 
     return trained
 
 
-def gather_evidence(
-    config: RunConfig, state: Learning, trajectories: Sequence[Trajectory], from_play: Sequence[Evidence]
-) -> list[Evidence]:
-    """Return the evidence from play, with the turns' values where the rule of the role needs them."""
-    evidence = list(from_play)
-    for name, policy in state.policies.items():
-        if policy.critic is not None:
-            mine = [
-                i
-                for i, trajectory in enumerate(trajectories)
-                if trajectory.policy == name and Need.VALUES in config.credit.needs(trajectory.game, trajectory.role)
-            ]
-            values = policy.critic.values(policy.lm, [trajectories[i] for i in mine])
-            for i, values_K in zip(mine, values, strict=True):
-                evidence[i] = evidence[i]._replace(values=values_K)
-    return evidence
-
-
 def credit_turns(
     config: RunConfig, state: Learning, trajectories: Sequence[Trajectory], evidence: Sequence[Evidence]
 ) -> Credited:
     """Return one advantage per turn and one weight per trajectory; updates the running baselines."""
     credit = config.credit
-    credited = assign_credit(trajectories, evidence, state.credit, credit.rule_for, credit.settings_of)
+    credited = assign_credit(
+        trajectories, evidence, state.credit, credit.rule_for, credit.settings_of, credit.settings_for
+    )
     state.credit = credited.state
-    return credited
+    return credited._replace(advantages=share_among_forks(trajectories, credited.advantages))
 
 
 def credit_metrics(config: RunConfig, trajectories: Sequence[Trajectory], advantages: Advantages) -> Metrics:
@@ -133,7 +118,7 @@ def _update(
     update: Update,
 ) -> Metrics:
     """Update one policy, and its critic if it has one, on what it has gathered, and on what it imitates if anything."""
-    share = config.imitation.weight if imitated else 0.0
+    share = imitation_at(config, iteration) if imitated else 0.0
     loss_weights = {game: (1.0 - share) * settings.loss_weight for game, settings in config.games.items()}
     max_matches = config.policy(policy.name).matches
     if max_matches is not None:

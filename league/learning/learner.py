@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from league.config import RunConfig
-from league.learning.iteration import Metrics, Update, credit_turns, gather_evidence, update_policies
+from league.learning.evidence.regularised_rewards import regularise
+from league.learning.evidence.turn_values import from_critic, gather_evidence, learn_values
+from league.learning.iteration import Metrics, Update, credit_turns, update_policies
 from league.storage.learner_checkpoint import Learning
-from learners.advantages.rule import Advantages, Need
+from learners.advantages import rule_metrics
+from learners.advantages.rule import Advantages
 from learners.trajectories import Evidence, Trajectory
 from learners.update.learner import update
 
@@ -69,9 +72,12 @@ def learn(
     update: Update = update,
 ) -> LearnResult:
     """Credit every turn, and update the policies that are due, by ``update``."""
-    evidence = gather_evidence(config, state, trajectories, evidence)
-    credited = credit_turns(config, state, trajectories, evidence)
-    metrics = update_policies(config, state, trajectories, evidence, credited, iteration, update)
+    learned = regularise(config, state.policies, trajectories, iteration)
+    evidence = gather_evidence(config, state, learned, evidence)
+    credited = credit_turns(config, state, learned, evidence)
+    learn_values(config, state, learned)
+    metrics = update_policies(config, state, learned, evidence, credited, iteration, update)
+    metrics |= rule_metrics(learned, credited, config.credit.rule_for, config.credit.settings_for)
     return LearnResult(trajectories, credited.advantages, metrics)
 
 
@@ -93,14 +99,13 @@ def learn_subset(
 ) -> LearnerReport:
     """Learn from an iteration as one of several learners, each of which has some of the policies.
 
-    A credit rule may compare a trajectory with any other, so all are credited. Those whose rule needs values are the
-    exception: it takes one trajectory at a time, and only the learner of that policy has the critic.
+    A credit rule may compare a trajectory with any other, so all are credited. Those whose rule needs a critic's values
+    are the exception: it takes one trajectory at a time, and only the learner of that policy has the critic.
     """
     indices = [
         index
         for index, trajectory in enumerate(trajectories)
-        if trajectory.policy in state.policies
-        or Need.VALUES not in config.credit.needs(trajectory.game, trajectory.role)
+        if trajectory.policy in state.policies or not from_critic(config, trajectory.game, trajectory.role)
     ]
     credited = [trajectories[index] for index in indices]
     learned = learn(config, state, credited, [evidence[index] for index in indices], iteration, update)

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from arena.lm.chunks import Tokens
-from arena.lm.decoding import generate
+from arena.lm.decoding.decode import generate
 from arena.lm.language_model import LanguageModel
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed

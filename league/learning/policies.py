@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from arena.lm.compiled import compile_between_products
 from arena.lm.language_model import LanguageModel
 from arena.lm.lora import Adapters, AdapterShape, check_targets, linear_layers
 from arena.lm.scoring import enable_checkpointing
@@ -13,12 +14,12 @@ from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from league.config import RunConfig
 from league.learning.cold_start import base_model, imitate
+from league.learning.evidence.turn_values import from_critic
 from league.learning.own_replies import imitate_own_replies
 from league.learning.schedules import objective_at
 from league.models.base_model import base_source, load_base, save_base
 from league.players.demonstrations import demonstrations
 from league.storage.population import Population
-from learners.advantages.rule import Need
 from learners.update.policy import Policy
 from roles.role import Role, Roles, bound_policies
 
@@ -108,6 +109,8 @@ def new_policy(config: RunConfig, name: str, lm: LanguageModel, roles: Roles) ->
     objective, trained = config.objective, not config.policy(name).frozen
     if config.optimizer.checkpointing:
         enable_checkpointing(lm.model)
+    if config.model.compile:
+        compile_between_products(lm.model)
     return Policy(
         name,
         lm,
@@ -116,6 +119,7 @@ def new_policy(config: RunConfig, name: str, lm: LanguageModel, roles: Roles) ->
         magnet=trained and objective.magnet > 0.0,
         reference=trained and objective_at(config, 1, name).needs_reference,
         critic=_critic(config, name, lm, roles) if trained else None,
+        average=config.policy(name).average if trained else None,
     )
 
 
@@ -125,7 +129,7 @@ def _critic(config: RunConfig, name: str, lm: LanguageModel, roles: Roles) -> Cr
         f"{game}/{role.name}"
         for game, game_roles in roles.items()
         for role in _played_roles(config, name, game_roles)
-        if Need.VALUES in config.credit.needs(game, role.name)
+        if from_critic(config, game, role.name)
     ]
     if not valued:
         return None

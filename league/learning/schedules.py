@@ -1,6 +1,15 @@
-"""The objective and optimiser settings at one iteration: weights and rates that change during a run."""
+"""The objective and optimiser settings at one iteration: weights and rates that change during a run.
+
+Two schedules of the objective's weights, by name. ``geometric`` goes from each weight to its end. ``mmd`` is that of
+magnetic mirror descent (Sokota et al., arXiv 2206.05825): at iteration t the regularisation alpha falls as 1 / sqrt(t)
+and the weight of the old policy, 1 / eta, grows as sqrt(t), so that eta / alpha stays as it was.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from math import sqrt
+from typing import NamedTuple
 
 from league.config import RunConfig
 from learners.losses.objective import EntropyBand, Objective
@@ -18,18 +27,44 @@ def geometric(start: float, end: float | None, share: float) -> float:
     return start * (end / start) ** share  # type: ignore[no-any-return]
 
 
+class Time(NamedTuple):
+    """When an update is taken."""
+
+    iteration: int  # counted from 1
+    share: float  # of the run that is over
+
+
+def falling(weight: float, _end: float | None, time: Time) -> float:
+    """Return a weight of ``mmd`` that falls, such as alpha."""
+    return weight / sqrt(time.iteration)
+
+
+def rising(weight: float, _end: float | None, time: Time) -> float:
+    """Return a weight of ``mmd`` that grows, such as 1 / eta."""
+    return weight * sqrt(time.iteration)
+
+
+def _geometric(start: float, end: float | None, time: Time) -> float:
+    return geometric(start, end, time.share)
+
+
+Course = Callable[[float, float | None, Time], float]
+SCHEDULES: dict[str, tuple[Course, Course]] = {"geometric": (_geometric, _geometric), "mmd": (falling, rising)}
+
+
 def objective_at(config: RunConfig, iteration: int, policy: str) -> Objective:
     """Return the objective of a policy's update in an iteration (counted from 1)."""
-    share, settings = _share(config, iteration), config.objective
+    time, settings = Time(iteration, _share(config, iteration)), config.objective
+    pull, step = SCHEDULES[settings.schedule]
     entropy = {}
     for name, game in config.games.items():
         start = settings.entropy if game.entropy is None else game.entropy
         default_end = settings.entropy_end if game.entropy is None else None
-        entropy[name] = geometric(start, game.entropy_end if game.entropy_end is not None else default_end, share)
+        entropy[name] = pull(start, game.entropy_end if game.entropy_end is not None else default_end, time)
     name = config.policy(policy).objective or settings.name
     surrogate = Surrogate(name, settings.clip_low, settings.clip_high, settings.dual_clip, settings.dpo_beta)
-    magnet = geometric(settings.magnet, settings.magnet_end, share)
-    kl_old = geometric(settings.kl_old, settings.kl_old_end, share)
+    magnet = pull(settings.magnet, settings.magnet_end, time) if settings.magnet_rule == "loss" else 0.0
+    kl_old = step(settings.kl_old, settings.kl_old_end, time)
     return Objective(
         surrogate,
         entropy,
@@ -42,6 +77,24 @@ def objective_at(config: RunConfig, iteration: int, policy: str) -> Objective:
         kl_estimator=settings.kl_estimator,
         band=EntropyBand(settings.epo, settings.epo_low, settings.epo_high, settings.epo_decay),
     )
+
+
+def reward_weight_at(config: RunConfig, iteration: int) -> float:
+    """Return what a reply pays for a nat away from the magnet in an iteration; 0 where the magnet pulls in the loss."""
+    settings = config.objective
+    if settings.magnet_rule == "loss":
+        return 0.0
+    pull, _ = SCHEDULES[settings.schedule]
+    return pull(settings.magnet, settings.magnet_end, Time(iteration, _share(config, iteration)))
+
+
+def imitation_at(config: RunConfig, iteration: int) -> float:
+    """Return the share of imitation in the loss of an iteration's updates (counted from 1)."""
+    settings = config.imitation
+    if settings.until is None:
+        return settings.weight
+    left = (settings.until - iteration) / max(settings.until - settings.since, 1)
+    return settings.weight * min(max(left, 0.0), 1.0)
 
 
 def steps_at(config: RunConfig, iteration: int, policy: str) -> StepSettings:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from games.common.errors import UsageError
+from league.config.load import CONFIG_FILE
 from league.models.cache import models_folder, store_model, stored_model
 from league.models.catalogue import CATALOGUE
+from league.storage.population import Population
 
 
 def model_folder(source: str) -> Path | str:
@@ -27,10 +29,17 @@ def model_folder(source: str) -> Path | str:
     if path.suffix.lower() == ".gguf":
         return _converted(path)
     if path.is_dir():
-        return path.absolute()
+        return snapshot_folder(path) or path.absolute()
     if path.is_absolute() or source.startswith((".", "~")):
         raise UsageError(f"There is no folder {path}. Give a folder in Hugging Face layout, a .gguf file or a hub id.")
     return source
+
+
+def snapshot_folder(run: Path) -> Path | None:
+    """Return the folder of the newest snapshot of a run; None for a folder that is no run, or has none yet."""
+    root = run / "population"
+    snapshots = Population(root).all() if (run / CONFIG_FILE).is_file() and root.is_dir() else []
+    return snapshots[-1].path.absolute() if snapshots else None
 
 
 def _converted(path: Path) -> Path:

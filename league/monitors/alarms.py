@@ -3,7 +3,8 @@
 What a policy does in a role is judged by itself: another that plays the role, such as an exploiter, has other returns
 and other words. The first ``warmup`` iterations in which it has turns there define what is normal for it; its last
 ``WINDOW`` iterations are compared with that. Everything is kept as sums, which add up over iterations, so that small
-batches are judged together. There are five alarms here, others in ``strategy_alarms`` and ``reply_alarms``:
+batches are judged together. There are five alarms here, others in ``strategy_alarms``, ``reply_alarms`` and
+``reasoning``:
 
 reasoning   the tokens before the answer of a free reply fall to a share of their number in the warmup;
 echo_trap   free replies repeat each other's phrases while the variance of returns falls: the policy has
@@ -22,6 +23,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from league.config.learning import AlarmsConfig
+from league.monitors.reasoning import judge_reasoning
 from league.monitors.reply_alarms import PHRASE, judge_replies, reply_stats
 from league.monitors.strategy_alarms import Verdict, judge_roles
 from learners.keys import join_names, split_names
@@ -40,7 +42,7 @@ Verdicts = Iterator[tuple[str, str]]  # the name of an alarm that could be judge
 class Alarm(NamedTuple):
     """An alarm that rings."""
 
-    name: str  # reasoning, echo_trap, drift, entropy, language, illegal, collapse, signal or cycle
+    name: str  # one of ``league.config.learning.AlarmName``
     subject: str  # "game/role", with the policy in brackets if it is not the role's own; the policy, or the game
     message: str  # what was measured, and what is normal
     since: int  # the iteration since which it rings without a pause
@@ -98,7 +100,7 @@ def check_alarms(
     seen, name_of = state.get("windows", {}), partial(_subject, roles=roles)
     of_roles, windows = judge_roles(trajectories, advantages, seen, settings, name_of)
     of_replies, replies = judge_replies(trajectories, roles, state.get("replies", {}), settings, name_of)
-    verdicts += [*of_roles, *of_replies, *of_population]
+    verdicts += [*of_roles, *of_replies, *judge_reasoning(trajectories, roles, settings, name_of), *of_population]
     ringing = _ringing([Alarm(*alarm) for alarm in state.get("ringing", [])], verdicts, iteration)
     measured = {f"alarms/{name}": 0.0 for _, name, _ in verdicts} | {f"alarms/{alarm.name}": 1.0 for alarm in ringing}
     new_state = {"roles": histories, "entropies": entropies, "windows": windows, "replies": replies}

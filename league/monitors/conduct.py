@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, pstdev
 from typing import NamedTuple
 
-from arena.records import Turn
+from arena.records import Episode, Turn, flatten_episodes
 from league.monitors.reply_alarms import reasoning_tokens
 from learners.trajectories import Trajectory
 from roles.role import ReplyForm, Role
@@ -121,3 +121,13 @@ def _kind(turn: Turn, before: Turn | None, role: Role) -> str:
         cut = turn.trace is not None and len(turn.trace.reply_ids) >= role.max_reply_tokens
         return "truncated" if cut else "illegal"
     return "retried" if before is not None and before.action is None else "legal"
+
+
+def reply_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Return the rate of illegal replies in trained seats, and the number of tokens in all replies."""
+    turns = [turn for e in flatten_episodes(episodes) for turn in e.turns if e.request.trained[turn.seat]]
+    replies = [turn.trace.reply_ids for e in flatten_episodes(episodes) for turn in e.turns if turn.trace is not None]
+    return {
+        "illegal_rate": sum(turn.action is None for turn in turns) / max(len(turns), 1),
+        "reply_tokens": float(sum(map(len, replies))),
+    }

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from arena.records import Cast, Episode, MatchRequest, Sampler, Turn, flatten_episodes
 from arena.scheduler import play
+from arena.submatches import begin_match
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.registry import make_game, with_submatches
@@ -36,22 +37,8 @@ def demonstrations(config: RunConfig, roles: Roles) -> list[Demonstration]:
 
     Raises UsageError for a scripted player that is unknown, or cannot play one of the games.
     """
-    names = config.cold_start.players
-    engines = {name: _demonstrator(name) for name in names}
-    requests: list[MatchRequest] = []
-    for game in config.games:
-        specs = [make_game(name).spec for name in with_submatches([game])]
-        for number in range(config.cold_start.matches):
-            deal, sample, seating = (
-                derive_seed(config.seed, "cold start", part, game, number) for part in ("deal", "sample", "seating")
-            )
-            rng = random.Random(seating)
-            match, *submatches = (
-                Cast(spec.name, tuple(rng.choices(names, k=spec.seats)), (False,) * spec.seats) for spec in specs
-            )
-            requests.append(
-                MatchRequest(len(requests), game, deal, sample, match.players, match.trained, cast=tuple(submatches))
-            )
+    engines = {name: _demonstrator(name) for name in config.cold_start.players}
+    requests = _requests(config)
     episodes = play(
         requests,
         roles_of=roles.__getitem__,
@@ -76,11 +63,31 @@ def demonstrations(config: RunConfig, roles: Roles) -> list[Demonstration]:
     ]
 
 
+def _requests(config: RunConfig) -> list[MatchRequest]:
+    """Return ``cold_start.matches`` matches of each game, in which each seat draws one of ``cold_start.players``."""
+    names = config.cold_start.players
+    requests: list[MatchRequest] = []
+    for game in config.games:
+        specs = [make_game(name).spec for name in with_submatches([game])]
+        for number in range(config.cold_start.matches):
+            deal, sample, seating = (
+                derive_seed(config.seed, "cold start", part, game, number) for part in ("deal", "sample", "seating")
+            )
+            rng = random.Random(seating)
+            match, *submatches = (
+                Cast(spec.name, tuple(rng.choices(names, k=spec.seats)), (False,) * spec.seats) for spec in specs
+            )
+            requests.append(
+                MatchRequest(len(requests), game, deal, sample, match.players, match.trained, cast=tuple(submatches))
+            )
+    return requests
+
+
 def _with_requests(episode: Episode) -> Iterator[tuple[Turn, FreeText | None]]:
     """Yield the turns of a match, each with the request for words that it answers; None for a choice."""
     match = make_game(episode.request.game)
     if match.spec.free_text:
-        match.reset(episode.request.deal_seed)
+        begin_match(match, episode.request)
     for turn in episode.turns:
         actions = match.actions() if turn.form else None
         yield turn, actions if isinstance(actions, FreeText) else None

@@ -9,6 +9,7 @@ from urllib.request import Request, urlopen
 
 from games.common.errors import UsageError
 from league.models.catalogue import CATALOGUE
+from league.models.source import snapshot_folder
 
 CONFIG = "config.json"  # of a model in Hugging Face layout
 ADAPTER_CONFIG = "adapter_config.json"  # of an adapter in PEFT's layout, which names its base
@@ -26,6 +27,7 @@ def check_model(source: str, where: str, *, adapters: bool = False) -> None:
     if source in CATALOGUE or path.suffix.lower() == ".gguf":
         return  # ``model_folder`` tells
     if path.is_dir():
+        path = snapshot_folder(path) or path
         _check_folder(path, where, adapters=adapters)
         return
     if path.exists():

@@ -28,7 +28,7 @@ from league.players.engines import Engines
 from league.players.hub import check_model
 from league.players.remote import check_price, remote_roles
 from league.players.scripted import scripted_forms
-from league.storage.run_dir import Run, find_run, run_names
+from league.storage.run_dir import DISTILLED, Run, find_run, run_names
 from roles.demonstrations import can_be_drawn
 from roles.replies import parse_reply
 from roles.role import ReplyForm, Role
@@ -181,10 +181,11 @@ def _from_run(text: str, run: Run, which: str, spec: GameSpec, engines: Engines)
             continue
         weighted = run.members(which, role.policy, spec.name, role.seat)
         engine = engines.of_run(run, weighted[0][0])
+        home, prefix = (run.distilled, f"{DISTILLED}/") if which == DISTILLED else (run.population, "")
         for snapshot, _ in weighted:
-            check = partial(run.population.verify, snapshot)
-            engine.register(f"{run.path}@{snapshot.id}", snapshot.path, check, engines.adapters(run, snapshot))
-        by_seat.append(tuple((f"{run.path}@{snapshot.id}", weight) for snapshot, weight in weighted))
+            check = partial(home.verify, snapshot)
+            engine.register(f"{run.path}@{prefix}{snapshot.id}", snapshot.path, check, engines.adapters(run, snapshot))
+        by_seat.append(tuple((f"{run.path}@{prefix}{snapshot.id}", weight) for snapshot, weight in weighted))
     engine = engine or next(iter(others.values()))
     return Player(text, spec, engine, tuple(roles), tuple(by_seat), others=tuple(others.items()))
 

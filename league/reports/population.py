@@ -8,23 +8,17 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from league.reports.svg import COLOURS, ticks
-from league.storage.population import Origin, Snapshot
+from league.storage.population import HOW, Origin, Snapshot, parents_of
 
 WIDTH, LANE, TOP, BOTTOM, RIGHT = 1100.0, 58.0, 22.0, 26.0, 24.0
 LETTER = 6.6  # pixels, about
-HOW = {
-    Origin.START: "the weights before training",
-    Origin.TRAINED: "trained on",
-    Origin.RESET: "reset to the initial weights, then trained",
-    Origin.RESPONSE: "trained from the snapshot that a response begins from",
-    Origin.EXPLOITER: "an exploiter's first",
-    Origin.DISTILLED: "distilled",
-}
 UNUSUAL = {
     Origin.RESET: "reset",
     Origin.RESPONSE: "response",
     Origin.EXPLOITER: "exploiter",
     Origin.DISTILLED: "distilled",
+    Origin.MERGED: "merged",
+    Origin.CROSSED: "crossed",
 }
 
 
@@ -86,7 +80,7 @@ def _node(snapshot: Snapshot, place: dict[str, tuple[float, float]], policies: l
     x, y = place[snapshot.id]
     colour = policies.index(snapshot.policy) % COLOURS
     what = Markup("<title>{}: {}{}</title>").format(
-        snapshot.id, HOW[snapshot.origin], f", from {snapshot.parent}" if snapshot.parent else ""
+        snapshot.id, snapshot.how or HOW[snapshot.origin], f", from {parents_of(snapshot)}" if snapshot.parents else ""
     )
     if snapshot.origin in UNUSUAL:
         return Markup(

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from arena.records import EndReason, Episode, Turn
+from arena.submatches import begin_match
 from games.common.errors import UsageError
 from games.registry import make_game
-from games.spec import Game, IsSubmatch, OpensSubmatches
+from games.spec import Game, OpensSubmatches
 from league.storage.sampled_matches import SampledMatch, TurnAdvantages
 from roles.replies import THINK_CLOSE
 
@@ -232,9 +233,7 @@ def positions(episode: Episode) -> list[Views | None]:
 
 def _begun(episode: Episode) -> Game:
     game = make_game(episode.request.game)
-    game.reset(episode.request.deal_seed)
-    if isinstance(game, IsSubmatch) and (episode.request.parent is not None or episode.request.task):
-        game.start_submatch(episode.request.task)
+    begin_match(game, episode.request)
     return game
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ Floats = NDArray[np.float64]
 
 SHARES = np.geomspace(0.004, 0.9, 12)  # of the wealth that is bet, g  # [12]
 _HALVINGS = 40  # of the interval in which a bound is searched
+
+_FIRST, _GROWTH = 16, 1.2  # deals before the first look, and how many times as many before each further one
 
 
 def wealth(observations: Floats, mean: float) -> Floats:
@@ -74,3 +76,12 @@ def anytime_mean(
     least, most = confidence_interval([min(max(x, 0.0), 1.0) for x in scaled], confidence)
     mean = math.fsum(values) / len(values)
     return Estimate(mean, low + least * (high - low), low + most * (high - low))
+
+
+def looks(deals: int) -> Iterator[int]:
+    """Yield after how many deals to look, the last time after all."""
+    look = min(_FIRST, deals)
+    yield look
+    while look < deals:
+        look = min(deals, int(look * _GROWTH))
+        yield look

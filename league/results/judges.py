@@ -12,6 +12,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from arena.records import EndReason, Episode
+from arena.submatches import play_again
 from games.registry import make_game
 from games.spec import HasJudge
 
@@ -35,10 +36,7 @@ def verdicts(game: str, episodes: Sequence[Episode]) -> list[Verdict]:
         return found
     for index, episode in enumerate(episodes):
         if episode.end is EndReason.FINISHED:
-            match.reset(episode.request.deal_seed)
-            for turn in episode.turns:
-                if turn.action is not None and not turn.tool:
-                    match.apply(turn.action)
+            play_again(match, episode)
             found.append(Verdict(index, seat, match.agreement(), match.position_bias()))
     return found
 

@@ -25,6 +25,7 @@ from league.monitors.questions import layout
 from league.monitors.transcripts import tell_match
 from league.run.comparison import Comparison
 from league.run.figures import KEPT, Subject, figures
+from league.starts.gallery import gallery
 from league.storage.run_state import RunState
 from league.storage.sampled_matches import SampledMatch
 from roles.role import Roles
@@ -77,21 +78,28 @@ class Board:
         alarms: Sequence[Alarm],
         frozen: Frozen | None,
         samples: Sequence[SampledMatch] = (),
+        snapshot: bool = False,
     ) -> None:
-        """Log an iteration; after a snapshot also its mixtures, distributions, transcripts of ``samples``, figures."""
+        """Log an iteration; after a snapshot also transcripts of ``samples`` and tasks.
+
+        Where the snapshot was measured there are mixtures, distributions and figures too.
+        """
         begun = self._phases.clock()
         log = self._log or self._open(iteration)
         log.write(iteration, metrics, alarms)
         for logger in self._loggers:
             logger.write(iteration, {short_metric(name): value for name, value in metrics.items()})
         self._history.append(_kept({"iteration": iteration, **metrics}))
+        if snapshot and self._config.board.time:
+            self._transcripts(log, iteration, samples)
+            self._gallery(log, iteration)
         if frozen is not None:
             log.mixtures(iteration, self._state.mixtures)
             self._mixtures.append({"iteration": iteration, **self._state.mixtures})
             if self._config.board.time:
                 self._distributions(log, iteration, frozen)
-                self._transcripts(log, iteration, samples)
                 self._draw(log, iteration, alarms, frozen, begun)
+        if snapshot:
             log.flush()
 
     def _open(self, iteration: int) -> MetricsLog:
@@ -126,6 +134,13 @@ class Board:
             for why in sample.kept_as:
                 told = tell_match(sample.episode, sample.advantages, f"{why} of iteration {iteration}")
                 log.text(f"transcripts/{sample.episode.request.game}/{why.replace(' ', '_')}", told, iteration)
+
+    def _gallery(self, log: MetricsLog, iteration: int) -> None:
+        """Write the newest tasks and deals of the pool, by whether they are solved."""
+        if (pool := self._state.starts) is None:
+            return
+        for game in pool.games():
+            log.text(f"tasks/{game}", gallery(pool.starts(game), f"{game} at iteration {iteration}"), iteration)
 
     def _draw(self, log: MetricsLog, iteration: int, alarms: Sequence[Alarm], frozen: Frozen, begun: float) -> None:
         """Draw what there is time for, the figure drawn longest ago first; after the last iteration draw all."""

@@ -10,9 +10,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from typing import NamedTuple
+
+from torch import Tensor
 
 from games.common.errors import UsageError
 from games.common.files import atomic_write, sync_folder, sync_tree
@@ -38,18 +41,33 @@ from league.storage.checkpoint import (
 )
 from league.storage.lock import run_lock
 from league.storage.population import Origin, Population
-from league.storage.run_state import Beginning
+from league.storage.run_state import Beginning, Checkpoint
+from learners import values
 from learners.advantages import forget_policy
 from learners.update.policy import Policy
 
 ORIGIN_FILE = "origin.json"  # of an evolved run: its source
-_SHARED = ("population", "base")  # immutable folders, whose files the two runs may share
+_SHARED = ("population", "base", "distilled")  # immutable folders, whose files the two runs may share
 
 
-def evolve(source: Path, run_dir: Path, iterations: int | None, overrides: Sequence[str]) -> RunConfig:
+class Replacement(NamedTuple):
+    """What a policy goes on from in place of its source's newest weights."""
+
+    beginning: Beginning
+    weights: Mapping[str, Tensor] | None  # by parameter name; None: the newest
+
+
+def evolve(
+    source: Path,
+    run_dir: Path,
+    iterations: int | None,
+    overrides: Sequence[str],
+    replaced: Mapping[str, Replacement] | None = None,
+) -> RunConfig:
     """Create a run in ``run_dir`` that resumes where ``source`` has stopped; return its configuration.
 
-    ``iterations`` is how many more it will train; None: as many as ``source`` has done. Raises UsageError, and leaves
+    ``iterations`` is how many more it will train; None: as many as ``source`` has done. ``replaced`` are policies, by
+    name, whose next snapshots come from elsewhere. Raises UsageError, and leaves
     nothing, for settings that do not fit the weights, a directory that is not empty or cannot be written, and a source
     that is training now or damaged; RunFailed where the disk is full.
     """
@@ -72,7 +90,7 @@ def evolve(source: Path, run_dir: Path, iterations: int | None, overrides: Seque
         imitated = matches_to_imitate(config, run_roles(config)) if changed else []
         with _appearing(run_dir) as partial:
             _copy_run(source, partial)
-            _adapt_checkpoint(old, config, partial)
+            _adapt_checkpoint(old, config, partial, replaced or {})
             write_run_config(partial, config)
             keep_matches(partial, imitated)
             origin = {"run": str(source), "iteration": done, "settings": list(overrides)}
@@ -152,7 +170,7 @@ def _check_weights_fit(old: RunConfig, new: RunConfig) -> None:
             )
 
 
-def _adapt_checkpoint(old: RunConfig, new: RunConfig, run_dir: Path) -> None:
+def _adapt_checkpoint(old: RunConfig, new: RunConfig, run_dir: Path, replaced: Mapping[str, Replacement]) -> None:
     """Rewrite the checkpoint in ``run_dir`` for the policies and objectives of the new configuration."""
     folder = newest_checkpoint(run_dir)
     record = verified_record(folder)
@@ -165,11 +183,12 @@ def _adapt_checkpoint(old: RunConfig, new: RunConfig, run_dir: Path) -> None:
     policies = {
         name: _evolved_policy(new, name, old_policies, first, population) for name in policy_names(new, run_roles(new))
     }
+    _replace(policies, record, replaced)
     for name, policy in policies.items():
         policy.save(folder / f"{name}.safetensors")
     new_exploiters = [policies[name] for name in new.league_roles if name not in old_policies]
     save_initial_weights(run_dir, new_exploiters)
-    clear_unfinished(folder, policies)
+    clear_unfinished(folder, policies.keys() - {name for name, (_, weights) in replaced.items() if weights is not None})
     newest = population.newest(first.name).id
     record.begun |= {
         name: Beginning(Origin.TRAINED, newest)
@@ -179,9 +198,19 @@ def _adapt_checkpoint(old: RunConfig, new: RunConfig, run_dir: Path) -> None:
     record.frozen_at |= {policy.name: record.iteration for policy in new_exploiters}
     for name in policies.keys() - old_policies.keys():  # an earlier run may have had another policy of that name
         record.credit = forget_policy(record.credit, name)
+        record.values = values.forget_policy(record.values, name)
     if new.model_copy(update={"iterations": old.iterations}) != old:
         record.alarms = {}  # the alarms' thresholds were learned under the old settings
     write_record(folder, record)
+
+
+def _replace(policies: Mapping[str, Policy], record: Checkpoint, replaced: Mapping[str, Replacement]) -> None:
+    """Let policies go on from elsewhere, and forget what credit rules knew of weights that are gone."""
+    for name, (beginning, weights) in replaced.items():
+        record.begun[name] = beginning
+        if weights is not None:
+            policies[name].reset(weights)
+            record.credit = forget_policy(record.credit, name)
 
 
 def _evolved_policy(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,10 +13,12 @@ import torch
 
 from league.config import RunConfig
 from league.config.load import CONFIG_FILE
+from league.monitors.alarms import Alarm
 from league.monitors.reply_alarms import why_to_stop
 from league.storage.checkpoint import checkpoints, finished_iterations
 from league.storage.full_disk import full_disk_errno
 from league.storage.run_state import RunState
+from learners.update.policy import Policy
 
 _OF_THE_CPU = ("can't allocate memory", "not enough memory")  # in the words of PyTorch's allocators
 
@@ -28,10 +30,17 @@ class RunFailed(RuntimeError):
     """
 
 
-def stop_if_nothing_is_legal(config: RunConfig, state: RunState) -> None:
-    """Raise RunFailed if nearly all replies of a role have been illegal for some iterations."""
+def stop_if_going_wrong(config: RunConfig, state: RunState) -> None:
+    """Raise RunFailed if nearly all replies of a role have been illegal, or an alarm of ``alarms.stop`` rings."""
+    saved = f"Everything up to iteration {state.iteration} is saved."
     if reason := why_to_stop(state.alarms, config.alarms, config.model.source != "pocket"):
-        raise RunFailed(f"{reason} Everything up to iteration {state.iteration} is saved.")
+        raise RunFailed(f"{reason} {saved}")
+    for alarm in (Alarm(*fields) for fields in state.alarms.get("ringing", [])):
+        if alarm.name in config.alarms.stop:
+            raise RunFailed(
+                f"{alarm} alarms.stop names {alarm.name}, so the run stops here. {saved} To go on all the same, resume "
+                "it with --set alarms.stop=[]."
+            )
 
 
 @contextmanager
@@ -70,22 +79,25 @@ def _megabytes(folder: Path) -> str:
 
 
 @contextmanager
-def telling_of_memory(config: RunConfig, run_dir: Path) -> Iterator[None]:
+def telling_of_memory(config: RunConfig, run_dir: Path, policies: Mapping[str, Policy]) -> Iterator[None]:
     """Raise RunFailed, with the settings that take less, where a device has no memory left."""
     try:
         yield
     except RuntimeError as error:
         if not isinstance(error, torch.OutOfMemoryError) and not any(words in str(error) for words in _OF_THE_CPU):
             raise
-        raise RunFailed(_full_memory(config, run_dir, str(error))) from error
+        measured = [policy.pass_tokens for policy in policies.values() if policy.pass_tokens]
+        raise RunFailed(_full_memory(config, run_dir, str(error), min(measured, default=0))) from error
 
 
-def _full_memory(config: RunConfig, run_dir: Path, error: str) -> str:
+def _full_memory(config: RunConfig, run_dir: Path, error: str, measured: int) -> str:
+    """Return what takes less; ``measured``: the tokens of a pass for which there was room at first, 0: not known."""
     optimizer, folder = config.optimizer, shlex.quote(str(run_dir))
     last = f"Everything up to iteration {finished_iterations(run_dir)}" if checkpoints(run_dir) else "Nothing"
+    tokens = min(optimizer.micro_batch_tokens, measured or optimizer.micro_batch_tokens)
     advice = [
-        f"optimizer.micro_batch_tokens = {max(optimizer.micro_batch_tokens // 2, 1)} (now "
-        f"{optimizer.micro_batch_tokens}), which halves what a pass of an update takes",
+        f"optimizer.micro_batch_tokens = {max(tokens // 2, 1)} (now {tokens}), which halves what a pass of an update "
+        "takes",
     ]
     if not optimizer.checkpointing and config.roles.reply == "free":
         advice.append("optimizer.checkpointing = true")

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import fmean
 
 from arena.lm.finite import check_weights
 from arena.records import MatchRequest
+from games.common.files import atomic_write
 from games.spec import GameSpec
 from league.config import RunConfig
-from league.evaluation.gate import estimate_gain, gate_matches, significantly_positive
+from league.evaluation.gate import (
+    estimate_gain,
+    find_flips,
+    gate_matches,
+    outweigh,
+    play_until_decided,
+    significantly_positive,
+)
 from league.evaluation.measure import Measurements, Metrics, Play, PopulationMeasurement
 from league.evaluation.meta_game import MetaGame, best_response_among
 from league.evaluation.ordinary_language import language_metrics
@@ -25,6 +34,8 @@ from league.storage.population import Origin, Snapshot
 from league.storage.run_state import Beginning, RunState
 from learners.update.policy import Policy
 from roles.role import Roles, bound_policies
+
+FLIPS_FOLDER = "flips"  # in a run directory: by policy and iteration, the matches that a gate saw change
 
 
 class Snapshots:
@@ -67,12 +78,13 @@ class Snapshots:
             last = next((snapshot.id for snapshot in reversed(earlier) if snapshot.policy == name), None)
             if last and self._config.policy(name).frozen:
                 continue
-            if last and self._config.policy(name).league_role == "main" and self._config.evaluation.gate is not None:
-                metrics |= self._gate(name, last, self._config.evaluation.gate)
-                if not metrics[f"{name}/promoted"]:
+            if last and self._config.policy(name).league_role == "main":
+                metrics |= self._gates(name, last, iteration)
+                if not metrics.get(f"{name}/promoted", 1.0):
                     continue
-            origin, parent = state.begun.get(name) or self._beginning(name, last)
-            snapshot = state.population.add(name, iteration, parent, partial(_save, state.policies[name]), origin)
+            begun = state.begun.get(name) or self._beginning(name, last)
+            save = partial(_save, state.policies[name])
+            snapshot = state.population.add(name, iteration, begun.parent, save, begun.origin, begun.parents, begun.how)
             self._register(snapshot)
             if name in state.begun:
                 del state.begun[name]
@@ -95,16 +107,48 @@ class Snapshots:
             return Beginning(Origin.EXPLOITER, initial_snapshot(self._state))
         return Beginning(Origin.START, None)
 
-    def _gate(self, name: str, parent: str, confidence: float) -> Metrics:
-        """Compare a policy with its last snapshot; return the gain and whether it is significant."""
+    def _gates(self, name: str, parent: str, iteration: int) -> Metrics:
+        """Compare a policy with its last snapshot by the gates that are set; return what they found, if any is."""
+        settings, metrics, promoted = self._config.evaluation, Metrics(), True
+        if settings.gate is not None:
+            found, promoted = self._gate(name, parent, settings.gate)
+            metrics |= found
+        if settings.gate_flips is not None:
+            episodes = self._play(_all(self._gate_requests(name, parent, suite=True)))
+            flips, pairs = find_flips(episodes, name, self._specs.__getitem__)
+            fixed = sum(flip.fixed for flip in flips)
+            metrics |= {f"{name}/flips/fixed": float(fixed), f"{name}/flips/broken": float(len(flips) - fixed)}
+            promoted &= outweigh(flips, pairs, settings.gate_flips)
+            kept = {"parent": parent, "pairs": pairs, "flips": [flip._asdict() for flip in flips]}
+            path = self._run_dir / FLIPS_FOLDER / f"{name}-{iteration:06d}.json"
+            path.parent.mkdir(exist_ok=True)
+            atomic_write(path, json.dumps(kept, indent=2) + "\n")
+        gated = settings.gate is not None or settings.gate_flips is not None
+        return metrics | ({f"{name}/promoted": float(promoted)} if gated else {})
+
+    def _gate(self, name: str, parent: str, confidence: float) -> tuple[Metrics, bool]:
+        """Compare a policy with its last snapshot; return what was found, and whether it is surely better."""
+        by_game, scale_of = self._gate_requests(name, parent), self._scales.__getitem__
+        if not self._config.evaluation.gate_until_decided:
+            gain, error = estimate_gain(self._play(_all(by_game)), name, scale_of)
+            return {f"{name}/gain": gain}, significantly_positive(gain, error, confidence)
+        episodes, better = play_until_decided(self._play, by_game, name, self._span, confidence)
+        gain, _ = estimate_gain(episodes, name, scale_of)
+        return {f"{name}/gain": gain, f"{name}/gate_matches": float(len(episodes))}, better
+
+    def _span(self, game: str) -> float:
+        """Return the range of a game's returns."""
+        return self._specs[game].max_return - self._specs[game].min_return
+
+    def _gate_requests(self, name: str, parent: str, suite: bool = False) -> dict[str, list[MatchRequest]]:
+        """Return the matches that a gate compares by, by game."""
         newest = {policy: self._state.population.newest(policy).id for policy in self._main_policies()}
-        requests: list[MatchRequest] = []
+        by_game: dict[str, list[MatchRequest]] = {}
         for game, spec in self._specs.items():
-            first = self._state.next_match + len(requests)
-            requests += gate_matches(self._config, name, parent, newest, spec, self._roles[game], first)
-        self._state.next_match += len(requests)
-        gain, error = estimate_gain(self._play(requests), name, self._scales.__getitem__)
-        return {f"{name}/gain": gain, f"{name}/promoted": float(significantly_positive(gain, error, confidence))}
+            first = self._state.next_match + sum(map(len, by_game.values()))
+            by_game[game] = gate_matches(self._config, name, parent, newest, spec, self._roles[game], first, suite)
+        self._state.next_match += sum(map(len, by_game.values()))
+        return by_game
 
     def _measure(self, iteration: int) -> Metrics:
         """Measure the population, set the next mixtures and meta-strategies, reset responders, retire snapshots."""
@@ -160,9 +204,13 @@ class Snapshots:
 
 
 def _save(policy: Policy, folder: Path) -> None:
-    """Save a policy's weights. Raises NotFinite for weights that could never play."""
-    policy.lm.save(folder)
+    """Save a policy's weights, or their running mean. Raises NotFinite for weights that could never play."""
+    policy.save_model(folder)
     check_weights(policy.live_id, folder, live=True)
+
+
+def _all(by_game: Mapping[str, Sequence[MatchRequest]]) -> list[MatchRequest]:
+    return [request for requests in by_game.values() for request in requests]
 
 
 def _means(rows: Sequence[Metrics]) -> Metrics:

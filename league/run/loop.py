@@ -1,6 +1,6 @@
 """The loop. Each iteration is a list of verbs, and each verb reads only what earlier ones returned:
 
-draw_matches -> play -> submit -> collect -> record -> snapshot -> report -> checkpoint
+draw_matches -> play -> with_forks -> submit -> collect -> record -> snapshot -> report -> checkpoint
 
 The only backward edge is the payoff table, which the next draw reads. ``submit`` sends trajectories to the learner, and
 ``collect`` brings its weights into the run's state; in between the learner does gather_evidence -> credit_turns ->
@@ -10,6 +10,7 @@ update_policies (``league.learning.learner``), in this process or in others.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -20,22 +21,28 @@ from league.backends.interface import RolloutBackend
 from league.backends.local import LocalRollouts
 from league.config import RunConfig
 from league.evaluation.teams import live_cast, training_metrics
-from league.learning.counterfactuals import counterfactuals
+from league.learning.evidence.counterfactuals import counterfactuals
 from league.learning.iteration import credit_metrics, learning_now
 from league.learning.learner import InProcessLearner, Learner, LearnResult
+from league.learning.proposals import proposal_metrics
+from league.learning.starts import record_starts, with_starts
 from league.matchmaking import DrawContext, MetaStrategy, draw_matches
 from league.matchmaking.self_play import rotate_seats
 from league.monitors.alarms import Alarm, check_alarms
-from league.monitors.conduct import conduct_metrics, observe_conduct
+from league.monitors.conduct import conduct_metrics, observe_conduct, reply_metrics
 from league.monitors.live_view import LiveView
 from league.monitors.phases import clock_of_models, counts_as
 from league.monitors.strategy_alarms import Verdict, judge_cycles
 from league.run.board import Board, Frozen
 from league.run.comparison import compare_population
+from league.run.continuing.branched import with_forks
+from league.run.continuing.continued import continued_values
+from league.run.distilling import distil_if_due
 from league.run.exploiter_cycle import exploiters_due
-from league.run.failures import stop_if_nothing_is_legal
+from league.run.failures import stop_if_going_wrong
 from league.run.freeze import Snapshots
 from league.run.interrupt import StopRequest
+from league.run.scores import score_metrics
 from league.storage.checkpoint import publish, save_checkpoint
 from league.storage.run_state import RunState
 from league.storage.sampled_matches import SampledMatch, sample_matches, save_samples
@@ -58,13 +65,14 @@ def run_loop(league: League, stop: StopRequest) -> bool:
     league.start_learning()
     for iteration in range(state.iteration + 1, config.iterations + 1):
         for due in league.iterations_to_play(iteration):
-            league.submit(due, league.play(league.draw_matches(due)))
+            whole = league.play(league.draw_matches(due))
+            league.submit(due, with_forks(config, state, league.roles, league.play, whole))
         learned = league.collect(iteration)
         results = league.record(iteration, learned)
         snapshot = league.snapshot(iteration)
         league.report(iteration, learned, results, snapshot)
         league.checkpoint()
-        stop_if_nothing_is_legal(config, state)
+        stop_if_going_wrong(config, state)
         if stop.requested:
             break
     publish(league.run_dir, state)
@@ -153,6 +161,7 @@ class League:
                     first_index=self.state.next_match + len(requests),
                     trains_in_submatches=any(any(below.trained) for below in cast),
                 )
+                drawn = with_starts(self.config, self.state.starts, drawn, iteration)
                 requests += [request._replace(cast=cast) for request in drawn] if cast else drawn
         self.state.next_match += len(requests)
         return requests
@@ -174,10 +183,12 @@ class League:
     @counts_as("learn")
     def submit(self, iteration: int, episodes: list[Episode]) -> None:
         """Give an iteration's trajectories and evidence to the learner; keep its matches until its turn comes."""
+        trajectories = to_trajectories(episodes, self.roles.__getitem__, self.scales)
+        continued = continued_values(self.config, self.rollouts.play, self.scales, iteration, episodes, trajectories)
         self._engine.sleep()
         self.state.played_ahead[iteration] = episodes
-        trajectories = to_trajectories(episodes, self.roles.__getitem__, self.scales)
         evidence = counterfactuals(self.config, self.state.policies, self.scales, episodes, trajectories)
+        evidence = [e._replace(values=values) if values else e for e, values in zip(evidence, continued, strict=True)]
         self.learner.submit(iteration, trajectories, evidence)
 
     def collect(self, iteration: int) -> LearnResult:
@@ -191,7 +202,8 @@ class League:
         episodes = self.state.played_ahead.pop(iteration)
         metrics = learned.metrics | credit_metrics(self.config, learned.trajectories, learned.advantages)
         metrics |= self._scores(episodes) | training_metrics(episodes, self._all_specs, self.roles)
-        metrics |= _reply_metrics(episodes) | self.rollouts.metrics()
+        metrics |= reply_metrics(episodes) | self.rollouts.metrics() | proposal_metrics(episodes, self.specs)
+        metrics |= record_starts(self.config, self.roles, self._all_specs, self.state.starts, episodes, iteration)
         before, self._tokens_before = self._tokens_before, self._engine.tokens
         metrics["tokens_per_second"] = (self._tokens_before - before) / (time.perf_counter() - self._started)
         return Results(episodes, metrics)
@@ -204,7 +216,10 @@ class League:
         due = [name for name in self.state.policies if main and name not in kinds]
         if iteration:
             due += exploiters_due(self.config, self.state, self._snapshots.members(), self._live, iteration)
-        return self._snapshots.freeze(due, iteration) if due else {}
+        if not due:
+            return {}
+        measured = self._snapshots.freeze(due, iteration) | distil_if_due(self.config, self.run_dir, iteration)
+        return measured or {"snapshots": float(len(self.state.population.all()))}  # where nothing is to be measured
 
     def report(self, iteration: int, learned: LearnResult | None, results: Results | None, snapshot: Metrics) -> None:
         """Log and show an iteration and its alarms; after a snapshot, save some of its episodes.
@@ -219,7 +234,7 @@ class League:
             samples = list[SampledMatch]()
             if learned is not None and results is not None and snapshot:
                 samples = self._save_samples(results.episodes, learned, iteration)
-            self._board.write(iteration, metrics, alarms, frozen, samples)
+            self._board.write(iteration, metrics, alarms, frozen, samples, bool(snapshot))
         if self.view is not None:
             self.view.update(iteration - 1, metrics, alarms)
 
@@ -265,22 +280,10 @@ class League:
 
     def _scores(self, episodes: Sequence[Episode]) -> Metrics:
         """Record matches; return the number of each game, and the mean scores by role and of exploiters."""
-        results = self.state.record(episodes)
-        metrics: Metrics = {}
-        for game, spec in self.specs.items():
-            played = sum(episode.request.game == game for episode in episodes)
-            if played:
-                metrics[f"{game}/matches"] = float(played)
-            for role in self.roles[game]:
-                live = () if role.given else self._live[game]  # any of them, because they may swap seats
-                mine = [r for r in results if (r.game, r.role) == (game, role.name) and r.player in live]
-                if mine and spec.seats > 1:
-                    metrics[f"{game}/score/{role.name}"] = sum(r.sum_score for r in mine) / sum(r.n for r in mine)
-        for name in self.config.league_roles:
-            mine = [r for r in results if r.player == name]
-            if mine:
-                metrics[f"{name}/score"] = sum(r.sum_score for r in mine) / sum(r.n for r in mine)
-        return metrics
+        results = self.state.record([episode for episode in episodes if not episode.request.fork])
+        played = Counter(episode.request.game for episode in episodes)
+        counts = {f"{game}/matches": float(played[game]) for game in self.specs if played[game]}
+        return counts | score_metrics(results, self.specs, self.roles, self._live, self.config.league_roles)
 
     def _save_samples(self, episodes: Sequence[Episode], learned: LearnResult, iteration: int) -> list[SampledMatch]:
         """Save some of an iteration's matches of each game, for a person to read, and return them."""
@@ -288,13 +291,3 @@ class League:
         samples = sample_matches(episodes, learned.trajectories, learned.advantages, iteration, per_game)
         save_samples(self.run_dir, iteration, samples)
         return samples
-
-
-def _reply_metrics(episodes: Sequence[Episode]) -> Metrics:
-    """Return the rate of illegal replies in trained seats, and the number of tokens in all replies."""
-    turns = [turn for e in flatten_episodes(episodes) for turn in e.turns if e.request.trained[turn.seat]]
-    replies = [turn.trace.reply_ids for e in flatten_episodes(episodes) for turn in e.turns if turn.trace is not None]
-    return {
-        "illegal_rate": sum(turn.action is None for turn in turns) / max(len(turns), 1),
-        "reply_tokens": float(sum(map(len, replies))),
-    }

@@ -24,12 +24,14 @@ from league.evaluation.policy_tables import IF_DAMAGED
 from league.monitors.metrics_log import METRICS_FILE, MIXTURES_FILE, read_metrics, read_mixtures, readable_lines
 from league.results import journal
 from league.results.match_store import STORE_FILE, MatchStore
+from league.starts.pool import POOL_FILE
 from league.storage.checkpoint import (
     JOURNAL_FILE,
     LEARNERS_FOLDER,
     RECORDS_FILE,
     STATE_FILE,
     check_matches,
+    check_starts,
     checkpoints,
     clear_learners,
     finished_iterations,
@@ -72,7 +74,8 @@ def go_back(run_dir: Path, iteration: int) -> list[str]:
     record = _recoverable(run_dir, folder)
     aside = _SetAside(run_dir)
     _restore_ratings(run_dir, record, aside)
-    if _restore_results(run_dir, record, aside):
+    changed = [_restore_results(run_dir, record, aside), _restore_starts(run_dir, record, aside)]
+    if any(changed):
         _rewrite_record(folder, record, aside)
     for number, newer in folders.items():
         if number > iteration:
@@ -207,6 +210,18 @@ def _restore_results(run_dir: Path, record: Checkpoint, aside: _SetAside) -> boo
         if path.exists():
             aside.move(path, f"damaged, and was made anew from {store}")
         record.journal_sha256 = _rebuild_journal(path, store, record.iteration)
+        return True
+    return False
+
+
+def _restore_starts(run_dir: Path, record: Checkpoint, aside: _SetAside) -> bool:
+    """Put a damaged pool of starts away, so that it begins anew; return whether the record has changed."""
+    try:
+        check_starts(run_dir, record)
+    except DamagedFile:
+        for file in sorted(run_dir.glob(f"{POOL_FILE}*")):
+            aside.move(file, "damaged: the pool of starts begins anew")
+        record.starts_sha256 = ""
         return True
     return False
 

@@ -23,6 +23,7 @@ from league.learning.imitation import imitated_replies, keep_matches, matches_to
 from league.learning.learner_pool import LearnerFailed
 from league.learning.learner_process import FAILED_BATCH_FILE
 from league.learning.policies import policies_for_resume, policy_names, start_policies
+from league.learning.starts import first_starts
 from league.monitors.live_view import LiveView
 from league.monitors.metrics_log import read_metrics
 from league.players.engines import Engines
@@ -182,7 +183,10 @@ class _Session:
         clear_state(self._run_dir)
         policies = start_policies(self.config, self.roles, self._run_dir)
         save_initial_weights(self._run_dir, [policies[name] for name in self.config.league_roles])
-        return new_state(self.config, self._run_dir, policies)
+        state = new_state(self.config, self._run_dir, policies)
+        if state.starts is not None:
+            state.starts.add(first_starts(self.config, self.roles))
+        return state
 
     def run(self, state: RunState) -> Outcome:
         """Train from a state to the run's end or an interrupt. Raises RunFailed, with what to do."""
@@ -192,7 +196,7 @@ class _Session:
             rollouts = deployment.rollouts(config, run_dir, roles, state, self._engines)
             learner = deployment.learner(state)
             with (
-                telling_of_memory(config, run_dir),
+                telling_of_memory(config, run_dir, state.policies),
                 closing(League(config, run_dir, roles, state, learner, rollouts, self._view)) as league,
             ):
                 finished = run_loop(league, self._stop)
@@ -204,7 +208,7 @@ class _Session:
         except (LearnerFailed, NotFinite) as error:
             raise RunFailed(str(error)) from error
         finally:
-            state.store.close()
+            state.close()
         return Outcome(run_dir, finished, state.iteration, usage)
 
 

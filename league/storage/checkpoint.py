@@ -8,7 +8,7 @@ population is. Every match goes to ``results.sqlite`` when its batch ends; match
 removed first.
 
 Nothing is read back in that is not as it was saved: ``manifest.json`` has the SHA-256 of every file of the checkpoint,
-and ``state.json`` those of the ratings, of the journal's lines and of the matches so far.
+and ``state.json`` those of the ratings, of the journal's lines, of the matches and of the starts so far.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ from league.config import RunConfig
 from league.results import journal
 from league.results.match_store import STORE_FILE, MatchStore
 from league.results.ratings import Ratings
+from league.starts.pool import POOL_FILE, StartPool
 from league.storage.learner_checkpoint import PENDING, read_pending, read_policies, write_policies
 from league.storage.manifest import check_manifest, write_manifest
 from league.storage.population import Population
-from league.storage.run_dir import STATE_FOLDER
+from league.storage.run_dir import DISTILLED, STATE_FOLDER
 from league.storage.run_state import Checkpoint, RunState, new_state
 from learners.update.policy import Policy
 
@@ -58,6 +59,7 @@ def save_checkpoint(run_dir: Path, state: RunState, keep: int) -> None:
     )
     state.unsaved = []
     state.matches_sha256 = state.store.digest(state.iteration)
+    state.starts_sha256 = state.starts.digest(state.iteration) if state.starts is not None else ""
     folder = folder_of(run_dir, state.iteration)
     partial = folder.with_name(f".{folder.name}")
     shutil.rmtree(partial, ignore_errors=True)
@@ -86,10 +88,15 @@ def load_checkpoint(config: RunConfig, run_dir: Path, policies: dict[str, Policy
     ratings = verified_ratings(ratings_file(run_dir, saved.rated_at), saved)
     replayed = verified_journal(run_dir, saved)
     check_matches(run_dir, saved)
+    check_starts(run_dir, saved)
     read_policies(folder, policies)
     state = new_state(config, run_dir, policies, saved)
     state.population.discard_after(saved.rated_at)
+    if (run_dir / DISTILLED).is_dir():
+        Population(run_dir / DISTILLED).discard_after(saved.rated_at)
     state.store.discard_after(saved.iteration)
+    if state.starts is not None:
+        state.starts.discard_after(saved.iteration)
     journal.truncate(run_dir / STATE_FOLDER / JOURNAL_FILE, replayed)
     state.payoffs.apply(replayed.results)
     _remove_stale(run_dir, saved.iteration, config.checkpoints)
@@ -145,6 +152,7 @@ def check_results(run_dir: Path, record: Checkpoint) -> None:
     verified_ratings(ratings_file(run_dir, record.rated_at), record)
     verified_journal(run_dir, record)
     check_matches(run_dir, record)
+    check_starts(run_dir, record)
 
 
 def check_matches(run_dir: Path, record: Checkpoint) -> None:
@@ -162,6 +170,25 @@ def check_matches(run_dir: Path, record: Checkpoint) -> None:
         raise DamagedFile(path, "it holds no matches") from error
     if digest != record.matches_sha256:
         raise DamagedFile(path, f"its matches of the iterations up to {record.iteration} are not those of the run")
+
+
+def check_starts(run_dir: Path, record: Checkpoint) -> None:
+    """Raise DamagedFile if the pool of starts up to a checkpoint is missing, or not as it was."""
+    path = run_dir / POOL_FILE
+    if not record.starts_sha256:
+        return
+    if not path.is_file():
+        raise DamagedFile(path, "it is missing")
+    try:
+        with StartPool(path, reads=True) as pool:
+            pool.check_integrity()
+            digest = pool.recomputed_digest(record.iteration)
+    except DamagedFile as error:
+        raise DamagedFile(path, error.what) from error
+    except ForeignFile as error:
+        raise DamagedFile(path, "it holds no starts") from error
+    if digest != record.starts_sha256:
+        raise DamagedFile(path, f"its starts up to iteration {record.iteration} are not those of the run")
 
 
 def clear_unfinished(folder: Path, policies: Iterable[str]) -> None:
@@ -208,7 +235,7 @@ def finished_iterations(run_dir: Path) -> int:
 
 def clear_state(run_dir: Path) -> None:
     """Remove state, matches, records and snapshots of a run that was killed before its first checkpoint."""
-    for path in run_dir.glob(f"{STORE_FILE}*"):
+    for path in [*run_dir.glob(f"{STORE_FILE}*"), *run_dir.glob(f"{POOL_FILE}*")]:
         path.unlink()
     clear_learners(run_dir)
     shutil.rmtree(run_dir / STATE_FOLDER, ignore_errors=True)

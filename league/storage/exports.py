@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from arena.records import Episode, Turn, flatten_episodes
 from arena.replays import episode_from_record, episode_to_record
 from games.common.errors import UsageError
 from games.common.files import atomic_write
-from league.storage.sampled_matches import SampledMatch
+from league.storage.sampled_matches import SampledMatch, load_samples, sample_files
 from roles.chat_text import Message
 from roles.conduct import retry_message
 from roles.prompts import messages
@@ -137,6 +138,24 @@ def load_matches(path: Path) -> list[SampledMatch]:
         raise UsageError(
             f"{path} is no file of whole matches ({error}). One is written by `league export RUN --format jsonl`."
         ) from None
+
+
+def matches_at(path: Path, given_as: str = "") -> list[SampledMatch]:
+    """Return the matches of a file, or of a folder of ``league import`` or a run.
+
+    Raises UsageError for any other; ``given_as`` is what stood before the path where it was named.
+    """
+    if path.is_dir():
+        samples = [sample for file in sample_files(path) for sample in load_samples(file)]
+        if not samples:
+            raise UsageError(f"{given_as}{path}: it holds no matches. `league import FILE -o {path}` fills it.")
+        return samples
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            first = next(islice(file, 1), "")
+    except OSError as error:
+        raise UsageError(f"{given_as}{path}: it cannot be read ({error.strerror}).") from None
+    return load_matches(path) if first.strip() == json.dumps(HEADER) else load_samples(path)
 
 
 def match_to_record(sample: SampledMatch) -> dict[str, Any]:

@@ -24,6 +24,7 @@ class Learning(Protocol):
 
     policies: dict[str, Policy]  # by name
     credit: dict[str, Any]  # state of running baselines, by rule
+    values: dict[str, Any]  # what estimators of turn values have learned, by estimator
     pending: dict[str, TrajectoryBuffer]  # turns of policies whose update is not due, by policy
     imitated: Mapping[str, Sequence[ImitatedReply]]  # replies of others to imitate, by policy; not saved with it
 
@@ -34,6 +35,7 @@ class LearningState:
 
     policies: dict[str, Policy]
     credit: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
     pending: dict[str, TrajectoryBuffer] = field(default_factory=dict)
     imitated: Mapping[str, Sequence[ImitatedReply]] = field(default_factory=dict)
 
@@ -72,7 +74,7 @@ def save_learning(folder: Path, learning: Learning, names: Iterable[str]) -> Non
     policies = list(names)
     pending = {name: learning.pending[name] for name in policies if name in learning.pending}
     write_policies(partial, {name: learning.policies[name] for name in policies}, pending)
-    facts = {"policies": policies, "credit": learning.credit}
+    facts = {"policies": policies, "credit": learning.credit, "values": learning.values}
     (partial / LEARNING_FILE).write_text(json.dumps(facts), encoding="utf-8")
     write_manifest(partial)
     sync_files(partial)
@@ -90,3 +92,4 @@ def load_learning(folder: Path, learning: Learning) -> None:
         learning.pending.pop(name, None)
     learning.pending.update(read_pending(folder))
     learning.credit = {**learning.credit, **facts["credit"]}
+    learning.values = {**learning.values, **facts["values"]}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -30,6 +30,20 @@ class Origin(StrEnum):
     RESPONSE = "response"  # by training from the snapshot that its policy's best response was to begin from
     EXPLOITER = "exploiter"  # an exploiter's first: by training from the initial weights
     DISTILLED = "distilled"  # by imitating its parent, or a mixture in which it has the greatest weight
+    MERGED = "merged"  # by merging the weights of its parents, and training on
+    CROSSED = "crossed"  # by crossing or mutating its parents' weights along singular vectors, and training on
+
+
+HOW = {
+    Origin.START: "the weights before training",
+    Origin.TRAINED: "trained on",
+    Origin.RESET: "reset to the initial weights, then trained",
+    Origin.RESPONSE: "trained from the snapshot that a response begins from",
+    Origin.EXPLOITER: "an exploiter's first",
+    Origin.DISTILLED: "distilled",
+    Origin.MERGED: "merged, then trained",
+    Origin.CROSSED: "crossed, then trained",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +57,8 @@ class Snapshot:
     origin: Origin  # how it came to be from its parent
     sha256: Mapping[str, str] = field(hash=False)  # by file name: weights, configuration and tokenizer alike
     path: Path = field(compare=False)
+    parents: tuple[str, ...] = ()  # all that it came from: snapshots of its run, or others by run: RUN, RUN@SNAPSHOT
+    how: str = ""  # in words, where the origin does not say enough
 
 
 class Population:
@@ -66,19 +82,26 @@ class Population:
         parent: str | None,
         write: Callable[[Path], None],
         origin: Origin | None = None,
+        parents: Sequence[str] = (),
+        how: str = "",
     ) -> Snapshot:
         """Freeze a policy: ``write`` fills a new folder with its files, which are hashed and made read-only.
 
-        Without an ``origin`` it was trained from its parent, or is a start where it has none.
+        Without an ``origin`` it was trained from its parent, or is a start where it has none. ``parents``: where there
+        are others than the parent, such as snapshots of other runs.
 
         Raises UsageError for a policy name that cannot be a folder's, ValueError when the snapshot
         exists, is older than the newest, has an unknown parent or no safetensors weights.
         """
         identity = self._checked_id(policy, step, parent)
         origin = origin or _usual_origin(parent)
+        of = tuple(parents) or ((parent,) if parent is not None else ())
         facts = {"id": identity, "policy": policy, "step": step, "parent": parent, "origin": origin}
+        facts |= {"parents": of, "how": how or HOW[origin]}
         hashes = freeze(self.root / identity, _CARD, write, facts)
-        snapshot = Snapshot(identity, policy, step, parent, origin, hashes, self.root / identity)
+        snapshot = Snapshot(
+            identity, policy, step, parent, origin, hashes, self.root / identity, of, how or HOW[origin]
+        )
         self._snapshots[identity] = snapshot
         self._verified.add(identity)
         return snapshot
@@ -145,6 +168,12 @@ class Population:
         return identity
 
 
+def parents_of(snapshot: Snapshot) -> str:
+    """Return the names of a snapshot's parents; of many the first and how many more."""
+    first, *others = snapshot.parents or ("nothing",)
+    return f"{first} and {len(others)} more" if len(others) > 2 else ", ".join([first, *others])
+
+
 def _usual_origin(parent: str | None) -> Origin:
     return Origin.START if parent is None else Origin.TRAINED
 
@@ -155,7 +184,9 @@ def _read(folder: Path) -> Snapshot:
         card = json.loads((folder / _CARD).read_text(encoding="utf-8"))
         parent = card["parent"]
         origin = Origin(card.get("origin", _usual_origin(parent)))  # cards were once without it
-        snapshot = Snapshot(card["id"], card["policy"], card["step"], parent, origin, card["sha256"], folder)
+        of = tuple(card.get("parents", [parent] if parent is not None else []))  # so were they once
+        how = card.get("how", HOW[origin])
+        snapshot = Snapshot(card["id"], card["policy"], card["step"], parent, origin, card["sha256"], folder, of, how)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
             f"{folder} is not a snapshot: its {_CARD} cannot be read ({error}). "

@@ -24,6 +24,7 @@ from league.storage.lock import LOCK_FILE
 from league.storage.population import Population, Snapshot
 
 STATE_FOLDER = "state"  # of a run: its checkpoint
+DISTILLED = "distilled"  # of a run: the population of its distilled snapshots, and RUN@distilled
 RUNS = Path("runs")  # the folder of new runs, which may be left out of a run's name
 SWEEP_FILE = "sweep.json"  # in the folder of a sweep, whose runs are folders beside it
 PLAN_FILE = "tournament.json"  # in the folder of a tournament
@@ -54,6 +55,18 @@ class Run:
         return population
 
     @cached_property
+    def distilled(self) -> Population:
+        """The distilled snapshots. Raises UsageError where there is none."""
+        root = self.path / DISTILLED
+        population = Population(root) if root.is_dir() else ()
+        if not population:
+            raise UsageError(
+                f"{self.path} has no distilled snapshot: distil_every was 0, or none was due yet. Make one: "
+                f"league distil {self.path}@mixture -o {self.path}-distilled"
+            )
+        return population
+
+    @cached_property
     def payoffs(self) -> PayoffTable:
         """The payoff table. Raises UsageError while there is none."""
         with self._read("payoffs.json") as data:
@@ -68,15 +81,17 @@ class Run:
     def members(self, which: str, policy: str, game: str, seat: int) -> list[tuple[Snapshot, float]]:
         """Return a policy's snapshots, with weights that sum to one, that play in a seat of a game.
 
-        ``which`` is "" for the newest, "mixture", or a snapshot's id. Raises UsageError for a name
-        that does not exist.
+        ``which`` is "" for the newest, "mixture", "distilled" for the newest distilled one, or a snapshot's id. Raises
+        UsageError for a name that does not exist.
         """
         if which == "mixture":
             return self._mixture(policy, game, seat)
+        if which == DISTILLED:
+            return [(self.distilled.newest(policy), 1.0)]
         if which:
             ids = [snapshot.id for snapshot in self.population.all()]
             if which not in ids:
-                raise unknown_name(f"snapshot of {self.path}", which, [*ids, "mixture"])
+                raise unknown_name(f"snapshot of {self.path}", which, [*ids, "mixture", DISTILLED])
             return [(self.population.get(which), 1.0)]
         return [(self.population.newest(policy), 1.0)]
 

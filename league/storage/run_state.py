@@ -14,6 +14,7 @@ from league.config import RunConfig
 from league.results.match_store import STORE_FILE, MatchStore
 from league.results.payoffs import PayoffTable, Result, summarise
 from league.results.ratings import Ratings
+from league.starts.pool import POOL_FILE, StartPool
 from league.storage.members import MetaStrategy
 from league.storage.population import Origin, Population
 from learners.imitated import ImitatedReply
@@ -26,6 +27,8 @@ class Beginning(NamedTuple):
 
     origin: Origin
     parent: str | None  # the snapshot whose weights it got
+    parents: tuple[str, ...] = ()  # all that they came from, where there are others
+    how: str = ""  # in words, where the origin does not say enough
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,6 +41,7 @@ class Checkpoint:
     next_match: int = 0  # index of the next match
     rated_at: int = 0  # iteration of the last snapshot, after which the ratings were saved
     credit: dict[str, Any] = field(default_factory=dict)  # state of running baselines, by rule
+    values: dict[str, Any] = field(default_factory=dict)  # what estimators of turn values have learned, by estimator
     alarms: dict[str, Any] = field(default_factory=dict)  # baselines of the alarms
     frozen_at: dict[str, int] = field(default_factory=dict)  # iteration of a policy's last snapshot
     resets: dict[str, int] = field(default_factory=dict)  # iteration of an exploiter's last reset
@@ -53,6 +57,7 @@ class Checkpoint:
     ratings_sha256: str = ""  # of the file of ratings
     journal_sha256: str = ""  # the last line's checksum
     matches_sha256: str = ""  # ``MatchStore.digest``
+    starts_sha256: str = ""  # ``StartPool.digest``; empty where a run has no pool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,6 +69,7 @@ class RunState(Checkpoint):
     payoffs: PayoffTable
     ratings: Ratings
     store: MatchStore  # every match that was played
+    starts: StartPool | None = None  # where matches begin; None: every deal is new
     pending: dict[str, TrajectoryBuffer] = field(
         default_factory=dict
     )  # turns of policies whose update is not due, by policy
@@ -72,6 +78,12 @@ class RunState(Checkpoint):
     )  # replies of others that policies imitate, by policy
     played_ahead: dict[int, list[Episode]] = field(default_factory=dict)  # by iteration, which is not learned from yet
     unsaved: list[Result] = field(default_factory=list)  # of the iteration under way
+
+    def close(self) -> None:
+        """Close the files of matches and of starts."""
+        self.store.close()
+        if self.starts is not None:
+            self.starts.close()
 
     def record(self, episodes: Sequence[Episode]) -> list[Result]:
         """Add matches to the match store, the payoff table and the journal's next lines; return their results."""
@@ -96,4 +108,5 @@ def new_state(
             config.evaluation.anchors[:1]
         ),  # anchors of different strength cannot both be fixed at one rating
         store=MatchStore(run_dir / STORE_FILE),
+        starts=StartPool(run_dir / POOL_FILE, config.starts.forgetting) if config.starts.rule else None,
     )

@@ -83,6 +83,16 @@ def _choose(
     return {place: tuple(reasons.get(place, ())) for place in sorted(filled[:most])}
 
 
+def with_credit(
+    samples: Sequence[SampledMatch], trajectories: Sequence[Trajectory], advantages: Sequence[Sequence[float]]
+) -> list[SampledMatch]:
+    """Return matches of one iteration with other credit: that of the trajectories that were made from all of them."""
+    episodes = [sample.episode for sample in samples]
+    chosen = dict(enumerate(zip(episodes, _numbers(episodes), strict=True)))
+    credit = _credit(chosen, trajectories, advantages)
+    return [sample._replace(advantages=credit[place]) for place, sample in enumerate(samples)]
+
+
 def save_samples(run_dir: Path, iteration: int, samples: Sequence[SampledMatch]) -> None:
     """Write an iteration's kept matches, the file of credit first: a kill in between leaves none without it."""
     path = run_dir / EPISODES_FOLDER / f"iteration-{iteration:06d}.jsonl"

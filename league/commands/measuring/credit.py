@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from games.common.destinations import file_to_write
+from games.common.destinations import picture_to_write
 from games.common.errors import UsageError
 from games.registry import make_game
 from games.spec import GameSpec
@@ -26,12 +26,11 @@ __all__ = ["print_report", "run", "to_json"]
 BATCHES, SAMPLED_BATCHES = 16, 2  # where there is an exact gradient, and where turns are played on
 GROUP = 8  # matches of a start where a run does not say
 UNIFORM = "random"  # who plays a game that is named alone
-PICTURES = (".png", ".svg")
 
 
 def run(arguments: argparse.Namespace) -> CreditReport:
     """Play the batches, measure every rule, and draw the picture that is asked for."""
-    picture = _picture(arguments.output)
+    picture = picture_to_write(arguments.output, "-o")
     found = find_run(arguments.target.partition("@")[0])
     run = None if found is None else Run(found)
     game = arguments.game or (arguments.target if run is None else _only_game(run))
@@ -43,7 +42,7 @@ def run(arguments: argparse.Namespace) -> CreditReport:
         engines.check_settings([label])
         sampled = reason_to_sample(player)
         batches = arguments.batches or (SAMPLED_BATCHES if sampled else BATCHES)
-        plan = BatchPlan(arguments.batch, group, batches, arguments.seed)
+        plan = BatchPlan(arguments.batch, group, batches, arguments.seed, arguments.learned)
         report = measure(player, credit, plan, arguments.rules, sampled)
     if picture is not None:
         _draw(report, picture)
@@ -103,16 +102,6 @@ def _group(run: Run | None) -> int:
     """Return how many matches of a start a run plays, or the default."""
     size = 1 if run is None else run.config.matchmaking.group_size
     return size if size > 1 else GROUP
-
-
-def _picture(name: str | None) -> Path | None:
-    """Return where a picture is drawn. Raises UsageError for a name that is none of a picture."""
-    if name is None:
-        return None
-    path = file_to_write(name, "-o")
-    if path.suffix not in PICTURES:
-        raise UsageError(f"-o {name}: a picture is a .png or .svg file. Name one, for example {path.stem}.png.")
-    return path
 
 
 def _draw(report: CreditReport, path: Path) -> None:

@@ -19,7 +19,7 @@ from league.commands.formatting import estimate_to_json, format_interval, format
 from league.evaluation.head_to_head import A, compare
 from league.evaluation.regret import RegretGrowth, Regrets, external_regret, regret_growth, swap_regret
 from league.exact.exploitability import PolicyTable, head_to_head
-from league.learning.counterfactuals import seat_rounds
+from league.learning.evidence.counterfactuals import seat_rounds
 from league.players.engines import Engines
 from league.players.player import Player, resolve
 from league.players.settings import PlayerSettings

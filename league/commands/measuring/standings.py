@@ -19,14 +19,17 @@ from league.results.match_store import STORE_FILE, MatchStore
 from league.results.ratings import PlayerRating, Ratings
 from league.standings.exact_standings import ExactStandings, exact_standings
 from league.standings.standings import GameStandings, game_standings, left_out
+from league.storage.population import HOW, parents_of
 from league.storage.run_dir import PLAN_FILE, Run, open_run
 
 MEASURED = {  # metrics below GAME/, and how they are printed
     "exploitability": "exploitability",
     "mixture_exploitability": "exploitability of the mixture",
+    "distilled_exploitability": "exploitability of the distilled model",
     "cce_gap": "gap of the joint meta-strategy to a CCE",
     "ce_gap": "gap to a CE, of the joint meta-strategy if there is one",
     "return": "mean return together",
+    "distilled_return": "mean return together of the distilled model",
     "score_against_random": "score against random",
 }
 TOURNAMENT_ANCHOR = "random"  # has Elo 1500 if it plays; else the mean player has
@@ -115,6 +118,7 @@ def to_json(report: StandingsReport) -> dict[str, Any]:
         "run": str(report.path),
         "iterations": report.iterations,
         "snapshots": [snapshot.id for snapshot in report.run.population.all()],
+        "lineage": {s.id: {"parents": list(s.parents), "how": s.how} for s in report.run.population.all()},
         "games": games,
     }
 
@@ -145,6 +149,9 @@ def print_report(report: StandingsReport, console: Console) -> None:
         console.print(f"{report.path}: {report.iterations} of {report.run.config.iterations} iterations", style="bold")
     else:
         console.print(f"{report.path}: a tournament", style="bold")
+    for snapshot in report.run.population.all() if report.run is not None else ():
+        if snapshot.how not in HOW.values() and snapshot.parents:
+            console.print(f"{snapshot.id}: {snapshot.how}; from {parents_of(snapshot)}", markup=False)
     for name, game in report.games.items():
         console.print(f"\n{short_name(name)}", style="bold")
         for metric, points in game.measured.items():

@@ -88,8 +88,6 @@ def _plan(arguments: argparse.Namespace) -> EvaluationPlan:
     most = arguments.matches if arguments.until is None else arguments.at_most or arguments.matches
     changes |= {} if most is None else {"matches": most}
     suite = suite.model_copy(update=changes)
-    if arguments.until is not None and len(arguments.players) == 2:
-        raise UsageError("Two players are compared by one test of all games, which needs a fixed number of matches.")
     until = None if arguments.until is None else Until(arguments.until, arguments.margin, suite.matches)
     settings = PlayerSettings.of(arguments)._replace(threads=None)
     return EvaluationPlan(Path(arguments.suite).stem, suite, tuple(arguments.players), settings, until)
@@ -144,6 +142,7 @@ def to_json(report: SuiteReport) -> dict[str, Any]:
                 **estimate_to_json("difference", test.difference),
                 "p": test.p,
                 "p_corrected": test.corrected,
+                "decided": None if test.decided is None else str(test.decided.winner),
             }
             for test in report.tests
         ],
@@ -211,11 +210,18 @@ def _print_tests(report: SuiteReport, console: Console) -> None:
     if not report.tests:
         return
     first, second = report.evaluation.plan.players
-    console.print()
-    console.print(f"{first} less {second}, game by game; p-values are corrected for their number (Holm):")
+    until = report.evaluation.plan.until
+    how = "p-values are corrected for their number (Holm)"
+    if until is not None:
+        how = f"all verdicts together hold with a confidence of {until.confidence:.4g}, however often one looked"
+    console.print(f"\n{first} less {second}, game by game; {how}:", markup=False)
     for test in report.tests:
-        p = test.corrected
-        better = first if test.difference.mean > 0.0 else second
-        shown = "does not show who does better" if p is None or p > 0.05 else f"{better} does better"
-        difference = format_interval(test.difference, signed=True)
-        console.print(f"  {short_name(test.game)}: {difference}, p {format_number(p)}: {shown}", markup=False)
+        shown = (
+            "does not show who does better" if test.better is None else f"{(first, second)[test.better]} does better"
+        )
+        if test.decided is None:
+            told = f"{format_interval(test.difference, signed=True)}, p {format_number(test.corrected)}"
+        else:
+            low, high = (format_number(bound, signed=True) for bound in test.difference[1:])
+            told = f"{format_number(test.difference.mean, signed=True)} (between {low} and {high})"
+        console.print(f"  {short_name(test.game)}: {told}: {shown}", markup=False)

@@ -21,7 +21,12 @@ from learners.advantages import RULES
 from learners.advantages.rule import Need
 
 USER_KEYS = {"games": "GAME", "policies": "NAME"}  # tables whose keys the user chooses
-NEEDS = {"critic.": Need.VALUES, "matchmaking.group_size": Need.GROUPS, "matchmaking.tree": Need.TREE}
+NEEDS = {
+    "critic.": Need.VALUES,
+    "values.": Need.VALUES,
+    "matchmaking.group_size": Need.GROUPS,
+    "matchmaking.tree": Need.TREE,
+}
 
 
 class Setting(NamedTuple):

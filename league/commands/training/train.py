@@ -25,6 +25,7 @@ from games.registry import make_game
 from games.spec import GameSpec, Utility
 from league.commands.formatting import format_number
 from league.commands.measuring import standings
+from league.commands.training.suite_table import print_suite
 from league.config.load import CONFIG_FILE, load
 from league.exact.exploitability import optimum
 from league.monitors.metrics_log import read_metrics
@@ -33,6 +34,7 @@ from league.players.readiness import check_start
 from league.storage.run_dir import RUNS, Run, check_unused
 
 if TYPE_CHECKING:
+    from league.config import RunConfig
     from league.run.session import Outcome
 
 DEFAULT_PRESET = "pocket"
@@ -54,7 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         seed = [] if arguments.seed is None else [f"seed={arguments.seed}"]
         source = DEFAULT_PRESET if arguments.config is None else arguments.config
-        config = load(source, [*seed, *arguments.set], tell=chosen.append)
+        config = load(source, [*seed, *arguments.set], tell=chosen.append, games=arguments.game)
+        if arguments.game:
+            chosen.append(_games_sentence(config))
         run_dir = new_run_dir(Path(source).stem, arguments.run_dir)
         check_start(config, arguments.cluster or "")
     console = Terminal(soft_wrap=True)
@@ -101,7 +105,14 @@ def run_session(session: Callable[[], Outcome], run_dir: Path, console: Console)
         _print_how_to_resume(how, run_dir, console)
         return 130
     _print_results(Run(run_dir), console)
+    print_suite(Run(run_dir), console)
     return 0
+
+
+def _games_sentence(config: RunConfig) -> str:
+    """Return a sentence on the games that were put in a preset's place."""
+    games = ", ".join(f"{short_name(name)} ({game.matches:,} matches)" for name, game in config.games.items())
+    return f"An iteration trains {games}."
 
 
 def _print_how_to_resume(how: str, run_dir: Path, console: Console) -> None:
@@ -111,10 +122,10 @@ def _print_how_to_resume(how: str, run_dir: Path, console: Console) -> None:
 
 def _run_to_resume(arguments: argparse.Namespace) -> Path:
     """Return the run in --run-dir, else the newest run of the preset, else the newest of all."""
-    if arguments.set or arguments.seed is not None:
+    if arguments.set or arguments.game or arguments.seed is not None:
         raise UsageError(
             "--resume goes on with the configuration that the run began with, so that it ends as if it had never "
-            "stopped. Leave --set and --seed out, or begin a new run."
+            "stopped. Leave --set, --game and --seed out, or begin a new run."
         )
     if arguments.run_dir is not None:
         return folder_to_fill(arguments.run_dir, "--run-dir")

@@ -58,4 +58,4 @@ def _point(axes: object, place: int, value: Interval | None, colour: str) -> Non
 
 
 def _cut(label: str) -> str:
-    return label if len(label) <= 42 else f"{label[:41]}…"
+    return label if len(label) <= 36 else f"{label[:35]}…"

@@ -25,6 +25,8 @@ ORIGIN_COLOURS = {
     "response": COLOURS[2],
     "exploiter": COLOURS[3],
     "distilled": COLOURS[4],
+    "merged": COLOURS[5],
+    "crossed": COLOURS[6],
 }
 MOST_BANDS = 9  # players with an area of their own; the others share one
 

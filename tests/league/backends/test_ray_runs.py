@@ -98,6 +98,7 @@ def without_weights(files, expected, within):
     }
 
 
+@pytest.mark.thorough
 def test_learners_and_workers_on_a_cluster_are_the_run_of_this_machine(config, local_run, tmp_path):
     there = train(config, *EACH, "--cluster", "local", run_dir=tmp_path / "there")
     assert_same(local_run, there)

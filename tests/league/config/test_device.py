@@ -3,6 +3,7 @@
 import pytest
 
 from arena.gpus import Gpu, least
+from arena.process import available_cores
 from league.config import RunConfig
 from league.config.load import chosen, load, to_toml, told
 
@@ -26,6 +27,7 @@ def taken(settings, gpu):
 @pytest.mark.parametrize("preset", ["smol", "smol-free"])
 def test_without_a_gpu_the_small_presets_are_what_they_were(preset, monkeypatch):
     monkeypatch.setattr("league.config.load.find_gpu", lambda: None)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     sentences = []
     run = load(preset, tell=sentences.append)
     assert (run.model.device, run.model.dtype, run.threads) == ("cpu", "float32", 0)
@@ -34,6 +36,15 @@ def test_without_a_gpu_the_small_presets_are_what_they_were(preset, monkeypatch)
     assert sentence.startswith("Chosen for this machine (no GPU was found): device cpu, float32, ")
     assert sentence.endswith(", 1,024 tokens in a pass of an update.")
     assert "auto" not in to_toml(run)  # a run keeps what it was begun with
+
+
+@pytest.mark.parametrize("preset", ["smol", "smol-free"])
+def test_with_a_gpu_the_small_presets_take_it_and_its_type(preset, monkeypatch):
+    monkeypatch.setattr("league.config.load.find_gpu", lambda: SMALL)
+    run = load(preset)
+    assert (run.model.device, run.model.dtype) == ("cuda", "bfloat16")
+    assert load(preset, ["model.dtype=float32"]).model.dtype == "float32"
+    assert load(preset, ["model.device=cpu"]).model.dtype == "float32"
 
 
 def test_presets_for_gpus_take_one_and_fit_their_passes_to_it(monkeypatch):
@@ -61,3 +72,17 @@ def test_what_is_stated_stays():
 def test_the_least_gpu_counts():
     assert least("NVIDIA H100 80GB HBM3, 81559\nNVIDIA GeForce RTX 4090, 24564\n") == SMALL
     assert least("No devices were found\n") is None
+
+
+def test_threads_are_measured_once_and_the_run_keeps_them(monkeypatch):
+    monkeypatch.setattr("league.config.load.find_gpu", lambda: None)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert load("smol", tell=lambda sentence: None).threads == 0, "as OMP_NUM_THREADS says"
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    sentences = []
+    run = load("smol", tell=sentences.append)
+    assert 1 <= run.threads <= available_cores()
+    assert f"threads {run.threads}," in sentences[0]
+    assert f"threads = {run.threads}\n" in to_toml(run)
+    assert load("smol", ["threads=7"]).threads == 7
+    assert load("pocket").threads == 1, "a preset that states a number keeps it"

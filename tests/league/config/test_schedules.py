@@ -3,7 +3,7 @@
 import pytest
 
 from league.config import RunConfig
-from league.learning.schedules import objective_at, steps_at
+from league.learning.schedules import imitation_at, objective_at, reward_weight_at, steps_at
 from learners.losses.objective import EntropyBand
 from learners.losses.surrogates import Surrogate
 from learners.normalisation import Normalisation
@@ -78,3 +78,31 @@ def test_a_games_own_entropy_weight_goes_to_its_own_end_and_the_magnets_to_its()
     assert [o.entropy["tiny_hanabi"] for o in objectives] == pytest.approx([0.3, 0.3, 0.3])
     assert [o.entropy["leduc_poker"] for o in objectives] == pytest.approx([0.2, 0.1, 0.05])
     assert [o.magnet for o in objectives] == pytest.approx([0.9, 0.3, 0.1])
+
+
+def test_mirror_descents_schedule_goes_by_the_root_of_the_iteration():
+    """Iterations 1, 4 and 9: what regularises is divided by 1, 2 and 3, the weight of the old policy multiplied."""
+    objective = {"schedule": "mmd", "entropy": 0.6, "kl_old": 2.0, "magnet": 0.3}
+    run = RunConfig(iterations=9, games={"kuhn_poker": {"entropy": 0.12}, "leduc_poker": {}}, objective=objective)
+    objectives = [objective_at(run, i, "main") for i in (1, 4, 9)]
+    assert [o.entropy["kuhn_poker"] for o in objectives] == pytest.approx([0.12, 0.06, 0.04])
+    assert [o.entropy["leduc_poker"] for o in objectives] == pytest.approx([0.6, 0.3, 0.2])
+    assert [o.kl_old for o in objectives] == pytest.approx([2.0, 4.0, 6.0])
+    assert [o.magnet for o in objectives] == pytest.approx([0.3, 0.15, 0.1])
+
+
+def test_a_magnet_pulls_in_the_loss_or_in_the_rewards():
+    objective = {"magnet": 0.9, "magnet_end": 0.1}
+    by_loss, by_rewards = (config(objective=objective | {"magnet_rule": rule}) for rule in ("loss", "rewards"))
+    assert [objective_at(by_loss, i, "main").magnet for i in (1, 3, 5)] == pytest.approx([0.9, 0.3, 0.1])
+    assert [reward_weight_at(by_loss, i) for i in (1, 3, 5)] == [0.0] * 3
+    assert [objective_at(by_rewards, i, "main").magnet for i in (1, 3, 5)] == [0.0] * 3
+    assert [reward_weight_at(by_rewards, i) for i in (1, 3, 5)] == pytest.approx([0.9, 0.3, 0.1])
+
+
+def test_imitation_falls_evenly_to_nothing():
+    settings = {"weight": 0.6, "matches": "m.jsonl", "since": 10, "until": 14}
+    falling = config(imitation=settings)
+    shares = [imitation_at(falling, iteration) for iteration in (1, 10, 11, 12, 13, 14, 20)]
+    assert shares == pytest.approx([0.6, 0.6, 0.45, 0.3, 0.15, 0.0, 0.0])
+    assert imitation_at(config(imitation=settings | {"until": None}), 20) == 0.6

@@ -151,6 +151,19 @@ def test_until_stops_a_pairing_early_and_says_who_won(tmp_path):
     assert again == result  # from the store, without a further match
 
 
+def test_until_two_players_games_stop_and_all_verdicts_share_one_error(tmp_path):
+    ipd = "repeated_game(stage_game=matrix_pd(),num_repetitions=8)"
+    suite = Suite(games=("tic_tac_toe", ipd), opponents=("always:cooperate",), matches=200)
+    results, tests = evaluated(tmp_path, suite, "mcts:20", "random", until=Until(at_most=200))
+    by_game = {test.game: test for test in tests}
+    met = by_game["tic_tac_toe"]
+    assert (met.decided.winner, met.better, met.p) == (Winner.A, 0, None)
+    assert met.decided.confidence == pytest.approx(1.0 - 0.05 / len(by_game))
+    assert next(r.matches for r in results if r.pairing.game == "tic_tac_toe") < 200
+    for game, test in by_game.items():
+        assert test.decided is None or game == "tic_tac_toe"
+
+
 def test_a_folder_of_another_question_is_refused(tmp_path):
     evaluated(tmp_path, KUHN.model_copy(update={"matches": 20}), "random")
     with pytest.raises(UsageError, match="holds another evaluation"):

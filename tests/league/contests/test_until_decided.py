@@ -7,11 +7,11 @@ import pytest
 
 from games.common.errors import UsageError
 from games.registry import make_game
-from league.contests.until_decided import Until, compare_until, looks, winner
+from league.contests.until_decided import Until, compare_until, winner
 from league.evaluation.head_to_head import Winner, compare
 from league.players.engines import Engines
 from league.players.player import resolve
-from league.results.confidence_sequence import SHARES, anytime_mean, confidence_interval, wealth
+from league.results.confidence_sequence import SHARES, anytime_mean, confidence_interval, looks, wealth
 
 
 def meet(first, second, game, until, seed=0):

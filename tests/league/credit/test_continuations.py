@@ -11,7 +11,7 @@ from games.registry import make_game
 from league.config import RolesConfig
 from league.config.credit import CreditConfig
 from league.config.load import seat_roles
-from league.credit.continuations import Continuations, ContinuationValues, turn_places
+from league.credit.continuations import Continuations, ContinuationValues, plays, turn_places
 from league.credit.matches import BatchPlan, TablePlayer
 from league.credit.microscope import EXACT
 from league.credit.sampled import FEWEST, compare_by_continuations, cosine_of_turns
@@ -49,7 +49,7 @@ def test_the_error_falls_with_the_number_of_continuations():
     exact = np.array([exact_returns(*point) for point in points])
     errors = {}
     for count in (4, 64):
-        returns = Continuations(ROLES, lambda _: engine, count, seed=1).returns(points)
+        returns = Continuations(plays(ROLES, lambda _: engine), count, seed=1).returns(points)
         assert returns.shape == (len(points), count, 2)
         errors[count] = np.sqrt(((returns.mean(axis=1) - exact) ** 2).mean())
     assert errors[64] == pytest.approx(errors[4] / 4, rel=0.3)
@@ -58,7 +58,7 @@ def test_the_error_falls_with_the_number_of_continuations():
 def test_a_match_that_is_over_has_its_own_returns_and_equal_seeds_give_equal_ones():
     episodes, engine = kuhn(5)
     ends = [(episode, len(episode.turns)) for episode in episodes]
-    continuations = Continuations(ROLES, lambda _: engine, 3)
+    continuations = Continuations(plays(ROLES, lambda _: engine), 3)
     assert (continuations.returns(ends) == np.array([[e.returns] * 3 for e in episodes])).all()
     points = [(episode, 0) for episode in episodes]
     assert (continuations.returns(points) == continuations.returns(points)).all()
@@ -68,7 +68,7 @@ def test_values_are_what_a_seat_still_earns_from_each_turn_on():
     episodes, engine = kuhn(3)
     trajectories = to_trajectories(episodes, lambda _: ROLES, {"kuhn_poker": 2.0})
     by_index = {episode.request.index: episode for episode in episodes}
-    estimator = ContinuationValues(Continuations(ROLES, lambda _: engine, 200), by_index, 2.0)
+    estimator = ContinuationValues(Continuations(plays(ROLES, lambda _: engine), 200), by_index, {"kuhn_poker": 2.0})
     for trajectory, values in zip(trajectories, estimator.estimate(trajectories), strict=True):
         places = turn_places(by_index[trajectory.match], trajectory.seat)
         exact = [exact_returns(by_index[trajectory.match], place)[trajectory.seat] / 2 for place in places]
@@ -87,7 +87,7 @@ def test_the_decisive_turn_has_the_advantage():
     for episode in folded:
         assert episode.turns == ()
         assert episode.returns == (1.0, -1.0)
-    called = Continuations(ROLES, lambda _: engine, 2)
+    called = Continuations(plays(ROLES, lambda _: engine), 2)
     matches = play(
         [request._replace(prefix=("bet",)) for request in requests],
         roles_of=lambda _: ROLES,

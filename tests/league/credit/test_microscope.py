@@ -133,6 +133,21 @@ def test_matches_are_played_as_the_table_says():
     assert again.actions.tolist() == batch.actions.tolist()
 
 
+def test_learned_values_reach_half_of_what_exact_ones_gain_in_leduc():
+    rows = ["rae", "gae_turn:trace_decay=0", "gae_turn:trace_decay=0@archer"]
+    found, _ = compare("leduc_poker", rows, batches=3, learned=2048)
+    default, exact, learned = [rule.overall.cosine.mean for rule in found[1:]]
+    assert learned - default >= (exact - default) / 2
+    assert [rule.given_values for rule in found[1:]] == [False, True, False]
+
+
+def test_a_team_is_measured_with_sequential_advantages_and_with_continuations():
+    rows = ["rae", "contribution@sequential", "gae_turn:trace_decay=0@continuations:count=2"]
+    found, _ = compare("tiny_hanabi", rows, batch=32, batches=3, learned=512)
+    assert [rule.rule for rule in found] == [EXACT, *rows]
+    assert all(rule.overall.cosine.mean > 0.4 for rule in found)
+
+
 def test_three_seats_are_measured_too():
     found, left_out = compare("kuhn_poker(players=3)", batch=128, batches=3)
     measured = {rule.rule: rule.overall for rule in found}
@@ -161,6 +176,12 @@ def test_rules_are_written_with_settings_of_their_own():
         ("rae:deca=1", {}, "no setting of rae named 'deca'"),
         ("rae:decay=3", {}, "less than or equal to 1"),
         ("rae:decay", {}, "NAME:KEY=VALUE"),
+        ("contribution", {}, "NAME@ESTIMATOR"),
+        ("contribution@archer", {}, "does not take the values"),
+        ("gae_turn@critic", {}, "part of a run's policy"),
+        ("contribution@sequential", {}, "not paid alike"),
+        ("gae_turn@archr", {}, "no value estimator named 'archr'"),
+        ("gae_turn@archer:shrinc=1", {}, "no setting of archer named 'shrinc'"),
         ("grpo", {"group": 1}, "--group 1"),
         ("rae", {"batch": 12}, "not a multiple"),
     ],

@@ -1,5 +1,6 @@
 """When exploiters freeze and begin anew, and when a main policy is promoted."""
 
+import random
 from types import SimpleNamespace
 
 import pytest
@@ -8,7 +9,7 @@ from arena.records import EndReason, Episode
 from games.registry import make_game
 from league.config import RunConfig
 from league.config.load import seat_roles
-from league.evaluation.gate import estimate_gain, gate_matches, significantly_positive
+from league.evaluation.gate import estimate_gain, gate_matches, play_until_decided, significantly_positive
 from league.results.payoffs import PayoffTable, Result, summarise
 from league.run.exploiter_cycle import exploiters_due, resets_after
 from league.storage.members import Member
@@ -108,3 +109,34 @@ def test_a_policy_that_a_gate_refused_is_compared_on_other_deals_the_next_time()
     )
     assert not {request.deal_seed for request in first} & {request.deal_seed for request in second}
     assert len({request.sample_seed for request in (*first, *second)}) == 60
+
+
+@pytest.mark.parametrize(("chance", "most"), [(0.9, 120), (0.1, 120)])
+def test_a_gate_that_stops_when_it_is_decided_takes_few_matches_and_is_right(chance, most):
+    promoted, played = gated_until(chance, seed=1)
+    assert promoted == (chance > 0.5)
+    assert played < most
+
+
+def test_of_equal_policies_such_a_gate_lets_few_through_however_often_it_looks():
+    through = sum(gated_until(0.5, seed)[0] for seed in range(60))
+    assert through <= 7  # 3 of 60 at a confidence of 95 %; more than 7 happen once in 80 times at worst
+
+
+def gated_until(chance, seed):
+    """Return whether a policy passes that gains 2 on a deal with this chance and else −2, and the matches played."""
+    config = RunConfig(games={"kuhn_poker": {}}, evaluation={"matches": 600})
+    requests = gate_matches(config, "main", "main-5", {"main": "main-5"}, KUHN, seat_roles(config.roles, KUHN), seed)
+    rng = random.Random(seed)
+    better = {deal: rng.random() < chance for deal in dict.fromkeys(request.deal_seed for request in requests)}
+
+    def play(asked):
+        gains = [0.0 if "main" not in r.players else 2.0 if better[r.deal_seed] else -2.0 for r in asked]
+        signs = [1.0 if r.players[0] == "main" else -1.0 for r in asked]
+        return [
+            Episode(r, (), (gain * sign, -gain * sign), EndReason.FINISHED)
+            for r, gain, sign in zip(asked, gains, signs, strict=True)
+        ]
+
+    episodes, promoted = play_until_decided(play, {"kuhn_poker": requests}, "main", lambda game: 4.0, 0.95)
+    return promoted, len(episodes)

@@ -75,13 +75,20 @@ def test_scores_compare_the_seats_of_one_player_with_those_of_the_other():
 
 
 def test_every_seating_has_both_players_and_occurs_equally_often():
-    assert seatings(2) == [(A, B), (B, A)]
-    assert len(seatings(3)) == 6
+    three = make_game("kuhn_poker(players=3)").spec
+    assert seatings(make_game("kuhn_poker").spec) == [(A, B), (B, A)]
+    assert len(seatings(three)) == 6
     result = meet("random", "random", "kuhn_poker(players=3)", 13)
     assert len(result.episodes) == 18  # rounded up to whole deals
     by_deal = [match.request.deal_seed for match in result.matches]
     assert len(set(by_deal)) == 3
-    assert {match.seating for match in result.matches if match.deal == 0} == set(seatings(3))
+    assert {match.seating for match in result.matches if match.deal == 0} == set(seatings(three))
+
+
+def test_of_many_seats_one_player_has_each_in_turn_alone():
+    found = seatings(make_game("public_goods(seats=16)").spec)
+    assert len(found) == len(set(found)) == 32
+    assert {sum(seating) for seating in found} == {1, 15}
 
 
 def test_equilibrium_against_itself_gets_the_value_of_kuhn_poker():

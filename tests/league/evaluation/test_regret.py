@@ -25,7 +25,7 @@ from league.config.load import seat_roles
 from league.evaluation.head_to_head import compare
 from league.evaluation.regret import external_regret, regret_growth, swap_regret, trend_p_value
 from league.exact.exploitability import head_to_head
-from league.learning.counterfactuals import seat_rounds
+from league.learning.evidence.counterfactuals import seat_rounds
 from league.meta_solvers import EmpiricalGame, gaps
 from league.players.engines import Engines
 from league.players.player import Player, resolve

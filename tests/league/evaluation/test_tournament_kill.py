@@ -82,6 +82,7 @@ def check_kills(plan, kills, folder):
     assert finished(folder / "killed") == set(range(len(Tournament(plan))))
 
 
+@pytest.mark.thorough
 def test_killed_twelve_times_every_match_counts_once(tmp_path):
     check_kills(KUHN._replace(matches=600), 12, tmp_path)
 

@@ -12,7 +12,8 @@ from league.config import RunConfig
 from league.config.load import seat_roles
 from league.learning import data_parallel
 from league.learning.data_parallel import UpdateTask
-from league.learning.iteration import gather_evidence, learning_now, update_policies
+from league.learning.evidence.turn_values import gather_evidence
+from league.learning.iteration import learning_now, update_policies
 from league.learning.learner import LearnerReport, merge_reports
 from league.learning.policies import new_policy
 from league.learning.schedules import objective_at, steps_at

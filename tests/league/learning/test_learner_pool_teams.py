@@ -42,6 +42,7 @@ def test_roles_of_opened_matches_have_learners_too(config):
 IN_TREES = pytest.param(RELAY, id="preferences in trees", marks=pytest.mark.slow)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("text", [pytest.param(TEAM, id="matches that open matches"), IN_TREES])
 def test_taking_turns_it_is_the_run_of_one_process(text, config, tmp_path):
     config.write_text(text)
@@ -70,6 +71,7 @@ def test_ahead_by_two_updates_every_record_is_read_once_by_both(config, tmp_path
     assert main == sub == (4, 4 * 16 + opened, 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("rests", "learns"), [("main", "sub"), ("sub", "main")])
 def test_a_policy_learns_while_the_one_above_or_below_it_is_frozen(rests, learns, config, tmp_path):
     ended = league_train(config, "--set", f"policies.{rests}.frozen=true", run_dir=tmp_path / "run")

@@ -183,6 +183,7 @@ def test_apportioning_keeps_the_total_and_stays_within_one_of_the_quota(total: i
         assert abs(counts[name] - total * weight / sum(weights.values())) < 1 + 1e-6
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("rule", ["fictitious", "pfsp"])
 def test_the_cost_of_a_draw_hardly_depends_on_the_population(rule: str) -> None:
     config = MatchmakingConfig(**{"self_play": 0.5, "fictitious": 0.0, rule: 0.5})

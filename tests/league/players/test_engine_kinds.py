@@ -84,6 +84,7 @@ def weights(run):
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["full", "lora"])
 @pytest.mark.parametrize("separate_process", [False, True], ids=["in this process", "in its own"])
 def test_a_third_engine_trains_and_plays_by_its_entry_alone(kind, separate_process, tmp_path, monkeypatch):

@@ -107,6 +107,7 @@ def test_beside_an_equilibrium_what_is_left_to_learn_is_the_distance_to_the_game
         assert not any(name.startswith("kuhn_poker/advantage/second") for name in line)
 
 
+@pytest.mark.thorough
 def test_a_snapshot_of_another_run_judges_is_not_trained_and_is_missed_when_it_is_gone(tmp_path, capsys):
     trained({}, JUDGED, run="old")
     before = (tmp_path / "old/population/main-000002/model.safetensors").read_bytes()

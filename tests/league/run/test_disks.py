@@ -30,6 +30,7 @@ def size(run):
     return sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("share", [0.15, 0.4, 0.6, 0.8])
 def test_a_full_disk_is_told_and_with_room_the_run_ends_with_the_same_bits(share, unbroken, tmp_path):
     config, whole = unbroken

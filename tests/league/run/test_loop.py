@@ -20,7 +20,9 @@ def drawing_league():
         config=CONFIG,
         roles=roles,
         specs={game: make_game(game).spec for game in CONFIG.games},
-        state=SimpleNamespace(policies={"main": None}, meta={}, payoffs=PayoffTable(["main"]), next_match=100),
+        state=SimpleNamespace(
+            policies={"main": None}, meta={}, payoffs=PayoffTable(["main"]), next_match=100, starts=None
+        ),
         _live={game: tuple(role.policy for role in game_roles) for game, game_roles in roles.items()},
         _snapshots=SimpleNamespace(members=list),
     )

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from support.matches.kuhn import kuhn_pocket
 from support.processes.runs import TINY
 
 from league.cli import main
@@ -9,6 +10,7 @@ from league.config import RunConfig
 from league.learning import learner as learning
 from league.run.failures import RunFailed, telling_of_memory
 from league.storage.checkpoint import finished_iterations
+from learners.update.policy import Policy
 
 TOO_MUCH = 1 << 60  # bytes, which no machine has
 
@@ -38,7 +40,18 @@ def test_an_update_that_finds_no_memory_says_what_takes_less_and_the_run_goes_on
 
 def test_other_errors_are_left_as_they_are(tmp_path):
     config = RunConfig(games={"kuhn_poker": {}})
-    with pytest.raises(RuntimeError, match="shape"), telling_of_memory(config, tmp_path):
+    with pytest.raises(RuntimeError, match="shape"), telling_of_memory(config, tmp_path, {}):
         raise RuntimeError("a shape that does not fit")
-    with pytest.raises(RunFailed, match="Nothing is saved"), telling_of_memory(config, tmp_path):
+    with pytest.raises(RunFailed, match="Nothing is saved"), telling_of_memory(config, tmp_path, {}):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+
+def test_what_a_trial_pass_found_room_for_is_what_is_halved(tmp_path):
+    config = RunConfig(games={"kuhn_poker": {}}, optimizer={"micro_batch_tokens": 32_768})
+    policy = Policy("main", kuhn_pocket(), weight_decay=0.0, magnet=False)
+    policy.pass_tokens = 8704
+    with (
+        pytest.raises(RunFailed, match=r"micro_batch_tokens = 4352 \(now 8704\)"),
+        telling_of_memory(config, tmp_path, {"main": policy}),
+    ):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")

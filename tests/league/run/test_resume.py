@@ -46,6 +46,18 @@ credit = { rule = "grpo", rules = { "kuhn_poker/second" = "rae" } }
 matchmaking.group_size = 4
 objective = { name = "gspo", normalisation = "role_mean", kl_reference = 0.1, epo = 0.1 }
 """,
+    "estimators of turn values": """
+games."tiny_hanabi".matches = 16
+credit = { rule = "contribution", rules = { "kuhn_poker/first" = "gae_turn", "tiny_hanabi/responder" = "gae_turn" } }
+[values]
+estimator = "progress"
+archer.matches = 200
+continuations.count = 2
+[values.estimators]
+"kuhn_poker/first" = "archer"
+"kuhn_poker/second" = "preferences"
+"tiny_hanabi/responder" = "continuations"
+""",
     "exploiters": """
 policies = { probe = { league_role = "main_exploiter" }, rover = { league_role = "league_exploiter" } }
 exploiters = { freeze_from = 1, freeze_after = 2, league_reset = 0.5 }
@@ -84,6 +96,26 @@ matchmaking.tree = 2
 "relay_arithmetic/verifier" = "malt"
 "relay_arithmetic/refiner" = "malt"
 """,
+    "matches with forks": """
+credit.rule = "mars"
+branching = { rule = "entropy", replies = 240, width = 2 }
+""",
+    "stored starts": """
+games.tic_tac_toe = { matches = 16, every = 2 }
+matchmaking = { self_play = 0.5, fictitious = 0.5, group_size = 4 }
+credit.rule = "grpo"
+starts = { rule = "learnability", size = 24 }
+""",
+    "an expert's matches from their end": """
+starts = { rule = "backward", size = 64, expert = "random", mastered = 0.3 }
+""",
+    "written tasks": """
+games."propose_sums(base=3,form=1,attempts=4)".matches = 4
+roles.policy = { "propose_sums(base=3,form=1,attempts=4)/proposer" = "author", "kuhn_poker/first" = "main" }
+matchmaking = { self_play = 1.0, fictitious = 0.0, group_size = 4 }
+credit.rule = "grpo"
+starts = { rule = "uniform", size = 24 }
+""",
     "roles that are given away": """
 games."judged_arithmetic(judge=1)".matches = 16
 roles.policy = { "judged_arithmetic(judge=1)/evaluator" = "evaluator" }
@@ -119,15 +151,15 @@ def unbroken_runs(tmp_path_factory):
 
 
 def train_through(deaths, config, run_dir):
-    """Train and resume until the run's end, killed at each of ("at", window) and ("after", seconds)."""
-    for kind, when in [*deaths, ("after", None)]:
+    """Train and resume until the run's end, killed at each of ("at", window) and ("after", seconds); count kills."""
+    for killed, (kind, when) in enumerate([*deaths, ("after", None)]):
         arguments = ["--resume"] if (run_dir / "config.toml").exists() else [config]
         process = TrainingProcess(*arguments, run_dir=run_dir, die_at=when if kind == "at" else None)
         ended = process.end(when if kind == "after" else None)
         if ended.status == 0:
-            return
+            return killed
         assert ended.status == -signal.SIGKILL, ended.output
-    pytest.fail("the last process was not to be killed")
+    return pytest.fail("the last process was not to be killed")
 
 
 def random_deaths(number, unbroken, seed):
@@ -137,10 +169,17 @@ def random_deaths(number, unbroken, seed):
     return rng.sample(deaths, len(deaths))
 
 
-SHORT = ("plain", "free replies", "exploiters", "matches that open matches")  # the others are killed by test-slow
+SHORT = (
+    "plain",
+    "free replies",
+    "exploiters",
+    "matches that open matches",
+    "stored starts",
+)  # the others are killed by test-slow
 MARKED = [pytest.param(name, marks=[pytest.mark.slow] * (name not in SHORT)) for name in VARIANTS]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("variant", MARKED)
 def test_killed_at_random_moments(variant, unbroken_runs, tmp_path):
     unbroken = unbroken_runs(variant)
@@ -148,6 +187,7 @@ def test_killed_at_random_moments(variant, unbroken_runs, tmp_path):
     assert contents(tmp_path / "run") == contents(unbroken.run)
 
 
+@pytest.mark.thorough
 def test_killed_in_every_window(unbroken_runs, tmp_path):
     unbroken = unbroken_runs("plain")
     run = tmp_path / "run"
@@ -251,6 +291,18 @@ def test_killed_twenty_times(variant, unbroken_runs, tmp_path):
     long.write_text(unbroken.config.read_text().replace("iterations = 6", "iterations = 30"))
     assert league_train(long, run_dir=tmp_path / "unbroken").status == 0
     train_through(random_deaths(24, unbroken, seed=variant), long, tmp_path / "run")
+    assert contents(tmp_path / "run") == contents(tmp_path / "unbroken")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", ["stored starts", "written tasks"])
+def test_killed_fifty_times_a_run_has_the_pool_of_an_undisturbed_one(variant, unbroken_runs, tmp_path):
+    unbroken, rng = unbroken_runs(variant), random.Random(variant)
+    long = tmp_path / "config.toml"
+    long.write_text(unbroken.config.read_text().replace("iterations = 6", "iterations = 60"))
+    assert league_train(long, run_dir=tmp_path / "unbroken").status == 0
+    deaths = [("at", ("", rng.randrange(100))) for _ in range(50)]
+    assert train_through(deaths, long, tmp_path / "run") == 50
     assert contents(tmp_path / "run") == contents(tmp_path / "unbroken")
 
 

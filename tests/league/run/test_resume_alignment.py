@@ -108,6 +108,7 @@ class Products(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+@pytest.mark.thorough
 def test_a_resumed_runs_operands_are_aligned_as_before(killed, config, tmp_path):
     with Products() as before:
         train(load(str(config)), tmp_path / "unbroken")

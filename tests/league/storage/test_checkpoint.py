@@ -23,6 +23,7 @@ FIELDS = {
     "iteration": 4,
     "next_match": 17,
     "rated_at": 4,
+    "values": {"archer": {"q": [0.5]}},
     "credit": {"rae": {"kuhn_poker/first/main": [0.25, 3]}},
     "alarms": {"entropies": {"main": [0.5]}, "ringing": [["entropy", "main", "it fell", 3]]},
     "frozen_at": {"main": 4, "probe": 2},
@@ -32,7 +33,12 @@ FIELDS = {
     "meta": {"kuhn_poker": MetaStrategy({"main-000002": 1.0}, [(("a", "b"), 0.5)], ("a", "b"))},
     "mixtures": {"kuhn_poker": [{"main-000002": 0.75}, {"main-000004": 1.0}]},
 }
-OUTSIDE = {"ratings_sha256", "journal_sha256", "matches_sha256"}  # written when the checkpoint is saved
+OUTSIDE = {
+    "ratings_sha256",
+    "journal_sha256",
+    "matches_sha256",
+    "starts_sha256",
+}  # written when the checkpoint is saved
 
 
 def match(index, players=("main", "random"), gain=1.0):

@@ -17,7 +17,7 @@ import pytest
 
 from games.common.errors import UsageError
 from league.storage import immutable_folder
-from league.storage.population import Population
+from league.storage.population import Origin, Population
 
 
 def writer(content: bytes = b"weights") -> Callable[[Path], None]:
@@ -54,6 +54,22 @@ def test_reopening_gives_equal_snapshots_in_the_order_of_their_steps(tmp_path: P
     assert again.newest("main").parent == second.id
     assert again.get(rival.id) == rival
     assert len(again) == 4
+
+
+def test_a_snapshot_says_all_that_it_comes_from_and_how(tmp_path: Path) -> None:
+    """One of other runs too; by itself a snapshot comes from its parent, as those of older cards do."""
+    population = Population(tmp_path)
+    first = population.add("main", 5, None, writer())
+    merged = population.add("main", 6, first.id, writer(), Origin.MERGED, ("a@main-000005", first.id), "merged by hand")
+    trained = population.add("main", 7, merged.id, writer())
+    assert (first.parents, first.how) == ((), "the weights before training")
+    assert (trained.parents, trained.how) == ((merged.id,), "trained on")
+    assert Population(tmp_path).get(merged.id) == merged
+    assert (merged.parents, merged.how) == (("a@main-000005", "main-000005"), "merged by hand")
+    card = tmp_path / trained.id / "snapshot.json"
+    facts = json.loads(card.read_text())
+    card.write_text(json.dumps({name: facts[name] for name in facts if name not in ("parents", "how")}))
+    assert Population(tmp_path).get(trained.id) == trained
 
 
 def test_files_are_read_only(tmp_path: Path) -> None:

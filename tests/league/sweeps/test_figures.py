@@ -93,6 +93,7 @@ def test_tokens_end_runs_and_their_table_is_at_these(tiny, tmp_path, capsys):
     assert "was planned with other settings" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_a_command_is_asked_about_a_run_and_one_that_fails_is_told(tiny, tmp_path, capsys):
     words = [word for setting in (*SMALLER, "iterations=1") for word in ("--set", setting)]
     folder = tmp_path / "sweep"
@@ -117,6 +118,7 @@ def test_too_few_iterations_for_the_tokens_are_told(tiny, tmp_path, capsys):
     assert "it should end at 100,000. Begin a sweep with more iterations" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_from_python_a_sweep_goes_on_with_more_seeds_and_asks_once(tiny, tmp_path, monkeypatch):
     few = (*SMALLER, "iterations=1")
     configs = {rule: league.load_config(tiny, *few, f"credit.rule={rule}") for rule in ("rae", "mars")}

@@ -126,6 +126,7 @@ def check_table(folder):
     assert (pair["difference_low"], pair["difference_high"]) == pytest.approx(interval)
 
 
+@pytest.mark.thorough
 def test_a_sweep_that_is_stopped_goes_on_and_its_table_is_the_one_made_by_hand(tiny, tmp_path, monkeypatch, capsys):
     folder, trained, train = tmp_path / "sweep", [], session.train
 

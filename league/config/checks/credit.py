@@ -10,6 +10,10 @@ from games.registry import make_game
 from league.config.run import RunConfig
 from learners.advantages import RULES, rule_named
 from learners.advantages.rule import CreditFacts, Need
+from learners.values import CONTINUATIONS, ESTIMATORS, kind_of
+from learners.values import NAMES as ESTIMATOR_NAMES
+from learners.values import check_name as check_estimator
+from learners.values.estimator import Estimated
 from roles.role import OnIllegal, ReplyForm, Role
 
 
@@ -21,11 +25,13 @@ def check_credit(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> No
         for name in dict.fromkeys(config.credit.rule_for(game, role.name) for role in trained):
             rule = rule_named(name)
             facts = _facts(config, game, game_roles, name)
+            _check_estimators(config, game, trained, name)
             for need in sorted(rule.needs, key=list(Need).index):
                 if need in _CHECKS:
                     _CHECKS[need](name, facts)
             if rule.check is not None:
                 rule.check(facts)
+        _check_own_settings(config, game, trained)
         _check_dpo(config, game, trained)
 
 
@@ -34,6 +40,41 @@ def _facts(config: RunConfig, game: str, roles: tuple[Role, ...], rule: str) -> 
     credited = tuple(mine)
     matchmaking = config.matchmaking
     return CreditFacts(make_game(game).spec, roles, credited, matchmaking.group_size, matchmaking.tree)
+
+
+def _check_estimators(config: RunConfig, game: str, roles: tuple[Role, ...], rule: str) -> None:
+    """Refuse estimators that do not say what the rule asks, or cannot value the game's turns."""
+    needs, spec = rule_named(rule).needs, make_game(game).spec
+    for role in roles:
+        name = config.values.estimator_for(game, role.name)
+        check_estimator(name)
+        if config.credit.rule_for(game, role.name) != rule or not needs & set(_ASKED.values()):
+            continue
+        if _ASKED[kind_of(name)] not in needs:
+            fit = [known for known in ESTIMATOR_NAMES if _ASKED[kind_of(known)] in needs]
+            raise UsageError(
+                f"Credit rule {rule!r} of {game}/{role.name} cannot use what the estimator {name!r} says of turns. Set "
+                f"values.estimator to one of {', '.join(fit)}, or another credit.rule."
+            )
+        if name == CONTINUATIONS and spec.submatch_games:
+            raise UsageError(
+                f"{game} opens other matches, and these cannot be played on from their middles. "
+                "Choose another values.estimator."
+            )
+        estimator = ESTIMATORS.get(name)
+        if estimator is not None and estimator.check is not None:
+            estimator.check(spec)
+
+
+def _check_own_settings(config: RunConfig, game: str, roles: tuple[Role, ...]) -> None:
+    """Refuse settings of a role that its rule does not have, or whose rule credits all roles at once."""
+    for role in roles:
+        name = config.credit.rule_for(game, role.name)
+        if config.credit.settings_for(game, role.name) is not None and rule_named(name).across_roles:
+            raise UsageError(
+                f"Credit rule {name!r} of {game}/{role.name} looks at other roles' matches too, so no role can have "
+                f"settings of its own. Set [credit.{name}] for all of them, and leave credit.settings out."
+            )
 
 
 def _check_groups(rule: str, facts: CreditFacts) -> None:
@@ -67,6 +108,10 @@ def _check_counterfactuals(rule: str, facts: CreditFacts) -> None:
         )
 
 
+_ASKED = {
+    Estimated.VALUES: Need.VALUES,
+    Estimated.CONTRIBUTIONS: Need.CONTRIBUTIONS,
+}  # what a rule needs that takes them
 _CHECKS = {  # the league itself meets the needs that are missing here
     Need.GROUPS: _check_groups,
     Need.TREE: _check_tree,

@@ -35,7 +35,7 @@ class SeatRounds(NamedTuple):
     payoffs: Floats  # what each of its actions would have paid  # [T, A]
 
 
-class _PromptKey(NamedTuple):
+class PromptKey(NamedTuple):
     """What the probabilities of a policy's replies depend on, beside its weights."""
 
     prompt: Tokens
@@ -82,23 +82,23 @@ def counterfactuals(
             and Need.COUNTERFACTUALS in config.credit.needs(trajectory.game, trajectory.role)
         ]
         turns = [turn for i in mine for turn in trajectories[i].turns]
-        probabilities = reply_probabilities(policy.lm, [_prompt_key(turn) for turn in turns]) if turns else {}
+        probabilities = reply_probabilities(policy.lm, [prompt_key(turn) for turn in turns]) if turns else {}
         for i in mine:
             trajectory = trajectories[i]
             rounds = seat_rounds(stage_game(trajectory.game), matches[trajectory.match].turns, trajectory.seat)
             payoffs = np.repeat(np.array(trajectory.rewards)[:, None], rounds.payoffs.shape[1], axis=1)  # [K, A]
             payoffs[: len(rounds.payoffs)] = rounds.payoffs / scales[trajectory.game]
-            policy_KA = np.array([probabilities[_prompt_key(turn)] for turn in trajectory.turns]).reshape(payoffs.shape)
+            policy_KA = np.array([probabilities[prompt_key(turn)] for turn in trajectory.turns]).reshape(payoffs.shape)
             expected = tuple((policy_KA * payoffs).sum(axis=1).tolist())
             evidence[i] = Evidence(counterfactuals=Counterfactuals(expected, float(payoffs.sum(axis=0).max())))
     return evidence
 
 
-def reply_probabilities(lm: LanguageModel, keys: Sequence[_PromptKey]) -> dict[_PromptKey, tuple[float, ...]]:
+def reply_probabilities(lm: LanguageModel, keys: Sequence[PromptKey]) -> dict[PromptKey, tuple[float, ...]]:
     """Return the exact probabilities of all legal ``choice`` replies, in their order, of each prompt."""
     import torch  # slow to import, and `league regret` does not need it
 
-    probabilities: dict[_PromptKey, tuple[float, ...]] = {}
+    probabilities: dict[PromptKey, tuple[float, ...]] = {}
     for temperature in {key.temperature for key in keys}:
         distinct = list(dict.fromkeys(key for key in keys if key.temperature == temperature))
         tries = [lm.trie(key.legal) for key in distinct]
@@ -115,9 +115,10 @@ def reply_probabilities(lm: LanguageModel, keys: Sequence[_PromptKey]) -> dict[_
     return probabilities
 
 
-def _prompt_key(turn: Turn) -> _PromptKey:
+def prompt_key(turn: Turn) -> PromptKey:
+    """Return what the probabilities of a turn's replies depend on. Raises ValueError for a free reply."""
     if turn.trace is None or turn.trace.mask is None:
         raise ValueError(
             f"a turn of {turn.player!r} was not sampled from the legal replies alone, so these have no probabilities"
         )
-    return _PromptKey(turn.trace.prompt_ids, turn.trace.mask, turn.trace.temperature)
+    return PromptKey(turn.trace.prompt_ids, turn.trace.mask, turn.trace.temperature)

@@ -8,8 +8,9 @@ from games.common.errors import UsageError, unknown_name
 from games.common.section import LARGEST_COUNT
 from games.registry import make_game, with_submatches
 from games.spec import Utility
-from league.config.checks_credit import check_credit
-from league.config.checks_learners import check_async_learners, check_optimizer
+from league.config.checks.branching import check_branching
+from league.config.checks.credit import check_credit
+from league.config.checks.learners import check_async_learners, check_optimizer, check_settling
 from league.config.run import RunConfig
 from league.suites.suite import check_training
 from roles.role import Role, Roles, bound_policies
@@ -18,13 +19,22 @@ from roles.role import Role, Roles, bound_policies
 def check_config(config: RunConfig, roles: Roles) -> None:
     """Raise UsageError, with what to set instead, for a configuration that could not train."""
     names = [f"{game}/{role.name}" for game, game_roles in roles.items() for role in game_roles]
-    by_section = {"roles.policy": config.roles.policy, "roles.player": config.roles.player}
-    for section, by_role in (by_section | {"credit.rules": config.credit.rules}).items():
+    by_section: dict[str, Iterable[str]] = {
+        "roles.policy": config.roles.policy,
+        "roles.player": config.roles.player,
+        "credit.rules": config.credit.rules,
+        "credit.settings": config.credit.settings,
+        "values.estimators": config.values.estimators,
+    }
+    for section, by_role in by_section.items():
         for name in by_role:
             if name not in names:
                 raise unknown_name("role", name, names, f"{section} takes keys of the form game/role.")
+    if config.evaluation.suite_matches and config.evaluation.suite is None:
+        raise UsageError("evaluation.suite_matches needs a suite. Set evaluation.suite, as mars, or leave it out.")
     if config.evaluation.suite is not None:
         check_training(config.evaluation.suite, with_submatches(config.games), config.evaluation.train_on_held_out)
+    _check_distilling(config)
     _check_exploiters(config, roles)
     _check_meta_solvers(config, roles)
     bound = set(bound_policies(roles))
@@ -34,9 +44,12 @@ def check_config(config: RunConfig, roles: Roles) -> None:
     check_async_learners(config, bound)
     check_optimizer(config, roles)
     check_credit(config, roles)
+    check_settling(config, roles)
     for game, game_roles in roles.items():
         if game in config.games:  # the number of submatches is not configured
             _check_groups(config, game)
+            _check_starts(config, game)
+            check_branching(config, game, game_roles)
         _check_update_sizes(config, game, game_roles)
 
 
@@ -64,22 +77,44 @@ def _check_given(config: RunConfig, roles: Roles, bound: set[str]) -> None:
             raise UsageError(f"roles.player gives away every role of {game}, so it would train nothing. Leave one out.")
 
 
+def _check_distilling(config: RunConfig) -> None:
+    """Refuse distilled snapshots of a mixture that is not published then, or beside an engine that fills the GPU."""
+    every, frozen = config.distil_every, config.snapshot_every
+    if every % frozen:
+        raise UsageError(
+            f"distil_every = {every} is no multiple of snapshot_every = {frozen}: a mixture changes when snapshots are "
+            f"frozen. Set it to {max(every - every % frozen, frozen)}."
+        )
+    if every and not config.engine.in_process:
+        raise UsageError(
+            f"distil_every = {every} asks the whole mixture in the run's own process, and engine.kind = "
+            f"{config.engine.kind!r} plays in another. Leave it out, and distil afterwards: league distil RUN@mixture"
+        )
+
+
 def _check_gate(config: RunConfig, roles: Roles, bound: set[str]) -> None:
     """Refuse a gate that compares a policy with its last snapshot by fewer than two deals, which have no spread."""
-    if config.evaluation.gate is None:
+    settings = config.evaluation
+    if settings.gate is None and settings.gate_flips is None:
         return
+    gate = "evaluation.gate" if settings.gate is not None else "evaluation.gate_flips"
+    if settings.gate_until_decided and settings.gate is not None and settings.gate <= 0.5:
+        raise UsageError(
+            "evaluation.gate_until_decided stops when the gate's confidence is reached, and evaluation.gate = 0.5 asks "
+            "for none. Set it above 0.5, as 0.95."
+        )
     matches = config.evaluation.matches
     for policy in sorted(bound):
         seats = [sum(role.policy == policy for role in roles[game]) for game in config.games]
         needed = min((seat_count + 2 for seat_count in seats if seat_count), default=None)
         if needed is None:
             raise UsageError(
-                f"evaluation.gate compares {policy} with its last snapshot in the run's games, but {policy} plays only "
-                "in the matches that those open. Leave evaluation.gate out."
+                f"{gate} compares {policy} with its last snapshot in the run's games, but {policy} plays only "
+                f"in the matches that those open. Leave {gate} out."
             )
         if sum(-(-matches // (seat_count + 1)) for seat_count in seats if seat_count) < 2:
             raise UsageError(
-                f"evaluation.gate compares {policy} with its last snapshot by two deals at least, for which "
+                f"{gate} compares {policy} with its last snapshot by two deals at least, for which "
                 f"evaluation.matches = {matches} is too few. Set it to {needed} or more: hundreds, for small gains."
             )
 
@@ -156,6 +191,22 @@ def _check_groups(config: RunConfig, game: str) -> None:
         whole = [number for number in (matches - matches % size, matches + size - matches % size) if number]
         raise UsageError(
             f"games.{game}.matches = {matches} cannot be cut into {groups}. Set {' or '.join(map(str, whole))}."
+        )
+
+
+def _check_starts(config: RunConfig, game: str) -> None:
+    """Refuse a pool that has fewer starts than an iteration plays, and prefixes where there can be none."""
+    spec = make_game(game).spec
+    deals = config.games[game].matches // config.matchmaking.matches_of_start(spec.max_turns)
+    if config.starts.rule is not None and deals > config.starts.size:
+        raise UsageError(
+            f"starts.size = {config.starts.size} is less than the {deals} deals of {game} in an iteration, each of "
+            f"which has a start of its own. Set it to {deals} or more."
+        )
+    if config.starts.rule == "backward" and spec.submatch_games:
+        raise UsageError(
+            f"starts.rule = 'backward' begins matches in their middle, but those of {game} open submatches, which are "
+            "played whole. Choose another rule."
         )
 
 

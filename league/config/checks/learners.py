@@ -1,4 +1,4 @@
-"""Checks of learner processes, and of updates that several processes take together."""
+"""Checks of learner processes, of updates that several processes take together, and of what makes play settle."""
 
 from __future__ import annotations
 
@@ -127,3 +127,50 @@ def _only_speaks(name: str, seat: int) -> bool:
                 break  # nobody knows what else to say
             match.apply(action)
     return spoke
+
+
+def check_settling(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> None:
+    """Raise UsageError, with what to set instead, for settings that do not go together."""
+    for name, game in config.games.items():
+        if config.objective.schedule == "mmd" and game.entropy_end is not None:
+            raise UsageError(
+                f"games.{name}.entropy_end = {game.entropy_end:g} states where a weight ends, but objective.schedule = "
+                "'mmd' divides it by the root of the iteration. Leave it out, or set objective.schedule = 'geometric'."
+            )
+    if config.objective.magnet and config.objective.magnet_rule == "rewards":
+        _check_rewards(config, roles)
+    averaged = [name for name, policy in config.policies.items() if policy.average is not None]
+    if averaged:
+        _check_average(config, averaged[0])
+
+
+def _check_rewards(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> None:
+    """Refuse rewards by log-ratio where these are not known."""
+    if config.async_learners.processes != "none":
+        raise UsageError(
+            "objective.magnet_rule = 'rewards' compares the replies of all seats with their magnets, and a learner "
+            "process has its own policies only. Set it to 'loss', or async_learners.processes = 'none'."
+        )
+    for game, game_roles in roles.items():
+        for role in game_roles:
+            if role.reply is not ReplyForm.CHOICE and not role.given:
+                raise UsageError(
+                    f"objective.magnet_rule = 'rewards' needs the probability of every reply, but {game}/{role.name} "
+                    "answers in free text. Set it to 'loss', or roles.reply = 'choice'."
+                )
+
+
+def _check_average(config: RunConfig, name: str) -> None:
+    """Refuse a mean of weights where the weights in training are measured as if they were the snapshot."""
+    setting = f"policies.{name}.average = {config.policies[name].average:g}"
+    if config.evaluation.gate is not None:
+        raise UsageError(
+            f"evaluation.gate compares the weights in training with the last snapshot, but {setting} freezes their "
+            "running mean. Leave one of the two out."
+        )
+    alone = [game for game in config.games if make_game(game).spec.seats == 1]
+    if alone and config.evaluation.matches:
+        raise UsageError(
+            f"{alone[0]} has one seat and is measured by the weights in training, but {setting} freezes their running "
+            f"mean. Leave policies.{name}.average out, or set evaluation.matches = 0."
+        )

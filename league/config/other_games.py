@@ -1,0 +1,72 @@
+"""Other games in a preset's place, with what fits their size: `league train PRESET --game G`.
+
+An iteration of the new games has about as many matches as one of the preset's own, shared equally as powers of two, but
+no more than ``LONGER`` times as many turns. Of its own games the preset states how much each explores and weighs; a new
+game takes that of the one most like it, which is one of equal motive (competing or not), if there is any, and of those
+the nearest in length. A game of the preset keeps its table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import log2
+from typing import Any
+
+from games.aliases import full_name, short_name
+from games.common.errors import UsageError
+from games.registry import make_game
+from games.spec import GameSpec
+
+FEWEST = 16  # matches of an iteration
+LONGER = 4  # in turns, an iteration may be longer than the preset's
+BY_ROLE = (("roles", "policy"), ("roles", "player"), ("credit", "rules"))  # tables whose keys are game/role
+
+
+def with_games(data: Mapping[str, Any], names: Sequence[str], source: str) -> dict[str, Any]:
+    """Return a configuration's data with other games in place of its own.
+
+    Raises UsageError for an unknown game, one that is named twice, and data that says who plays which role of a game
+    that is no longer there.
+    """
+    full = [full_name(name) for name in names]
+    if repeated := next((name for name in full if full.count(name) > 1), None):
+        raise UsageError(f"--game {short_name(repeated)} is given twice. Name each game once.")
+    specs = {name: make_game(name).spec for name in full}
+    old = {full_name(name): table for name, table in data["games"].items()}
+    old_specs = {name: make_game(name).spec for name in old}
+    _check_roles(data, full, source)
+    played = {name: table.get("matches", 512) / table.get("every", 1) for name, table in old.items()}
+    matches = sum(played.values()) / len(full)
+    turns = LONGER * sum(old_specs[name].max_turns * count for name, count in played.items()) / len(full)
+    games = {
+        name: old[name] if name in old else _table(spec, min(matches, turns / max(spec.max_turns, 1)), old, old_specs)
+        for name, spec in specs.items()
+    }
+    return {**data, "games": games}
+
+
+def _check_roles(data: Mapping[str, Any], names: Sequence[str], source: str) -> None:
+    """Refuse data that binds roles of a game that is to go."""
+    for section, key in BY_ROLE:
+        for role in data.get(section, {}).get(key, {}):
+            game = full_name(role.rpartition("/")[0])
+            if game not in names:
+                raise UsageError(
+                    f"{source} is made for {short_name(game)}: its {section}.{key} says what {role.rpartition('/')[2]} "
+                    "is there, so another game cannot take its place. Choose another preset, such as settle or pocket, "
+                    f"or add --game {short_name(game)}."
+                )
+
+
+def _table(
+    spec: GameSpec, matches: float, old: Mapping[str, Mapping[str, Any]], old_specs: Mapping[str, GameSpec]
+) -> dict[str, Any]:
+    """Return the settings of a game with about so many matches in an iteration."""
+
+    def distance(name: str) -> tuple[bool, float]:
+        like = old_specs[name]
+        return like.competitive != spec.competitive, abs(log2(max(like.max_turns, 1) / max(spec.max_turns, 1)))
+
+    like = old[min(old, key=distance)]
+    kept = {key: like[key] for key in ("entropy", "entropy_end", "loss_weight") if key in like}
+    return {"matches": max(2 ** round(log2(max(matches, 1.0))), FEWEST), **kept}

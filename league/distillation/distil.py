@@ -1,0 +1,212 @@
+"""Distil: one snapshot that behaves as a run's mixture does on average.
+
+Each policy begins from the member that has the greatest weight, and is taught what the mixture says in every situation
+of its roles, in all games of the run at once. What is measured is exact where the game has tables.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from arena.lm.language_model import LanguageModel
+from arena.lm.lora import Adapters
+from arena.samplers.torch_lm import TorchLM
+from games.common.seeds import derive_seed
+from games.registry import make_game
+from games.spec import Utility
+from league.config import RunConfig
+from league.config.load import run_roles
+from league.distillation.fit import Lesson, Teaching
+from league.distillation.targets import Target, exact_table, sampled_targets, targets_of
+from league.exact.exploitability import PolicyTable, exploitability, head_to_head
+from league.models.base_model import base_source, load_base
+from league.players.engines import Engines
+from league.players.player import Player, resolve
+from league.storage.population import Snapshot
+from league.storage.run_dir import Run
+from learners.update.policy import Policy
+from roles.role import bound_policies
+
+MIXTURE = "mixture"
+HELD_OUT = 4  # sampled matches to measure by, as a share of those that are imitated: one in so many
+
+Progress = Callable[[str, int, int], None]  # what is done, how much of it, of how much
+
+
+class Worth(NamedTuple):
+    """What a player is worth in a game: its exploitability, or in a cooperative game its return with itself."""
+
+    kind: str  # "exploitability" or "return"
+    before: float  # of the member that it begins from
+    target: float | None  # of the mixture; None: it has no table
+    after: float
+
+
+class GameResult(NamedTuple):
+    """How near a distilled model is to the mixture in one game."""
+
+    game: str
+    exact: bool  # whether the mixture's table is the target; else its play
+    situations: int
+    kl_before: float  # of the targets to the member that it begins from, nats a situation, by how likely they are
+    kl_after: float
+    worth: Worth | None  # None: the game is too large
+
+
+class Taught(NamedTuple):
+    """A policy that was taught, with what it comes from."""
+
+    policy: Policy
+    start: Snapshot
+    parents: tuple[str, ...]  # ids of the mixture's members that it plays for
+
+
+class Distilled(NamedTuple):
+    """The distilled policies of a run by name, and how near they are."""
+
+    taught: dict[str, Taught]
+    games: list[GameResult]
+
+
+def distil(run: Run, which: str, engines: Engines, seed: int = 0, on_progress: Progress | None = None) -> Distilled:
+    """Teach each policy of a run to play as RUN@``which`` plays on average.
+
+    Raises UsageError for a mixture that does not exist, and for a game whose players outside the run do not answer.
+    """
+    config, tell = run.config, on_progress or (lambda *_: None)
+    players = {}
+    for number, game in enumerate(config.games):
+        tell("asking the mixture", number, len(config.games))
+        players[game] = resolve(f"{run.path}@{which}", make_game(game).spec, engines)
+    lessons = {game: _lesson(config, player, seed) for game, player in players.items()}
+    starts = _starts(run, players)
+    adapters: dict[None, Adapters] = {}
+    learning = {name: Taught(_policy(run, start, adapters), start, of) for name, (start, of) in starts.items()}
+    engine = TorchLM(device=config.model.device, dtype=config.model.dtype)
+    for name, taught in learning.items():
+        engine.add(_live(name), taught.policy.lm)
+    views = {game: _view(player, engine) for game, player in players.items()}
+    limit = config.evaluation.exact_limit
+    before = {game: _measured(lesson, learning, config, views[game], limit) for game, lesson in lessons.items()}
+    for name, taught in learning.items():
+        if not config.policy(name).frozen:
+            _teach(config, name, taught, lessons, derive_seed(seed, "distil", name), tell)
+    engine.refresh()
+    results = []
+    for game, lesson in lessons.items():
+        kl, value = _measured(lesson, learning, config, views[game], limit)
+        worth = _worth(players[game], before[game][1], lesson.table, value)
+        results.append(GameResult(game, lesson.table is not None, len(lesson.targets), before[game][0], kl, worth))
+    return Distilled(learning, results)
+
+
+class _GameLesson(NamedTuple):
+    """The targets of a game."""
+
+    targets: list[Target]
+    table: PolicyTable | None  # of the mixture
+    held_out: list[Target]  # by which it is measured
+
+
+def _lesson(config: RunConfig, player: Player, seed: int) -> _GameLesson:
+    matches, game = config.distil.matches, player.spec.name
+    targets, table = targets_of(player, matches, config.evaluation.exact_limit, derive_seed(seed, "distil", game))
+    if table is not None:
+        return _GameLesson(targets, table, targets)
+    fewer = -(-matches // HELD_OUT)
+    return _GameLesson(targets, None, sampled_targets(player, fewer, derive_seed(seed, "held out", game)))
+
+
+def _starts(run: Run, players: Mapping[str, Player]) -> dict[str, tuple[Snapshot, tuple[str, ...]]]:
+    """Return for each policy the member of greatest weight, the newest of equals, and all members, the oldest first."""
+    weights: dict[str, dict[str, float]] = {name: {} for name in bound_policies(run_roles(run.config))}
+    for player in players.values():
+        for home in (player, *player.team):
+            for role, drawn in zip(home.roles, home.members, strict=True):
+                for identity, weight in drawn if not role.given else ():
+                    counted, name = weights[role.policy], identity.rpartition("@")[2]
+                    counted[name] = counted.get(name, 0.0) + weight
+    found = {}
+    for policy, counted in weights.items():
+        members = sorted((run.population.get(name) for name in counted), key=lambda snapshot: snapshot.step)
+        start = max(members, key=lambda snapshot: (round(counted[snapshot.id], 9), snapshot.step))
+        found[policy] = start, tuple(snapshot.id for snapshot in members)
+    return found
+
+
+def _policy(run: Run, start: Snapshot, shared: dict[None, Adapters]) -> Policy:
+    """Return a policy with a snapshot's weights; adapters share one base."""
+    config = run.config
+    run.population.verify(start)
+    if config.policy(start.policy).adapted:
+        if not shared:
+            shared[None] = Adapters(load_base(config, run.path), base_source(config))
+        lm: LanguageModel = shared[None].with_weights(start.path).copy()
+    else:
+        lm = LanguageModel.load(start.path, device=config.model.device, dtype=config.model.dtype)
+    return Policy(start.policy, lm, weight_decay=0.0, magnet=False)
+
+
+def _live(policy: str) -> str:
+    return f"distilled {policy}"
+
+
+def _view(player: Player, engine: TorchLM) -> Player:
+    """Return the distilled policies in the seats of a player; who is given a role keeps it."""
+    members = tuple(
+        seat if role.given else ((_live(role.policy), 1.0),)
+        for role, seat in zip(player.roles, player.members, strict=True)
+    )
+    return Player(player.label, player.spec, engine, player.roles, members, others=player.others)
+
+
+def _teach(
+    config: RunConfig, name: str, taught: Taught, lessons: Mapping[str, _GameLesson], seed: int, tell: Progress
+) -> None:
+    mine = [target for lesson in lessons.values() for target in lesson.targets if target.policy == name]
+    if not mine:
+        return
+    settings, rate = config.distil, config.distil.learning_rate
+    rate = config.optimizer.learning_rate if rate is None else rate
+    teaching = Teaching(settings.steps, settings.prompts, rate, config.optimizer.max_grad_norm)
+    lesson = Lesson(taught.policy.lm, mine, _tokens(config))
+    lesson.teach(taught.policy, teaching, seed, lambda step: tell(f"teaching {name}", step + 1, settings.steps))
+
+
+def _tokens(config: RunConfig) -> int:
+    return config.optimizer.micro_batch_tokens or 8192
+
+
+def _measured(
+    lesson: _GameLesson, learning: Mapping[str, Taught], config: RunConfig, view: Player, limit: int
+) -> tuple[float, float | None]:
+    """Return the KL of a game's targets to the policies, and what they are worth in it; None if that is not known."""
+    parts = []
+    for name, taught in learning.items():
+        mine = [target for target in lesson.held_out if target.policy == name]
+        if mine:
+            share = math.fsum(target.weight for target in mine)
+            parts.append(share * Lesson(taught.policy.lm, mine, _tokens(config)).kl())
+    table = exact_table(view, limit)
+    return math.fsum(parts), None if table is None else _value(view, table)
+
+
+def _value(player: Player, table: PolicyTable) -> float:
+    """Return the exploitability over the seats that are not given to others, or the return of a cooperative game."""
+    if player.spec.utility is Utility.IDENTICAL:
+        return head_to_head([table] * player.spec.seats)[0]
+    return exploitability(table, [role.seat for role in player.roles if not role.given])
+
+
+def _worth(player: Player, before: float | None, table: PolicyTable | None, after: float | None) -> Worth | None:
+    if before is None or after is None:
+        return None
+    kind = "return" if player.spec.utility is Utility.IDENTICAL else "exploitability"
+    return Worth(kind, before, None if table is None else _value(player, table), after)
+
+
+def in_few_words(results: Sequence[GameResult]) -> str:
+    """Return the results in a few words, as a snapshot keeps them."""
+    return ", ".join(f"{result.game} KL {result.kl_before:.3g} to {result.kl_after:.3g}" for result in results)

@@ -1,0 +1,81 @@
+"""Other games in a preset's place, and what does not go together with self-play that settles."""
+
+import pytest
+
+from games.common.errors import UsageError
+from league.config.load import load
+from league.config.other_games import with_games
+
+GOOFSPIEL = "goofspiel(imp_info=True,num_cards=4,points_order=descending)"
+
+
+def test_one_game_takes_the_place_of_another_with_as_many_matches():
+    """Kuhn poker lasts 3 turns, Leduc poker 8: less than four times as many turns an iteration."""
+    config = load("settle", games=["leduc_poker"])
+    assert list(config.games) == ["leduc_poker"]
+    assert config.games["leduc_poker"].matches == load("settle").games["kuhn_poker"].matches == 1024
+    assert config.objective == load("settle").objective
+
+
+def test_long_matches_are_fewer():
+    """Connect four lasts 42 turns: 4 * 3 * 1024 / 42 = 293 matches, and 256 is the nearest power of two."""
+    assert load("settle", games=["connect_four"]).games["connect_four"].matches == 256
+
+
+def test_several_games_share_the_matches():
+    games = load("settle", games=["kuhn_poker(players=3)", GOOFSPIEL]).games
+    assert {name: game.matches for name, game in games.items()} == {"kuhn_poker(players=3)": 512, GOOFSPIEL: 512}
+
+
+def test_a_game_explores_as_the_presets_game_that_is_most_like_it():
+    """Of pocket's, small Hanabi is most like tiny Hanabi, Leduc poker most like tic-tac-toe; Kuhn poker is one."""
+    pocket = load("pocket").games
+    games = load("pocket", games=["small_hanabi", "leduc_poker", "kuhn_poker"]).games
+    hanabi = next(game for name, game in games.items() if name.startswith("hanabi("))
+    assert (hanabi.entropy, hanabi.entropy_end) == (0.6, 0.02)
+    assert games["leduc_poker"].entropy == pocket["tic_tac_toe"].entropy
+    assert games["kuhn_poker"] == pocket["kuhn_poker"]
+
+
+def test_overrides_are_of_the_new_games():
+    config = load("settle", ["games.leduc_poker.matches=64"], games=["leduc_poker"])
+    assert config.games["leduc_poker"].matches == 64
+
+
+def test_wrong_games_are_refused_by_a_sentence():
+    for games, message in [
+        (["leduk_poker"], "Did you mean leduc_poker"),
+        (["leduc_poker", "leduc_poker"], "--game leduc_poker is given twice"),
+    ]:
+        with pytest.raises(UsageError, match=message):
+            load("settle", games=games)
+    with pytest.raises(UsageError, match=r"team is made for lookup_chain.* Choose another preset"):
+        load("team", games=["leduc_poker"])
+
+
+def test_a_games_table_that_says_nothing_has_the_defaults():
+    data = with_games({"games": {"kuhn_poker": {}}}, ["leduc_poker"], "mine.toml")
+    assert data == {"games": {"leduc_poker": {"matches": 512}}}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["evaluation.gate=0.9"], "evaluation.gate compares the weights in training .* policies.main.average = 0.95"),
+        (["games={lookup_alone={}}"], "lookup_alone has one seat .* policies.main.average"),
+        (["objective.schedule=mmd"], "objective.schedule = 'mmd' .* entropy_end states where one ends"),
+        (["objective.magnet_rule=rewards", "roles.reply=free", "roles.on_illegal=forfeit"], "answers in free text"),
+        (
+            ["objective.magnet_rule=rewards", "async_learners.processes=each"],
+            "a learner process has its own policies only",
+        ),
+    ],
+)
+def test_what_does_not_go_together_says_so(overrides, message):
+    with pytest.raises(UsageError, match=message):
+        load("settle", overrides)
+
+
+def test_a_games_own_end_does_not_fit_mirror_descents_schedule():
+    with pytest.raises(UsageError, match=r"games\.kuhn_poker\.entropy_end = 0\.04 states where a weight ends"):
+        load("pocket", ["objective.schedule=mmd"])
