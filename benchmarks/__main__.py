@@ -39,21 +39,39 @@ MODULES = {  # of parts that need no arguments
     "report": "benchmarks.speed.long_run",
     "records": "benchmarks.speed.record_store",
     "tabular": "benchmarks.simulations.jpsro_tabular",
+    "settling": "benchmarks.simulations.settling",
+    "solvers": "benchmarks.simulations.openspiel_solvers",
     "until": "benchmarks.simulations.until_decided",
+    "defence": "benchmarks.simulations.defence_tabular",
+    "injections": "benchmarks.studies.language.injections",
+    "textarena": "benchmarks.simulations.textarena_entries",
     "vllm": "benchmarks.speed.vllm_engine",
     "ray": "benchmarks.speed.ray_cluster",
 }
 STUDIES = (  # modules of parts that need the part's name and seeds
-    dict.fromkeys(("baselines", "levels", "policies"), "benchmarks.studies.credit")
+    dict.fromkeys(("baselines", "levels", "policies"), "benchmarks.studies.credit.rules")
     | dict.fromkeys(("kuhn", "leduc", "joint"), "benchmarks.studies.populations")
     | dict.fromkeys(("teams", "decoupled", "alignment"), "benchmarks.studies.teams")
     | dict.fromkeys(("relay", "pair", "judged"), "benchmarks.studies.relay")
-    | {"transfer": "benchmarks.studies.transfer", "wordings": "benchmarks.studies.wordings"}
-    | {"talk": "benchmarks.studies.talk", "microscope": "benchmarks.studies.microscope"}
+    | dict.fromkeys(
+        ("settle-kuhn", "settle-leduc", "settle-goofspiel", "settle-dice", "settle-kuhn3", "settle-hex"),
+        "benchmarks.studies.settling",
+    )
+    | {"transfer": "benchmarks.studies.language.transfer", "wordings": "benchmarks.studies.language.wordings"}
+    | dict.fromkeys(
+        ("learned_values", "which_rule", "which_rule_groups", "mars_levels"), "benchmarks.simulations.credit_rules"
+    )
+    | dict.fromkeys(("mars", "spiral"), "benchmarks.studies.suites")
+    | {"talk": "benchmarks.studies.language.talk", "microscope": "benchmarks.studies.credit.microscope"}
+    | {"public_goods": "benchmarks.studies.public_goods"}
+    | {"timescales": "benchmarks.studies.defence"}
+    | dict.fromkeys(("starts", "inject_repair"), "benchmarks.studies.starts")
+    | {"starts_programs": "benchmarks.studies.starts_programs"}
 )
 PARTS = (*PRESETS, *MODULES, *STUDIES)
 NEEDS = {  # libraries of other systems that parts measure, and what installs them
     "arena": (("textarena",), "make bench"),
+    "textarena": (("textarena",), "make bench"),
     "learner": (("trl", "datasets"), "make bench"),
     "vllm": (("vllm",), "make test-vllm"),
 }

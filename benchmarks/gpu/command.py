@@ -37,6 +37,7 @@ _PARTS = {  # by name: share of the time, module, function, libraries beyond tho
     "parity": (0.5, "parity", "measure", ()),
     "vllm": (1.5, "sharing", "beside_vllm", ("vllm", *_GAMES)),
     "processes": (1.0, "sharing", "two_processes", ()),
+    "shards": (1.0, "shards", "measure", ()),
 }
 PARTS = tuple(_PARTS)
 

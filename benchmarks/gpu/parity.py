@@ -6,7 +6,7 @@ import random
 
 import torch
 
-from arena.lm.decoding import generate
+from arena.lm.decoding.decode import generate
 from arena.lm.language_model import LanguageModel
 from arena.lm.logprobs import ScoreOptions
 from arena.lm.scoring import plan_passes
@@ -29,7 +29,7 @@ def measure(setup: Setup, report: Report) -> None:
     for dtype in ("float32", "bfloat16"):
         lm = random_model(shape, "cpu", dtype)
         lm.model.load_state_dict(on_cpu.model.state_dict())  # generators differ from device to device
-        lm.model.to(setup.device)
+        lm.move(setup.device)
         distance = (scores(lm, prompts, replies) - expected).abs().max().item()
         report.add(**{f"cpu_against_device/{dtype}": distance})
         sampled = generate(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from arena.lm.chunks import Tokens
-from arena.lm.decoding import generate
+from arena.lm.decoding.decode import generate
 from arena.lm.language_model import LanguageModel
 from benchmarks.gpu.roofline import RANK, Card, decoding
 from benchmarks.gpu.session import Report, Setup
@@ -60,7 +61,8 @@ def _measure(
 ) -> None:
     prompts = prompts_of(number, shape.vocabulary)
     forget_peak(setup.device)
-    write(lm, prompts, 2)  # warms up
+    first = seconds(lambda: write(lm, prompts, written), setup.device)  # allocates, and captures graphs
+    write(lm, prompts, 1)
     reading = seconds(lambda: write(lm, prompts, 1), setup.device)
     whole = seconds(lambda: write(lm, prompts, written), setup.device)
     tokens, read = number * (written - 1), sum(map(len, prompts))
@@ -75,13 +77,15 @@ def _measure(
         key=f"{key}/decode",
         tokens_per_second=rate,
         share_of_limit=share,
+        seconds_of_first=first,
+        seconds_of_next=whole,
         peak_memory=peak_memory(setup.device),
         kernels=kernels,
     )
 
 
 def _measure_adapters(lm: LanguageModel, key: str, number: int, written: int, setup: Setup, report: Report) -> None:
-    """Store the rate of replies by several adapters on one base, as the engine plays them: one after another."""
+    """Store the rate of replies by several adapters on one base, one after another, and on a GPU in one batch."""
     try:
         from arena.lm.lora import Adapters, AdapterShape
 
@@ -98,11 +102,19 @@ def _measure_adapters(lm: LanguageModel, key: str, number: int, written: int, se
             view.end_token = -1
             write(view, part, written)
 
-    spent = seconds(play, setup.device)
-    report.case(key=key, tokens_per_second=number * written / spent, together=False)
+    def together() -> None:
+        players = [view for view, part in zip(views, parts, strict=True) for _ in part]
+        write(players, [prompt for part in parts for prompt in part], written)
+
+    for way, run in (("in turn", play), ("together", together)):
+        for view in views:
+            view.decodes_on_device = way == "together" or lm.decodes_on_device
+        run()  # allocates, and captures graphs
+        spent = seconds(run, setup.device)
+        report.case(key=f"{key} {way}", tokens_per_second=number * written / spent)
 
 
-def write(lm: LanguageModel, prompts: list[Tokens], tokens: int) -> None:
+def write(lm: LanguageModel | Sequence[LanguageModel], prompts: list[Tokens], tokens: int) -> None:
     """Answer every prompt with so many tokens."""
     rngs = [random.Random(i) for i in range(len(prompts))]
     generate(lm, prompts, rngs, temperature=1.0, max_tokens=tokens, max_batch_tokens=MAX_BATCH_TOKENS)

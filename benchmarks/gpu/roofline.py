@@ -91,7 +91,7 @@ def updating(shape: Shape, tokens: int, *, lora: bool, checkpointing: bool, cont
     return Work(tokens, flops, moved, held)
 
 
-class Line(NamedTuple):
+class RooflineLine(NamedTuple):
     """One line of the table; ``key`` finds what was measured in the stored figures."""
 
     model: str
@@ -100,20 +100,22 @@ class Line(NamedTuple):
     key: str
 
 
-def lines(models: Iterable[Shape] = MODELS) -> list[Line]:
+def lines(models: Iterable[Shape] = MODELS) -> list[RooflineLine]:
     """Return the table's lines: play by replies in flight, then updates by kind and tokens in a pass."""
     found = []
     for shape in models:
-        found.append(Line(shape.name, "read 64 prompts", prefilling(shape, 64), f"play/{shape.name}/64/prefill"))
+        found.append(
+            RooflineLine(shape.name, "read 64 prompts", prefilling(shape, 64), f"play/{shape.name}/64/prefill")
+        )
         for replies in (64, 256, 1024):
             key = f"play/{shape.name}/{replies}/decode"
-            found.append(Line(shape.name, f"write, {replies:,} in flight", decoding(shape, replies), key))
+            found.append(RooflineLine(shape.name, f"write, {replies:,} in flight", decoding(shape, replies), key))
         for lora, tokens in ((True, 8192), (True, 32_768), (False, 8192)):
             for checkpointing in (False, True) if tokens == 8192 else (True,):
                 weights, kept = "LoRA" if lora else "full", ", checkpointed" if checkpointing else ""
                 work = updating(shape, tokens, lora=lora, checkpointing=checkpointing)
                 key = f"update/{shape.name}/{weights}{'/checkpointed' if checkpointing else ''}/{tokens}"
-                found.append(Line(shape.name, f"update {weights}, {tokens:,}{kept}", work, key))
+                found.append(RooflineLine(shape.name, f"update {weights}, {tokens:,}{kept}", work, key))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Two processes on one device, which play and learn side by side; shards over several; vLLM beside the torch engine."""
+"""Two processes on one device, which play and learn side by side, and vLLM beside the torch engine, and asleep."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import json
 import multiprocessing
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from multiprocessing.process import BaseProcess
 from multiprocessing.queues import Queue
+from pathlib import Path
 from queue import Empty
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -24,6 +26,8 @@ from benchmarks.gpu.update import Case, game_length_batch, policy_of, step_of
 
 SECONDS, SECONDS_TINY = 8.0, 0.2  # of each rate
 REPLIES, ROWS = 256, 256
+MEASURED_ASLEEP = 512  # longest prompt and reply
+Measured = TypeVar("Measured")
 START_SECONDS = 600.0  # in which both processes must have begun to work
 
 
@@ -39,26 +43,22 @@ def two_processes(setup: Setup, report: Report) -> None:
     try:
         for child in children:
             child.start()
-        together = dict(_next_result(results, children) for _ in children)
+        together = dict(next_result(results, children) for _ in children)
     finally:
         for child in children:
             child.kill()
             child.join()
     report.add(together=together, shares={name: together[name] / rates[name] for name in rates})
-    if torch.cuda.device_count() < 2:
-        report.note("Shards (FSDP2) were not measured: there are not several devices.")
-    else:
-        report.note("Shards (FSDP2): run `league train qwen3-0.6b --set optimizer.processes=N optimizer.sharded=true`.")
 
 
-def _next_result(results: Queue[tuple[str, float]], children: Sequence[BaseProcess]) -> tuple[str, float]:
+def next_result(results: Queue[tuple[str, Measured]], children: Sequence[BaseProcess]) -> tuple[str, Measured]:
     """Return what the next process measured. Raises RuntimeError if one of them has died."""
     while True:
         try:
             return results.get(timeout=1.0)
         except Empty:
             if died := [child.exitcode for child in children if child.exitcode]:
-                raise RuntimeError(f"one of the two processes ended with status {died[0]}") from None
+                raise RuntimeError(f"one of the processes ended with status {died[0]}") from None
 
 
 def _play(setup: Setup) -> tuple[Callable[[], object], int]:
@@ -104,8 +104,8 @@ def _child(name: str, setup: Setup, span: float, barrier: Any, results: Queue[tu
     results.put((name, _rate(run, tokens, setup, span)))
 
 
-def beside_vllm(_setup: Setup, report: Report) -> None:
-    """Store what ``benchmarks.speed.vllm_engine`` measures on this machine."""
+def beside_vllm(setup: Setup, report: Report) -> None:
+    """Store what ``benchmarks.speed.vllm_engine`` measures here, and, on a GPU, what sleep takes and frees."""
     command = [sys.executable, "-m", "benchmarks.speed.vllm_engine", "--json"]
     try:
         process = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True, timeout=max(report.left, 1.0))
@@ -113,3 +113,29 @@ def beside_vllm(_setup: Setup, report: Report) -> None:
         report.note("Not measured: it took longer than this part's time.")
         return
     report.add(figures=json.loads(process.stdout))
+    if setup.device.startswith("cuda") and report.affords("sleep"):
+        report.add(sleep=_asleep(setup))
+
+
+def _asleep(setup: Setup) -> dict[str, float]:
+    """Return the seconds in which vLLM falls asleep and plays again, and the bytes that it gives back meanwhile."""
+    from arena.samplers.vllm_lm import VllmLM
+    from arena.samplers.vllm_process import VllmShape
+    from benchmarks.speed.vllm_engine import play_matches
+
+    lm = random_model(QWEN3_06B, "cpu", "bfloat16")
+    lm.end_token = 1
+    with tempfile.TemporaryDirectory() as folder:
+        lm.save(Path(folder))
+        engine = VllmLM(None, lm, VllmShape(adapters=False, max_model_len=MEASURED_ASLEEP, kv_gib=4.0, sleep=True))
+        engine.register("lm", folder)
+        try:
+            play_matches(engine, REPLIES, WRITTEN)  # starts it
+            awake = seconds(lambda: play_matches(engine, REPLIES, WRITTEN), setup.device)
+            before = torch.cuda.mem_get_info()[0]
+            falling = seconds(engine.sleep, setup.device)
+            freed = torch.cuda.mem_get_info()[0] - before
+            woken = seconds(lambda: play_matches(engine, REPLIES, WRITTEN), setup.device)
+        finally:
+            engine.close()
+    return {"seconds_to_sleep": falling, "seconds_to_wake": woken - awake, "bytes_freed": float(freed)}

@@ -9,15 +9,17 @@ from typing import NamedTuple
 
 from arena.flops import COUNTED
 from arena.lm.chunks import Tokens
+from arena.lm.compiled import compile_between_products
 from arena.lm.language_model import LanguageModel
 from arena.lm.scoring import enable_checkpointing
 from benchmarks.gpu.roofline import RANK
 from benchmarks.gpu.session import Report, Setup
 from benchmarks.gpu.shapes import QWEN3_06B, QWEN3_4B, SMOLLM2, TINY, Shape, random_model
-from benchmarks.gpu.timing import best_seconds, forget_peak, kernel_shares, peak_memory
+from benchmarks.gpu.timing import best_seconds, forget_peak, kernel_shares, peak_memory, seconds
 from learners.batching import Draw, FreeRow, TrainBatch
 from learners.losses.objective import Objective
 from learners.losses.surrogates import Surrogate
+from learners.parallel.process_group import SINGLE_PROCESS, ProcessGroup
 from learners.update.learner import StepSettings, update
 from learners.update.policy import Policy
 
@@ -34,18 +36,21 @@ class Case(NamedTuple):
     checkpointing: bool
     tokens: int  # in one pass
     rows: int
+    compiled: bool = False  # norms and gates
 
     @property
     def key(self) -> str:
         """Where the roofline finds it."""
         kept = "/checkpointed" if self.checkpointing else ""
-        return f"update/{self.shape.name}/{'LoRA' if self.lora else 'full'}{kept}/{self.tokens}"
+        compiled = "/compiled" if self.compiled else ""
+        return f"update/{self.shape.name}/{'LoRA' if self.lora else 'full'}{kept}/{self.tokens}{compiled}"
 
 
 CASES = (
     Case(QWEN3_06B, True, False, 8192, 256),
     Case(QWEN3_06B, False, False, 8192, 256),
     Case(QWEN3_4B, True, True, 8192, 256),
+    Case(QWEN3_06B, True, False, 8192, 256, compiled=True),
     Case(QWEN3_06B, True, True, 32_768, 512),
     Case(QWEN3_4B, True, False, 8192, 256),
     Case(SMOLLM2, True, False, 8192, 256),
@@ -73,6 +78,7 @@ def _measure(case: Case, setup: Setup, report: Report) -> None:
     batch = game_length_batch(case.rows, case.shape.vocabulary)
     step = step_of(policy, batch, case.tokens)
     forget_peak(setup.device)
+    first = seconds(step, setup.device)  # with trial passes, and compiling
     spent = best_seconds(step, setup.device, 1 if setup.tiny else REPEATS)
     before = COUNTED.total
     shares = kernel_shares(step, setup.device)
@@ -83,6 +89,9 @@ def _measure(case: Case, setup: Setup, report: Report) -> None:
         tokens_per_second=tokens / spent,
         mfu=flops / spent / report.limits["product_flops"] if report.limits else None,
         peak_memory=peak_memory(setup.device),
+        pass_tokens=policy.pass_tokens or case.tokens,
+        attention="lengths" if policy.lm.packs_by_spans else "rows",
+        seconds_of_first=first,
         kernels=shares,
     )
 
@@ -92,6 +101,8 @@ def policy_of(case: Case, setup: Setup) -> Policy | None:
     lm: LanguageModel = random_model(case.shape, setup.device, "float32" if setup.tiny else "bfloat16")
     if case.checkpointing:
         enable_checkpointing(lm.model)
+    if case.compiled:
+        compile_between_products(lm.model)
     if case.lora:
         try:
             from arena.lm.lora import Adapters, AdapterShape
@@ -102,11 +113,13 @@ def policy_of(case: Case, setup: Setup) -> Policy | None:
     return Policy("main", lm, weight_decay=0.0, magnet=False)
 
 
-def step_of(policy: Policy, batch: TrainBatch, tokens: int) -> Callable[[], object]:
+def step_of(
+    policy: Policy, batch: TrainBatch, tokens: int, processes: ProcessGroup = SINGLE_PROCESS
+) -> Callable[[], object]:
     """Return an update of one step."""
     steps = StepSettings(learning_rate=1e-6, inner_steps=1, max_grad_norm=1.0, max_gap=math.inf, max_tokens=tokens)
     objective = Objective(Surrogate(), {})
-    return lambda: update(policy, batch, objective, steps)
+    return lambda: update(policy, batch, objective, steps, processes)
 
 
 def game_length_batch(rows: int, vocabulary: int) -> TrainBatch:

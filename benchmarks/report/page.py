@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import json
 import re
-import statistics
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from benchmarks.report.comparison import comparison_lines, interval
+from benchmarks.report.comparison import comparison_lines
 from benchmarks.report.curves import curve_lines, gap_lines
 from benchmarks.report.provenance import ROOT
+from benchmarks.report.rows import Row, by_repeat, by_seed
+from benchmarks.simulations.defence_tabular import defence_lines
+from benchmarks.simulations.textarena_entries import entry_lines
 from benchmarks.simulations.until_decided import decided_lines
+from benchmarks.studies.language.injections import injection_lines
 from games.common.files import atomic_write
 
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "results.md"
-PAGES = {"microscope": ROOT / "docs" / "credit.md"}  # of parts whose result stands elsewhere
+PAGES = {
+    **dict.fromkeys(
+        ("microscope", "learned_values", "which_rule", "which_rule_groups", "mars_levels"), ROOT / "docs" / "credit.md"
+    ),
+    **dict.fromkeys(("defence", "timescales", "injections"), ROOT / "docs" / "robustness.md"),
+    "textarena": ROOT / "docs" / "textarena.md",
+}  # of parts whose result stands elsewhere
 
 Result = dict[str, Any]
-
-
-class Row(NamedTuple):
-    """One figure of a table: its key in a result, its label, its format and its target."""
-
-    key: str
-    label: str
-    form: str  # for str.format
-    target: float | None = None
-    at_most: bool = True  # the target bounds it from above, else from below
-    wanted: str = ""  # what the target was before it was measured, and why it was lowered
 
 
 def _preset_rows(
@@ -214,7 +211,15 @@ ROWS: dict[str, list[Row]] = {
         Row("plain_seconds", "plain: time from an empty directory to the end", "{:,.0f} s", 120, wanted=_MINUTE),
     ],
 }
-WRITERS: Any = {"tables": comparison_lines, "curves": curve_lines, "courses": gap_lines, "decided": decided_lines}
+WRITERS: Any = {
+    "tables": comparison_lines,
+    "curves": curve_lines,
+    "courses": gap_lines,
+    "decided": decided_lines,
+    "defence": defence_lines,
+    "injections": injection_lines,
+    "entries": entry_lines,
+}
 
 
 def table(part: str, stored: Result) -> str:
@@ -223,9 +228,9 @@ def table(part: str, stored: Result) -> str:
     if kind := next((kind for kind in WRITERS if kind in result), None):
         lines = WRITERS[kind](result[kind])
     elif "seeds" in result:
-        lines = _by_seed(ROWS[part], result["seeds"])
+        lines = by_seed(ROWS[part], result["seeds"])
     else:
-        lines = _by_repeat(ROWS[part], result)
+        lines = by_repeat(ROWS[part], result)
     return "\n".join([f"`{stored['command']}`", "", *lines, "", _origin(stored)])
 
 
@@ -245,49 +250,6 @@ def insert(page: str, part: str, text: str) -> str:
             f"{PAGES.get(part, PAGE).name} must hold {begin} and {end} once; the result of {part} goes between them."
         )
     return marked.sub(lambda _: f"{begin}\n{text}\n{end}", page)
-
-
-def _by_seed(rows: Sequence[Row], seeds: Sequence[dict[str, float]]) -> list[str]:
-    names = [f"seed {figures['seed']}" for figures in seeds]
-    lines = _head("figure", "target", "mean, 95 % interval over seeds", *names, "met")
-    for row in rows:
-        values = [figures[row.key] for figures in seeds]
-        low, high = interval(values) if len(values) > 1 else (values[0], values[0])
-        mean = row.form.format(statistics.fmean(values))
-        span = f" ({row.form.format(max(low, 0.0))} to {row.form.format(high)})" if low < high else ""
-        lines.append(_line(row.label, _target(row), mean + span, *map(row.form.format, values), _met(row, values)))
-    return lines
-
-
-def _by_repeat(rows: Sequence[Row], result: Result) -> list[str]:
-    lines = _head("figure", "target", "median", "lowest", "highest", "met")
-    for row in rows:
-        values = [result[row.key][name] for name in ("median", "min", "max")]
-        lines.append(_line(row.label, _target(row), *map(row.form.format, values), _met(row, values[:1])))
-    return lines
-
-
-def _head(*names: str) -> list[str]:
-    return [_line(*names), _line("---", *["---:"] * (len(names) - 2), "---")]
-
-
-def _line(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _target(row: Row) -> str:
-    if row.target is None:
-        return "–"
-    target = f"{'≤' if row.at_most else '≥'} {row.form.format(row.target)}"
-    return f"{target} ({row.wanted})" if row.wanted else target
-
-
-def _met(row: Row, values: Sequence[float]) -> str:
-    """Return whether every value meets the target."""
-    if row.target is None:
-        return "–"
-    count = sum(value <= row.target if row.at_most else value >= row.target for value in values)
-    return "yes" if count == len(values) else f"no ({count} of {len(values)})" if len(values) > 1 else "no"
 
 
 def _origin(stored: Result) -> str:

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from league.contests.until_decided import looks
-from league.results.confidence_sequence import wealth
+from league.results.confidence_sequence import looks, wealth
 
 Floats = NDArray[np.float64]
 

@@ -34,7 +34,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from arena.flops import COUNTED
 from arena.lm.chunks import Tokens
-from arena.lm.decoding import generate
+from arena.lm.decoding.decode import generate
 from arena.lm.language_model import LanguageModel
 from arena.lm.logprobs import ScoreOptions
 from arena.lm.lora import Adapters, AdapterShape

@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 
-from arena.lm.decoding import generate
+from arena.lm.decoding.decode import generate
 from arena.lm.language_model import LanguageModel
 from arena.lm.pocket import PocketShape, build_pocket
 from arena.records import Episode, Reply, ReplyRequest, Sampler

@@ -95,7 +95,10 @@ def run_study(
     os.environ["OMP_NUM_THREADS"] = "1"  # for the workers
     with tempfile.TemporaryDirectory(prefix="league-") as temporary:
         keep = (arguments.keep or Path(temporary)) / arguments.study
-        result = measure(arguments.study, arguments.seeds, arguments.workers, keep)
+        try:
+            result = measure(arguments.study, arguments.seeds, arguments.workers, keep)
+        except league.UsageError as error:
+            parser.exit(2, f"{error}\n")
     for line in [json.dumps(result)] if arguments.json else lines(result):
         print(line)
 

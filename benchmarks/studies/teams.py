@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tomli_w
 
-from benchmarks.studies.gradient_noise import gradient_noise
+from benchmarks.studies.credit.gradient_noise import gradient_noise
 from benchmarks.studies.runs import Result, load_settings, measure_runs, run_study, table_lines
 from league import RunConfig, open_run
 

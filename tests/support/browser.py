@@ -25,7 +25,8 @@ class Chromium:
         """Open a file or an address, and yield Playwright's page.
 
         On leaving, fails on anything that the page wrote to the console as an error, on exceptions in it, and on
-        requests that got no answer; with ``offline`` also on any request to a network.
+        requests that got no answer; with ``offline`` also on any request to a network. A request that the page itself
+        gave up, as when it shows another of its views meanwhile, lacks no answer.
         """
         address = place.resolve().as_uri() if isinstance(place, Path) else place
         context = self._browser.new_context(
@@ -37,7 +38,7 @@ class Chromium:
             page = context.new_page()
             page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
             page.on("pageerror", lambda error: complaints.append(str(error)))
-            page.on("requestfailed", lambda request: complaints.append(f"no answer: {request.url} {request.failure}"))
+            page.on("requestfailed", lambda request: complaints.extend(_without_answer(request)))
             if offline:
                 page.on("request", lambda request: complaints.extend(_over_a_network(request.url)))
             page.goto(address)
@@ -47,6 +48,10 @@ class Chromium:
         finally:
             context.close()
         assert told == [], f"Chromium complains about {address}: {told}"
+
+
+def _without_answer(request) -> list[str]:
+    return [] if "ERR_ABORTED" in request.failure else [f"no answer: {request.url} {request.failure}"]
 
 
 def _over_a_network(address: str) -> list[str]:

@@ -87,7 +87,8 @@ def prompts(name: str, tokenizer: ChatTokenizer, demonstrations: int) -> list[st
             chat = position_messages(role, game)
             text = tokenizer.tokenizer.decode(list(tokenizer.encode_prompt(chat)))
             found[seat] = f"{roles[seat].name.capitalize()}:\n\n```text\n{text}```\n"
-        game.apply(game.legal_actions()[0])
+        if len(found) < len(roles):
+            game.apply(game.legal_actions()[0])
     return [found[seat] for seat in sorted(found)]
 
 

@@ -10,7 +10,7 @@ import torch
 
 from arena.flops import COUNTED
 from arena.lm.lora import Adapters, AdapterShape
-from benchmarks.gpu import command, roofline, shapes, sharing, timing, training
+from benchmarks.gpu import command, roofline, shapes, shards, sharing, timing, training
 from benchmarks.gpu.session import Part, Session, Setup
 from benchmarks.report.page import ROOT, insert
 
@@ -34,6 +34,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.thorough
 def test_the_tiny_form_runs_where_no_game_library_is_installed(tmp_path):
     out = tmp_path / "figures.json"
     words = ["--device", "cpu", "--tiny", "--minutes", "30", "--out", str(out)]
@@ -55,9 +56,12 @@ def test_the_tiny_form_runs_where_no_game_library_is_installed(tmp_path):
         0.0 < case["mfu"] < 1.0 and sum(case["kernels"].values()) == pytest.approx(1.0)
         for case in parts["update"]["cases"]
     )
-    assert {"play/tiny/8/prefill", "play/tiny/8/decode", "play/tiny/8/unshared/decode", "play/tiny/8/8 adapters"} <= {
-        case["key"] for case in parts["play"]["cases"]
-    }
+    assert {
+        "play/tiny/8/prefill",
+        "play/tiny/8/decode",
+        "play/tiny/8/unshared/decode",
+        "play/tiny/8/8 adapters together",
+    } <= {case["key"] for case in parts["play"]["cases"]}
     assert all(case["tokens_per_second"] > 0.0 for case in parts["play"]["cases"])
     assert parts["parity"]["cpu_against_device/float32"] <= 1e-4
     assert parts["parity"]["sampler_against_learner/float32"] <= 1e-4
@@ -67,6 +71,7 @@ def test_the_tiny_form_runs_where_no_game_library_is_installed(tmp_path):
     assert "vllm" in parts["vllm"]["notes"][0]
 
 
+@pytest.mark.thorough
 def test_whole_iterations_run_in_their_tiny_form():
     session = Session(CPU, 30.0, None, {"name": "CPU"})
     parts = [Part("iteration", 1.0, training.iterations), Part("learning", 1.0, training.learning)]
@@ -145,11 +150,14 @@ def test_kernels_are_told_apart():
 @pytest.mark.slow
 def test_two_processes_play_and_learn_side_by_side():
     session = Session(CPU, 30.0, None, {"name": "CPU"})
-    assert session.run([Part("processes", 1.0, sharing.two_processes)])
+    assert session.run([Part("processes", 1.0, sharing.two_processes), Part("shards", 1.0, shards.measure)])
     figures = session.document["parts"]["processes"]
     assert "failed" not in figures, figures
     assert figures["together"].keys() == figures["shares"].keys() == {"play", "update"}
     assert all(rate > 0.0 for rate in figures["together"].values())
+    cases = session.document["parts"]["shards"]["cases"]
+    assert [case["key"] for case in cases] == ["sharded/2 processes", "copied/2 processes"]
+    assert all(case["tokens_per_second"] > 0.0 for case in cases)
 
 
 # The roofline

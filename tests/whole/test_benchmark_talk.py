@@ -4,7 +4,7 @@ import pytest
 import tomli_w
 
 from benchmarks.report.comparison import comparison_lines
-from benchmarks.studies import talk
+from benchmarks.studies.language import talk
 from games.registry import make_game
 from games.spec import HasScripts, Utility
 from league.config import load as settings

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from benchmarks.report import comparison
-from benchmarks.studies import gradient_noise, teams
-from benchmarks.studies.gradient_noise import noise_of
+from benchmarks.studies import teams
+from benchmarks.studies.credit import gradient_noise
+from benchmarks.studies.credit.gradient_noise import noise_of
 from league.config import load as settings
 
 GAME = "lookup_chain"

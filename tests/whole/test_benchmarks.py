@@ -11,7 +11,8 @@ import league
 from benchmarks import __main__ as bench
 from benchmarks.__main__ import PARTS, STUDIES
 from benchmarks.report import comparison, page
-from benchmarks.studies import credit, presets
+from benchmarks.studies import presets
+from benchmarks.studies.credit import rules as credit
 from league import SweptRun, TrainingRun
 from league.run import session
 from league.sweeps.record import Cost
@@ -70,6 +71,7 @@ def test_conditions_are_compared_seed_by_seed():
         assert f"| +0.200 (+0.175 to +0.225): {verdict} |" in lines[-1]
 
 
+@pytest.mark.thorough
 def test_a_study_trains_every_condition_and_goes_on_where_it_stopped(tmp_path, monkeypatch):
     """The real thing at its smallest: two conditions of Kuhn poker, two iterations, stopped in the second run."""
     monkeypatch.setattr(credit, "COMMON", credit.COMMON.replace("120", "2").replace("steps = 40", "steps = 2"))
@@ -159,9 +161,13 @@ def test_parts_whose_system_is_not_installed_say_so_before_anything_is_measured(
     monkeypatch.setattr(bench, "render", lambda: None)
     monkeypatch.setattr(sys, "argv", ["benchmarks"])
     assert bench.main() == 0
-    assert [part for part, _ in ran] == [part for part in PARTS if part not in ("arena", "learner", "vllm")]
+    assert [part for part, _ in ran] == [
+        part for part in PARTS if part not in ("arena", "learner", "textarena", "vllm")
+    ]
     told = ran[0][1].splitlines()
-    assert [line.split(" cannot be measured here: ")[0] for line in told] == ["arena", "learner", "vllm"]
+    assert [line.split(" cannot be measured here: ")[0] for line in told] == [
+        *("arena", "learner", "textarena", "vllm")
+    ]
     assert "trl and datasets not installed. make bench installs into .venv-bench" in told[1]
     assert "".join(err for _, err in ran[1:]) == ""
 
@@ -203,7 +209,9 @@ def test_a_preset_is_a_sweep_that_asks_every_command_once(monkeypatch, tmp_path)
 
 
 def test_every_figure_that_is_shown_is_measured():
-    assert set(page.ROWS) == set(PARTS) - set(STUDIES) - {"tabular", "until"}
+    assert set(page.ROWS) == set(PARTS) - set(STUDIES) - {
+        *("tabular", "until", "settling", "solvers", "textarena", "defence", "injections"),
+    }
     for part, preset in (("pocket", "pocket"), ("long", "pocket-long"), ("free", "pocket-free")):
         measured = {"seconds", "peak_memory_gb", *presets.QUESTIONS[preset]}
         assert {row.key for row in page.ROWS[part]} <= measured

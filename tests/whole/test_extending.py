@@ -74,6 +74,7 @@ def test_a_package_outside_the_project_is_short():
     assert sum(text.count("\n") for file, text in FILES.items() if file != "race.toml") < 150
 
 
+@pytest.mark.thorough
 def test_its_game_trains_is_rated_and_is_there_to_look_at(trained):
     folder, done = trained
     assert "runs/race against prefers:1" in done.stdout

@@ -30,6 +30,7 @@ def told(tmp_path_factory):
     return folder, done.stdout.split("=====\n")
 
 
+@pytest.mark.thorough
 def test_the_code_of_the_page_says_what_the_commands_say(told, monkeypatch, capsys):
     folder, (first, *_) = told
     monkeypatch.chdir(folder)

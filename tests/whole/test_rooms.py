@@ -11,14 +11,18 @@ ONE_RULE_A_FILE = ("learners/advantages",)  # as many files as there are rules
 
 # By package its rooms and the files at its root, from the ground up: none imports a later one of the same package.
 ORDER = {
-    "games": ("common", "spec", "openspiel", "native", "talk", "registry", "pettingzoo"),
+    "games": (
+        *("common", "spec", "openspiel", "native", "talk", "tasks", "wrappers", "outside"),
+        *("registry", "pettingzoo", "conformance"),
+    ),
     "arena": ("errors", "records", "flops", "lm", "remote", "cluster", "ROOT", "samplers", "serving"),
-    "learners": ("ROOT", "advantages", "record_store", "parallel", "losses", "update", "rllib"),
+    "learners": ("ROOT", "advantages", "values", "record_store", "parallel", "losses", "update", "rllib"),
     "league": (
         "suites",
         "config",
         "meta_solvers",
         "results",
+        "starts",
         "exact",
         "storage",
         "models",
@@ -27,12 +31,15 @@ ORDER = {
         "players",
         "learning",
         "evaluation",
+        "attacks",
         "credit",
         "contests",
+        "distillation",
         "standings",
         "reports",
         "backends",
         "run",
+        "descent",
         "sweeps",
         "commands",
         "api",

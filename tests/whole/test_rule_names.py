@@ -10,13 +10,17 @@ from learners.advantages import RULES
 RULES_FOLDER = ROOT / "learners" / "advantages"
 NAME = re.compile(rf"(?<![\w/])({'|'.join(sorted(RULES, key=len, reverse=True))})(?!\w)")
 
-# Words that are also rules' names, where they mean something else: a surrogate, a measure with its command; examples.
+# Words that are also rules' names, where they mean something else: a surrogate, a measure with its command, what starts
+# are weighed by, a suite; examples.
 OTHERWISE = {
     "reinforce": ["learners/losses/surrogates.py", "league/config/learning.py"],
-    "regret": ["league/cli/measuring.py", "league/commands/measuring/regret.py", "league/cli/examples.py"],
+    "regret": [
+        *("league/cli/measuring.py", "league/commands/measuring/regret.py", "league/cli/examples.py"),
+        "league/config/matchmaking.py",
+    ],
     "rae": ["league/cli/examples.py"],
     "grpo": ["league/cli/examples.py"],
-    "mars": ["league/cli/examples.py"],
+    "mars": ["league/cli/examples.py", "league/config/checks/config.py"],
 }
 
 

@@ -26,11 +26,12 @@ def trajectory(rewards=(), states=None, total=None, **fields):
 
 
 def valued(batch):
-    """Return evidence with a value for every turn, quarters that differ from turn to turn as the matches do."""
+    """Return evidence with a value and a contribution for every turn, quarters that differ as turns and matches do."""
     evidence = []
     for one in batch:
         rng = random.Random(f"{one.game} {one.match} {one.seat}")
-        evidence.append(Evidence(values=tuple(rng.randint(-8, 8) / 4 for _ in one.turns)))
+        values, added = [tuple(rng.randint(-8, 8) / 4 for _ in one.turns) for _ in range(2)]
+        evidence.append(Evidence(values=values, contributions=added))
     return evidence
 
 

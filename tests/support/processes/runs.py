@@ -10,13 +10,16 @@ import multiprocessing
 import os
 import resource
 import signal
+import sqlite3
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from league.results.match_store import STORE_FILE, MatchStore
+from league.starts.pool import POOL_FILE
 from league.storage.checkpoint import RECORDS_FILE
 
 TIMINGS = {"tokens_per_second", "seconds"}  # the metrics that differ from run to run, with those of time and memory
@@ -169,8 +172,8 @@ def is_reproducible(name: str) -> bool:
 def contents(run_dir: Path) -> dict[str, Any]:
     """Return a run's files, bit for bit, by name; metrics are without timings, and ``tb/`` is left out.
 
-    ``results.sqlite`` is replaced by its matches, since its pages may be in another order, and ``records.sqlite`` is
-    left out.
+    ``results.sqlite`` and ``starts.sqlite`` are replaced by what they hold, since their pages may be in another order,
+    and ``records.sqlite`` is left out.
     """
     files = {
         path.relative_to(run_dir).as_posix(): path.read_bytes()
@@ -178,10 +181,19 @@ def contents(run_dir: Path) -> dict[str, Any]:
         if path.is_file()
         and path.name != ".lock"
         and path.parent.name != "tb"
-        and not path.name.startswith((STORE_FILE, RECORDS_FILE))
+        and not path.name.startswith((STORE_FILE, RECORDS_FILE, POOL_FILE))
     }
     with MatchStore(run_dir / STORE_FILE) as store:
         matches = {game: list(store.matches(game)) for game in store.games()}
     lines = map(json.loads, files["metrics.jsonl"].decode().splitlines())
     metrics = [{name: value for name, value in line.items() if is_reproducible(name)} for line in lines]
-    return {**files, "metrics.jsonl": metrics, STORE_FILE: matches}
+    return {**files, "metrics.jsonl": metrics, STORE_FILE: matches, POOL_FILE: starts_of(run_dir)}
+
+
+def starts_of(run_dir: Path) -> list[list[Any]]:
+    """Return every row of a run's pool of starts, in order; none where it has no pool."""
+    if not (run_dir / POOL_FILE).exists():
+        return []
+    tables = {"starts": "name", "plays": "iteration, name", "iterations": "iteration"}
+    with closing(sqlite3.connect(run_dir / POOL_FILE)) as pool:
+        return [pool.execute(f"SELECT * FROM {table} ORDER BY {key}").fetchall() for table, key in tables.items()]

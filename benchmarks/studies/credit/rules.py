@@ -1,6 +1,6 @@
 """The worth of credit rules and of shared policies at pocket scale: conditions with the same seeds side by side.
 
-    python -m benchmarks.studies.credit STUDY [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
+    python -m benchmarks.studies.credit.rules STUDY [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
 
 Every condition of a study trains the same small model from nothing, on the same number of matches, with settings
 that are equal but for what is compared. Batches are small on purpose: a baseline only reduces noise, and a large batch

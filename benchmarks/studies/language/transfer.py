@@ -1,6 +1,6 @@
 """What training in two games does elsewhere: games that were not trained, and sums in words, before and after.
 
-    python -m benchmarks.studies.transfer transfer [--keep DIR] [--seeds 0 1 2] [--json]
+    python -m benchmarks.studies.language.transfer transfer [--keep DIR] [--seeds 0 1 2] [--json]
 
 Runs of the preset ``smol`` that ``python -m benchmarks smol --keep DIR`` left in DIR are taken from there; what is
 missing is trained. A game's figure is the score

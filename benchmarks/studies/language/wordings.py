@@ -1,6 +1,6 @@
 """What three wordings of the same cards do to an untrained language model with free replies.
 
-    python -m benchmarks.studies.wordings [wordings] [--seeds 0 1 2 3 4] [--matches 12] [--json]
+    python -m benchmarks.studies.language.wordings [wordings] [--seeds 0 1 2 3 4] [--matches 12] [--json]
 
 SmolLM2-135M plays against ``random``, each deal in both seats; an illegal reply forfeits. A seed decides deals, draws
 and demonstrations. The figure is the share of its replies that are illegal; its score counts a win 1 and a draw 0.5.

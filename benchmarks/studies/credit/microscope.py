@@ -1,6 +1,6 @@
 """How near credit rules come to the exact gradient, in small games under uniform play.
 
-    python -m benchmarks.studies.microscope [microscope] [--seeds 0 1 2 3 4] [--json]
+    python -m benchmarks.studies.credit.microscope [microscope] [--seeds 0 1 2 3 4] [--json]
 
 Each seed is 16 batches of 512 matches in groups of 8, as `league credit GAME` plays them; all rules credit the same
 turns.

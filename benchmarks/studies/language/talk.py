@@ -1,6 +1,6 @@
 """Whether pocket models learn to talk: one game of each motive, with templated words, against scripted players.
 
-    python -m benchmarks.studies.talk talk [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
+    python -m benchmarks.studies.language.talk talk [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
 
 Every run trains one policy from nothing, by self-play or beside the game's script, which is then given the other roles.
 Its figures are mean returns beside that script in the roles that learned, on held-out deals. "Untrained" is the run's

@@ -1,0 +1,1 @@
+"""Studies of models that speak: wordings, transfer, injected words, and learning to talk. May import all packages."""
