@@ -9,12 +9,13 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
 ARGS ?=
 VLLM = .venv-vllm/bin
 
-.PHONY: help install train train-llm test test-slow test-llm test-vllm test-outward test-newest bench format lint type clean
+.PHONY: help install train train-llm test test-thorough test-slow test-llm test-vllm test-outward test-newest bench format lint type clean
 
 help:
 	@echo "make train        train a league of small language models by self-play (minutes, no GPU, no download)"
 	@echo "make train-llm    fetch a pretrained model of 135 million parameters and train it (no GPU, no key)"
-	@echo "make test         run the tests; make test-slow runs the long and the timed ones too"
+	@echo "make test         run the tests; make test-thorough runs whole commands, clusters and many kills"
+	@echo "make test-slow    run all tests, the long and the timed ones too"
 	@echo "make test-llm     run two iterations on the pretrained model, where the package index serves it"
 	@echo "make test-vllm    run the tests of the vLLM engine, in an environment of its own (.venv-vllm)"
 	@echo "make test-outward run the tests with TRL, Stable-Baselines3 and verifiers, in an environment of its own"
@@ -46,7 +47,10 @@ train-llm: $(VENV)/.installed
 	@$(BIN)/league train smol $(ARGS)
 
 test: $(VENV)/.installed
-	@$(PYTEST) -m "not slow and not timed"
+	@$(PYTEST) -m "not thorough and not slow and not timed"
+
+test-thorough: $(VENV)/.installed
+	@$(PYTEST) -m "thorough and not slow and not timed"
 
 test-slow: $(VENV)/.installed
 	@$(PYTEST)

@@ -33,7 +33,7 @@ setup(
         "games": ["py.typed"],
         "arena": ["py.typed"],
         "learners": ["py.typed"],
-        "roles": ["py.typed", "cards/*.toml", "cards/full/*.toml"],
+        "roles": ["py.typed", "cards/*.toml", "cards/full/*.toml", "cards/both/*.toml"],
         "league": ["py.typed", "presets/*.toml", "suites/*.toml", "evaluation/*.toml", "reports/templates/*"],
     },
     entry_points={"console_scripts": ["league = league.cli:main"]},
