@@ -64,9 +64,9 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     | dict.fromkeys(("mars", "spiral"), "benchmarks.studies.suites")
     | {"talk": "benchmarks.studies.language.talk", "microscope": "benchmarks.studies.credit.microscope"}
     | {"public_goods": "benchmarks.studies.public_goods"}
-    | {"timescales": "benchmarks.studies.defence"}
-    | dict.fromkeys(("starts", "inject_repair"), "benchmarks.studies.starts")
-    | {"starts_programs": "benchmarks.studies.starts_programs"}
+    | dict.fromkeys(("timescales", "equal_steps"), "benchmarks.studies.defence")
+    | {"starts": "benchmarks.studies.tasks.sums", "starts_programs": "benchmarks.studies.tasks.programs"}
+    | {"inject_repair": "benchmarks.studies.tasks.repairs"}
 )
 PARTS = (*PRESETS, *MODULES, *STUDIES)
 NEEDS = {  # libraries of other systems that parts measure, and what installs them

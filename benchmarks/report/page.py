@@ -22,7 +22,7 @@ PAGES = {
     **dict.fromkeys(
         ("microscope", "learned_values", "which_rule", "which_rule_groups", "mars_levels"), ROOT / "docs" / "credit.md"
     ),
-    **dict.fromkeys(("defence", "timescales", "injections"), ROOT / "docs" / "robustness.md"),
+    **dict.fromkeys(("defence", "timescales", "equal_steps", "injections"), ROOT / "docs" / "robustness.md"),
     "textarena": ROOT / "docs" / "textarena.md",
 }  # of parts whose result stands elsewhere
 

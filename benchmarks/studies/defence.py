@@ -1,12 +1,12 @@
 """What the exploiters of preset ``pocket-timescales`` do for a language model's main policy: exact losses, by share.
 
-    python -m benchmarks.studies.defence timescales [--seeds 0 1 2] [--keep DIR] [--workers 2] [--json]
+    python -m benchmarks.studies.defence timescales|equal_steps [--seeds 0 1 2] [--keep DIR] [--workers 2] [--json]
 
 ``two timescales`` is the preset: a fast exploiter takes half of the matches, and a slow main, one update while the
 exploiter makes four, learns from the rest. ``plain`` has neither: all its matches are the main's, half of them against
 itself and half against its past, and it learns from every batch. Both play equally many matches, with the same rates.
-``equal steps`` has the exploiter too, but its main makes as many updates as the plain one, and the exploiter is faster
-by twice the rate and twice the steps of each update.
+In the study ``equal_steps`` there is the exploiter too, but main makes as many updates as the plain one, and he is
+faster by twice the rate and twice the steps of each update.
 The loss at ε is what a perfect attacker wins, averaged over seats, who controls that share of his turns while the last
 snapshot itself plays the others (``league redteam --attack control``); ``before`` is the snapshot that nothing was
 learned in.
@@ -38,18 +38,18 @@ PLAIN: dict[str, Any] = {  # what stands in place of the preset's exploiter
 EQUAL_STEPS: dict[str, Any] = {
     "policies": {"main": {}, "probe": {"league_role": "main_exploiter", "learning_rate": 2e-3, "inner_steps": 8}},
 }
-CONDITIONS = ("plain", "two timescales", "equal steps")
+STUDIES = {"timescales": ("plain", "two timescales"), "equal_steps": ("equal steps",)}  # their conditions
 
 
-def configs_of(game: str) -> dict[str, RunConfig]:
-    """Return the settings of a game's runs by condition."""
+def configs_of(study: str, game: str) -> dict[str, RunConfig]:
+    """Return the settings of a study's runs of a game by condition."""
     preset = load_config(PRESET)
     common = preset.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     [settings] = common["games"].values()
     common |= {"iterations": GAMES[game], "games": {game: settings}}
     common["evaluation"] = common["evaluation"] | {"exact": False, "matches": 0}
     conditions = {"plain": common | PLAIN, "two timescales": common, "equal steps": common | EQUAL_STEPS}
-    return {f"{game}: {name}": load_settings(tomli_w.dumps(config)) for name, config in conditions.items()}
+    return {f"{game}: {name}": load_settings(tomli_w.dumps(conditions[name])) for name in STUDIES[study]}
 
 
 def measure(run_dir: Path) -> dict[str, Any]:
@@ -71,14 +71,14 @@ def measure(run_dir: Path) -> dict[str, Any]:
     return losses
 
 
-def measure_study(_study: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:
+def measure_study(study: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:
     """Measure all runs that are not in ``keep`` yet; return by game the losses of every seed and their means."""
-    configs = {name: config for game in GAMES for name, config in configs_of(game).items()}
+    configs = {name: config for game in GAMES for name, config in configs_of(study, game).items()}
     figures = measure_runs(configs, seeds, measure, keep, workers)
     games = []
     for game, iterations in GAMES.items():
-        rows = {"before": [figures[f"{game}: plain", seed]["before"] for seed in seeds]}
-        rows |= {name: [figures[f"{game}: {name}", seed]["figure"] for seed in seeds] for name in CONDITIONS}
+        rows = {"before": [figures[f"{game}: {STUDIES[study][0]}", seed]["before"] for seed in seeds]}
+        rows |= {name: [figures[f"{game}: {name}", seed]["figure"] for seed in seeds] for name in STUDIES[study]}
         curves = [{"main": name, **with_interval(losses)} for name, losses in rows.items()]
         length = f"{iterations} iterations of 1,024 matches"
         games.append({"game": game, "length": length, "shares": list(SHARES), "curves": curves})
@@ -92,7 +92,7 @@ def lines(result: Result) -> Iterator[str]:
 
 def main() -> None:
     """Measure and print."""
-    run_study(__doc__, ["timescales"], measure_study, lines)
+    run_study(__doc__, list(STUDIES), measure_study, lines)
 
 
 if __name__ == "__main__":

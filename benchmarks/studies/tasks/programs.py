@@ -1,6 +1,6 @@
 """Which starts to play in ``programs``: the conditions of ``starts``, begun from a model that has seen solutions.
 
-    python -m benchmarks.studies.starts_programs starts_programs [--seeds 0 1 2 3 4] [--keep DIR] [--workers 1] [--json]
+    python -m benchmarks.studies.tasks.programs starts_programs [--seeds 0 1 2 3 4] [--keep DIR] [--workers 1] [--json]
 
 A model from nothing finds a program once in 250 attempts, and learns nothing from so few. So one model imitates matches
 of ``scripted:optimal`` first, and every run goes on from it, with equal reply tokens, those of a proposer included. The
@@ -18,18 +18,16 @@ from typing import Any
 
 import tomli_w
 
-from arena.replays import save_episodes
-from benchmarks.studies.runs import Result, load_settings, measure_runs, run_study, sweep, table_lines
-from benchmarks.studies.starts import COMMON, figures_of_log, settings_of_authors, shares_by_size
-from league import RunConfig, match, open_run
+from benchmarks.studies.runs import Result, load_settings, measure_runs, run_study, table_lines
+from benchmarks.studies.tasks.figures import figures_of_log, shares_by_size
+from benchmarks.studies.tasks.settings import COMMON, imitate, settings_of_authors
+from league import open_run
 
 WORDS = (2, 3)  # of a solution
 GAME = "programs(size=3,tests=3,form=1)"
 WRITER = "propose_programs(size=3,tests=3,form=1)"
 HELD_OUT = 600  # tasks
 TOKENS = 15_000  # of all replies, after which a run ends
-SHOWN, SHOWN_SEED = 3000, 1  # matches that the model imitates
-BASE_SEED = 1000
 COLUMNS = {
     "2 words": "2 words",
     "3 words": "3 words",
@@ -46,18 +44,6 @@ CONDITIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def base_config(folder: Path) -> RunConfig:
-    """Return the settings of the run that imitates; play what it is shown if that is not there."""
-    shown = folder / "shown.jsonl"
-    if not shown.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        script = "scripted:optimal"
-        save_episodes(shown, match(script, script, game=GAME, matches=SHOWN, seed=SHOWN_SEED).episodes)
-    imitation = {"weight": 1.0, "matches": str(shown), "replies": 512}
-    own = {"games": {GAME: {"matches": 16}}, "imitation": imitation, "iterations": 30, "snapshot_every": 30}
-    return load_settings(tomli_w.dumps(COMMON | own))
-
-
 def measure(run_dir: Path) -> dict[str, Any]:
     """Return the shares of held-out tasks that a run's last snapshot solves, and its source; where its frontier is."""
     config = open_run(run_dir).config
@@ -68,8 +54,7 @@ def measure(run_dir: Path) -> dict[str, Any]:
 
 def measure_study(_study: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:
     """Measure all runs that are not in ``keep`` yet; return the table."""
-    [base] = sweep({"base": base_config(keep)}, [BASE_SEED], keep / "base", workers=1).values()
-    source = base.run.path
+    source = imitate(GAME, keep)
     configs = {
         name: load_settings(tomli_w.dumps(COMMON | own | {"model": {"source": str(source)}, "snapshot_every": 5}))
         for name, own in CONDITIONS.items()
