@@ -16,6 +16,8 @@ from arena.errors import EngineError
 from arena.records import Cast
 from games.common.errors import UsageError
 
+pytestmark = pytest.mark.thorough
+
 WORKER = WorkerSpec("worker", pool_workers.RandomWorker, (), 0.5)
 ENGINE = WorkerSpec("engine", pool_workers.RandomEngine, (), 0.5)
 
@@ -63,7 +65,6 @@ def test_a_slow_worker_gets_less(cluster, calls, tmp_path):
     pool.close()
 
 
-@pytest.mark.thorough
 def test_a_slow_engine_gets_less(cluster, tmp_path):
     """It is called once a round, twice or thrice a match of Kuhn poker, and takes 0.2 s for each batch."""
     slow = WorkerSpec("engine", pool_workers.RandomEngine, (str(tmp_path), 0.2), 0.5)
@@ -93,7 +94,6 @@ def test_an_engine_that_fails_is_named_with_its_error(cluster):
     pool.close()
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("calls", [1, 2])
 def test_a_worker_that_dies_is_replaced_and_its_chunk_counts_once(cluster, calls, tmp_path):
     dying = WorkerSpec("worker", pool_workers.DyingWorker, (str(tmp_path), 2), 0.5, calls=calls)
@@ -104,7 +104,6 @@ def test_a_worker_that_dies_is_replaced_and_its_chunk_counts_once(cluster, calls
     pool.close()
 
 
-@pytest.mark.thorough
 def test_an_engine_that_dies_is_replaced_and_its_chunks_count_once(cluster, tmp_path):
     dies = WorkerSpec("engine", pool_workers.RandomEngine, (str(tmp_path), 0.0, 2), 0.5)
     pool = started_pool(cluster, PoolSpec(WORKER, 2, dies, 2))
@@ -114,7 +113,6 @@ def test_an_engine_that_dies_is_replaced_and_its_chunks_count_once(cluster, tmp_
     pool.close()
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("calls", [1, 2])
 def test_a_chunk_that_kills_every_worker_ends_the_play(cluster, calls, tmp_path):
     """With two chunks in a worker it is the guilty one that is named: it is played by itself after the first death."""

@@ -13,6 +13,8 @@ from support.processes.runs import TINY, TrainingProcess
 
 from league.learning.heartbeat import PAUSE, Heartbeat, Listener
 
+pytestmark = pytest.mark.thorough
+
 TWO = TINY.replace("iterations = 6", "iterations = 200").replace("snapshot_every = 2", "snapshot_every = 100")
 
 

@@ -18,6 +18,8 @@ from league.run.evolve import evolve
 from league.storage.sampled_matches import SampledMatch, save_samples
 from roles.prompts import messages
 
+pytestmark = pytest.mark.thorough
+
 SPLIT = 'roles.policy={"kuhn_poker/first"="opener", "kuhn_poker/second"="caller"}'
 
 

@@ -19,6 +19,8 @@ from league.learning import learner_pool
 from league.learning.learner_process import open_records
 from league.results.match_store import STORE_FILE, MatchStore
 
+pytestmark = pytest.mark.thorough
+
 TWO = TINY + 'roles.policy = { "kuhn_poker/first" = "opener", "kuhn_poker/second" = "caller" }\n'
 VARIANTS = {
     "a process each": "",
@@ -85,7 +87,6 @@ LONG = ("own paces, groups, a critic", "a baseline over both policies, adapters 
 MARKED = [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in VARIANTS]
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("variant", MARKED)
 def test_taking_turns_it_is_the_run_of_one_process(variant, tmp_path):
     config = tmp_path / "two.toml"
@@ -114,7 +115,6 @@ def test_one_process_may_learn_for_two_policies(turns, tmp_path):
     assert {path.name for path in (tmp_path / "run" / "learners").iterdir()} == {"both"}
 
 
-@pytest.mark.thorough
 def test_play_that_is_ahead_by_all_iterations_is_play_by_the_first_weights(turns, tmp_path):
     """Every match is equal to one of a run that learns nothing."""
     played = {}
@@ -177,7 +177,6 @@ def pids(process, victim):
     return chosen[victim]
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["turns", "ahead"])
 def test_killed_six_times_at_random(kind, request, tmp_path):
     unbroken = request.getfixturevalue(kind)
@@ -186,7 +185,6 @@ def test_killed_six_times_at_random(kind, request, tmp_path):
     assert consumed(tmp_path / "run") == consumed(unbroken.run)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     "window",
     [
@@ -215,7 +213,6 @@ def test_killed_a_hundred_times(kind, tmp_path):
     assert consumed(tmp_path / "killed") == consumed(long_run.run)
 
 
-@pytest.mark.thorough
 def test_ctrl_c_ends_all_processes_and_prints_how_to_resume(turns, tmp_path):
     run = tmp_path / "run"
     process = turns.process(run)

@@ -24,6 +24,8 @@ from league.players.engines import Engines
 from league.players.player import resolve
 from league.storage.population import Population
 
+pytestmark = pytest.mark.thorough
+
 KUHN = make_game("kuhn_poker").spec
 BOUND = 'roles.policy = { "kuhn_poker/first" = "a", "kuhn_poker/second" = "b" }\n'
 VARIANTS = {

@@ -11,6 +11,8 @@ from support.matches.made_up import GAME, episode
 from games.common.errors import UsageError
 from league.results.match_store import VERSION, MatchStore
 
+pytestmark = pytest.mark.thorough
+
 
 def test_interrupted_at_any_line_and_added_again_every_match_counts_once(tmp_path):
     matches = [episode(i, ("a", "b"), (1.0, -1.0), game=f"game {i % 2}") for i in range(6)]

@@ -17,6 +17,8 @@ from league.run.recovery import SET_ASIDE, go_back
 from league.run.session import resume
 from league.storage.run_dir import Run
 
+pytestmark = pytest.mark.thorough
+
 SMALL = (
     TINY.replace("iterations = 6", "iterations = 4")
     .replace("matches = 64", "matches = 16")

@@ -12,6 +12,8 @@ from support.processes.runs import TINY, TrainingProcess, contents, league_train
 from league.cli.dispatch import main
 from league.monitors.server import serve_tensorboard
 
+pytestmark = pytest.mark.thorough
+
 SMALL = TINY.replace("matches = 64", "matches = 16").replace("iterations = 6", "iterations = 4")
 MIB = 2**20
 
@@ -30,7 +32,6 @@ def size(run):
     return sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("share", [0.15, 0.4, 0.6, 0.8])
 def test_a_full_disk_is_told_and_with_room_the_run_ends_with_the_same_bits(share, unbroken, tmp_path):
     config, whole = unbroken

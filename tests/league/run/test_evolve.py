@@ -18,6 +18,8 @@ from league.run.evolve import evolve
 from league.storage.population import Population
 from league.storage.run_dir import Run, run_names
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):

@@ -25,6 +25,8 @@ from learners.advantages.rule import unweighted
 from learners.batching import ChoiceRow
 from learners.update.policy import Policy
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory):

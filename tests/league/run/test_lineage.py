@@ -9,6 +9,8 @@ from league.run.evolve import evolve
 from league.run.session import resume, train
 from league.storage.population import Population
 
+pytestmark = pytest.mark.thorough
+
 LEAGUE = """
 policies = { probe = { league_role = "main_exploiter" }, rover = { league_role = "league_exploiter" } }
 exploiters = { freeze_from = 1, freeze_after = 2, league_reset = 0.0 }
