@@ -61,7 +61,7 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     | dict.fromkeys(
         ("learned_values", "which_rule", "which_rule_groups", "mars_levels"), "benchmarks.simulations.credit_rules"
     )
-    | dict.fromkeys(("mars", "spiral"), "benchmarks.studies.suites")
+    | dict.fromkeys(("mars", "spiral", "smol_spiral"), "benchmarks.studies.suites")
     | {"talk": "benchmarks.studies.language.talk", "microscope": "benchmarks.studies.credit.microscope"}
     | {"public_goods": "benchmarks.studies.public_goods"}
     | dict.fromkeys(("timescales", "equal_steps"), "benchmarks.studies.defence")

@@ -2,10 +2,13 @@
 
     python -m benchmarks.studies.suites mars [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
     python -m benchmarks.studies.suites spiral ...
+    python -m benchmarks.studies.suites smol_spiral --seeds 0   # league models get smollm2-135m first
 
-Every run is the preset of that name. Its figures are mean returns in each game, over all seatings and on the same
-deals for all: against ``random``, where all earn the same with itself, and against ``mcts:100`` where that plays.
-"cold start" is the run's first snapshot, "trained" its last. With --keep, an interrupted measurement continues.
+Every run of ``mars`` and ``spiral`` is the preset of that name. ``smol_spiral`` trains the pretrained model of the
+preset ``smol``, with that preset's settings, on few matches of the games of ``spiral``, and measures it by fewer; it
+takes the first seed only. Figures are mean returns in each game, over all seatings and on the same deals for all:
+against ``random``, where all earn the same with itself, and against ``mcts:100`` where that plays. "cold start" is the
+run's first snapshot, "trained" its last. With --keep, an interrupted measurement continues.
 """
 
 from __future__ import annotations
@@ -14,13 +17,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 import league
-from benchmarks.studies.runs import Result, measure_runs, run_study, table_lines
+from benchmarks.studies.runs import Result, load_settings, measure_runs, run_study, table_lines
 from games.aliases import short_name
 from games.spec import Utility
 from league.storage.run_dir import Run
 
-SUITES = ("mars", "spiral")
+PRETRAINED = "smol_spiral"
+STUDIES = ("mars", "spiral", PRETRAINED)
+PRETRAINED_GAMES: dict[str, Any] = {  # nearly every position of the last two is a prompt of its own
+    "kuhn_poker": {"matches": 512},
+    "tic_tac_toe": {"matches": 16, "every": 5},
+    "simple_negotiation(goods=2,stock=1,most=3,turns=3,form=1)": {"matches": 32, "every": 3},
+}
 FIXED = ("random", "mcts:100")  # players beside which the run's stand
 CONDITIONS = ("cold start", "trained", *FIXED)
 
@@ -68,10 +79,23 @@ def _is_told(game: str, opponent: str) -> bool:
     return opponent == "itself" if common else opponent != "itself"
 
 
+def config_of(study: str) -> league.RunConfig:
+    """Return the settings of a study's runs, which keep neither figures nor transcripts: nobody would look at them."""
+    quiet = ("board.time=0.0", "episodes_kept=0")
+    if study != PRETRAINED:
+        return league.load_config(study, *quiet)
+    settings = league.load_config("smol", *quiet).model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    settings |= {"iterations": 30, "snapshot_every": 15, "games": PRETRAINED_GAMES, "credit": {"rule": "rae"}}
+    suite = {"suite": "spiral", "suite_matches": 20, "suite_opponents": FIXED, "matches": 0, "exact": False}
+    settings["evaluation"] = suite
+    return load_settings(tomli_w.dumps(settings))
+
+
 def measure_study(study: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:
     """Measure all runs that are not in ``keep`` yet; return a table for each game and opponent."""
-    quiet = ("board.time=0.0", "episodes_kept=0")  # figures and transcripts, which nobody would look at
-    figures = measure_runs({study: league.load_config(study, *quiet)}, seeds, measure, keep, workers)
+    if study == PRETRAINED:
+        seeds = seeds[:1]
+    figures = measure_runs({study: config_of(study)}, seeds, measure, keep, workers)
     runs = [figures[study, seed]["returns"] for seed in seeds]
     return {
         "study": study,
@@ -83,7 +107,7 @@ def measure_study(study: str, seeds: Sequence[int], workers: int, keep: Path) ->
 
 def main() -> None:
     """Measure and print."""
-    run_study(__doc__, SUITES, measure_study, table_lines)
+    run_study(__doc__, STUDIES, measure_study, table_lines)
 
 
 if __name__ == "__main__":
