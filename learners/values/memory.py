@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from learners.keys import join_names, split_names
@@ -65,6 +65,12 @@ class Memory(NamedTuple):
 
 
 EMPTY = Memory([], [], 0)
+
+
+def remembered(saved: Mapping[str, Any] | None, trajectories: Sequence[Trajectory], matches: int) -> Memory:
+    """Return the memory that an estimator saved under "memory", with the newest ``matches`` trajectories of all."""
+    memory = Memory.from_json(saved["memory"]) if saved else EMPTY
+    return memory.with_new(trajectories, matches)
 
 
 def role_key(trajectory: Trajectory) -> str:

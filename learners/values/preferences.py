@@ -24,7 +24,7 @@ from games.common.seeds import derive_seed
 from learners.trajectories import Trajectory
 from learners.values.estimator import Estimated, Estimates, Remembering, State, ValueEstimator
 from learners.values.features import action_features, state_features
-from learners.values.memory import EMPTY, Memory, by_key, forget_policy, numbered
+from learners.values.memory import Memory, by_key, forget_policy, numbered, remembered
 from learners.values.regression import Design, FeatureWeights, Floats, design, weights_of
 
 
@@ -80,8 +80,7 @@ def learn(trajectories: Sequence[Trajectory], state: State, settings: Settings) 
     after = dict(state)
     for key, indices in by_key(trajectories):
         old = state.get(key)
-        memory = Memory.from_json(old["memory"]) if old else EMPTY
-        memory = memory.with_new([trajectories[i] for i in indices], settings.matches)
+        memory = remembered(old, [trajectories[i] for i in indices], settings.matches)
         weights = FeatureWeights.from_json(old["fitted"]) if old else None
         found = _fitted(memory, settings, key, weights)
         after[key] = {"memory": memory.to_json(), **found}

@@ -20,7 +20,7 @@ from games.common.section import Share
 from learners.trajectories import Trajectory
 from learners.values.estimator import Estimated, Estimates, Remembering, State, ValueEstimator
 from learners.values.features import action_features
-from learners.values.memory import EMPTY, Memory, by_key, forget_policy, numbered
+from learners.values.memory import Memory, by_key, forget_policy, numbered, remembered
 from learners.values.regression import NO_WEIGHTS, FeatureWeights, design
 
 
@@ -50,8 +50,7 @@ def learn(trajectories: Sequence[Trajectory], state: State, settings: Settings) 
     after = dict(state)
     for key, indices in by_key(trajectories):
         old = state.get(key)
-        memory = Memory.from_json(old["memory"]) if old else EMPTY
-        memory = memory.with_new([trajectories[i] for i in indices], settings.matches)
+        memory = remembered(old, [trajectories[i] for i in indices], settings.matches)
         weights = FeatureWeights.from_json(old["weights"]) if old else NO_WEIGHTS
         after[key] = {
             "memory": memory.to_json(),
