@@ -30,7 +30,7 @@ STUDIES = ("mars", "spiral", PRETRAINED)
 PRETRAINED_GAMES: dict[str, Any] = {  # nearly every position of the last two is a prompt of its own
     "kuhn_poker": {"matches": 512},
     "tic_tac_toe": {"matches": 16, "every": 5},
-    "simple_negotiation(goods=2,stock=1,most=3,turns=3,form=1)": {"matches": 32, "every": 3},
+    "simple_negotiation(goods=2,stock=1,most=3,turns=3,form=1)": {"matches": 16, "every": 3},
 }
 FIXED = ("random", "mcts:100")  # players beside which the run's stand
 CONDITIONS = ("cold start", "trained", *FIXED)
@@ -85,8 +85,8 @@ def config_of(study: str) -> league.RunConfig:
     if study != PRETRAINED:
         return league.load_config(study, *quiet)
     settings = league.load_config("smol", *quiet).model_dump(mode="json", exclude_unset=True, exclude_none=True)
-    settings |= {"iterations": 30, "snapshot_every": 15, "games": PRETRAINED_GAMES, "credit": {"rule": "rae"}}
-    suite = {"suite": "spiral", "suite_matches": 20, "suite_opponents": FIXED, "matches": 0, "exact": False}
+    settings |= {"iterations": 20, "snapshot_every": 10, "games": PRETRAINED_GAMES, "credit": {"rule": "rae"}}
+    suite = {"suite": "spiral", "suite_matches": 16, "suite_opponents": FIXED, "matches": 0, "exact": False}
     settings["evaluation"] = suite
     return load_settings(tomli_w.dumps(settings))
 
