@@ -130,6 +130,9 @@ class Turn(NamedTuple):
     trace: TokenTrace | None
     tool: str = ""  # the tool that the reply called; then the action is the call
     form: str = ""  # what an answer was to look like where free text was asked for
+    named: tuple[
+        tuple[str, float], ...
+    ] = ()  # what the game paid beside, by name, from this turn until the seat's next
 
 
 class EndReason(StrEnum):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import Any
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, cast
 
 from arena.match_rng import MatchRng
 from arena.records import EndReason, Episode, MatchRequest, Refusal, Reply, ReplyRequest, Turn
 from arena.submatches import Submatches, begin_match
 from arena.tools import ToolSession
 from games.common.errors import UsageError
+from games.named_rewards import PaysNamedRewards
 from games.spec import FreeText, Game, GameSpec, HasTools
 from roles.conduct import retry_message, settle_forfeit
 from roles.replies import parse_reply, read_free_text, speaking
@@ -56,6 +57,8 @@ def play_match(
             submatches.close((yield requests))
         if any(rewards := game.rewards()):
             record.pay(rewards)
+        if spec.reward_names:
+            record.pay_named(cast(PaysNamedRewards, game).named_rewards())
     return _with_children(Episode(request, record.turns(), game.returns(), _FINISHED), submatches)
 
 
@@ -71,12 +74,16 @@ class _Record:
         self._rewards: list[float] = []  # by turn
         self._latest: list[int | None] = [None] * len(initial_returns)  # index of the latest turn, by seat
         self._early = list(initial_returns)  # rewards from before the first turn, by seat
+        self._named: dict[int, dict[str, float]] = {}  # by turn, what was paid beside by name
+        self._early_named: dict[int, dict[str, float]] = {}  # by seat, the same from before its first turn
 
     def __len__(self) -> int:
         return len(self._replies)
 
     def add_turn(self, seat: int, request: ReplyRequest, reply: Reply, action: str | None, tool: str = "") -> None:
         """Record the seat's next turn; ``tool`` is the tool that it calls."""
+        if seat in self._early_named:
+            self._named[len(self._replies)] = self._early_named.pop(seat)
         self._latest[seat] = len(self._replies)
         self._replies.append((seat, request, reply, action, tool))
         self._rewards.append(self._early[seat])
@@ -91,6 +98,17 @@ class _Record:
                     self._early[seat] += amount
                 else:
                     self._rewards[latest] += amount
+
+    def pay_named(self, paid: Mapping[str, Sequence[float]]) -> None:
+        """Add rewards by name, for each seat."""
+        for name, amounts in paid.items():
+            for seat, amount in enumerate(amounts):
+                if amount:
+                    latest = self._latest[seat]
+                    sums = (
+                        self._early_named.setdefault(seat, {}) if latest is None else self._named.setdefault(latest, {})
+                    )
+                    sums[name] = sums.get(name, 0.0) + amount
 
     def turns(self) -> tuple[Turn, ...]:
         """Return the turns with their rewards."""
@@ -108,8 +126,11 @@ class _Record:
                     reply.trace,
                     tool,
                     request.form,
+                    tuple(self._named[index].items()) if index in self._named else (),
                 )
-                for (seat, request, reply, action, tool), reward in zip(self._replies, self._rewards, strict=True)
+                for index, ((seat, request, reply, action, tool), reward) in enumerate(
+                    zip(self._replies, self._rewards, strict=True)
+                )
             ]
         )
 

@@ -56,10 +56,11 @@ def episode_to_record(episode: Episode) -> dict[str, Any]:
 
 
 def turn_to_record(turn: Turn) -> dict[str, Any]:
-    """Return a turn as a JSON object; ``form`` is left out where nothing free was asked for."""
+    """Return a turn as a JSON object; ``form`` and ``named`` are left out where they are empty."""
     record = {**turn._asdict(), "trace": turn.trace and turn.trace._asdict()}
-    if not turn.form:
-        del record["form"]
+    for field in ("form", "named"):
+        if not record[field]:
+            del record[field]
     return record
 
 
@@ -103,7 +104,9 @@ def _request_from_record(record: dict[str, Any]) -> MatchRequest:
 def turn_from_record(record: dict[str, Any]) -> Turn:
     """Return the turn of a record of ``turn_to_record``."""
     trace = record["trace"]
-    return Turn(**{**with_tuples(record), "trace": None if trace is None else TokenTrace(**with_tuples(trace))})
+    kept = {"trace": None if trace is None else TokenTrace(**with_tuples(trace))}
+    named = {"named": tuple([(name, value) for name, value in record["named"]])} if "named" in record else {}
+    return Turn(**{**with_tuples(record), **kept, **named})
 
 
 def with_tuples(record: dict[str, Any]) -> dict[str, Any]:

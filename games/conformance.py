@@ -17,11 +17,13 @@ import io
 import random
 import warnings
 from collections.abc import Callable, Iterable
+from typing import cast
 
 import numpy as np
 from pettingzoo.test import api_test, seed_test
 
 from games.common.errors import UsageError
+from games.named_rewards import PaysNamedRewards
 from games.pettingzoo import env
 from games.spec import Choices, Game, HasScripts, Utility
 
@@ -87,6 +89,7 @@ def _ends_as_told(make: Make, seed: int) -> None:
             _expect(spec.free_text, "it asks for free text, and its spec does not say so")
         game.apply(random_action(game, rng))
         sums, turns = sums + np.array(game.rewards()), turns + 1
+        _pays_what_it_names(game)
     returns = np.array(game.returns())
     low, high = float(returns.min()), float(returns.max())
     within = spec.min_return - _TOLERANCE <= low and high <= spec.max_return + _TOLERANCE
@@ -96,6 +99,17 @@ def _ends_as_told(make: Make, seed: int) -> None:
         _expect(abs(float(returns.sum())) < _TOLERANCE, f"it is not zero-sum: {returns.tolist()}")
     if spec.utility is Utility.IDENTICAL:
         _expect(high - low < _TOLERANCE, f"its seats are not paid alike: {returns.tolist()}")
+
+
+def _pays_what_it_names(game: Game) -> None:
+    """Check the rewards that the last action paid beside its return."""
+    names = game.spec.reward_names
+    if not names:
+        return
+    _expect(isinstance(game, PaysNamedRewards), f"its spec names the rewards {names}, and it has no named_rewards()")
+    for name, paid in cast(PaysNamedRewards, game).named_rewards().items():
+        _expect(name in names, f"it pays the reward {name!r}, which its spec does not name")
+        _expect(len(paid) == game.spec.seats, f"the reward {name!r} is paid to {len(paid)} seats")
 
 
 def _record(game: Game, seed: int, disturb: bool) -> list[object]:

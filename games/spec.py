@@ -54,6 +54,8 @@ class GameSpec:
     suite: str = ""  # the collection of games for evaluation that it belongs to; "" for none
     teams: tuple[tuple[int, ...], ...] = ()  # seats that win and lose together, and are one player's in an evaluation
     inner: str = ""  # the game that it wraps, whose role cards its seats have; "" for none
+    alone: str = ""  # the game in which one player does a team's whole work, on the same deals; "" for none
+    reward_names: tuple[str, ...] = ()  # of what it pays beside its return; where there are any, it PaysNamedRewards
     card_seats: tuple[int, ...] = ()  # by seat, the seat of ``inner`` whose card it has; () for its own
 
     @property

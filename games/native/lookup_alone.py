@@ -22,7 +22,7 @@ class LookupAlone(LookupChain):
     def __init__(self, hops: int = 2, people: int = 12, relations: int = 6) -> None:
         super().__init__(hops, people, relations)
         name = game_name("lookup_alone", LookupAlone, hops=hops, people=people, relations=relations)
-        self.spec = replace(self.spec, name=name, num_actions=people, max_turns=1, submatch_games=())
+        self.spec = replace(self.spec, name=name, num_actions=people, max_turns=1, submatch_games=(), alone="")
 
     def reset(self, seed: int) -> None:
         """Draw the same question and notes as ``lookup_chain``."""

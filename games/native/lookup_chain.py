@@ -51,6 +51,7 @@ class LookupChain:
             has_chance=True,
             optimum=1.0,
             submatch_games=(lookup_name(people, relations),),
+            alone=game_name("lookup_alone", LookupChain, hops=hops, people=people, relations=relations),
         )
         self.reset(0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 from typing import Any, ClassVar, Self, cast
@@ -95,6 +96,10 @@ class Wrapper:
     def returns(self) -> tuple[float, ...]:
         """Return the sum of all rewards so far, by seat."""
         return cast("tuple[float, ...]", self._inner.returns())
+
+    def named_rewards(self) -> Mapping[str, tuple[float, ...]]:
+        """Return what the last ``apply`` paid to each seat under the names of ``spec.reward_names``."""
+        return cast("Mapping[str, tuple[float, ...]]", self._inner.named_rewards())
 
     def copy(self) -> Self:
         """Return an independent match in the same position, with its generator in the same state."""

@@ -60,6 +60,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "rescore": ("runs/pocket --rule rae:decay=0.9", "matches.jsonl --like runs/pocket --price 0.5 -o cheaper.jsonl"),
     "regret": ("always:defect random --game ipd", "runs/pocket random --game kuhn_poker --alternatives equilibrium"),
+    "team": (
+        "runs/team",
+        "runs/relay --stand-in random scripted:poor --matches 4000 --margin 0.02",
+        "runs/team --alone runs/alone --apart planner=runs/planner worker=runs/worker --json",
+    ),
     "games": ("", "--json"),
     "presets": ("",),
     "settings": ("", "entropy", "credit.rae", "matchmaking --json"),

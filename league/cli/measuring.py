@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from league.cli.parser import COUNT, PLAYERS, SEED, add_command, add_game_option, add_json_option, add_player_options
+from league.cli.parser import (
+    COUNT,
+    PLAYERS,
+    SEED,
+    add_command,
+    add_game_option,
+    add_json_option,
+    add_player_options,
+    whole_number,
+)
+
+MOST_DEALS = 1_000_000  # of a team's line-up, whose returns are held in memory
 
 
 def _add_exploit(subparsers: Any) -> None:
@@ -155,6 +166,50 @@ def _add_regret(subparsers: Any) -> None:
     add_json_option(parser)
 
 
+def _add_team(subparsers: Any) -> None:
+    parser = add_command(
+        subparsers, "team", "see whether a run's team earns its keep, and which of its roles does", notes=PLAYERS
+    )
+    parser.add_argument("run", metavar="RUN", help="a run with a game whose roles work together")
+    parser.add_argument("--game", metavar="GAME", help="which of its games, where several are played by teams")
+    parser.add_argument(
+        "--stand-in",
+        nargs="+",
+        default=["random"],
+        metavar="PLAYER",
+        help="who takes each role's place, beside its untrained self (default: random)",
+    )
+    parser.add_argument(
+        "--alone",
+        metavar="PLAYER",
+        help="who does the whole work alone, where there is a game for that; of a run, the snapshot at equal tokens",
+    )
+    parser.add_argument(
+        "--apart",
+        nargs="+",
+        default=[],
+        metavar="[ROLE=]PLAYER",
+        help="who was trained apart from the team and takes this role, or all others, together",
+    )
+    parser.add_argument(
+        "--matches",
+        type=whole_number(1, MOST_DEALS),
+        default=2000,
+        metavar="N",
+        help="deals of each line-up (default: 2000)",
+    )
+    parser.add_argument(
+        "--margin",
+        type=float,
+        default=0.05,
+        metavar="SHARE",
+        help="of the range of returns, below which a difference does not matter (default: 0.05)",
+    )
+    parser.add_argument("--seed", type=SEED, default=0, metavar="N", help="fixes all deals and draws (default: 0)")
+    add_player_options(parser)
+    add_json_option(parser)
+
+
 def _add_standings(subparsers: Any) -> None:
     parser = add_command(subparsers, "standings", "show the ranking of a run or a tournament, and how certain it is")
     parser.add_argument("run", metavar="RUN|DIR", help="a run, or the folder of a tournament")
@@ -171,4 +226,5 @@ MEASURING = {
     "credit": _add_credit,
     "rescore": _add_rescore,
     "regret": _add_regret,
+    "team": _add_team,
 }

@@ -4,7 +4,7 @@ worth, and how value heads are trained.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +50,12 @@ class CreditConfig(RuleTables):
     def needs(self, game: str, role: str) -> AbstractSet[Need]:
         """Return the needs of a role's rule."""
         return rule_named(self.rule_for(game, role)).needs
+
+    def rewards(self, game: str, role: str) -> Collection[str]:
+        """Return the rewards that a role's rule weighs; none where it knows the return alone."""
+        name = self.rule_for(game, role)
+        read = rule_named(name).rewards
+        return () if read is None else read(self.settings_for(game, role) or self.settings_of(name))
 
     def settings_for(self, game: str, role: str) -> Section | None:
         """Return a role's own settings of its rule; None for a role that has none. Raises UsageError for wrong ones."""

@@ -19,6 +19,7 @@ from learners.groups import flat_groups
 from learners.imitated import ImitatedReply, draw_imitation
 from learners.losses.objective import Objective
 from learners.normalisation import count_rollout_tokens
+from learners.rewards import reward_named
 from learners.trajectories import Evidence, Trajectory, return_scale
 from learners.trajectory_buffer import TrajectoryBuffer
 from learners.update.critic import Critic, critic_targets
@@ -53,7 +54,9 @@ def credit_turns(
 
 
 def credit_metrics(config: RunConfig, trajectories: Sequence[Trajectory], advantages: Advantages) -> Metrics:
-    """Return the mean and spread of the advantages by role, and the share of groups with equal returns."""
+    """Return the mean and spread of the advantages by role, the share of groups with equal returns, and what was paid
+    where several rewards are weighed.
+    """
     by_role: dict[str, list[float]] = {}
     for trajectory, advantages_K in zip(trajectories, advantages, strict=True):
         by_role.setdefault(f"{trajectory.game}/advantage/{trajectory.role}", []).extend(advantages_K)
@@ -61,9 +64,20 @@ def credit_metrics(config: RunConfig, trajectories: Sequence[Trajectory], advant
     for name, numbers in by_role.items():
         if numbers:
             metrics[f"{name}/mean"], metrics[f"{name}/spread"] = fmean(numbers), pstdev(numbers)
+    metrics |= _reward_metrics(config, trajectories)
     for (game, role), (flat, groups) in _flat_groups(config, trajectories).items():
         metrics[f"{game}/flat_groups/{role}"] = flat / groups
     return metrics
+
+
+def _reward_metrics(config: RunConfig, trajectories: Sequence[Trajectory]) -> Metrics:
+    """Return the mean of each reward that a role's rule weighs, a match."""
+    paid: dict[str, list[float]] = {}
+    for trajectory in trajectories:
+        game, role = trajectory.game, trajectory.role
+        for name in config.credit.rewards(game, role):
+            paid.setdefault(f"{game}/reward/{role}/{name}", []).append(reward_named(trajectory, name))
+    return {name: fmean(numbers) for name, numbers in paid.items()}
 
 
 def _flat_groups(config: RunConfig, trajectories: Sequence[Trajectory]) -> dict[tuple[str, str], tuple[int, int]]:

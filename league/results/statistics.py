@@ -26,12 +26,15 @@ def wilson(share: float, n: float) -> Estimate:
     return Estimate(share, max(centre - half, 0.0), min(centre + half, 1.0))
 
 
-def clustered_mean(values: Sequence[float], clusters: Sequence[Hashable], bounds: tuple[float, float]) -> Estimate:
-    """Return the mean of ``values`` [N] with a 95 % interval clustered by ``clusters`` [N], within ``bounds``.
+def clustered_mean(
+    values: Sequence[float], clusters: Sequence[Hashable], bounds: tuple[float, float], error: float = 0.05
+) -> Estimate:
+    """Return the mean of ``values`` [N] with an interval clustered by ``clusters`` [N], within ``bounds``.
 
-    Where all clusters agree, their spread of 0 underestimates the error, so the interval allows for what could have
-    been missed: with G equal clusters, different ones have a share of at most p = 1 − 0.025^(1/G), and might lie
-    anywhere within the bounds. One cluster gives no interval.
+    The interval misses with the probability ``error``, so it is one of 95 % unless another is asked for. Where all
+    clusters agree, their spread of 0 underestimates the error, so the interval allows for what could have been missed:
+    with G equal clusters, different ones have a share of at most p = 1 − (error/2)^(1/G), and might lie anywhere within
+    the bounds. One cluster gives no interval.
     """
     mean = math.fsum(values) / len(values)
     by_cluster: defaultdict[Hashable, list[float]] = defaultdict(list)
@@ -48,9 +51,9 @@ def clustered_mean(values: Sequence[float], clusters: Sequence[Hashable], bounds
     )
     low, high = min(bounds[0], min(values)), max(bounds[1], max(values))  # a forfeit's penalty may lie outside
     if math.sqrt(variance) <= 1e-9 * (high - low):
-        missed = 1.0 - 0.025 ** (1.0 / count)
+        missed = 1.0 - (error / 2.0) ** (1.0 / count)
         return Estimate(mean, mean - missed * (mean - low), mean + missed * (high - mean))
-    half = student_quantile(count - 1) * math.sqrt(variance)
+    half = student_quantile(count - 1, error) * math.sqrt(variance)
     return Estimate(mean, max(low, mean - half), min(high, mean + half))
 
 
@@ -71,8 +74,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def student_quantile(degrees: float) -> float:
-    """Return the 97.5 % quantile of Student's t distribution."""
+def student_quantile(degrees: float, error: float = 0.05) -> float:
+    """Return the quantile of Student's t distribution that is exceeded with probability ``error`` / 2."""
     from scipy.special import stdtrit  # slow to import
 
-    return float(stdtrit(degrees, 0.975))
+    return float(stdtrit(degrees, 1.0 - error / 2.0))

@@ -26,6 +26,7 @@ from learners.advantages.dapo import RULE as DAPO
 from learners.advantages.dr_grpo import RULE as DR_GRPO
 from learners.advantages.flow_grpo import RULE as FLOW_GRPO
 from learners.advantages.gae_turn import RULE as GAE_TURN
+from learners.advantages.gdpo import RULE as GDPO
 from learners.advantages.gigpo import RULE as GIGPO
 from learners.advantages.grpo import RULE as GRPO
 from learners.advantages.m_grpo import RULE as M_GRPO
@@ -48,6 +49,7 @@ RULES: dict[str, CreditRule[Any]] = {
     "grpo": GRPO,
     "dr_grpo": DR_GRPO,
     "dapo": DAPO,
+    "gdpo": GDPO,
     "rloo": RLOO,
     "m_grpo": M_GRPO,
     "matpo": MATPO,

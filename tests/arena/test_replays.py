@@ -37,6 +37,7 @@ TURNS = st.builds(
     action=st.none() | TEXTS,
     reward=FLOATS,
     trace=st.none() | TRACES,
+    named=st.lists(st.tuples(TEXTS, FLOATS), max_size=2).map(tuple),
 )
 REQUESTS = st.builds(
     MatchRequest,
@@ -84,6 +85,17 @@ def test_round_trip_is_exact(tmp_path_factory, episodes):
     loaded = load_episodes(path)
     assert loaded == episodes
     assert [repr(episode) for episode in loaded] == [repr(episode) for episode in episodes]  # types and -0.0 too
+
+
+def test_a_turn_that_was_stored_before_there_were_named_rewards_loads(tmp_path):
+    """And nothing is written where nothing was paid by name, so that files stay as they were."""
+    path = tmp_path / "e.jsonl"
+    paid = EXAMPLE._replace(turns=tuple(turn._replace(named=(("right", 1.0),)) for turn in EXAMPLE.turns))
+    save_episodes(path, [EXAMPLE, paid])
+    before, after = (json.loads(line)["turns"][0] for line in path.read_text().splitlines()[1:])
+    assert "named" not in before
+    assert after == {**before, "named": [["right", 1.0]]}
+    assert load_episodes(path) == [EXAMPLE, paid]
 
 
 def test_one_line_an_episode_in_plain_ascii(tmp_path):

@@ -84,6 +84,34 @@ def test_each_may_be_paid_for_being_right_himself(errors, returns):
     assert after(name, [str(answer), f"It is {verdict}"]).returns() == returns
 
 
+@pytest.mark.parametrize("errors", [*itertools.product((0, 1), repeat=2)])
+def test_the_truth_is_paid_beside_the_score_to_the_turn_of_whom_it_is_about(errors):
+    """By name, with the match's return as it is without it; a poor judge says 1 to everything."""
+    name = "judged_arithmetic(judge=1,right=1)"
+    total = sum(after(name, []).sum)
+    answer, verdict = ((total + error) % 5 for error in errors)
+    game = after(name, [str(answer), f"It is {verdict}"])
+    assert game.named_rewards() == {}
+    game.apply("1")
+    true_score = "3" if not errors[0] else "1" if not errors[1] else "2"
+    right = (float(not errors[0]), float(not errors[1]), float(true_score == "1"))
+    assert game.named_rewards() == {"right": right}
+    assert game.returns() == after("judged_arithmetic(judge=1)", [str(answer), f"It is {verdict}", "1"]).returns()
+
+
+def test_a_record_has_what_was_paid_by_name_at_the_turn_before_it():
+    name = "judged_arithmetic(right=1)"
+    request = MatchRequest(0, name, 1, 1, ("optimal", "optimal"), (False,) * 2)
+    (episode,) = play(
+        [request],
+        roles_of=lambda _: load_roles(make_game(name).spec),
+        engine_of=lambda _: Script("optimal"),
+        make_game=make_game,
+    )
+    assert [turn.named for turn in episode.turns] == [(("right", 1.0),)] * 2
+    assert episode.returns == (1.0, 0.0)
+
+
 class NoScore:
     """Replies with a text that is no score."""
 
@@ -123,6 +151,7 @@ def test_seats_see_their_terms_and_the_replies_before_them():
         "pair_arithmetic(most=0)",
         "judged_arithmetic(judge=2)",
         "judged_arithmetic(score=2)",
+        "judged_arithmetic(right=2)",
     ],
 )
 def test_impossible_sizes_are_refused(name):

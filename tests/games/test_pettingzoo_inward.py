@@ -9,6 +9,7 @@ from support.matches.aec_envs import Dice
 
 from games.common.errors import UsageError
 from games.conformance import faults, random_action
+from games.native.judged_arithmetic import JudgedArithmetic
 from games.openspiel.game import load_pyspiel
 from games.outside.facts import Facts
 from games.outside.names import read_name
@@ -178,4 +179,14 @@ def test_a_fault_is_found_in_a_game_that_has_it():
     found = faults(lambda: Cheat("cheat", Dice, Facts(least=-2, most=20)), outward=False)
     assert any("rewards sum to" in fault for fault in found)
     assert any("a copy moves with its match" in fault for fault in found)
+
+    class Generous(JudgedArithmetic):
+        def named_rewards(self):
+            return {"right": (1.0,), "tact": (0.0, 0.0)}
+
+    found = faults(lambda: Generous(right=1), outward=False)
+    assert any("it pays the reward 'tact', which its spec does not name" in fault for fault in found) or any(
+        "the reward 'right' is paid to 1 seats" in fault for fault in found
+    )
+    assert faults(lambda: make_game("judged_arithmetic(right=1)"), outward=False) == []
     assert random_action(make_game("kuhn_poker"), random.Random(0)) in ("pass", "bet")

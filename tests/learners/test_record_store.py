@@ -38,6 +38,9 @@ turns = st.builds(
     st.none() | st.text(),
     floats,
     traces,
+    st.just(""),
+    st.just(""),
+    st.lists(st.tuples(st.text(), floats), max_size=2).map(tuple),
 )
 trajectories = st.builds(
     lambda turns, rewards, parent: Trajectory(

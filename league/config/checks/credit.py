@@ -10,6 +10,7 @@ from games.registry import make_game
 from league.config.run import RunConfig
 from learners.advantages import RULES, rule_named
 from learners.advantages.rule import CreditFacts, Need
+from learners.rewards import BREVITY, RETURN
 from learners.values import CONTINUATIONS, ESTIMATORS, kind_of
 from learners.values import NAMES as ESTIMATOR_NAMES
 from learners.values import check_name as check_estimator
@@ -31,6 +32,7 @@ def check_credit(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> No
                     _CHECKS[need](name, facts)
             if rule.check is not None:
                 rule.check(facts)
+            _check_rewards(config, facts, name)
         _check_own_settings(config, game, trained)
         _check_dpo(config, game, trained)
 
@@ -75,6 +77,22 @@ def _check_own_settings(config: RunConfig, game: str, roles: tuple[Role, ...]) -
                 f"Credit rule {name!r} of {game}/{role.name} looks at other roles' matches too, so no role can have "
                 f"settings of its own. Set [credit.{name}] for all of them, and leave credit.settings out."
             )
+
+
+def _check_rewards(config: RunConfig, facts: CreditFacts, name: str) -> None:
+    """Refuse rewards that a game does not pay, and a price of tokens where replies are chosen."""
+    game = facts.game
+    for role in facts.credited:
+        for reward in config.credit.rewards(game.name, role.name):
+            who = f"Credit rule {name!r} of {game.name}/{role.name} weighs the reward {reward!r}"
+            if reward == BREVITY and role.reply is not ReplyForm.FREE and not game.free_text:
+                raise UsageError(
+                    f"{who}, the tokens of free replies, but this role chooses among legal ones. Set roles.reply = "
+                    f"'free', or leave {reward} out of its weights."
+                )
+            if reward not in (RETURN, BREVITY, *game.reward_names):
+                known = [RETURN, *game.reward_names, f"{BREVITY} of free replies"]
+                raise UsageError(f"{who}, which {game.name} does not pay. It knows: {', '.join(known)}.")
 
 
 def _check_groups(rule: str, facts: CreditFacts) -> None:

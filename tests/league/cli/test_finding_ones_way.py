@@ -44,6 +44,8 @@ NAMED_BY_USERS = (
     "roles.player",
     "credit.rules",
     "credit.settings",
+    "credit.gdpo.weights",
+    "credit.gdpo.weights_end",
     "values.estimators",
     "descent.mutate",
 )  # tables of keys of theirs

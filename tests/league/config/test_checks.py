@@ -28,6 +28,16 @@ def config(tmp_path):
             [GROUPS, "credit.rules.kuhn_poker/second=advantage_alignment"],
             "kuhn_poker has 2 seats, of which 1 use it. Give both roles of a two-seat game the rule, or neither",
         ),
+        (
+            [GROUPS, "credit.rule=gdpo", "credit.gdpo.weights.right=1"],
+            "'gdpo' of kuhn_poker/first weighs the reward 'right', which kuhn_poker does not pay. It knows: return, br",
+        ),
+        (
+            [GROUPS, "credit.rule=gdpo", "credit.gdpo.weights_end.brevity=1"],
+            "weighs the reward 'brevity', the tokens of free replies, but this role chooses among legal ones",
+        ),
+        ([GROUPS, "credit.rule=gdpo", "credit.gdpo.weights.return=0"], "all weights are 0, so nothing would be"),
+        ([GROUPS, "credit.rule=gdpo", "credit.gdpo.weights.brevity=inf"], "credit.gdpo.weights.brevity"),
         (["credit.decay=0.9"], "no key named 'credit.decay'. Did you mean credit.rae.decay"),
         (["credit.regret_focus=1"], "no key named 'credit.regret_focus'. Did you mean credit.regret.focus"),
         (["credit.rae.decey=0.9"], "no key named 'credit.rae.decey'. Did you mean credit.rae.decay"),

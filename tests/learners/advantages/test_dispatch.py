@@ -77,7 +77,7 @@ def test_what_rules_need():
     assert needing == {
         Need.GROUPS: {
             *("grpo", "dr_grpo", "rloo", "m_grpo", "matpo", "cory", "gigpo", "at_grpo", "flow_grpo"),
-            *("dapo", "advantage_alignment"),
+            *("dapo", "gdpo", "advantage_alignment"),
         },
         Need.TREE: {"malt"},
         Need.VALUES: {"gae_turn"},

@@ -1,0 +1,90 @@
+"""Several rewards, each compared by itself: GDPO (arXiv 2601.05242).
+
+With r_1 ... r_n the rewards of a trajectory, the return among them, and w their weights:
+
+    A_n = (r_n - mean r_n) / (std r_n + epsilon)   within the group
+    A = sum over n of w_n A_n, and then (A - mean A) / (std A + epsilon) over the batch
+
+Where the rewards are summed first, as grpo does of a return that is their sum, different rewards can have one
+advantage: in groups of two that came to (0, 0) and (1, 0), or to (0, 0) and (1, 1), it is -1 and 1 both times. Compared
+apart it is twice as large in the second. The batch keeps the scale from growing with the number of rewards; it is that
+of a role's trajectories under one policy. Of one reward alone the advantages are grpo's, exactly with
+``normalise_batch = false``, and up to epsilon and one factor with it: that factor is 1 where no group is flat.
+
+Weights are a role's own where ``credit.settings`` says so, and may move evenly to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from games.common.section import Positive, Section
+from learners.advantages.common import label_ids, standardised
+from learners.advantages.grpo import broadcast
+from learners.advantages.rule import Credited, CreditRule, Need, State, unweighted
+from learners.groups import group_numbers
+from learners.rewards import RETURN, rewards_named
+from learners.trajectories import Evidence, Trajectory
+
+
+class Settings(Section):
+    """``gdpo``'s settings."""
+
+    weights: dict[str, float] = Field(
+        {}, description="weight of each reward by name; that of return is 1 unless it is named here"
+    )
+    weights_end: dict[str, float] = Field(
+        {}, description="weight of each reward that moves there; one that is not named stays as it is"
+    )
+    over: Positive = Field(100, description="iterations in which weights move evenly to weights_end")
+    normalise_batch: bool = Field(True, description="normalise the weighted sum over the batch, as the paper does")
+
+    @model_validator(mode="after")
+    def _weighs_something(self) -> Settings:
+        if not any([*weights_at(self, 0).values(), *self.weights_end.values()]):
+            raise ValueError(
+                "all weights are 0, so nothing would be learned. Give a reward a weight, or leave weights out: then "
+                "return has the weight 1."
+            )
+        return self
+
+
+def gdpo(
+    trajectories: Sequence[Trajectory], _evidence: Sequence[Evidence], state: State, settings: Settings
+) -> Credited:
+    """Return weighted sums of z-scores, one of each reward within groups. Raises UsageError as ``groups_of``."""
+    groups = group_numbers("gdpo", trajectories)
+    weights = weights_at(settings, state.get("calls", 0))
+    advantages_N = np.zeros(len(trajectories))
+    for name, weight in weights.items():
+        if weight:
+            advantages_N += weight * standardised(rewards_named(trajectories, name), groups)
+    if settings.normalise_batch:
+        advantages_N = standardised(advantages_N, label_ids((t.game, t.role, t.policy) for t in trajectories))
+    after = {**state, "calls": state.get("calls", 0) + 1, "weights": weights} if settings.weights_end else state
+    return unweighted(broadcast(trajectories, advantages_N), after)
+
+
+def weights_at(settings: Settings, calls: int) -> dict[str, float]:
+    """Return the weights of all rewards after so many iterations in which the rule was asked, by name in order."""
+    first = {RETURN: 1.0, **settings.weights}
+    share = min(calls / settings.over, 1.0)
+    names = sorted({*first, *settings.weights_end})
+    ends = {name: settings.weights_end.get(name, first.get(name, 0.0)) for name in names}
+    return {name: (1.0 - share) * first.get(name, 0.0) + share * ends[name] for name in names}
+
+
+def rewards(settings: Settings) -> Collection[str]:
+    """Return the names of the rewards that have a weight, at first or in the end."""
+    return [name for name, weight in weights_at(settings, 0).items() if weight or settings.weights_end.get(name)]
+
+
+def metrics(_trajectories: Sequence[Trajectory], credited: Credited) -> Mapping[str, float]:
+    """Return the weights of the iteration, where they move."""
+    return {f"weight/{name}": weight for name, weight in credited.state.get("weights", {}).items()}
+
+
+RULE = CreditRule(gdpo, Settings, needs={Need.GROUPS}, metrics=metrics, rewards=rewards)
