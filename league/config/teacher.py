@@ -10,6 +10,7 @@ from games.common.section import Section, Share
 
 SELF = "self"  # the teacher that is the policy in training itself
 
+SightName = Literal["hidden", "teammates"]  # of ``games.sights.SIGHTS``
 PlayerName = Annotated[str, Field(min_length=1)]
 
 
@@ -23,6 +24,11 @@ class TeacherConfig(Section):
     )
     players: dict[str, PlayerName] = Field(
         {}, description='teachers of single roles or games, as "game/role" = player or "game" = player'
+    )
+    sees: tuple[SightName, ...] = Field(
+        (),
+        description="what teachers are shown beyond the student's observation: hidden, what the game hides from the "
+        "seat, such as the others' cards or the answer; teammates, what its teammates are shown",
     )
     divergence: Literal["reverse", "forward", "jensen_shannon"] = Field(
         "reverse",

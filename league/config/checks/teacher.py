@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from games.common.errors import UsageError, unknown_name
 from league.config.run import RunConfig
+from league.config.teacher import SELF
 from roles.role import Roles
 
 
@@ -23,6 +24,11 @@ def check_teacher_settings(config: RunConfig, names: Sequence[str], roles: Roles
         raise UsageError(
             f"objective.distill = {objective.distill:g} needs a teacher. Name a player in teacher.player, such as "
             "equilibrium or RUN@mixture, or set objective.distill = 0."
+        )
+    if objective.distill and SELF in (teacher.player, *teacher.players.values()) and not teacher.sees:
+        raise UsageError(
+            "teacher 'self' is the policy in training, and says what it would reply anyway, unless it is shown more. "
+            "Set teacher.sees, for example ['hidden'], or name another player."
         )
     surrogates = {objective.name, *(policy.objective for policy in config.policies.values())}
     if objective.policy_gradient != 1.0 and "dpo" in surrogates:

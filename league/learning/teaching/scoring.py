@@ -11,7 +11,7 @@ from roles.replies import speaking
 
 if TYPE_CHECKING:
     from arena.lm.language_model import LanguageModel
-    from arena.records import Turn
+    from arena.records import Reply, ReplyRequest, Turn
     from games.spec import Game
     from league.players.player import Player
     from learners.update.policy import Policy
@@ -39,6 +39,36 @@ class HasModels(Protocol):
     def model_of(self, player: str) -> LanguageModel:
         """Return a player's model."""
         ...
+
+
+class InTraining:
+    """The policies in training as an engine: what they would reply with their present weights, without gradient."""
+
+    def __init__(self, policies: Mapping[str, Policy]) -> None:
+        self._policies = policies
+
+    def model_of(self, player: str) -> LanguageModel:
+        """Return a policy's model."""
+        return self._policies[player].lm
+
+    def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
+        """Refuse: in matches policies play by the run's own engine."""
+        raise NotImplementedError("policies in training are asked for distributions only")
+
+    def distributions(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
+        """Return the probabilities of each request's legal replies."""
+        from league.learning.evidence.counterfactuals import PromptKey, reply_probabilities
+
+        found: list[tuple[float, ...]] = []
+        for player in dict.fromkeys(request.player for request in requests):
+            lm, own = self.model_of(player), [request for request in requests if request.player == player]
+            keys = [
+                PromptKey(lm.encode_prompt(messages(r.role, r.observation, r.legal)), r.legal, r.role.temperature)
+                for r in own
+            ]
+            known = reply_probabilities(lm, keys)
+            found += [known[key] for key in keys]
+        return found
 
 
 def check_tokens(teacher: Player, role: Role, policies: Mapping[str, Policy]) -> None:

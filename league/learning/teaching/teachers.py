@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from arena.records import Episode, ReplyRequest, Tabular, flatten_episodes
+from arena.records import Episode, ReplyRequest, Tabular, Turn, flatten_episodes
 from arena.submatches import begin_match
 from games.common.errors import UsageError
 from games.registry import make_game
+from games.sights import seen, with_sights
 from games.spec import Game, labels
 from league.config import RunConfig
+from league.config.teacher import SELF
 from league.learning.teaching.names import teachers_by_role
-from league.learning.teaching.scoring import Asked, HasModels, check_tokens, free_logprobs
+from league.learning.teaching.scoring import Asked, HasModels, InTraining, check_tokens, free_logprobs
 from league.players.engines import Engines
 from league.players.player import Player, resolve
 from learners.trajectories import Evidence, Trajectory
@@ -37,6 +40,12 @@ class Teacher(NamedTuple):
 
     player: Player
     role: Role  # as the teacher is asked in it
+
+    def of_student(self, policy: str) -> Teacher:
+        """Return who teaches a policy: a teacher that is the policy in training is this one."""
+        if not isinstance(self.player.engine, InTraining):
+            return self
+        return self._replace(player=replace(self.player, members=(((policy, 1.0),),) * self.player.spec.seats))
 
     def say(self, asked: Sequence[Sequence[Asked]]) -> Sayings:
         """Return what each member says to each turn of each trajectory: [trajectory][turn] is [M, A] or [M, T]."""
@@ -74,12 +83,12 @@ class Teachers:
 
     def __init__(self, config: RunConfig, roles: Roles, engines: Engines, policies: Mapping[str, Policy]) -> None:
         """Find the teachers. Raises UsageError, with the role named, for one that cannot teach it."""
-        self._uniform, self._exploiters = config.teacher.uniform, config.league_roles
+        self._sees, self._uniform, self._exploiters = config.teacher.sees, config.teacher.uniform, config.league_roles
         self._teachers: dict[tuple[str, str], Teacher] = {}
         cards = {(game, role.name): role for game, seats in roles.items() for role in seats}
         for key, name in teachers_by_role(config, roles).items():
-            self._teachers[key] = teacher = open_teacher(name, cards[key], engines)
-            check_teacher(teacher, cards[key])
+            self._teachers[key] = teacher = open_teacher(name, cards[key], engines, policies)
+            check_teacher(teacher, cards[key], self._sees)
             if (cards[key].reply is ReplyForm.FREE or make_game(key[0]).spec.free_text) and policies:
                 check_tokens(teacher.player, teacher.role, policies)
 
@@ -90,27 +99,30 @@ class Teachers:
         advised = list(evidence)
         matches = {episode.request.index: episode for episode in flatten_episodes(episodes)} if self._teachers else {}
         for (game, role), teacher in self._teachers.items():
-            mine = [
-                i
-                for i, trajectory in enumerate(trajectories)
-                if (trajectory.game, trajectory.role) == (game, role) and trajectory.policy not in self._exploiters
-            ]
-            blank = make_game(game)
-            asked = [_asked(teacher, trajectories[i], matches[trajectories[i].match], blank) for i in mine]
-            sayings = teacher.say(asked)
-            prior = np.array([weight for _, weight in teacher.player.members[teacher.role.seat]])
-            for i, turns, said in zip(mine, asked, sayings, strict=True):
-                advised[i] = advised[i]._replace(taught=_averaged(turns, said, prior, self._uniform))
+            mine: dict[str, list[int]] = {}  # by student
+            for i, trajectory in enumerate(trajectories):
+                if (trajectory.game, trajectory.role) == (game, role) and trajectory.policy not in self._exploiters:
+                    mine.setdefault(trajectory.policy, []).append(i)
+            for student, indices in mine.items():
+                own, questions = teacher.of_student(student), _Questions(teacher, self._sees)
+                asked = [questions.of(trajectories[i], matches[trajectories[i].match]) for i in indices]
+                prior = np.array([weight for _, weight in own.player.members[own.role.seat]])
+                for i, turns, said in zip(indices, asked, own.say(asked), strict=True):
+                    advised[i] = advised[i]._replace(taught=_averaged(turns, said, prior, self._uniform))
         return advised
 
 
-def open_teacher(name: str, role: Role, engines: Engines) -> Teacher:
+def open_teacher(name: str, role: Role, engines: Engines, policies: Mapping[str, Policy]) -> Teacher:
     """Return who teaches a role. Raises UsageError for a player that does not exist."""
-    player = resolve(name, make_game(role.game).spec, engines)
+    spec = make_game(role.game).spec
+    if name == SELF:
+        members = (((role.policy, 1.0),),) * spec.seats
+        return Teacher(Player(name, spec, InTraining(policies), (role,) * spec.seats, members), role)
+    player = resolve(name, spec, engines)
     return Teacher(player, player.roles[role.seat])
 
 
-def check_teacher(teacher: Teacher, role: Role) -> None:
+def check_teacher(teacher: Teacher, role: Role, sees: Sequence[str]) -> None:
     """Raise UsageError, with what to set instead, for a teacher that cannot say how likely a role's replies are."""
     where = f"{teacher.player.label} cannot teach {role.game}/{role.name}"
     engine = teacher.player.engine_of(teacher.player.members[role.seat][0][0])
@@ -130,9 +142,25 @@ def check_teacher(teacher: Teacher, role: Role) -> None:
             f"{where}: it answers with {teacher.role.reply.value!r} replies there, the student with "
             f"{role.reply.value!r} ones, which have other words. Name a teacher that answers alike, or set roles.reply."
         )
-    if not models and spec.submatch_games:
-        raise UsageError(f"{where}: positions of matches that open submatches cannot be shown to it. Name a model.")
+    if spec.submatch_games and (sees or not models):
+        what = "what is hidden in" if sees else "positions of"
+        raise UsageError(f"{where}: {what} matches that open submatches cannot be shown to it. Name another player.")
+    _check_sights(role, sees, models, where)
     _try(teacher, role, where)
+
+
+def _check_sights(role: Role, sees: Sequence[str], models: bool, where: str) -> None:
+    """Raise UsageError for a teacher that cannot be shown more, and for sights in which there is nothing to be seen."""
+    if sees and not models:
+        raise UsageError(
+            f"{where} with teacher.sees = {list(sees)}: it plays by the rules of the game, and has no prompt in which "
+            "it could be shown more. Name a language model, or leave teacher.sees out."
+        )
+    if sees and not seen(make_game(role.game), role.seat, sees):
+        raise UsageError(
+            f"teacher.sees = {list(sees)} shows {role.name} nothing more in {role.game}: there is nothing such, "
+            "or the game does not tell it (games.sights). Leave the role out of teacher.players, or the sight out."
+        )
 
 
 def _try(teacher: Teacher, role: Role, where: str) -> None:
@@ -150,26 +178,34 @@ def _try(teacher: Teacher, role: Role, where: str) -> None:
         match.apply(labels(match)[0])
 
 
-def _asked(teacher: Teacher, trajectory: Trajectory, episode: Episode, blank: Game) -> list[Asked]:
-    """Return what a teacher is asked about each turn of a trajectory."""
-    engine = teacher.player.engine_of(teacher.player.members[teacher.role.seat][0][0])
-    positions = {} if isinstance(engine, HasModels) else _positions(episode, trajectory)
-    found = []
-    for k, turn in enumerate(trajectory.turns):
-        position = positions.get(k, blank)
-        legal: tuple[str, ...] = ()
-        tokens: tuple[int, ...] = ()
-        taken = 0
-        if turn.trace is not None and turn.trace.mask is not None:
-            fits = position is blank or labels(position) == turn.trace.mask
-            legal = turn.trace.mask if len(turn.trace.mask) > 1 and fits else ()  # calls of tools are no actions
+class _Questions:
+    """What a teacher is asked about turns; ``sees`` is what it is shown beyond the student's observation."""
+
+    def __init__(self, teacher: Teacher, sees: Sequence[str]) -> None:
+        engine = teacher.player.engine_of(teacher.player.members[teacher.role.seat][0][0])
+        self._blank, self._sees, self._models = make_game(teacher.role.game), sees, isinstance(engine, HasModels)
+
+    def of(self, trajectory: Trajectory, episode: Episode) -> list[Asked]:
+        """Return what the teacher is asked about each turn of a trajectory."""
+        positions = {} if self._models and not self._sees else _positions(episode, trajectory)
+        found = []
+        for k, turn in enumerate(trajectory.turns):
+            position = positions.get(k, self._blank)
+            observation = with_sights(turn.observation, seen(position, trajectory.seat, self._sees))
+            legal, tokens = self._compared(position, turn, again=k > 0 and trajectory.turns[k - 1].action is None)
+            state = "" if self._models else position.information_state(trajectory.seat)
             taken = legal.index(turn.reply) if legal else 0
-        elif turn.trace is not None and not (k and trajectory.turns[k - 1].action is None):  # not asked once more
-            tokens = turn.trace.reply_ids
-        state = "" if position is blank else position.information_state(trajectory.seat)
-        key = turn.observation, legal, state
-        found.append(Asked(position, turn.observation, legal, tokens, taken, turn, key))
-    return found
+            found.append(Asked(position, observation, legal, tokens, taken, turn, (observation, legal, state)))
+        return found
+
+    def _compared(self, position: Game, turn: Turn, again: bool) -> tuple[tuple[str, ...], tuple[int, ...]]:
+        """Return the legal replies of a choice, or the tokens of a free reply; neither of what is not compared."""
+        if turn.trace is None or (again and turn.trace.mask is None):  # asked once more, after an illegal reply
+            return (), ()
+        if turn.trace.mask is None:
+            return (), turn.trace.reply_ids
+        fits = self._models or labels(position) == turn.trace.mask  # a call of a tool is no action
+        return turn.trace.mask if len(turn.trace.mask) > 1 and fits else (), ()
 
 
 def _positions(episode: Episode, trajectory: Trajectory) -> dict[int, Game]:

@@ -8,6 +8,7 @@ from support.processes.runs import TINY, contents
 
 import league
 from arena.records import MatchRequest, flatten_episodes
+from arena.samplers.torch_lm import TorchLM
 from arena.scheduler import play
 from games.common.errors import UsageError
 from games.registry import make_game
@@ -18,7 +19,7 @@ from league.learning.policies import start_policies
 from league.learning.teaching.names import with_lasting_teachers
 from league.learning.teaching.teachers import Teachers
 from league.players.engines import Engines
-from league.players.player import resolve
+from league.players.player import Player, resolve
 from league.run.evolve import evolve
 from learners.trajectories import Evidence, to_trajectories
 
@@ -99,8 +100,6 @@ def advised(settings, matches=64):
     roles = run_roles(settings)
     policies = start_policies(settings, roles)
     with Engines() as engines:
-        from arena.samplers.torch_lm import TorchLM
-
         engine = TorchLM()
         for name, policy in policies.items():
             engine.add(name, policy.lm)
@@ -156,6 +155,64 @@ def test_a_models_own_snapshot_gives_the_tokens_of_free_replies_the_log_probs_th
         assert said == pytest.approx(turn.trace.logprobs, abs=1e-4)
 
 
+def oneself(tmp_path, *overrides):
+    """Return a run that plays with the cards hidden and open, and whose play with open cards teaches the other."""
+    games = "games={kuhn_poker={matches=64}, 'informed(kuhn_poker)'={matches=64}}"
+    teacher = ("objective.distill=1", "teacher.players={kuhn_poker='self'}", "teacher.sees=['hidden']")
+    return config(tmp_path, games, *teacher, *overrides)
+
+
+def test_oneself_with_more_to_see_says_what_the_policy_plays_in_the_informed_game(tmp_path):
+    settings = oneself(tmp_path, "teacher.uniform=0")
+    trajectories, evidence = advised(settings)
+    informed, plain = (exact_table(settings, name) for name in ("informed(kuhn_poker)", "kuhn_poker"))
+    matches, differ = {}, 0
+    for trajectory, facts in zip(trajectories, evidence, strict=True):
+        for place, turn, said in zip(trajectory.order, trajectory.turns, facts.taught, strict=True):
+            matches.setdefault(trajectory.match, {})[place] = (trajectory, turn, said)
+    for turns in matches.values():
+        match = make_game("informed(kuhn_poker)")
+        match.reset(turns[0][0].deal_seed)
+        for _, (trajectory, turn, said) in sorted(turns.items()):
+            state = match.information_state(trajectory.seat)
+            assert said == pytest.approx(informed[trajectory.seat, state], abs=1e-6)
+            differ += said != pytest.approx(plain[trajectory.seat, state.partition("\n")[0]], abs=1e-4)
+            match.apply(turn.action)
+    assert differ > 20
+
+
+def exact_table(settings, name):
+    """Return the table of a new run's policy in a game."""
+    roles, engine = run_roles(settings)[name], TorchLM()
+    engine.add("main", start_policies(settings, run_roles(settings))["main"].lm)
+    return Player("main", make_game(name).spec, engine, roles, ((("main", 1.0),),) * 2).tabulate().table.probabilities
+
+
+def test_a_run_that_teaches_itself_resumes_bit_for_bit(tmp_path):
+    settings = oneself(tmp_path, "iterations=3")
+    whole = league.train(settings, tmp_path / "whole")
+    league.train(settings, tmp_path / "stopped", watch=lambda iteration, _: iteration == 1)
+    assert learned(league.resume(tmp_path / "stopped")) == learned(whole)
+    assert whole.iterations()[-1]["main/teacher_kl/kuhn_poker/first"] > 0.0
+    assert "main/teacher_kl/informed(kuhn_poker)/first" not in whole.iterations()[-1]
+
+
+@pytest.mark.parametrize(
+    ("game", "sight", "role"),
+    [
+        ("twenty_questions(colours=2,kinds=2,questions=2)", "hidden", "asker"),  # in words, token by token
+        ("twenty_questions(colours=2,kinds=2,questions=2,form=1)", "hidden", "asker"),
+        ("tiny_hanabi", "teammates", "signaller"),
+    ],
+)
+def test_sights_of_answers_and_of_teammates_teach_too(tmp_path, game, sight, role):
+    teacher = (f"teacher.players={{'{game}/{role}'='self'}}", f"teacher.sees=['{sight}']", "evaluation.matches=0")
+    games = f"games={{'{game}'={{matches=16}}}}"
+    settings = config(tmp_path, games, *teacher, "objective.distill=1", "iterations=1", "alarms.illegal_stop=1")
+    line = league.train(settings, tmp_path / "run").iterations()[-1]
+    assert line[f"main/teacher_kl/{game}/{role}"] != 0.0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("divergence", ["reverse", "forward", "jensen_shannon"])
 def test_kl_to_the_equilibrium_falls_at_each_information_state_of_kuhn(tmp_path, divergence):
@@ -198,6 +255,16 @@ def test_kl_to_the_equilibrium_falls_at_each_information_state_of_kuhn(tmp_path,
             ["objective.distill=1", "teacher.player=equilibrium", "games={tiny_hanabi={}}"],
             "equilibrium cannot teach tiny_hanabi/signaller: equilibrium is for games in which what one seat wins",
         ),
+        (["objective.distill=1", "teacher.player=self"], "teacher 'self' is the policy in training"),
+        (
+            ["objective.distill=1", "teacher.player=equilibrium", "teacher.sees=['hidden']", "games={kuhn_poker={}}"],
+            "it plays by the rules of the game, and has no prompt in which it could be shown more",
+        ),
+        (
+            ["objective.distill=1", "teacher.player=self", "teacher.sees=['hidden']", "games={tic_tac_toe={}}"],
+            "shows crosses nothing more in tic_tac_toe",
+        ),
+        (["objective.distill=1", "teacher.player=self", "teacher.sees=['all']"], "teacher.sees"),
         (
             ["objective.distill=1", "teacher.player=equilibrium", "objective.schedule=mmd", "objective.distill_end=1"],
             "distill_end states",
