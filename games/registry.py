@@ -40,6 +40,7 @@ from games.tasks.proposers.propose_programs import ProposePrograms
 from games.tasks.proposers.propose_sums import ProposeSums
 from games.tasks.repair import Repair
 from games.tasks.sums import Sums
+from games.wrappers.informed import Informed
 from games.wrappers.injected import Injected
 from games.wrappers.late import Late
 from games.wrappers.noisy import Noisy
@@ -77,7 +78,8 @@ NATIVE: dict[str, Callable[..., Game]] = {
 }
 
 WRAPPERS: dict[str, type[Wrapper]] = {
-    wrapper.title: wrapper for wrapper in (Renamed, Permuted, Paraphrased, Noisy, Injected, Remembered, Replaced, Late)
+    wrapper.title: wrapper
+    for wrapper in (Renamed, Permuted, Paraphrased, Noisy, Injected, Remembered, Replaced, Late, Informed)
 }
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from arena.lm.chunks import Tokens
 from arena.records import TokenTrace
@@ -41,6 +41,15 @@ class Draw(NamedTuple):
     loss: float  # sum of their negative advantages, each times its weight
 
 
+class TaughtTurns(NamedTuple):
+    """Turns of a row to which a teacher says the same."""
+
+    role: str  # GAME/ROLE
+    said: tuple[float, ...]  # probabilities of the legal replies [A]; of a free reply its tokens' log-probs (nats) [T]
+    turns: float
+    weight: float  # sum of the weights of each of their tokens in the batch's loss
+
+
 class ChoiceRow(NamedTuple):
     """All turns with one prompt and one set of legal replies. Lists run over the legal replies."""
 
@@ -55,6 +64,7 @@ class ChoiceRow(NamedTuple):
     losses: list[float]  # sum of their negative advantages, each times its weight  # [A]
     draws: tuple[Draw, ...] = ()
     pairs: tuple[Pair, ...] = ()
+    taught: tuple[TaughtTurns, ...] = ()
 
 
 class FreeRow(NamedTuple):
@@ -71,6 +81,7 @@ class FreeRow(NamedTuple):
     loss: float  # sum of their negative advantages, each times its weight
     draws: tuple[Draw, ...] = ()
     truncation: Truncation = NO_TRUNCATION
+    taught: tuple[TaughtTurns, ...] = ()
 
 
 class ImitationRows(NamedTuple):
@@ -107,12 +118,13 @@ def to_batch(
     """Pack one policy's trajectories; tokens weigh as ``normalisation`` says, times their root game's loss weight.
 
     ``weights`` are the trajectories' weights in the loss, None: all 1; those of weight 0 are left out. ``evidence`` has
-    the numbers of tokens of whole rollouts, where they were counted. ``pairs`` are indices of trajectories of one turn,
-    the better one first; all pairs of a game have the same weight, and their sum is the game's loss weight.
+    the numbers of tokens of whole rollouts, where they were counted, and what teachers say. ``pairs`` are indices of
+    trajectories of one turn, the better one first; all pairs of a game have the same weight, and their sum is the
+    game's loss weight.
     ``merge=False`` keeps a row for every turn. Raises ValueError for advantages that do not fit the turns, and for a
     pair whose prompts differ.
     """
-    rows = _Rows({}, {}, {}, {})
+    rows = _Rows({}, {}, {}, {}, {})
     snapshots: dict[str, None] = {}
     token_weights_NK, turns = token_weights(trajectories, normalisation, weights, evidence), 0
     for index, (trajectory, advantages_K, weights_K) in enumerate(
@@ -122,14 +134,15 @@ def to_batch(
             continue
         turns += len(trajectory.turns)
         scale = loss_weights.get(root_game_of(trajectory), 1.0)
-        for turn, advantage, weight in zip(trajectory.turns, advantages_K, weights_K, strict=True):
+        taught_K = (evidence[index].taught if evidence is not None else None) or ((),) * len(trajectory.turns)
+        for turn, advantage, weight, said in zip(trajectory.turns, advantages_K, weights_K, taught_K, strict=True):
             trace = trace_of(trajectory, turn)
             snapshots[trace.snapshot] = None
-            credit = _Credit(scale * weight, scale * weight * advantage)
+            credit = _Credit(scale * weight, scale * weight * advantage, said)
             _add_turn(rows, index, trajectory, trace, turn.reply, credit, merge)
     free_pairs = _add_pairs(rows, trajectories, pairs, loss_weights)
-    choice = tuple([row._replace(draws=tuple(rows.draws[key].values())) for key, row in rows.choice.items()])
-    free = tuple([row._replace(draws=tuple(rows.draws[key].values())) for key, row in rows.free.items()])
+    choice = tuple([row._replace(**_by_turn(rows, key)) for key, row in rows.choice.items()])
+    free = tuple([row._replace(**_by_turn(rows, key)) for key, row in rows.free.items()])
     return TrainBatch(policy, choice, free, turns, tuple(snapshots), free_pairs)
 
 
@@ -140,13 +153,15 @@ class _Rows(NamedTuple):
     free: dict[object, FreeRow]
     draws: dict[object, dict[tuple[int, tuple[float, ...]], Draw]]  # by row key, then by reply and log-probs
     keys: dict[int, object]  # the key of the row of a trajectory's last turn, by the trajectory's index
+    taught: dict[object, dict[tuple[str, tuple[float, ...]], TaughtTurns]]  # by row key, then by role and what is said
 
 
 class _Credit(NamedTuple):
-    """The weight and the advantage that one turn adds to its row."""
+    """What one turn adds to its row: its weight, its advantage, and what a teacher says to it."""
 
     weight: float
     advantage: float  # times the weight
+    said: tuple[float, ...]  # () where no teacher was asked
 
 
 def _add_turn(
@@ -168,6 +183,8 @@ def _add_turn(
     else:
         return
     rows.keys[index] = key
+    if credit.said:
+        _add_taught(rows, key, f"{trajectory.game}/{trajectory.role}", credit)
 
 
 def _add_choice(
@@ -207,6 +224,18 @@ def _add_draw(rows: _Rows, key: object, reply: int, sampled: tuple[float, ...], 
     draw = draws.get((reply, sampled), Draw(reply, sampled, 0.0, 0.0, 0.0))
     gain, loss = max(credit.advantage, 0.0), min(credit.advantage, 0.0)
     draws[reply, sampled] = Draw(reply, sampled, draw.turns + 1, draw.gain + gain, draw.loss + loss)
+
+
+def _add_taught(rows: _Rows, key: object, role: str, credit: _Credit) -> None:
+    """Add a turn to those of its row to which a teacher says the same."""
+    merged = rows.taught.setdefault(key, {})
+    known = merged.get((role, credit.said), TaughtTurns(role, credit.said, 0.0, 0.0))
+    merged[role, credit.said] = known._replace(turns=known.turns + 1, weight=known.weight + credit.weight)
+
+
+def _by_turn(rows: _Rows, key: object) -> dict[str, Any]:
+    """Return what a row keeps of its turns by draw and by what a teacher says."""
+    return {"draws": tuple(rows.draws[key].values()), "taught": tuple(rows.taught.get(key, {}).values())}
 
 
 def _add_pairs(

@@ -53,6 +53,9 @@ class Evidence(NamedTuple):
     counterfactuals: Counterfactuals | None = None
     rollout_tokens: float | None = None  # weighted, of all trained seats of the whole rollout
     contributions: tuple[float, ...] | None = None  # an estimate of what each turn added  # [K]
+    # What a teacher says to each turn; () where it is not asked  # [K]: probabilities of the legal replies, each above
+    # 0 [A], or of a free reply the log-probs of its tokens, nats [T]
+    taught: tuple[tuple[float, ...], ...] | None = None
 
 
 def to_trajectories(
@@ -120,11 +123,17 @@ def return_scale(spec: GameSpec) -> float:
 
 def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
     """Return evidence as JSON has it."""
-    counterfactuals = evidence.counterfactuals
-    return {**evidence._asdict(), "counterfactuals": counterfactuals and counterfactuals._asdict()}
+    counterfactuals, fields = evidence.counterfactuals, evidence._asdict()
+    if evidence.taught is None:  # most runs have no teacher
+        del fields["taught"]
+    return {**fields, "counterfactuals": counterfactuals and counterfactuals._asdict()}
 
 
 def evidence_from_json(record: dict[str, Any]) -> Evidence:
     """Return what ``evidence_to_json`` wrote."""
-    fields = record["counterfactuals"]
-    return Evidence(**{**with_tuples(record), "counterfactuals": fields and Counterfactuals(**with_tuples(fields))})
+    fields, taught = record["counterfactuals"], record.get("taught")
+    nested = {
+        "counterfactuals": fields and Counterfactuals(**with_tuples(fields)),
+        "taught": taught if taught is None else tuple([tuple(said) for said in taught]),
+    }
+    return Evidence(**{**with_tuples(record), **nested})

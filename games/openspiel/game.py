@@ -205,6 +205,11 @@ class OpenSpielGame:
         """Return as text all that ``seat`` knows."""
         return self._position.text(seat)
 
+    def hidden(self, seat: int) -> str:
+        """Return what the seat is not shown, where the game's renderer tells it; "" elsewhere."""
+        tell = self._rules.tree.renderer.hidden
+        return tell(self._position.state, seat) if tell else ""
+
     def information_state(self, seat: int) -> str:
         """Return OpenSpiel's information-state string, or the renderer's key in its place."""
         return self._position.key(seat)

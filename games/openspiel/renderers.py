@@ -38,6 +38,7 @@ class Renderer:
     key: Callable[[Any, int], str]
     key_is_position: bool = False
     scripts: Mapping[str, Callable[[Any, random.Random], int]] = field(default_factory=dict)
+    hidden: Callable[[Any, int], str] | None = None  # ``games.sights.HasHidden``; None: it is not told
 
 
 def renderer_for(game: Any) -> Renderer:
@@ -61,6 +62,20 @@ def _information_state(state: Any, seat: int) -> str:
     return str(state.information_state_string(seat))
 
 
+def _first_lines(observe: Callable[[Any, int], str]) -> Callable[[Any, int], str]:
+    """Return what is hidden where the first line of an observation, "Your card: K", is all that a seat alone knows."""
+
+    def hidden(state: Any, seat: int) -> str:
+        seats = state.num_players()
+        lines = []
+        for other in (other for other in range(seats) if other != seat):
+            label, _, known = observe(state, other).split("\n")[0].removeprefix("Your ").partition(": ")
+            lines.append(f"Other {label}{f' (seat {other + 1})' if seats > 2 else ''}: {known}")
+        return "\n".join(lines)
+
+    return hidden
+
+
 def _join(words: list[str]) -> str:
     """Join moves in the order they were made; seats act in turn, so the order shows whose they are."""
     return " ".join(words) or "none"
@@ -73,7 +88,8 @@ def _kuhn(game: Any) -> Renderer:
         card, moves = re.fullmatch(r"(\d+)([pb]*)", _information_state(state, seat)).groups()  # type: ignore[union-attr]
         return f"Your card: {rank_name(int(card), ranks)}\nMoves: {_join([KUHN_MOVES[move] for move in moves])}"
 
-    return Renderer(lambda _state, action: ("pass", "bet")[action], observe, _information_state)
+    hidden = _first_lines(observe)
+    return Renderer(lambda _state, action: ("pass", "bet")[action], observe, _information_state, hidden=hidden)
 
 
 def _leduc(game: Any) -> Renderer:
@@ -92,7 +108,8 @@ def _leduc(game: Any) -> Renderer:
             lines += [f"Board: {card_name(facts['Public'])}", f"Round 2: {_bets(facts['Round2'])}"]
         return "\n".join(lines)
 
-    return Renderer(lambda _state, action: LEDUC_MOVES[str(action)], observe, _information_state)
+    hidden = _first_lines(observe)
+    return Renderer(lambda _state, action: LEDUC_MOVES[str(action)], observe, _information_state, hidden=hidden)
 
 
 def _bets(ids: str) -> str:
@@ -113,7 +130,8 @@ def _liars_dice(game: Any) -> Renderer:
         faces = " ".join(dice) if sides < 10 else dice
         return f"Your dice: {faces}\nBids: {_join([bid(word) for word in bids])}"
 
-    return Renderer(lambda _state, action: labels[action], observe, _information_state)
+    hidden = _first_lines(observe)
+    return Renderer(lambda _state, action: labels[action], observe, _information_state, hidden=hidden)
 
 
 def _tiny_hanabi(_game: Any) -> Renderer:
@@ -121,7 +139,7 @@ def _tiny_hanabi(_game: Any) -> Renderer:
         card, *moves = (word.split(":")[1] for word in _information_state(state, seat).split())
         return f"Your card: {card}\nMoves: {_join(moves)}"
 
-    return Renderer(lambda _state, action: f"a{action}", observe, _information_state)
+    return Renderer(lambda _state, action: f"a{action}", observe, _information_state, hidden=_first_lines(observe))
 
 
 def _board(observe: Callable[[Any, int], str]) -> Renderer:

@@ -68,6 +68,11 @@ class UndealtGame:
         """Return as text all that ``seat`` knows."""
         return self._position().text(seat)
 
+    def hidden(self, seat: int) -> str:
+        """Return what the seat is not shown, where the game's renderer tells it; "" elsewhere."""
+        tell = self._tree.renderer.hidden
+        return tell(self._position().state, seat) if tell else ""
+
     def information_state(self, seat: int) -> str:
         """Return the renderer's key of what ``seat`` knows."""
         return self._position().key(seat)

@@ -109,6 +109,10 @@ class TwentyQuestions(DealtGame):
             return "\n".join([*lines, f"Named: {self._named}. It was the {self._thing}."])
         return "\n".join([*lines, f"Questions left: {self._most - len(self._asked)}."])
 
+    def hidden(self, seat: int) -> str:
+        """Return what is meant, which the asker is to find out."""
+        return f"It is the {self._thing}." if seat == ASKER else ""
+
     def information_state(self, seat: int) -> str:
         """Return the seat and what it sees."""
         return f"{seat} {self.observe(seat)}"

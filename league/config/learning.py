@@ -68,10 +68,19 @@ class ObjectiveConfig(Section):
     truncate: float | None = Field(
         None, gt=0.0, description="weigh by min(p learner / p sampler, truncate), without gradient; None: off"
     )
+    policy_gradient: NonNegative = Field(
+        1.0, description="weight of the advantages; 0: only what stands beside them is learned, such as distill"
+    )
+    distill: NonNegative = Field(
+        0.0, description="weight of the divergence from what the teacher says to the policy's own replies; see teacher"
+    )
+    distill_end: NonNegative | None = Field(
+        None, description="its weight at the end, reached geometrically; None: constant"
+    )
     schedule: Literal["geometric", "mmd"] = Field(
         "geometric",
-        description="how weights move: geometric goes from each weight to its _end; mmd divides entropy and magnet by "
-        "the root of the iteration and multiplies kl_old by it",
+        description="how weights move: geometric goes from each weight to its _end; mmd divides entropy, magnet and "
+        "distill by the root of the iteration and multiplies kl_old by it",
     )
     kl_old: NonNegative = Field(0.0, description="weight of KL(policy | policy before the update), nats")
     kl_old_end: NonNegative | None = Field(
@@ -103,7 +112,11 @@ class ObjectiveConfig(Section):
 
     @model_validator(mode="after")
     def _ends_fit_the_schedule(self) -> ObjectiveConfig:
-        ends = [name for name in ("entropy_end", "kl_old_end", "magnet_end") if getattr(self, name) is not None]
+        ends = [
+            name
+            for name in ("entropy_end", "kl_old_end", "magnet_end", "distill_end")
+            if getattr(self, name) is not None
+        ]
         if self.schedule == "mmd" and ends:
             raise ValueError(
                 f"objective.schedule = 'mmd' moves the weights by the root of the iteration, but {ends[0]} states "

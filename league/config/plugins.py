@@ -52,7 +52,7 @@ def config_model() -> type[RunConfig]:
 def used_plugins(config: RunConfig) -> list[str]:
     """Return the plugins whose games, role cards, rules, players or engine a run uses, sorted."""
     players = [*config.evaluation.anchors, *config.matchmaking.guests, *config.cold_start.players]
-    players += config.roles.player.values()
+    players += [*config.roles.player.values(), config.teacher.player, *config.teacher.players.values()]
     games = [name.partition("(")[0] for name in with_submatches(config.games)]
     used = {
         "games": games,

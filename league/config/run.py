@@ -25,6 +25,7 @@ from league.config.learning import (
     PolicyConfig,
 )
 from league.config.matchmaking import BranchingConfig, DescentConfig, ExploitersConfig, MatchmakingConfig, StartsConfig
+from league.config.teacher import TeacherConfig
 
 MEASURED = -1  # threads
 MOST_THREADS = 1024  # torch dies of a thread that the system refuses: machines have fewer cores, and allow more
@@ -183,6 +184,7 @@ class RunConfig(Section):
     critic: CriticConfig = CriticConfig()
     objective: ObjectiveConfig = ObjectiveConfig()
     imitation: ImitationConfig = ImitationConfig()
+    teacher: TeacherConfig = TeacherConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     matchmaking: MatchmakingConfig = MatchmakingConfig()
     branching: BranchingConfig = BranchingConfig()

@@ -142,7 +142,7 @@ def _update(
     batch = to_batch(
         policy.name,
         trajectories,
-        gathered.advantages,
+        _weighted(gathered.advantages, config.objective.policy_gradient),
         loss_weights,
         objective.normalisation,
         weights=gathered.weights,
@@ -159,6 +159,11 @@ def _update(
     if policy.updates % config.objective.magnet_every == 0:
         policy.refresh_magnet()
     return metrics
+
+
+def _weighted(advantages: Sequence[Sequence[float]], weight: float) -> Sequence[Sequence[float]]:
+    """Return the advantages times the weight of the policy gradient."""
+    return advantages if weight == 1.0 else [[weight * advantage for advantage in row] for row in advantages]
 
 
 def _fit_critic(policy: Policy, critic: Critic, gathered: TrajectoryBuffer) -> Metrics:

@@ -75,6 +75,8 @@ def objective_at(config: RunConfig, iteration: int, policy: str) -> Objective:
         truncate=settings.truncate,
         kl_reference=settings.kl_reference,
         kl_estimator=settings.kl_estimator,
+        distill=pull(settings.distill, settings.distill_end, time),
+        divergence=config.teacher.divergence,
         band=EntropyBand(settings.epo, settings.epo_low, settings.epo_high, settings.epo_decay),
     )
 

@@ -64,6 +64,7 @@ _CHANGE: dict[str, Chart] = {
     "groups without signal": ("Multiline", [r".+/flat_groups/.+"]),
     "loss": ("Multiline", [r"[^/]+/loss"]),
     "KL to the policy before the update, nats": ("Multiline", [r".+/kl_.+"]),
+    "KL to the teacher by role, nats": ("Multiline", [r".+/teacher_kl/.+"]),
     "share of clipped ratios": ("Multiline", [r".+/clipped"]),
     "gradient norm": ("Multiline", [r".+/grad_norm"]),
     "share of time by phase": ("Multiline", [r"time/.+"]),

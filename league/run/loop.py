@@ -26,6 +26,7 @@ from league.learning.iteration import credit_metrics, learning_now
 from league.learning.learner import InProcessLearner, Learner, LearnResult
 from league.learning.proposals import proposal_metrics
 from league.learning.starts import record_starts, with_starts
+from league.learning.teaching.teachers import Teachers
 from league.matchmaking import DrawContext, MetaStrategy, draw_matches
 from league.matchmaking.self_play import rotate_seats
 from league.monitors.alarms import Alarm, check_alarms
@@ -98,8 +99,9 @@ class League:
         learner: Learner | None = None,
         rollouts: RolloutBackend | None = None,
         view: LiveView | None = None,
+        teachers: Teachers | None = None,
     ) -> None:
-        self.learner = learner or InProcessLearner(config, state)
+        self.learner, self._teachers = learner or InProcessLearner(config, state), teachers
         self.config, self.run_dir, self.roles, self.state = config, run_dir, roles, state
         self.specs = {game: make_game(game).spec for game in config.games}
         self._all_specs = {game: make_game(game).spec for game in roles}  # submatches' games too
@@ -189,6 +191,8 @@ class League:
         self.state.played_ahead[iteration] = episodes
         evidence = counterfactuals(self.config, self.state.policies, self.scales, episodes, trajectories)
         evidence = [e._replace(values=values) if values else e for e, values in zip(evidence, continued, strict=True)]
+        if self._teachers is not None:
+            evidence = self._teachers.advise(episodes, trajectories, evidence)
         self.learner.submit(iteration, trajectories, evidence)
 
     def collect(self, iteration: int) -> LearnResult:

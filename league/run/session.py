@@ -24,6 +24,8 @@ from league.learning.learner_pool import LearnerFailed
 from league.learning.learner_process import FAILED_BATCH_FILE
 from league.learning.policies import policies_for_resume, policy_names, start_policies
 from league.learning.starts import first_starts
+from league.learning.teaching.names import with_lasting_teachers
+from league.learning.teaching.teachers import Teachers
 from league.monitors.live_view import LiveView
 from league.monitors.metrics_log import read_metrics
 from league.players.engines import Engines
@@ -67,10 +69,11 @@ def train(config: RunConfig, run_dir: Path, cluster: str = "", watch: Watch | No
     finite, its log-probs disagree with the engine's, a learner dies, or the disk is full.
     """
     rule_named(config.credit.rule)
-    config = with_lasting_names(config)
+    config = with_lasting_teachers(with_lasting_names(config))
     with Engines() as engines:
         check_players(anchors_and_guests(config, engines), run_roles(config))
         check_given(config, engines)
+        Teachers(config, run_roles(config), engines, {})
     imitated = matches_to_imitate(config, run_roles(config))
     with (
         telling_of_a_full_disk(run_dir),
@@ -80,6 +83,7 @@ def train(config: RunConfig, run_dir: Path, cluster: str = "", watch: Watch | No
         session.write_config(config, imitated)
         try:
             state = session.first_state()
+            session.open_teachers(state)
         except UsageError:  # found out only now, such as a model that is none: nothing is left of it
             session.discard()
             raise
@@ -124,6 +128,7 @@ class _Session:
     ) -> None:
         self.config, self.roles = config, run_roles(config)
         self._run_dir, self._cluster, self._new, self._watch = run_dir, cluster, new, watch
+        self._teachers: Teachers | None = None
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:  # the deployment first: its processes must inherit no lock, thread or view
@@ -188,16 +193,23 @@ class _Session:
             state.starts.add(first_starts(self.config, self.roles))
         return state
 
+    def open_teachers(self, state: RunState) -> Teachers:
+        """Return the run's teachers. Raises UsageError, with the role named, for one that cannot teach it."""
+        if self._teachers is None:
+            self._teachers = Teachers(self.config, self.roles, self._engines, state.policies)
+        return self._teachers
+
     def run(self, state: RunState) -> Outcome:
         """Train from a state to the run's end or an interrupt. Raises RunFailed, with what to do."""
         config, run_dir, roles, deployment = self.config, self._run_dir, self.roles, self._deployment
         state.imitated = imitated_replies(config, roles, run_dir, state.policies)
+        teachers = self.open_teachers(state)
         try:
             rollouts = deployment.rollouts(config, run_dir, roles, state, self._engines)
             learner = deployment.learner(state)
             with (
                 telling_of_memory(config, run_dir, state.policies),
-                closing(League(config, run_dir, roles, state, learner, rollouts, self._view)) as league,
+                closing(League(config, run_dir, roles, state, learner, rollouts, self._view, teachers)) as league,
             ):
                 finished = run_loop(league, self._stop)
                 usage = self._engines.usage() | deployment.usage()

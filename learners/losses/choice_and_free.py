@@ -23,6 +23,7 @@ from learners.losses.chunk_loss import ChunkLoss, Models, PolicyOutput, RowTenso
 from learners.losses.draws import DrawTensors
 from learners.losses.objective import Objective
 from learners.losses.surrogates import ESTIMATORS, entropy, kl, mix_uniform, reply_means
+from learners.losses.teacher import DIVERGENCES, sampled_divergence
 from roles.truncation import Truncation
 
 
@@ -72,6 +73,9 @@ class ChoiceChunkLoss(ChunkLoss):
 
     def _divergence(self, logprobs: Tensor, other: Tensor, estimator: str) -> Tensor:
         return kl(logprobs, other)[:, None]
+
+    def _from_teacher(self, logprobs: Tensor, said: Tensor, old: Tensor) -> Tensor:
+        return DIVERGENCES[self._objective.divergence].exact(logprobs, said)[:, None]
 
     def _ratio_logprobs(self, logprobs: Tensor) -> Tensor:
         return logprobs
@@ -128,6 +132,9 @@ class FreeChunkLoss(ChunkLoss):
 
     def _divergence(self, logprobs: Tensor, other: Tensor, estimator: str) -> Tensor:
         return ESTIMATORS[estimator](logprobs, other)
+
+    def _from_teacher(self, logprobs: Tensor, said: Tensor, old: Tensor) -> Tensor:
+        return sampled_divergence(DIVERGENCES[self._objective.divergence], logprobs, said, old)
 
     def _ratio_logprobs(self, logprobs: Tensor) -> Tensor:
         return reply_means(logprobs, self._tensors.real) if self._objective.surrogate.name == "gspo" else logprobs

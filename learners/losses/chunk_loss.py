@@ -27,6 +27,7 @@ from learners.losses.surrogates import (
     surrogate_loss,
     truncated_importance,
 )
+from learners.losses.teacher import TaughtTensors
 from learners.metric_sums import MetricSums
 
 
@@ -94,6 +95,7 @@ class ChunkLoss(ABC):
         self._of_game = {  # by index: a GPU would have to be waited for to count the rows of a mask
             game: to_device([i for i, g in enumerate(games) if g == game], device) for game in dict.fromkeys(games)
         }
+        self._taught = TaughtTensors.of_rows(rows, tensors.gains.shape[1], device) if objective.distill else None
         self._fixed: _Fixed | None = None
 
     def loss(self, sums: MetricSums) -> Tensor:
@@ -108,7 +110,14 @@ class ChunkLoss(ABC):
         )
         tokens = self._token_terms(output, fixed, sums)
         self._report(output, fixed, sums)
-        return credited + (tensors.weight * (tokens * tensors.real).sum(1)).sum()
+        loss = credited + (tensors.weight * (tokens * tensors.real).sum(1)).sum()
+        return loss if self._taught is None else loss + self._teacher_loss(self._taught, output, fixed, sums)
+
+    def _teacher_loss(self, taught: TaughtTensors, output: PolicyOutput, fixed: _Fixed, sums: MetricSums) -> Tensor:
+        """Return the weighted divergence from what a teacher says, summed over the chunk."""
+        logprobs, old = output.logprobs[taught.row], fixed.old[taught.row]
+        taught.report(self._divergence(logprobs.detach(), taught.said, "k1"), sums)
+        return self._objective.distill * taught.loss(self._from_teacher(logprobs, taught.said, old))
 
     def _advantage_loss(self, output: PolicyOutput, fixed: _Fixed, sums: MetricSums) -> Tensor:
         """Return the surrogate loss of the advantages, summed over the chunk."""
@@ -202,6 +211,10 @@ class ChunkLoss(ABC):
     @abstractmethod
     def _divergence(self, logprobs: Tensor, other: Tensor, estimator: str) -> Tensor:
         """Return KL(pi | other).  # [R, W], [R, W] -> [R, T]"""
+
+    @abstractmethod
+    def _from_teacher(self, logprobs: Tensor, said: Tensor, old: Tensor) -> Tensor:
+        """Return the divergence from a teacher's log-probs, or what has its gradient.  # [N, W] -> [N, T]"""
 
     @abstractmethod
     def _ratio_logprobs(self, logprobs: Tensor) -> Tensor:

@@ -31,6 +31,8 @@ class Objective(NamedTuple):
     kl_reference: float = 0.0
     kl_estimator: str = "k2"
     band: EntropyBand = EntropyBand()
+    distill: float = 0.0  # weight of the divergence from what a teacher says
+    divergence: str = "reverse"  # which (``learners.losses.teacher``)
 
     @property
     def needs_reference(self) -> bool:

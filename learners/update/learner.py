@@ -53,6 +53,7 @@ def update(
     Metrics are means over turns, in nats: ``entropy`` (also by game, ``entropy/GAME``), ``gap``, the
     divergences; ``importance`` and ``truncated`` are the mean importance weight and the share at its bound. For
     ``dpo``: the number of ``pairs``, the share whose better reply is ``preferred``, and the mean ``margin`` in nats.
+    ``teacher_kl/GAME/ROLE`` is KL(policy | teacher) in nats a token, a choice counting as one.
     ``imitation/loss`` is the cross-entropy of the replies to imitate, in nats a token, where there are any. On a GPU:
     ``pass_tokens``, of which a pass has ``steps.max_tokens`` or as many as there is room for.
     All processes of ``process_group`` call it with the same arguments; each computes the losses of its share of the
@@ -133,6 +134,8 @@ def _metrics(before: MetricSums, last: MetricSums, norms: Sequence[float]) -> di
         metrics |= {name: before.mean(name, "pairs") for name in ("preferred", "margin")}
     if "imitated_tokens" in before.totals:
         metrics["imitation/loss"] = before.mean("imitation", "imitated_tokens")
+    taught = [name.removeprefix("taught/") for name in before.totals if name.startswith("taught/")]
+    metrics |= {f"teacher_kl/{role}": before.mean(f"teacher_kl/{role}", f"taught/{role}") for role in taught}
     metrics |= {"kl_old": last.mean("kl_old"), "clipped": last.mean("clipped")}
     return metrics | {"loss": before.totals.get("loss", 0.0), "grad_norm": sum(norms) / len(norms)}
 

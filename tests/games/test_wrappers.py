@@ -41,6 +41,8 @@ def plays(name, seed):
 @pytest.mark.parametrize("game", GAMES)
 @pytest.mark.parametrize("title", WRAPPERS)
 def test_a_wrapper_keeps_what_it_says_and_changes_the_rest(title, game):
+    if (title, game) == ("informed", "tic_tac_toe"):
+        pytest.skip("nothing is hidden there")
     keeps = WRAPPERS[title].keeps
     changed = set()
     for seed in range(4):

@@ -58,6 +58,7 @@ evidence = st.builds(
     st.none() | st.builds(Counterfactuals, st.lists(floats, max_size=4).map(tuple), floats),
     st.none() | floats,
     st.none() | st.lists(floats, max_size=4).map(tuple),
+    st.none() | st.lists(st.lists(floats, max_size=2).map(tuple), max_size=2).map(tuple),
 )
 
 

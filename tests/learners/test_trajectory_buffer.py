@@ -62,6 +62,7 @@ evidence = st.builds(
     st.none() | st.builds(Counterfactuals, st.tuples(numbers, numbers), numbers),
     st.none() | numbers,
     st.none() | st.tuples(numbers),
+    st.none() | st.tuples(st.tuples(numbers, numbers), st.just(())),
 )
 
 

@@ -11,6 +11,7 @@ from games.spec import Utility
 from league.config.checks.branching import check_branching
 from league.config.checks.credit import check_credit
 from league.config.checks.learners import check_async_learners, check_optimizer, check_settling
+from league.config.checks.teacher import check_teacher_settings
 from league.config.run import RunConfig
 from league.suites.suite import check_training
 from roles.role import Role, Roles, bound_policies
@@ -45,6 +46,7 @@ def check_config(config: RunConfig, roles: Roles) -> None:
     check_optimizer(config, roles)
     check_credit(config, roles)
     check_settling(config, roles)
+    check_teacher_settings(config, names, roles)
     for game, game_roles in roles.items():
         if game in config.games:  # the number of submatches is not configured
             _check_groups(config, game)

@@ -1,0 +1,41 @@
+"""Who teaches a run's policies while they play: ``[teacher]``. How much that weighs is ``objective.distill``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from games.common.section import Section, Share
+
+SELF = "self"  # the teacher that is the policy in training itself
+
+SightName = Literal["hidden", "teammates"]  # of ``games.sights.SIGHTS``
+PlayerName = Annotated[str, Field(min_length=1)]
+
+
+class TeacherConfig(Section):
+    """On-policy distillation: the policies' own replies are compared with what a teacher would have done there."""
+
+    player: str = Field(
+        "",
+        description="who teaches every role, as `league match` takes a player, RUN@mixture too; self: the policy in "
+        "training, which then has to be shown more (sees)",
+    )
+    players: dict[str, PlayerName] = Field(
+        {}, description='teachers of single roles or games, as "game/role" = player or "game" = player'
+    )
+    sees: tuple[SightName, ...] = Field(
+        (),
+        description="what teachers are shown beyond the student's observation: hidden, what the game hides from the "
+        "seat, such as the others' cards or the answer; teammates, what its teammates are shown",
+    )
+    divergence: Literal["reverse", "forward", "jensen_shannon"] = Field(
+        "reverse",
+        description="what is made small: reverse, KL(policy | teacher); forward, KL(teacher | policy); or "
+        "jensen_shannon. Exact for choice replies, by the sampled tokens of free ones",
+    )
+    uniform: Share = Field(
+        0.01,
+        description="share of the uniform policy in what the teacher says to choice replies, so that no KL is infinite",
+    )
