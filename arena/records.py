@@ -88,6 +88,7 @@ class ReplyRequest(NamedTuple):
     refusals: tuple[Refusal, ...]  # illegal replies to this position, oldest first
     rng: random.Random  # the match's generator: the only randomness that a sampler may use
     form: str = ""  # what an answer looks like where free text is asked for; then ``legal`` is empty
+    probe: str = ""  # the name of a question that is no move; then ``legal`` are its answers
 
 
 class TokenTrace(NamedTuple):
@@ -135,6 +136,28 @@ class Turn(NamedTuple):
     ] = ()  # what the game paid beside, by name, from this turn until the seat's next
 
 
+class Belief(NamedTuple):
+    """What a seat believes of a question (a ``Probe``) in one position of a match. It was no turn, and nobody heard it.
+
+    Where its player cannot be asked there is one record, of the first position, with neither answers' probabilities.
+    """
+
+    probe: str
+    seat: int
+    after: int  # turns of the match that came before
+    observation: str  # what the seat saw
+    answers: tuple[str, ...]  # [A]
+    truths: tuple[str, ...]  # those of the answers that are right; () where the game does not say
+    probabilities: tuple[float, ...]  # of each answer, as the player's engine has them; () for one not asked  # [A]
+
+    @property
+    def in_truth(self) -> float | None:
+        """The probability of the right answers together; None where they, or the belief, are not known."""
+        if not self.truths or not self.probabilities:
+            return None
+        return sum([p for answer, p in zip(self.answers, self.probabilities, strict=True) if answer in self.truths])
+
+
 class EndReason(StrEnum):
     """How a match ended."""
 
@@ -156,6 +179,10 @@ class Episode(NamedTuple):
     offender: int | None = None  # the seat that forfeited
     children: tuple[Episode, ...] = ()
     outcome: str = ""  # what the parent of a submatch learns of it
+    beliefs: tuple[Belief, ...] = ()  # answers to probes, position by position
+    shaping: tuple[
+        float, ...
+    ] = ()  # what beliefs paid for each turn beside the game, in units of scaled returns  # [K]
 
 
 def flatten_episodes(episodes: Iterable[Episode]) -> list[Episode]:
@@ -207,6 +234,18 @@ class PinsWeights(Protocol):
 
     def unpin(self, weights: str) -> None:
         """Undo one ``pin``."""
+        ...
+
+
+@runtime_checkable
+class Believing(Protocol):
+    """An engine whose players can be asked about a position beside their turns."""
+
+    def beliefs(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...] | None]:
+        """Return for each request the probability of each of ``request.legal``; None for a player without a belief.
+
+        Nothing that it replies later may depend on having been asked, and ``request.rng`` is not drawn from.
+        """
         ...
 
 

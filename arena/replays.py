@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from arena.records import Cast, EndReason, Episode, MatchRequest, TokenTrace, Turn
+from arena.records import Belief, Cast, EndReason, Episode, MatchRequest, TokenTrace, Turn
 from games.common.errors import UsageError
 from games.common.files import atomic_write
 
@@ -52,7 +52,12 @@ def episode_to_record(episode: Episode) -> dict[str, Any]:
     for field in ("prefix", "start"):
         if not request[field]:
             del request[field]
-    return {**episode._asdict(), "request": request, "turns": turns, "children": children}
+    record = {**episode._asdict(), "request": request, "turns": turns, "children": children}
+    record["beliefs"] = [belief._asdict() for belief in episode.beliefs]
+    for field in ("beliefs", "shaping"):
+        if not record[field]:
+            del record[field]
+    return record
 
 
 def turn_to_record(turn: Turn) -> dict[str, Any]:
@@ -93,6 +98,8 @@ def episode_from_record(record: dict[str, Any]) -> Episode:
         offender=record["offender"],
         children=tuple([episode_from_record(child) for child in record.get("children", ())]),
         outcome=record.get("outcome", ""),
+        beliefs=tuple([Belief(**with_tuples(belief)) for belief in record.get("beliefs", ())]),
+        shaping=tuple(record.get("shaping", ())),
     )
 
 

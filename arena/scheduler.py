@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 
 from arena.errors import EngineError
+from arena.probes.asking import EngineOf, ProbeLog
 from arena.records import EndReason, Episode, MatchRequest, Reply, ReplyRequest, Sampler, Streaming
 from arena.referee import play_match
 from arena.reply_queue import ReplyQueue, pins_weights, streams
@@ -39,7 +40,7 @@ def play(
     called once a round. ``on_episode`` gets every episode, with its submatches, as soon as it ends. Submatches are
     played beside all other matches; a match that waits for its submatches does not count as in flight. A match draws
     from its own two seeds only, so the same requests give the same episodes for every ``in_flight`` and every order
-    of replies.
+    of replies. Roles with probes are asked them when their match is over, which changes nothing that is played.
 
     Raises EngineError, with engine and players named, if an engine raises or returns a wrong number
     of replies. A UsageError and a KeyboardInterrupt are raised as they are. Then pending requests are cancelled.
@@ -50,7 +51,7 @@ def play(
     waiting = enumerate(requests)
     active: list[_Match] = []
     with closing(ReplyQueue[_Match](engines)) as queue:
-        runner = _MatchRunner(cache(roles_of), make_game, on_episode, queue)
+        runner = _MatchRunner(cache(roles_of), make_game, on_episode, queue, engines)
         while True:
             room = max(in_flight - len(active) - len(queue), 0)
             started = [runner.start(index, request) for index, request in islice(waiting, room)]
@@ -75,6 +76,7 @@ class _Match:
     parent: _Match | None
     reply_request: ReplyRequest = field(init=False)
     submatches: list[Episode | None] = field(init=False)  # None: not finished
+    probes: ProbeLog | None = None  # None: no role is asked anything beside its turns
     pinned: dict[str, str] | None = None  # ids of the weights of this match and its submatches, by player
 
 
@@ -87,20 +89,25 @@ class _MatchRunner:
         make_game: Callable[[str], Game],
         on_episode: Callable[[Episode], None] | None,
         queue: ReplyQueue[_Match],
+        engine_of: EngineOf,
     ) -> None:
         self.episodes: dict[int, Episode] = {}
         self._roles_of = roles_of
         self._make_game = make_game
         self._on_episode = on_episode
         self._queue = queue
+        self._engine_of = engine_of
         self._idle: defaultdict[str, list[Game]] = defaultdict(list)
 
     def start(self, index: int, request: MatchRequest, parent: _Match | None = None) -> _Match:
         """Return a match whose coroutine has not been advanced."""
         idle = self._idle[request.game]
         game = idle.pop() if idle else self._make_game(request.game)
-        coroutine = play_match(request, game, self._roles_of(request.game))
-        return _Match(index, request.players, game, coroutine, parent)
+        roles = self._roles_of(request.game)
+        match = _Match(index, request.players, game, play_match(request, game, roles), parent)
+        if any(role.probes for role in roles):
+            match.probes = ProbeLog(roles, request.players)
+        return match
 
     def advance(self, matches: Sequence[_Match], replies: Sequence[Any]) -> list[_Match]:
         """Send each match its reply or submatches (None starts it); return the matches that then request a reply."""
@@ -112,6 +119,8 @@ class _MatchRunner:
                 active += self._finish(match, stop.value)
                 continue
             if isinstance(request, ReplyRequest):
+                if match.probes is not None:
+                    match.probes.see(request)
                 match.reply_request = request
                 active.append(match)
             else:
@@ -126,6 +135,9 @@ class _MatchRunner:
 
     def _finish(self, match: _Match, episode: Episode) -> Sequence[_Match]:
         """Record a finished match; return the matches that request a reply because their submatches are finished."""
+        if match.probes is not None:
+            match.probes.end(match.game, len(episode.turns))
+            episode = episode._replace(beliefs=match.probes.ask(self._engine_of, _root(match).pinned))
         self._idle[episode.request.game].append(match.game)
         parent = match.parent
         if match.pinned:
@@ -172,13 +184,18 @@ def _dispatch(
 
 def _with_pinned_weights(match: _Match, queue: ReplyQueue[_Match]) -> ReplyRequest:
     """Return a match's request for the weights that its players had when the match, or its root, began."""
-    root = match
-    while root.parent is not None:
-        root = root.parent
+    root = _root(match)
     root.pinned = pinned = {} if root.pinned is None else root.pinned
     if match.reply_request.player not in pinned:
         queue.pin((*root.players, *match.players), pinned)
     return match.reply_request._replace(player=pinned[match.reply_request.player])
+
+
+def _root(match: _Match) -> _Match:
+    """Return the match that no match opened, of which this is a part."""
+    while match.parent is not None:
+        match = match.parent
+    return match
 
 
 def _sample(engine: Sampler, requests: Sequence[ReplyRequest]) -> list[Reply]:

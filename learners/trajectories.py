@@ -18,7 +18,7 @@ class Trajectory(NamedTuple):
     """One trained seat's part of one episode.
 
     A seat whose match ended before its first turn has no turns, but it has a return and counts in its group. Returns
-    and rewards are divided by the game's scale (``to_trajectories``).
+    and rewards are divided by the game's scale (``to_trajectories``); what beliefs paid is in both.
     """
 
     game: str
@@ -87,6 +87,11 @@ def _of_seat(episode: Episode, seat: int, role: str, scale: float) -> Trajectory
     request = episode.request
     order = tuple([place for place, turn in enumerate(episode.turns) if turn.seat == seat])
     turns = tuple([episode.turns[place] for place in order])
+    rewards, match_return = [turn.reward / scale for turn in turns], episode.returns[seat] / scale
+    if episode.shaping:
+        shaping = [episode.shaping[place] for place in order]
+        rewards = [reward + paid for reward, paid in zip(rewards, shaping, strict=True)]
+        match_return += sum(shaping)
     return Trajectory(
         request.game,
         role,
@@ -96,8 +101,8 @@ def _of_seat(episode: Episode, seat: int, role: str, scale: float) -> Trajectory
         _beginning(request),
         request.players,
         turns,
-        tuple([turn.reward / scale for turn in turns]),
-        episode.returns[seat] / scale,
+        tuple(rewards),
+        match_return,
         request.parent,
         branch=request.branch,
         order=order,

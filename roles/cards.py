@@ -14,7 +14,7 @@ A card file belongs to one game::
     tools = [{name = "search", parameters = {words = "str"}, per_match = 4}]
 
 Of a game with any number of seats, ``[each]`` is the role of every seat that no ``[[role]]`` is for; the seat's number,
-from 1, follows its name.
+from 1, follows its name. ``[[probe]]`` is a question that is no move (``roles.probes``).
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from games.common import plugins
-from games.common.errors import UsageError
+from games.common.errors import UsageError, unknown_name
 from games.common.section import Section
 from games.common.validation import validated
 from games.registry import make_game
 from games.spec import GameSpec, Utility
 from games.wrappers.wrapper import Wrapper
+from roles.probes import Probe
 from roles.role import OnIllegal, ReplyForm, Role, RoleCard, Wording
 
 BUILT_IN = Path(__file__).parent / "cards"
@@ -49,6 +50,7 @@ class CardFile(Section):
     game: str = Field(description="the game that its roles are for, such as kuhn_poker")
     rules: str = Field("", description="what all roles are told first in their system texts")
     role: tuple[dict[str, Any], ...] = Field((), description="one [[role]] table for each seat")
+    probe: tuple[Probe, ...] = Field((), description="one [[probe]] table for each question that is no move")
     each: dict[str, Any] | None = Field(None, description="the role of every seat that no [[role]] is for")
 
     @model_validator(mode="after")
@@ -73,8 +75,10 @@ def register(game: str, folder: Path) -> None:
     plugins.register("roles", game, folder)
 
 
-def load_roles(spec: GameSpec, folder: Path | None = None, wording: Wording | str = Wording.BRIEF) -> tuple[Role, ...]:
-    """Return the roles of a game, by seat.  # [seats]
+def load_roles(
+    spec: GameSpec, folder: Path | None = None, wording: Wording | str = Wording.BRIEF, *, probes: bool = False
+) -> tuple[Role, ...]:
+    """Return the roles of a game, by seat; with the probes of its cards only if asked to.  # [seats]
 
     Looked for in this order: ``folder``, the built-in cards, a plugin's, the default roles; in each folder first
     a card for the game's full name, then one for its name without parameters if it has as many
@@ -92,8 +96,10 @@ def load_roles(spec: GameSpec, folder: Path | None = None, wording: Wording | st
             break
     else:
         if spec.inner:
-            return _wrapped_roles(spec, load_roles(make_game(spec.inner).spec, folder, wording))
+            return _wrapped_roles(spec, load_roles(make_game(spec.inner).spec, folder, wording, probes=probes))
         roles = tuple(_default_role(spec, seat, full) for seat in range(spec.seats))
+    if not probes:
+        roles = tuple(role.model_copy(update={"probes": ()}) if role.probes else role for role in roles)
     return tuple(role if role.ask or not full else role.model_copy(update={"ask": ASK}) for role in roles)
 
 
@@ -184,7 +190,8 @@ def _seated(path: Path, card: CardFile, spec: GameSpec) -> tuple[Role, ...]:
     for table in card.tables(spec.seats):
         where = f"{path}, role {table.get('name', '?')!r}"
         card_role = validated(RoleCard, _with_rules(card.rules, table), where)
-        role = Role(game=spec.name, **dict(card_role))
+        probes = tuple([probe for probe in card.probe if probe.asks(card_role.name)])
+        role = Role(game=spec.name, probes=probes, **dict(card_role))
         if not 0 <= role.seat < spec.seats:
             raise UsageError(f"{where}: seat {role.seat} is out of range; {spec.name} has seats 0 to {spec.seats - 1}.")
         if role.seat in by_seat:
@@ -193,6 +200,11 @@ def _seated(path: Path, card: CardFile, spec: GameSpec) -> tuple[Role, ...]:
     missing = [seat for seat in range(spec.seats) if seat not in by_seat]
     if missing:
         raise UsageError(f"{path}: {spec.name} has {spec.seats} seats, but seat {missing[0]} has no [[role]].")
+    names = [role.name for role in by_seat.values()]
+    for probe in card.probe:
+        if strangers := [name for name in probe.asked if name not in names]:
+            hint = f"[[probe]] {probe.name!r} of {path} asks it."
+            raise unknown_name("role", strangers[0], names, hint)
     return tuple(by_seat[seat] for seat in range(spec.seats))
 
 

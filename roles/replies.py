@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from games.spec import FreeText
-from roles.role import OnIllegal, ReplyForm, Role
+from roles.probes import Probe
+from roles.role import Conduct, OnIllegal, ReplyForm, Role
 
 _CHOICE = ReplyForm.CHOICE  # in Python 3.11, looking up an enum's member takes longer than parsing a choice
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
@@ -50,6 +51,15 @@ def speaking(role: Role) -> Role:
     forfeits = role.conduct.on_illegal is OnIllegal.MASK
     conduct = role.conduct.model_copy(update={"on_illegal": OnIllegal.FORFEIT}) if forfeits else role.conduct
     return role.model_copy(update={"reply": ReplyForm.FREE, "conduct": conduct, "tools": ()})
+
+
+@lru_cache(maxsize=1024)
+def probed(role: Role, probe: Probe) -> Role:
+    """Return a role as it answers a probe: by one of the listed answers, at temperature 1, in a request of its own."""
+    question = probe.question.replace("{answers}", "{legal}")
+    changes = {"reply": ReplyForm.CHOICE, "conduct": Conduct(), "temperature": 1.0, "tools": (), "probes": ()}
+    plain = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "ask": "", "demonstrations": 0}
+    return role.model_copy(update={**changes, **plain, "prompt": f"{{observation}}\n{question}"})
 
 
 def format_reply(role: Role, action: str, form: str = "") -> str:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
 from games.common.section import Count, Positive, Section
+from roles.probes import Probe
 from roles.tools import Tool
 from roles.truncation import NO_TRUNCATION, Truncation
 
@@ -150,6 +151,7 @@ class Role(RoleCard):
     """One seat's instructions in one game."""
 
     game: str
+    probes: tuple[Probe, ...] = ()  # what it is asked beside its turns; () where nobody asks
     given: bool = False  # a player that the run does not train has it (``roles.player``); ``policy`` is its name
 
     def tool(self, name: str) -> Tool | None:

@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arena.records import Reply, ReplyRequest
+from games.beliefs import GivesBeliefs
 from games.common.errors import UsageError
 from games.spec import FreeText, GameSpec, HasScripts
 from roles.replies import format_reply, read_free_text
@@ -62,6 +63,10 @@ class Random:
         """Return the uniform distribution over each request's legal actions."""
         return [(1.0 / len(request.legal),) * len(request.legal) for request in requests]
 
+    def beliefs(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...] | None]:
+        """Return the uniform distribution over each request's answers."""
+        return [*self.distributions(requests)]
+
     def _words(self, request: ReplyRequest) -> str:
         scripts = request.game.scripts() if isinstance(request.game, HasScripts) else {}
         if "random" not in scripts:
@@ -111,6 +116,15 @@ class Script:
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """Return the script's reply to each request. Raises UsageError for a game without such a script."""
         return [Reply(format_reply(request.role, self._action(request), request.form)) for request in requests]
+
+    def beliefs(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...] | None]:
+        """Return what the script believes, as its game knows; None where it believes nothing."""
+        return [self._belief(request) for request in requests]
+
+    def _belief(self, request: ReplyRequest) -> tuple[float, ...] | None:
+        game, seat = request.game, request.role.seat
+        known = game.belief(self.name, request.probe, seat) if isinstance(game, GivesBeliefs) else None
+        return None if known is None else tuple([known.get(answer, 0.0) for answer in request.legal])
 
     def _action(self, request: ReplyRequest) -> str:
         game = request.game

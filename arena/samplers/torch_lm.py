@@ -83,7 +83,7 @@ class TorchLM:
         self._sources: dict[str, Callable[[], LanguageModel]] = {}
         self._loaded: dict[str, LanguageModel] = {}  # least recently used first
         self._choices: dict[_PromptKey, _ChoiceDistribution] = {}
-        self._passes: dict[str, PassCache] = {}  # by player; of a frozen one as long as its weights are loaded
+        self._passes: dict[tuple[str, bool], PassCache] = {}  # by player, and whether of probes; while it is loaded
         self._prompts: dict[
             tuple[Any, _PromptKey], Tokens
         ] = {}  # by the tokenizer itself, because ids of objects are reused
@@ -93,7 +93,7 @@ class TorchLM:
     def add(self, player: str, lm: LanguageModel) -> None:
         """Add a live model; its weights may change between ``refresh`` calls."""
         self._live[player] = lm
-        self._passes.pop(player, None)
+        self._drop_passes(player)
 
     def register(
         self,
@@ -124,7 +124,7 @@ class TorchLM:
         """
         self._choices.clear()
         for player in self._live:
-            self._passes.pop(player, None)
+            self._drop_passes(player)
         if len(self._prompts) > MAX_CACHED_PROMPTS:
             self._prompts.clear()
 
@@ -169,7 +169,17 @@ class TorchLM:
             for choice in self._choice_distributions(requests)
         ]
 
-    def _choice_distributions(self, requests: Sequence[ReplyRequest]) -> list[_ChoiceDistribution]:
+    def beliefs(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...] | None]:
+        """Return the exact probabilities of each request's answers.
+
+        Their passes have a cache of their own: what is cached decides how a later pass rounds.
+        """
+        found = self._choice_distributions(requests, probes=True)
+        return [tuple([exp(sum(reply.trace.logprobs)) for reply in one.replies if reply.trace]) for one in found]
+
+    def _choice_distributions(
+        self, requests: Sequence[ReplyRequest], *, probes: bool = False
+    ) -> list[_ChoiceDistribution]:
         """Return each request's distribution; those that are not cached are computed in batches."""
         keys = [_prompt_key(r) for r in requests]
         cached = [self._choices.get(key) for key in keys]
@@ -178,14 +188,14 @@ class TorchLM:
             if choice is None:
                 missing.setdefault((key.player, key.role.temperature), {})[key] = None
         for (player, temperature), new_keys in missing.items():
-            self._compute(player, temperature, list(new_keys))
+            self._compute(player, temperature, list(new_keys), probes)
         return [choice or self._choices[key] for key, choice in zip(keys, cached, strict=True)]
 
     @torch.inference_mode()
-    def _compute(self, player: str, temperature: float, keys: list[_PromptKey]) -> None:
+    def _compute(self, player: str, temperature: float, keys: list[_PromptKey], probes: bool) -> None:
         """Compute and cache the distributions of a player's prompts."""
         lm = self.model_of(player)
-        passes = self._passes.setdefault(player, PassCache(lm, live=player in self._live))
+        passes = self._passes.setdefault((player, probes), PassCache(lm, live=player in self._live))
         prompts = [self._prompt(lm, key) for key in keys]
         tries = [lm.trie(key.legal) for key in keys]
         branching = [i for i, trie in enumerate(tries) if trie.prefixes]
@@ -252,8 +262,12 @@ class TorchLM:
     def _unload(self) -> None:
         """Free the least recently used frozen model, and what its passes computed."""
         player = next(iter(self._loaded))
-        self._passes.pop(player, None)
+        self._drop_passes(player)
         self._loaded.pop(player).release()
+
+    def _drop_passes(self, player: str) -> None:
+        for probes in (False, True):
+            self._passes.pop((player, probes), None)
 
     def model_of(self, player: str) -> LanguageModel:
         """Return a player's model; if it must be loaded first, drop the least recently used one."""

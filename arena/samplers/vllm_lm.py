@@ -104,6 +104,10 @@ class VllmLM:
             futures.append(self._vllm(weights).submit(self._probabilities(request, weights, prompt)))
         return _results(futures)
 
+    def beliefs(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...] | None]:
+        """Return the exact probabilities of each request's answers."""
+        return [*self.distributions(requests)]
+
     def sleep(self) -> None:
         """Let vLLM sleep until the next request, if its shape enables that: its weights move to CPU memory."""
         if self._shape.sleep and self._process is not None:

@@ -18,29 +18,20 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping
-from enum import StrEnum
 from functools import partial
 from typing import Self
 
+from games.beliefs import Answers
 from games.common.errors import UsageError
 from games.native.names import game_name
 from games.spec import Choices, FreeText, GameSpec, Utility
 from games.talk import hidden_roles_players as players
 from games.talk.conversation import BIDS, PUBLIC, Conversation, Discussion, speech, team
-from games.talk.hidden_roles_players import View
+from games.talk.hidden_roles_players import Scene, View
 from games.talk.suspicion import NOBODY, SUSPECT, TAKE, VOTE, Deal, first_claims, posterior
 
 NAMES = ("Ann", "Bob", "Cleo", "Dan", "Eve", "Finn", "Gus", "Hana")
 MOST_CHARACTERS = 300  # of what is said in a turn
-
-
-class Scene(StrEnum):
-    """What a match is at; its value is what seats read."""
-
-    WHISPER = "the wolves whisper"
-    NIGHT = "the wolves take a villager"
-    TALK = "all talk"
-    POLL = "all vote"
 
 
 class HiddenRoles:
@@ -206,6 +197,14 @@ class HiddenRoles:
     def posterior(self, seat: int) -> tuple[float, ...]:
         """Return each place's probability of being a wolf's; to a wolf, as if its claim were a villager's clue."""
         return players.posterior(self._view(seat))
+
+    def probe_answers(self, probe: str, seat: int) -> Answers:
+        """Return the names at the table, and the wolves', to the question ``wolf``; whoever is asked."""
+        return players.suspects(probe, NAMES[: self._seats], self._deal.pack)
+
+    def belief(self, script: str, probe: str, seat: int) -> Mapping[str, float] | None:
+        """Return what a script makes of the question ``wolf``: a Bayesian has its posterior, a wolf knows."""
+        return players.belief(script, probe, self._view(seat))
 
     def scripts(self) -> Mapping[str, Callable[[random.Random], str]]:
         """Return ``good``, ``bayes``, ``poor`` and ``random``, as ``games.talk.hidden_roles_players`` tells."""

@@ -11,10 +11,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from typing import NamedTuple
 
+from games.beliefs import Answers
 from games.talk.conversation import BIDS
 from games.talk.suspicion import NOBODY, SUSPECT, TAKE, VOTE
+
+
+class Scene(StrEnum):
+    """What a match is at; its value is what seats read."""
+
+    WHISPER = "the wolves whisper"
+    NIGHT = "the wolves take a villager"
+    TALK = "all talk"
+    POLL = "all vote"
 
 
 class View(NamedTuple):
@@ -41,6 +52,30 @@ def posterior(view: View) -> tuple[float, ...]:
     """Return each place's probability of being a wolf's; to a wolf, as if its claim were a villager's clue."""
     mine = {} if view.clue is None else {view.place: view.clue}
     return view.believe({**view.claims, **mine}, {**view.known, view.place: False})
+
+
+WOLF = "wolf"  # the question "Who is a wolf?"
+
+
+def suspects(probe: str, names: Sequence[str], pack: Sequence[int]) -> Answers:
+    """Return the answers to ``WOLF``, every name, and the right ones; nothing to another question."""
+    return Answers(tuple(names), tuple([names[place] for place in sorted(pack)])) if probe == WOLF else Answers()
+
+
+def belief(script: str, probe: str, view: View) -> dict[str, float] | None:
+    """Return with what probability a wolf drawn by lot is each one, as a script believes; None if it believes nothing.
+
+    ``good`` and ``bayes`` villagers have the posterior, their wolves know; ``poor`` players, and ``random`` ones, think
+    everyone as likely.
+    """
+    if probe != WOLF:
+        return None
+    weights: Sequence[float] = ()
+    if script in ("good", "bayes"):
+        weights = [float(place in view.pack) for place in range(len(view.names))] if view.pack else posterior(view)
+    if not (total := sum(weights)):  # no belief, or a Bayesian who has heard what cannot be
+        weights, total = (1.0,) * len(view.names), float(len(view.names))
+    return {name: weight / total for name, weight in zip(view.names, weights, strict=True)}
 
 
 def bayes(view: View, rng: random.Random) -> str:

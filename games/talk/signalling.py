@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
+from games.beliefs import Answers
 from games.common.errors import UsageError
 from games.native.dealt import DealtGame
 from games.native.names import game_name
@@ -119,6 +120,24 @@ class Signalling(DealtGame):
         ``poor`` says the first word, and chooses the first state, whatever it sees.
         """
         return {"good": lambda _rng: self._good(), "poor": lambda _rng: self._poor(), "random": self.random_action}
+
+    def probe_answers(self, probe: str, seat: int) -> Answers:
+        """Return the things, and the present one, to the question ``thing``."""
+        state = self._rounds[-1].state
+        return Answers(self._states, (state,) if state else ()) if probe == "thing" else Answers()
+
+    def belief(self, script: str, probe: str, seat: int) -> Mapping[str, float] | None:
+        """Return what a script makes of the question ``thing``: ``good`` knows what the word stands for."""
+        now = self._rounds[-1]
+        if probe != "thing" or script not in self.scripts():
+            return None
+        words = INVENTED if self._own_words else self._words
+        if script == "good" and seat == SENDER and now.state:
+            return {now.state: 1.0}
+        if script == "good" and now.word in words[: len(self._states)]:
+            meant = [thing for thing in range(len(self._states)) if min(thing, len(words) - 1) == words.index(now.word)]
+            return {self._states[thing]: 1.0 / len(meant) for thing in meant}
+        return {state: 1.0 / len(self._states) for state in self._states}
 
     def _begin(self) -> None:
         self._rounds = (Round(),)

@@ -21,7 +21,7 @@ from arena.process import available_cores
 from arena.records import Episode, MatchRequest, Reply, ReplyRequest
 from arena.remote.usage import Usage
 from arena.samplers.torch_lm import LoadsWeights
-from games.common.errors import unknown_name
+from games.common.errors import UsageError, unknown_name
 from league.backends.cluster_learners import ClusterLearner
 from league.backends.cluster_workers import EngineWorker, MatchWorker, RemotePlayersWorker, is_remote_player
 from league.backends.interface import Metrics, RolloutBackend
@@ -51,6 +51,11 @@ class ClusterDeployment:
 
     def __init__(self, config: RunConfig, run_dir: Path, address: str) -> None:
         """Prepare to join the cluster at an address, which is that of ``RayCluster``."""
+        if config.beliefs.asked:
+            raise UsageError(
+                "[beliefs] asks players beside their matches, which engines on a cluster cannot be. Train without "
+                "--cluster, or set beliefs.ask = false and the weights of [beliefs] to 0."
+            )
         self._config, self._run_dir, self._address = config, run_dir, address
         self._learners = learners_of(config)
         check_resources(config, len(self._learners))  # before Ray starts, which takes a while

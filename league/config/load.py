@@ -216,11 +216,12 @@ def parse_override(text: str) -> tuple[list[str], Any]:
 
 def run_roles(config: RunConfig) -> dict[str, tuple[Role, ...]]:
     """Return the roles of a run by game and seat, of its games and then of their submatches' games."""
-    return {game: seat_roles(config.roles, make_game(game).spec) for game in with_submatches(config.games)}
+    games, probes = with_submatches(config.games), config.beliefs.asked
+    return {game: seat_roles(config.roles, make_game(game).spec, probes=probes) for game in games}
 
 
-def seat_roles(config: RolesConfig, spec: GameSpec) -> tuple[Role, ...]:
-    """Return a game's roles by seat, from the role cards and the configuration's overrides.  # [seats]
+def seat_roles(config: RolesConfig, spec: GameSpec, *, probes: bool = False) -> tuple[Role, ...]:
+    """Return a game's roles by seat, from the role cards and the configuration's overrides; with ``probes`` asked too.
 
     Raises UsageError for an invalid card or override.
     """
@@ -242,7 +243,7 @@ def seat_roles(config: RolesConfig, spec: GameSpec) -> tuple[Role, ...]:
             player=_given_to(config.player, names, role),
             demonstrations=config.demonstrations,
         )
-        for role in load_roles(spec, cards, config.wording or "brief")
+        for role in load_roles(spec, cards, config.wording or "brief", probes=probes)
     )
 
 

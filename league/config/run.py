@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from games.common.section import LARGEST_SEED, Count, LearningRate, NonNegative, Positive, Section
+from league.config.beliefs import BeliefsConfig
 from league.config.cluster import AsyncLearnersConfig, ClusterConfig
 from league.config.credit import CreditConfig, CriticConfig, ValuesConfig
 from league.config.engine import EngineConfig
@@ -185,6 +186,7 @@ class RunConfig(Section):
     objective: ObjectiveConfig = ObjectiveConfig()
     imitation: ImitationConfig = ImitationConfig()
     teacher: TeacherConfig = TeacherConfig()
+    beliefs: BeliefsConfig = BeliefsConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     matchmaking: MatchmakingConfig = MatchmakingConfig()
     branching: BranchingConfig = BranchingConfig()

@@ -12,6 +12,7 @@ from math import sqrt
 from typing import NamedTuple
 
 from league.config import RunConfig
+from league.config.beliefs import BeliefTerm
 from learners.losses.objective import EntropyBand, Objective
 from learners.losses.surrogates import Surrogate
 from learners.normalisation import Normalisation
@@ -88,6 +89,11 @@ def reward_weight_at(config: RunConfig, iteration: int) -> float:
         return 0.0
     pull, _ = SCHEDULES[settings.schedule]
     return pull(settings.magnet, settings.magnet_end, Time(iteration, _share(config, iteration)))
+
+
+def belief_weight_at(config: RunConfig, term: BeliefTerm, iteration: int) -> float:
+    """Return the weight of a use of beliefs in an iteration (counted from 1)."""
+    return geometric(term.weight, term.weight_end, _share(config, iteration))
 
 
 def imitation_at(config: RunConfig, iteration: int) -> float:

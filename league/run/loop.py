@@ -21,6 +21,7 @@ from league.backends.interface import RolloutBackend
 from league.backends.local import LocalRollouts
 from league.config import RunConfig
 from league.evaluation.teams import live_cast, training_metrics
+from league.learning.evidence.beliefs import belief_metrics, with_shaping
 from league.learning.evidence.counterfactuals import counterfactuals
 from league.learning.iteration import credit_metrics, learning_now
 from league.learning.learner import InProcessLearner, Learner, LearnResult
@@ -185,6 +186,7 @@ class League:
     @counts_as("learn")
     def submit(self, iteration: int, episodes: list[Episode]) -> None:
         """Give an iteration's trajectories and evidence to the learner; keep its matches until its turn comes."""
+        episodes = with_shaping(self.config, self.roles, iteration, episodes)
         trajectories = to_trajectories(episodes, self.roles.__getitem__, self.scales)
         continued = continued_values(self.config, self.rollouts.play, self.scales, iteration, episodes, trajectories)
         self._engine.sleep()
@@ -206,6 +208,7 @@ class League:
         episodes = self.state.played_ahead.pop(iteration)
         metrics = learned.metrics | credit_metrics(self.config, learned.trajectories, learned.advantages)
         metrics |= self._scores(episodes) | training_metrics(episodes, self._all_specs, self.roles)
+        metrics |= belief_metrics(episodes, self.roles)
         metrics |= reply_metrics(episodes) | self.rollouts.metrics() | proposal_metrics(episodes, self.specs)
         metrics |= record_starts(self.config, self.roles, self._all_specs, self.state.starts, episodes, iteration)
         before, self._tokens_before = self._tokens_before, self._engine.tokens

@@ -15,7 +15,7 @@ ORDER = {
         *("common", "spec", "openspiel", "native", "talk", "tasks", "wrappers", "outside"),
         *("registry", "pettingzoo", "conformance"),
     ),
-    "arena": ("errors", "records", "flops", "lm", "remote", "cluster", "ROOT", "samplers", "serving"),
+    "arena": ("errors", "records", "probes", "flops", "lm", "remote", "cluster", "ROOT", "samplers", "serving"),
     "learners": ("ROOT", "advantages", "values", "record_store", "parallel", "losses", "update", "rllib"),
     "league": (
         "suites",

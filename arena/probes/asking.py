@@ -1,0 +1,130 @@
+"""The probes of one match: positions are noted as it is played, and questions are asked when it is over.
+
+So nothing that is played can depend on a probe: no reply waits for one, and no random number is drawn. Positions are
+those in which a seat is asked for a reply for the first time, and the last one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from arena.errors import EngineError
+from arena.records import Belief, Believing, ReplyRequest
+from games.beliefs import Answers, KnowsAnswers
+from games.common.errors import UsageError
+from games.spec import Game
+from roles.probes import AskedWhen, Probe
+from roles.replies import probed
+from roles.role import Role
+
+EngineOf = Callable[[str], Any]
+
+
+class _Question(NamedTuple):
+    """A probe of one seat in one position."""
+
+    probe: Probe
+    seat: int
+    after: int  # turns
+    answers: Answers
+    request: ReplyRequest
+
+
+class ProbeLog:
+    """The questions of one match."""
+
+    def __init__(self, roles: Sequence[Role], players: Sequence[str]) -> None:
+        """``roles`` and ``players`` are by seat.  # [seats]"""
+        self._asked = [(seat, role, probe) for seat, role in enumerate(roles) for probe in role.probes]
+        self._players = tuple(players)
+        self._turns = 0
+        self._questions: list[_Question] = []
+
+    def see(self, request: ReplyRequest) -> None:
+        """Note the position of a turn's first request; it is called with every request of the match."""
+        if not request.refusals:
+            self._note(request.game, self._turns, first=self._turns == 0)
+        self._turns += 1
+
+    def end(self, game: Game, turns: int) -> None:
+        """Note the last position, after so many turns."""
+        self._note(game, turns, first=True)
+
+    def _note(self, game: Game, turns: int, *, first: bool) -> None:
+        """Note a position; ``first`` where it is the first one, or the last."""
+        asked = [one for one in self._asked if first or one[2].when is AskedWhen.TURNS]
+        if not asked:
+            return
+        position, rng = game.copy(), random.Random(0)
+        for seat, role, probe in asked:
+            answers = _answers(position, probe, seat)
+            if len(answers.possible) > 1:
+                asking, player = probed(role, probe), self._players[seat]
+                request = ReplyRequest(player, asking, position, position.observe(seat), answers.possible, (), rng)
+                self._questions.append(_Question(probe, seat, turns, answers, request._replace(probe=probe.name)))
+
+    def ask(self, engine_of: EngineOf, weights: dict[str, str] | None = None) -> tuple[Belief, ...]:
+        """Ask all questions and return the answers in their order.
+
+        ``weights`` are ids of pinned weights, by player. Of a player that cannot be asked there is one record for each
+        of its probes, without probabilities. Raises EngineError, with engine and player named, if an engine fails.
+        """
+        answers: dict[int, tuple[float, ...] | None] = {}
+        engines = {player: engine_of(player) for player in dict.fromkeys(self._players)}
+        for engine in {id(engine): engine for engine in engines.values()}.values():
+            mine = [i for i, one in enumerate(self._questions) if engines[one.request.player] is engine]
+            if mine and isinstance(engine, Believing):
+                requests = [self._questions[i].request for i in mine]
+                answers |= dict(zip(mine, _ask(engine, [_pinned(one, weights) for one in requests]), strict=True))
+        return tuple(_told(self._questions, answers))
+
+
+def _told(questions: Sequence[_Question], answers: dict[int, tuple[float, ...] | None]) -> list[Belief]:
+    """Return the beliefs; of a player that cannot be asked only the first of each probe."""
+    beliefs, silent = [], set[tuple[str, int]]()
+    for number, one in enumerate(questions):
+        found, key = answers.get(number), (one.probe.name, one.seat)
+        if found is None and key in silent:
+            continue
+        if found is None:
+            silent.add(key)
+        total = sum(found or ()) or 1.0
+        shares = tuple([share / total for share in found or ()])
+        names = one.answers
+        beliefs.append(
+            Belief(one.probe.name, one.seat, one.after, one.request.observation, names.possible, names.true, shares)
+        )
+    return beliefs
+
+
+def _answers(position: Game, probe: Probe, seat: int) -> Answers:
+    """Return a probe's answers in a position: the card's, if it lists some, and which the game says are right."""
+    known = position.probe_answers(probe.name, seat) if isinstance(position, KnowsAnswers) else Answers()
+    if not probe.answers:
+        return known
+    return Answers(probe.answers, tuple([answer for answer in known.true if answer in probe.answers]))
+
+
+def _pinned(request: ReplyRequest, weights: dict[str, str] | None) -> ReplyRequest:
+    return request._replace(player=(weights or {}).get(request.player, request.player))
+
+
+def _ask(engine: Believing, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...] | None]:
+    """Ask an engine. Raises EngineError if it fails or answers another number of questions."""
+    try:
+        answers = engine.beliefs(requests)
+    except UsageError:
+        raise
+    except Exception as error:
+        raise EngineError(
+            f"The engine {type(engine).__name__} failed on {len(requests)} probes of {requests[0].player}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    if len(answers) != len(requests):
+        raise EngineError(
+            f"The engine {type(engine).__name__} gave {len(answers)} beliefs for {len(requests)} probes of "
+            f"{requests[0].player}; it must return one for each, in their order."
+        )
+    return answers

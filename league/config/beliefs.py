@@ -1,0 +1,60 @@
+"""The table ``[beliefs]``: whether seats are asked what they believe, and what is paid for what changes in it."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from games.common.section import NonNegative, Section
+
+
+class BeliefTerm(Section):
+    """One use of beliefs in training, with its weight over the run."""
+
+    weight: NonNegative = Field(0.0, description="its weight at the start; 0: off")
+    weight_end: NonNegative | None = Field(None, description="its weight at the end, reached geometrically; None: same")
+    roles: dict[str, float] = Field(
+        {}, description='what the weight is multiplied by for a role, as "game/role" = -1.0; 1 for those not named'
+    )
+
+    @property
+    def on(self) -> bool:
+        """Whether it ever has a weight."""
+        return bool(self.weight or self.weight_end)
+
+    def factor(self, game: str, role: str) -> float:
+        """Return what the weight is multiplied by for a role."""
+        return self.roles.get(f"{game}/{role}", 1.0)
+
+
+class ShapingTerm(BeliefTerm):
+    """A reward beside the game's."""
+
+    potential: bool = Field(
+        False,
+        description="pay the difference of a potential instead, which ends at 0: who plays best in the game then plays "
+        "best with it, too",
+    )
+
+
+class BeliefsConfig(Section):
+    """Probes of role cards: questions about the present position that are no moves."""
+
+    ask: bool = Field(
+        False, description="ask the probes of the role cards; they are asked anyway where one of the weights is set"
+    )
+    speaking: ShapingTerm = Field(
+        ShapingTerm(), description="pays what is said for the change in the others' mean belief in the truth"
+    )
+    gain: ShapingTerm = Field(
+        ShapingTerm(), description="pays for what a seat has learned since its last turn of the truth, in bits"
+    )
+
+    @property
+    def terms(self) -> dict[str, BeliefTerm]:
+        """All uses of beliefs by name."""
+        return {"speaking": self.speaking, "gain": self.gain}
+
+    @property
+    def asked(self) -> bool:
+        """Whether probes are asked."""
+        return self.ask or any(term.on for term in self.terms.values())

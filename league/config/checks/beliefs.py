@@ -1,0 +1,41 @@
+"""Checks of ``[beliefs]``: that somebody is asked, and that what is paid for is known."""
+
+from __future__ import annotations
+
+from games.beliefs import KnowsAnswers
+from games.common.errors import UsageError, unknown_name
+from games.registry import make_game
+from league.config.run import RunConfig
+from roles.probes import AskedWhen
+from roles.role import Roles
+
+
+def check_beliefs(config: RunConfig, roles: Roles) -> None:
+    """Raise UsageError, with what to set instead, for beliefs that nobody is asked for or that nothing comes of."""
+    names = [f"{game}/{role.name}" for game, seats in roles.items() for role in seats]
+    for term, settings in config.beliefs.terms.items():
+        for name in settings.roles:
+            if name not in names:
+                raise unknown_name("role", name, names, f"beliefs.{term}.roles takes keys of the form game/role.")
+    if not config.beliefs.asked:
+        return
+    probes = {game: [probe for role in seats for probe in role.probes] for game, seats in roles.items()}
+    reasons = [f"beliefs.{term}.weight" for term, settings in config.beliefs.terms.items() if settings.on]
+    first = reasons[0] if reasons else "beliefs.ask"
+    if not any(probes.values()):
+        raise UsageError(
+            f"{first} asks seats what they believe, but no role of {', '.join(roles)} has a probe. Add a [[probe]] to "
+            f"a role card (roles.cards; see: league docs beliefs), or leave {first} out."
+        )
+    known = [game for game, asked in probes.items() if asked and isinstance(make_game(game), KnowsAnswers)]
+    if reasons and not known:
+        raise UsageError(
+            f"{first} pays for belief in the truth, which no game of {', '.join(roles)} knows. Set beliefs.ask = true "
+            "to record beliefs alone, and the weights to 0."
+        )
+    turns = [game for game in known if any(probe.when is AskedWhen.TURNS for probe in probes[game])]
+    if config.beliefs.speaking.on and not turns:
+        raise UsageError(
+            "beliefs.speaking.weight pays for what each speech changes, but the probes of "
+            f"{', '.join(known)} are asked at the ends of a match only. Give one when = 'turns', or set it to 0."
+        )
