@@ -30,7 +30,7 @@ setup(
     cmdclass={"build_py": BuildWithDocs},
     packages=find_packages(include=[pattern for name in PACKAGES for pattern in (name, f"{name}.*")]),
     package_data={
-        "games": ["py.typed"],
+        "games": ["py.typed", "outside/*.toml"],
         "arena": ["py.typed"],
         "learners": ["py.typed"],
         "roles": ["py.typed", "cards/*.toml", "cards/full/*.toml", "cards/both/*.toml"],

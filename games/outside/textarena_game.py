@@ -13,25 +13,26 @@ never changed: a move is made in a copy, so trying a reply leaves no trace.
 
 from __future__ import annotations
 
-import copy
 import functools
 import importlib
 import io
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, redirect_stdout
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple, Self
 
 from games.common.errors import UsageError, unknown_name
 from games.outside.facts import Facts, check_returns, with_named
 from games.outside.names import read_name
 from games.outside.private_random import PrivateRandom
-from games.outside.textarena_words import MOST_CHARACTERS, GameMessage, by_lot, read_reply, sentence, shown
+from games.outside.textarena_replies import Replies, replies_of
+from games.outside.textarena_state import copied, drained, guarded
+from games.outside.textarena_words import MOST_CHARACTERS, GameMessage, own_words, read_reply, sentence, shown
 from games.spec import Choices, FreeText, GameSpec, Utility
 
 MOST_SEATS = 15
-_SHARED = 2_000  # entries of a collection that is a dictionary of words, not a position: copies share it
 _NOTHING = Choices((), ())
 
 
@@ -42,6 +43,7 @@ class _Rules(NamedTuple):
     facts: Facts
     spec: GameSpec
     in_brackets: bool  # whether the library puts brackets round moves; else words are spoken
+    replies: Replies | None  # what they look like, where the game's own words do not show it
 
 
 class _Position(NamedTuple):
@@ -79,7 +81,7 @@ class TextArenaGame:
 
     def reset(self, seed: int) -> None:
         """Start a new match; ``seed`` fixes every chance event in it."""
-        self._stand(_begun(self._rules.make, self.spec.seats, seed))
+        self._stand(_begun(self._rules, seed))
 
     def to_act(self) -> int | None:
         """Return the seat whose turn it is, or None when the match is over."""
@@ -106,7 +108,9 @@ class TextArenaGame:
         if after is None:
             raise ValueError(f"{action[:80]!r} is not legal here: say {getattr(self.actions(), 'form', 'nothing')}.")
         self._stand(after)
-        if after.over:
+        if self._stuck():
+            self._stand(after._replace(over=True))
+        if self._position.over:
             check_returns(self.spec.name, self._rules.facts, self.returns())
 
     def rewards(self) -> tuple[float, ...]:
@@ -128,6 +132,33 @@ class TextArenaGame:
         """Return ``random``, which says something legal by lot, as far as it finds it in the game's own words."""
         return {"random": self._by_lot}
 
+    def breaks(self, rng: random.Random, most: int) -> str:
+        """Return what the library's code raises on one of ``most`` replies by lot of the game's grammar, or nothing.
+
+        Nothing, too, where no file tells the grammar: then such a reply may be no move at all.
+        """
+        for reply in islice(self._drawn(rng), most) if self._rules.replies else ():
+            try:
+                _stepped(self._position, reply)
+            except Exception as error:  # noqa: BLE001  # of the library's code, whatever it is
+                return sentence(error)
+        return ""
+
+    def _drawn(self, rng: random.Random) -> Iterator[str]:
+        """Yield what the seat whose turn it is might say, by lot, legal or not."""
+        seat = self.to_act()
+        assert seat is not None, "the match is over"
+        replies, seen = self._rules.replies, self.observe(seat)
+        return replies.drawn(seen, rng) if replies else own_words(seen, rng)
+
+    def _stuck(self) -> bool:
+        """Return whether no reply is legal, where all that can be said is known."""
+        seat, replies = self.to_act(), self._rules.replies
+        if seat is None or replies is None or not replies.complete:
+            return False
+        read = self._read
+        return all(read(reply) is None for reply in replies.every(self.observe(seat)))
+
     def _stand(self, position: _Position) -> None:
         self._position, self._tried = position, dict[str, _Position]()
 
@@ -137,39 +168,13 @@ class TextArenaGame:
         return partial(read_reply, in_brackets=self._rules.in_brackets, is_legal=is_legal)
 
     def _by_lot(self, rng: random.Random) -> str:
-        seat = self.to_act()
-        assert seat is not None, "the match is over"
         read = self._read
-        found = by_lot(self.observe(seat), rng, lambda reply: read(reply) is not None)
+        found = next((reply for reply in self._drawn(rng) if read(reply) is not None), None)
         if found is None:
             raise UsageError(
                 f"{self.spec.name}: of many replies by lot none was legal; ask a language model to play it."
             )
         return found
-
-
-class _Guard:
-    """Mixed into an environment's state: it tells a refusal, and ends a match in which all are out."""
-
-    refused = False
-
-    def set_invalid_move(self, *arguments: Any, **named: Any) -> Any:
-        """Note the refusal, and refuse as the library does."""
-        self.refused = True
-        return super().set_invalid_move(*arguments, **named)  # type: ignore[misc]
-
-    def step(self, *arguments: Any, **named: Any) -> Any:
-        """Go on to the next player who is in; the library's own search for one has no end if there is none."""
-        if len(set(getattr(self, "elimination_order", ()))) >= self.num_players:  # type: ignore[attr-defined]
-            self.done = True
-        return super().step(*arguments, **named)  # type: ignore[misc]
-
-
-_GUARDED: dict[str, type] = {}  # by the name of the library's class
-
-
-def _guarded(kind: type) -> type:
-    return _GUARDED.setdefault(f"{kind.__module__}.{kind.__name__}", type(kind.__name__, (_Guard, kind), {}))
 
 
 def textarena_names() -> dict[str, str]:
@@ -216,7 +221,9 @@ def _rules_of(text: str) -> _Rules:
         free_text=True,
     )
     wrappers = [wrapper.__name__ for wrapper in entry.default_wrappers or ()]
-    return _Rules(make, facts, spec, "ActionFormattingWrapper" in wrappers)
+    replies = replies_of(str(entry.entry_point))
+    in_brackets = "ActionFormattingWrapper" in wrappers and not (replies and replies.words)
+    return _Rules(make, facts, spec, in_brackets, replies)
 
 
 def _made(name: str, entry: Any, parameters: dict[str, Any]) -> Any:
@@ -245,55 +252,42 @@ def _first_state(name: str, make: Callable[[], Any], seats: Any) -> Any:
     raise UsageError(f"{name} does not start with {seats or f'1 to {MOST_SEATS}'} seats: {refusals[0]}")
 
 
-def _begun(make: Callable[[], Any], seats: int, seed: int) -> _Position:
+def _begun(rules: _Rules, seed: int) -> _Position:
     """Return a match at its start."""
-    generator = PrivateRandom(seed)
+    generator, seats = PrivateRandom(seed), rules.spec.seats
     with generator, _silence():
-        env = make()
+        env = rules.make()
         env.reset(num_players=seats, seed=seed % 2**31)
-    env.state.__class__ = _guarded(type(env.state))
-    return _Position(env, generator, _drained(env, ((),) * seats), 0, bool(env.state.done))
+    env.state.__class__ = guarded(type(env.state))
+    if rules.replies:
+        env.state.shared = rules.replies.shared
+    return _Position(env, generator, drained(env, ((),) * seats), 0, bool(env.state.done))
 
 
 def _is_legal(position: _Position, rules: _Rules, tried: dict[str, _Position], action: str) -> bool:
     """Return whether the game takes an action; where that leads is kept in ``tried``."""
     if action not in tried:
-        env, generator = _copied(position.env), position.generator.copy()
-        env.state.refused = False
         try:
-            with generator, _silence():
-                done, _ = env.step(action)
+            env, generator, done = _stepped(position, action)
         except Exception:  # noqa: BLE001  # a reply that the library's code breaks on is one that it cannot read
             return False
         if env.state.refused:
             return False
         turn = position.turn + 1
-        over = bool(done or env.state.done or turn >= rules.facts.longest)
-        tried[action] = _Position(env, generator, _drained(env, position.lines), turn, over)
+        over = done or turn >= rules.facts.longest
+        tried[action] = _Position(env, generator, drained(env, position.lines), turn, over)
     return True
+
+
+def _stepped(position: _Position, action: str) -> tuple[Any, PrivateRandom, bool]:
+    """Return a copy of an environment after an action, its generator, and whether the match is over."""
+    env, generator = copied(position.env), position.generator.copy()
+    env.state.refused = False
+    with generator, _silence():
+        done, _ = env.step(action)
+    return env, generator, bool(done or env.state.done)
 
 
 def _silence() -> AbstractContextManager[object]:
     """Return a context without standard output: some games print to it, which is where results go."""
     return redirect_stdout(io.StringIO())
-
-
-def _copied(env: Any) -> Any:
-    """Return a copy of an environment that shares its dictionaries of words."""
-    large = [value for value in vars(env).values() if hasattr(value, "__len__") and len(value) > _SHARED]
-    return copy.deepcopy(env, {id(value): value for value in large})
-
-
-def _drained(env: Any, lines: tuple[tuple[GameMessage, ...], ...]) -> tuple[tuple[GameMessage, ...], ...]:
-    """Return what each seat was told, with what is new, which is taken from the environment."""
-    state, told = env.state, list(lines)
-    for seat, messages in state.observations.items():
-        new = [
-            GameMessage(speaker if name == "PLAYER_ACTION" else -1, str(text), name == "GAME_BOARD")
-            for speaker, text, kind in messages
-            for name in [getattr(kind, "name", "")]  # a few games give their messages a word for a kind
-        ]
-        told[seat] = (*told[seat], *new)
-        state.observations[seat] = []
-    state.logs = []
-    return tuple(told)

@@ -65,16 +65,12 @@ def sentence(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
-def by_lot(observation: str, rng: random.Random, is_legal: Callable[[str], bool]) -> str | None:
-    """Return a reply that is legal, drawn among what the game's own words show in brackets and simple fillings of it.
-
-    None where none of many was legal.
-    """
+def own_words(observation: str, rng: random.Random) -> Iterator[str]:
+    """Yield replies by lot: what the game's own words show in brackets, in any order, and simple fillings of it."""
     named = list(dict.fromkeys(_BRACKETS.findall(observation)))
     words = list(dict.fromkeys(re.findall(r"\w+", observation)))
-    shown_last = rng.sample(named[-40:], len(named[-40:]))
-    drawn = (reply for source in (shown_last, _fillings(named, words, rng)) for reply in source)
-    return next((reply for reply in drawn if is_legal(reply)), None)
+    yield from rng.sample(named[-40:], len(named[-40:]))
+    yield from _fillings(named, words, rng)
 
 
 def _fillings(named: list[str], words: list[str], rng: random.Random) -> Iterator[str]:
