@@ -46,6 +46,14 @@ class Counterfactuals(NamedTuple):
     best_fixed: float  # the payoff of the best single action, played at every turn
 
 
+class Heard(NamedTuple):
+    """A probe of a trajectory's seat whose right answers are known."""
+
+    prompt: tuple[int, ...]  # token ids of its policy  # [P]
+    answers: tuple[str, ...]
+    truths: tuple[str, ...]  # those of the answers that are right, one or more
+
+
 class Evidence(NamedTuple):
     """What is computed of a trajectory after play, for credit and normalisation; None: not computed."""
 
@@ -53,6 +61,7 @@ class Evidence(NamedTuple):
     counterfactuals: Counterfactuals | None = None
     rollout_tokens: float | None = None  # weighted, of all trained seats of the whole rollout
     contributions: tuple[float, ...] | None = None  # an estimate of what each turn added  # [K]
+    heard: tuple[Heard, ...] = ()  # what its seat was asked, where its policy learns to listen
 
 
 def to_trajectories(
@@ -126,10 +135,15 @@ def return_scale(spec: GameSpec) -> float:
 def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
     """Return evidence as JSON has it."""
     counterfactuals = evidence.counterfactuals
-    return {**evidence._asdict(), "counterfactuals": counterfactuals and counterfactuals._asdict()}
+    record = {**evidence._asdict(), "counterfactuals": counterfactuals and counterfactuals._asdict()}
+    if not evidence.heard:
+        del record["heard"]
+    return record
 
 
 def evidence_from_json(record: dict[str, Any]) -> Evidence:
     """Return what ``evidence_to_json`` wrote."""
     fields = record["counterfactuals"]
-    return Evidence(**{**with_tuples(record), "counterfactuals": fields and Counterfactuals(**with_tuples(fields))})
+    heard = tuple([Heard(*map(tuple, asked)) for asked in record.get("heard", ())])
+    parts = {"counterfactuals": fields and Counterfactuals(**with_tuples(fields)), "heard": heard}
+    return Evidence(**{**with_tuples(record), **parts})

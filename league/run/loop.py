@@ -21,7 +21,7 @@ from league.backends.interface import RolloutBackend
 from league.backends.local import LocalRollouts
 from league.config import RunConfig
 from league.evaluation.teams import live_cast, training_metrics
-from league.learning.evidence.beliefs import belief_metrics, with_shaping
+from league.learning.evidence.beliefs import belief_metrics, with_heard, with_shaping
 from league.learning.evidence.counterfactuals import counterfactuals
 from league.learning.iteration import credit_metrics, learning_now
 from league.learning.learner import InProcessLearner, Learner, LearnResult
@@ -191,6 +191,7 @@ class League:
         self.state.played_ahead[iteration] = episodes
         evidence = counterfactuals(self.config, self.state.policies, self.scales, episodes, trajectories)
         evidence = [e._replace(values=values) if values else e for e, values in zip(evidence, continued, strict=True)]
+        evidence = with_heard(self.config, self.state.policies, self.roles, episodes, trajectories, evidence)
         self.learner.submit(iteration, trajectories, evidence)
 
     def collect(self, iteration: int) -> LearnResult:
