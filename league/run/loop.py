@@ -238,7 +238,8 @@ class League:
             samples = list[SampledMatch]()
             if learned is not None and results is not None and snapshot:
                 samples = self._save_samples(results.episodes, learned, iteration)
-            self._board.write(iteration, metrics, alarms, frozen, samples, bool(snapshot))
+            played = results.episodes if results is not None else ()
+            self._board.write(iteration, metrics, alarms, frozen, samples, bool(snapshot), played)
         if self.view is not None:
             self.view.update(iteration - 1, metrics, alarms)
 

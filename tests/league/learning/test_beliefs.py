@@ -4,12 +4,14 @@ import json
 
 import pytest
 from support.processes.runs import TINY, contents
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import league
 from arena.replays import load_episodes
 from games.common.errors import UsageError
 from league.config.load import load
 from league.learning.schedules import belief_weight_at
+from league.monitors.metrics_log import figures_of
 from learners.beliefs import bits
 
 SMALL = "hidden_roles(seats=3,days=1,form=1)"
@@ -99,6 +101,16 @@ def test_a_run_with_shaping_resumes_bit_for_bit(tmp_path):
     assert weights(resumed) == weights(whole)
     for name in (f"{SMALL}/shaping/wolf", f"{SMALL}/belief/villager_1"):
         assert [line.get(name) for line in resumed.iterations()] == [line.get(name) for line in whole.iterations()]
+
+
+def test_the_board_shows_beliefs_and_utterances(tmp_path):
+    run = train(tmp_path, "shown", "beliefs.ask=true", "board.time=1")
+    assert f"2_what_does_it_do/beliefs/{SMALL}" in figures_of(run.path)
+    events = EventAccumulator(str(run.path / "tb"))
+    events.Reload()
+    (utterances,) = [tag for tag in events.Tags()["tensors"] if tag.startswith("utterances/")]
+    (told, *_) = events.Tensors(utterances)
+    assert b"the most convincing utterance" in told.tensor_proto.string_val[0]
 
 
 def test_weights_are_annealed(tmp_path):
