@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from arena.errors import EngineError
-from arena.probes.asking import EngineOf, ProbeLog
+from arena.probes.asking import EngineOf, ProbeLog, ask
 from arena.records import EndReason, Episode, MatchRequest, Reply, ReplyRequest, Sampler, Streaming
 from arena.referee import play_match
 from arena.reply_queue import ReplyQueue, pins_weights, streams
@@ -32,6 +32,7 @@ def play(
     make_game: Callable[[str], Game],
     in_flight: int = IN_FLIGHT,
     on_episode: Callable[[Episode], None] | None = None,
+    asks: Callable[[MatchRequest], bool] | None = None,
 ) -> list[Episode]:
     """Play all matches and return their episodes in the order of the requests.
 
@@ -40,7 +41,8 @@ def play(
     called once a round. ``on_episode`` gets every episode, with its submatches, as soon as it ends. Submatches are
     played beside all other matches; a match that waits for its submatches does not count as in flight. A match draws
     from its own two seeds only, so the same requests give the same episodes for every ``in_flight`` and every order
-    of replies. Roles with probes are asked them when their match is over, which changes nothing that is played.
+    of replies. Roles with probes are asked them when their match is over, which changes nothing that is played;
+    ``asks`` says of which matches, None: of all.
 
     Raises EngineError, with engine and players named, if an engine raises or returns a wrong number
     of replies. A UsageError and a KeyboardInterrupt are raised as they are. Then pending requests are cancelled.
@@ -51,7 +53,7 @@ def play(
     waiting = enumerate(requests)
     active: list[_Match] = []
     with closing(ReplyQueue[_Match](engines)) as queue:
-        runner = _MatchRunner(cache(roles_of), make_game, on_episode, queue, engines)
+        runner = _MatchRunner(cache(roles_of), make_game, on_episode, queue, engines, asks)
         while True:
             room = max(in_flight - len(active) - len(queue), 0)
             started = [runner.start(index, request) for index, request in islice(waiting, room)]
@@ -90,13 +92,14 @@ class _MatchRunner:
         on_episode: Callable[[Episode], None] | None,
         queue: ReplyQueue[_Match],
         engine_of: EngineOf,
+        asks: Callable[[MatchRequest], bool] | None,
     ) -> None:
         self.episodes: dict[int, Episode] = {}
         self._roles_of = roles_of
         self._make_game = make_game
         self._on_episode = on_episode
         self._queue = queue
-        self._engine_of = engine_of
+        self._engine_of, self._asks = engine_of, asks
         self._idle: defaultdict[str, list[Game]] = defaultdict(list)
 
     def start(self, index: int, request: MatchRequest, parent: _Match | None = None) -> _Match:
@@ -105,18 +108,19 @@ class _MatchRunner:
         game = idle.pop() if idle else self._make_game(request.game)
         roles = self._roles_of(request.game)
         match = _Match(index, request.players, game, play_match(request, game, roles), parent)
-        if any(role.probes for role in roles):
+        if any(role.probes for role in roles) and (self._asks is None or self._asks(request)):
             match.probes = ProbeLog(roles, request.players)
         return match
 
     def advance(self, matches: Sequence[_Match], replies: Sequence[Any]) -> list[_Match]:
         """Send each match its reply or submatches (None starts it); return the matches that then request a reply."""
         active: list[_Match] = []
+        finished: list[tuple[int, _Match, Episode]] = []  # with how many matches are active before it
         for match, reply in zip(matches, replies, strict=True):
             try:
                 request = match.coroutine.send(reply)
             except StopIteration as stop:
-                active += self._finish(match, stop.value)
+                finished.append((len(active), match, stop.value))
                 continue
             if isinstance(request, ReplyRequest):
                 if match.probes is not None:
@@ -125,7 +129,25 @@ class _MatchRunner:
                 active.append(match)
             else:
                 active += self._open(match, request)
+        before, waited = 0, self._with_beliefs([(match, episode) for _, match, episode in finished])
+        for (place, match, _), episode in zip(finished, waited, strict=True):
+            resumed = self._finish(match, episode)
+            active[place + before : place + before] = resumed
+            before += len(resumed)
         return active
+
+    def _with_beliefs(self, finished: Sequence[tuple[_Match, Episode]]) -> list[Episode]:
+        """Return finished matches with the answers to their probes."""
+        logs, places = [], []
+        for place, (match, episode) in enumerate(finished):
+            if match.probes is not None:
+                match.probes.end(match.game, len(episode.turns))
+                logs.append((match.probes, _root(match).pinned))
+                places.append(place)
+        episodes = [episode for _, episode in finished]
+        for place, beliefs in zip(places, ask(logs, self._engine_of) if logs else (), strict=True):
+            episodes[place] = episodes[place]._replace(beliefs=beliefs)
+        return episodes
 
     def _open(self, match: _Match, requests: Sequence[MatchRequest]) -> list[_Match]:
         """Start a match's submatches; return the matches that then request a reply."""
@@ -135,9 +157,6 @@ class _MatchRunner:
 
     def _finish(self, match: _Match, episode: Episode) -> Sequence[_Match]:
         """Record a finished match; return the matches that request a reply because their submatches are finished."""
-        if match.probes is not None:
-            match.probes.end(match.game, len(episode.turns))
-            episode = episode._replace(beliefs=match.probes.ask(self._engine_of, _root(match).pinned))
         self._idle[episode.request.game].append(match.game)
         parent = match.parent
         if match.pinned:

@@ -63,7 +63,7 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     )
     | dict.fromkeys(("mars", "spiral", "smol_spiral"), "benchmarks.studies.suites")
     | {"talk": "benchmarks.studies.language.talk", "microscope": "benchmarks.studies.credit.microscope"}
-    | {"public_goods": "benchmarks.studies.public_goods"}
+    | {"public_goods": "benchmarks.studies.public_goods", "beliefs": "benchmarks.studies.beliefs"}
     | dict.fromkeys(("timescales", "equal_steps"), "benchmarks.studies.defence")
     | {"starts": "benchmarks.studies.tasks.sums", "starts_programs": "benchmarks.studies.tasks.programs"}
     | {"inject_repair": "benchmarks.studies.tasks.repairs"}

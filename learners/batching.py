@@ -101,6 +101,7 @@ class TrainBatch(NamedTuple):
     snapshots: tuple[str, ...]  # ids of the weights that sampled the turns
     free_pairs: tuple[Pair, ...] = ()
     imitation: ImitationRows = ImitationRows()
+    listening: ImitationRows = ImitationRows()  # right answers to probes
 
 
 def to_batch(

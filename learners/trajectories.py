@@ -46,6 +46,14 @@ class Counterfactuals(NamedTuple):
     best_fixed: float  # the payoff of the best single action, played at every turn
 
 
+class Heard(NamedTuple):
+    """A probe of a trajectory's seat whose right answers are known."""
+
+    prompt: tuple[int, ...]  # token ids of its policy  # [P]
+    answers: tuple[str, ...]
+    truths: tuple[str, ...]  # those of the answers that are right, one or more
+
+
 class Evidence(NamedTuple):
     """What is computed of a trajectory after play, for credit and normalisation; None: not computed."""
 
@@ -56,6 +64,7 @@ class Evidence(NamedTuple):
     # What a teacher says to each turn; () where it is not asked  # [K]: probabilities of the legal replies, each above
     # 0 [A], or of a free reply the log-probs of its tokens, nats [T]
     taught: tuple[tuple[float, ...], ...] | None = None
+    heard: tuple[Heard, ...] = ()  # what its seat was asked, where its policy learns to listen
 
 
 def to_trajectories(
@@ -131,6 +140,8 @@ def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
     counterfactuals, fields = evidence.counterfactuals, evidence._asdict()
     if evidence.taught is None:  # most runs have no teacher
         del fields["taught"]
+    if not evidence.heard:
+        del fields["heard"]
     return {**fields, "counterfactuals": counterfactuals and counterfactuals._asdict()}
 
 
@@ -140,5 +151,6 @@ def evidence_from_json(record: dict[str, Any]) -> Evidence:
     nested = {
         "counterfactuals": fields and Counterfactuals(**with_tuples(fields)),
         "taught": taught if taught is None else tuple([tuple(said) for said in taught]),
+        "heard": tuple([Heard(*map(tuple, asked)) for asked in record.get("heard", ())]),
     }
     return Evidence(**{**with_tuples(record), **nested})

@@ -7,7 +7,7 @@ those in which a seat is asked for a reply for the first time, and the last one.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from arena.errors import EngineError
@@ -65,27 +65,48 @@ class ProbeLog:
                 request = ReplyRequest(player, asking, position, position.observe(seat), answers.possible, (), rng)
                 self._questions.append(_Question(probe, seat, turns, answers, request._replace(probe=probe.name)))
 
-    def ask(self, engine_of: EngineOf, weights: dict[str, str] | None = None) -> tuple[Belief, ...]:
-        """Ask all questions and return the answers in their order.
+    def questions(self, weights: Mapping[str, str] | None) -> list[_Question]:
+        """Return what is to be asked; ``weights`` are ids of pinned weights, by player."""
+        pinned = weights or {}
+        return [
+            one._replace(request=one.request._replace(player=pinned.get(one.request.player, one.request.player)))
+            for one in self._questions
+        ]
 
-        ``weights`` are ids of pinned weights, by player. Of a player that cannot be asked there is one record for each
-        of its probes, without probabilities. Raises EngineError, with engine and player named, if an engine fails.
-        """
-        answers: dict[int, tuple[float, ...] | None] = {}
-        engines = {player: engine_of(player) for player in dict.fromkeys(self._players)}
-        for engine in {id(engine): engine for engine in engines.values()}.values():
-            mine = [i for i, one in enumerate(self._questions) if engines[one.request.player] is engine]
-            if mine and isinstance(engine, Believing):
-                requests = [self._questions[i].request for i in mine]
-                answers |= dict(zip(mine, _ask(engine, [_pinned(one, weights) for one in requests]), strict=True))
-        return tuple(_told(self._questions, answers))
+    def engines(self, engine_of: EngineOf) -> list[Any]:
+        """Return the engine of each question's player."""
+        return [engine_of(self._players[one.seat]) for one in self._questions]
 
 
-def _told(questions: Sequence[_Question], answers: dict[int, tuple[float, ...] | None]) -> list[Belief]:
+Weights = Mapping[str, str] | None  # ids of pinned weights, by player
+
+
+def ask(logs: Sequence[tuple[ProbeLog, Weights]], engine_of: EngineOf) -> list[tuple[Belief, ...]]:
+    """Ask all questions of matches that are over, each engine once; return each match's answers in their order.
+
+    Of a player that cannot be asked there is one record for each of its probes, without probabilities. Raises
+    EngineError, with engine and player named, if an engine fails.
+    """
+    by_match = [log.questions(weights) for log, weights in logs]
+    questions = [one for mine in by_match for one in mine]
+    engines = [engine for log, _ in logs for engine in log.engines(engine_of)]
+    answers: dict[int, tuple[float, ...] | None] = {}
+    for engine in {id(engine): engine for engine in engines}.values():
+        if isinstance(engine, Believing):
+            mine = [number for number, own in enumerate(engines) if own is engine]
+            answers |= dict(zip(mine, _ask(engine, [questions[number].request for number in mine]), strict=True))
+    told, first = [], 0
+    for of_match in by_match:
+        told.append(tuple(_told(of_match, [answers.get(first + number) for number in range(len(of_match))])))
+        first += len(of_match)
+    return told
+
+
+def _told(questions: Sequence[_Question], answers: Sequence[tuple[float, ...] | None]) -> list[Belief]:
     """Return the beliefs; of a player that cannot be asked only the first of each probe."""
     beliefs, silent = [], set[tuple[str, int]]()
-    for number, one in enumerate(questions):
-        found, key = answers.get(number), (one.probe.name, one.seat)
+    for one, found in zip(questions, answers, strict=True):
+        key = one.probe.name, one.seat
         if found is None and key in silent:
             continue
         if found is None:
@@ -105,10 +126,6 @@ def _answers(position: Game, probe: Probe, seat: int) -> Answers:
     if not probe.answers:
         return known
     return Answers(probe.answers, tuple([answer for answer in known.true if answer in probe.answers]))
-
-
-def _pinned(request: ReplyRequest, weights: dict[str, str] | None) -> ReplyRequest:
-    return request._replace(player=(weights or {}).get(request.player, request.player))
 
 
 def _ask(engine: Believing, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...] | None]:

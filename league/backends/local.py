@@ -58,6 +58,7 @@ class LocalRollouts:
             engine_of=lambda player: self._outside.get(player, self.engine),
             make_game=make_game,
             in_flight=self._in_flight,
+            asks=lambda request: any(request.trained),  # not in matches that only measure
         )
 
     def metrics(self) -> Metrics:

@@ -49,10 +49,14 @@ class BeliefsConfig(Section):
         ShapingTerm(), description="pays for what a seat has learned since its last turn of the truth, in bits"
     )
 
+    listening: BeliefTerm = Field(
+        BeliefTerm(), description="adds minus the mean log-probability of the truth at probes to the loss, in nats"
+    )
+
     @property
     def terms(self) -> dict[str, BeliefTerm]:
         """All uses of beliefs by name."""
-        return {"speaking": self.speaking, "gain": self.gain}
+        return {"speaking": self.speaking, "gain": self.gain, "listening": self.listening}
 
     @property
     def asked(self) -> bool:

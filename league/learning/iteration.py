@@ -8,7 +8,7 @@ from statistics import fmean, pstdev
 from games.common.seeds import derive_seed
 from games.registry import make_game
 from league.config import RunConfig
-from league.learning.schedules import imitation_at, objective_at, steps_at
+from league.learning.schedules import belief_weight_at, imitation_at, objective_at, steps_at
 from league.storage.learner_checkpoint import Learning
 from learners.advantages import assign_credit
 from learners.advantages.forks import share_among_forks
@@ -17,6 +17,7 @@ from learners.advantages.trees import flat_siblings, sibling_pairs
 from learners.batching import TrainBatch, to_batch
 from learners.groups import flat_groups
 from learners.imitated import ImitatedReply, draw_imitation
+from learners.listening import listening_rows
 from learners.losses.objective import Objective
 from learners.normalisation import count_rollout_tokens
 from learners.rewards import reward_named
@@ -152,6 +153,9 @@ def _update(
     if share:
         seed = derive_seed(config.seed, "imitated replies", policy.name, iteration)
         batch = batch._replace(imitation=draw_imitation(imitated, config.imitation.replies, share, seed))
+    if weight := belief_weight_at(config, config.beliefs.listening, iteration):
+        factors = [config.beliefs.listening.factor(one.game, one.role) for one in trajectories]
+        batch = batch._replace(listening=listening_rows(trajectories, gathered.evidence, factors, weight))
     steps = steps_at(config, iteration, policy.name)
     metrics = update(policy, batch, objective, steps) | {"learning_rate": steps.learning_rate}
     if policy.critic is not None:

@@ -41,6 +41,7 @@ PINNED_FIGURES = (
     rf"{LEARNING}/learning",
     rf"{DOING}/strategy/.+",
     rf"{DOING}/actions/.+",
+    rf"{DOING}/beliefs/.+",
     rf"{BEATS}/payoffs/.+",
     rf"{BEATS}/wins/.+",
     rf"{BEATS}/population",
@@ -116,13 +117,13 @@ def pinned_figures(names: Iterable[str]) -> list[str]:
 
 
 def layout(
-    games: Mapping[str, Sequence[tuple[str, str, str]]], cooperative: bool, exploited: bool
+    games: Mapping[str, Sequence[tuple[str, str, str]]], cooperative: bool, exploited: bool, asked: bool = False
 ) -> dict[str, dict[str, Chart]]:
     """Return the tab of custom scalars: charts by question, those of named probabilities with their bands first.
 
     ``games`` gives for each game its named probabilities with the ends of their bands: tags of value, low and high.
-    ``cooperative`` and ``exploited`` say whether a game is not competitive, and a policy an exploiter: else their
-    charts would be empty.
+    ``cooperative``, ``exploited`` and ``asked`` say whether a game is not competitive, a policy an exploiter, and seats
+    are asked what they believe: else their charts would be empty.
     """
     learning: dict[str, Chart] = {"exploitability": ("Multiline", [r".+/(mixture_)?exploitability"])}
     if cooperative:
@@ -144,6 +145,9 @@ def layout(
             doing[f"{game}: probabilities at information states"] = ("Multiline", [rf"{name}/strategy/.+"])
         doing[f"{game}: first moves"] = ("Multiline", [rf"{name}/opening/.+"])
         doing[f"{game}: entropy of a reply by turn, nats"] = ("Multiline", [rf"{name}/entropy/.+"])
+        if asked:
+            doing[f"{game}: belief in the truth"] = ("Multiline", [rf"{name}/belief/[^/]+$"])
+            doing[f"{game}: bits of a speech"] = ("Multiline", [rf"{name}/information/[^/]+$"])
         doing[f"{game}: kinds of replies"] = ("Multiline", [rf"{name}/replies/.+"])
     beats: dict[str, Chart] = {"score by role": ("Multiline", [r".+/score/.+"])}
     if exploited:

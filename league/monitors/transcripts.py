@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from arena.records import Episode, Turn, flatten_episodes
+from learners.beliefs import BeliefChange, changes
+from learners.shaping import speaking_rewards
+from roles.probes import Probe
 
 MOST_LETTERS = 600  # of one reply or observation
 MOST_TURNS = 60  # of one match
@@ -30,8 +33,14 @@ def _told(match: Episode, advantages: Sequence[float | None], kind: str) -> list
         "players: " + ", ".join(f"seat {seat} {player}" for seat, player in enumerate(request.players)),
         "returns: " + ", ".join(f"{value:+g}" for value in match.returns) + f"; {match.end}",
     ]
+    lines += [f"not asked: seat {one.seat}, who cannot be" for one in match.beliefs if not one.probabilities]
+    heard: dict[int, list[BeliefChange]] = {}
+    for change in changes(match):
+        heard.setdefault(change.turn, []).append(change)
     for number, (turn, advantage) in enumerate(zip(match.turns[:MOST_TURNS], advantages, strict=False), 1):
         lines += _told_turn(turn, number, advantage)
+        moved = [one for one in heard.get(number - 1, ()) if round(one.before, 3) != round(one.after, 3)]
+        lines += ["  belief in the truth: " + ", ".join(map(_moved, moved))] if moved else []
     if len(match.turns) > MOST_TURNS:
         lines += ["", f"and {len(match.turns) - MOST_TURNS} turns more"]
     return lines
@@ -54,6 +63,40 @@ def _told_turn(turn: Turn, number: int, advantage: float | None) -> list[str]:
         *([f"  read as: {turn.action!r}"] if turn.form and turn.action not in (None, turn.reply) else []),
         "  " + ", ".join(facts),
     ]
+
+
+def tell_utterances(episodes: Sequence[Episode], probes: Sequence[Probe]) -> str:
+    """Return the utterance of these matches that most raised, and that most lowered, the others' belief in the truth.
+
+    Empty where nothing was said to anybody who was asked.
+    """
+    known, found = list({probe.name: probe for probe in probes}.values()), list[tuple[float, Episode, int]]()
+    for match in episodes:
+        for seat in range(len(match.returns)):
+            found += [(moved, match, place) for place, moved in speaking_rewards(match, seat, known).items()]
+    told = []
+    best, worst = max(found, key=lambda one: one[0], default=None), min(found, key=lambda one: one[0], default=None)
+    if best is not None and best[0] > 0.0:
+        told += [*_told_utterance("the most convincing utterance", *best), ""]
+    if worst is not None and worst[0] < 0.0:
+        told += _told_utterance("the most misleading utterance", *worst)
+    return "\n".join(told).rstrip()
+
+
+def _told_utterance(heading: str, moved: float, match: Episode, place: int) -> list[str]:
+    turn, request = match.turns[place], match.request
+    heard = [one for one in changes(match) if one.turn == place and one.hearer != turn.seat]
+    truths = dict.fromkeys(truth for one in match.beliefs for truth in one.truths if one.after == place)
+    return [
+        f"{heading}: {turn.role} (seat {turn.seat}, {turn.player}), match {request.index}, turn {place + 1}",
+        f"  said: {_short(turn.reply)!r}",
+        f"  the truth: {', '.join(map(repr, truths))}; the others' belief in it: {moved:+.3f}",
+        *(f"    {_moved(one)}, {one.bits:+.2f} bits" for one in heard),
+    ]
+
+
+def _moved(change: BeliefChange) -> str:
+    return f"seat {change.hearer} {change.before:.3f} → {change.after:.3f}"
 
 
 def _listed(legal: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from arena.records import Episode, flatten_episodes
 from games.aliases import short_metric, short_name
 from games.spec import GameSpec
 from league.config import RunConfig
@@ -22,7 +23,7 @@ from league.monitors.loggers.interface import Logger, open_loggers
 from league.monitors.metrics_log import MetricsLog, read_metrics, read_mixtures
 from league.monitors.phases import DrawingBudget, PhaseClock
 from league.monitors.questions import layout
-from league.monitors.transcripts import tell_match
+from league.monitors.transcripts import tell_match, tell_utterances
 from league.run.comparison import Comparison
 from league.run.figures import KEPT, Subject, figures
 from league.starts.gallery import gallery
@@ -79,8 +80,9 @@ class Board:
         frozen: Frozen | None,
         samples: Sequence[SampledMatch] = (),
         snapshot: bool = False,
+        episodes: Sequence[Episode] = (),
     ) -> None:
-        """Log an iteration; after a snapshot also transcripts of ``samples`` and tasks.
+        """Log an iteration; after a snapshot also transcripts of ``samples``, utterances of ``episodes``, and tasks.
 
         Where the snapshot was measured there are mixtures, distributions and figures too.
         """
@@ -92,6 +94,7 @@ class Board:
         self._history.append(_kept({"iteration": iteration, **metrics}))
         if snapshot and self._config.board.time:
             self._transcripts(log, iteration, samples)
+            self._utterances(log, iteration, episodes)
             self._gallery(log, iteration)
         if frozen is not None:
             log.mixtures(iteration, self._state.mixtures)
@@ -111,7 +114,9 @@ class Board:
         log.settings(settings, {"seed", *_chosen(self._config, settings)}, self._compared_by())
         cooperative = any(not spec.competitive for spec in self._specs.values())
         margins = {short_name(game): _margins(game) for game in self._specs}
-        log.layout(layout(margins, cooperative, exploited=bool(self._config.league_roles)))
+        log.layout(
+            layout(margins, cooperative, exploited=bool(self._config.league_roles), asked=self._config.beliefs.asked)
+        )
         self._loggers = open_loggers(self._config.board.loggers, self._run_dir, settings, self._logged)
         return log
 
@@ -134,6 +139,13 @@ class Board:
             for why in sample.kept_as:
                 told = tell_match(sample.episode, sample.advantages, f"{why} of iteration {iteration}")
                 log.text(f"transcripts/{sample.episode.request.game}/{why.replace(' ', '_')}", told, iteration)
+
+    def _utterances(self, log: MetricsLog, iteration: int, episodes: Sequence[Episode]) -> None:
+        """Write what was said that made others believe most in the truth, and what least."""
+        for game, seats in self._roles.items():
+            mine = [episode for episode in flatten_episodes(episodes) if episode.request.game == game]
+            if told := tell_utterances(mine, [probe for role in seats for probe in role.probes]):
+                log.text(f"utterances/{game}", f"{game} at iteration {iteration}\n\n{told}", iteration)
 
     def _gallery(self, log: MetricsLog, iteration: int) -> None:
         """Write the newest tasks and deals of the pool, by whether they are solved."""

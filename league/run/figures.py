@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from games.aliases import short_name
 from games.spec import GameSpec
 from league.evaluation.strategies import GameStrategy
 from league.monitors.alarms import Alarm
 from league.monitors.conduct import RoleConduct
-from league.monitors.figures import matrix, population, strategy, training
+from league.monitors.figures import beliefs, matrix, population, strategy, training
 from league.monitors.figures.canvas import Pixels
 from league.monitors.phases import PHASES
 from league.monitors.questions import BEATS, BREAKING, CHANGE, DOING, LEARNING
@@ -25,7 +26,7 @@ from league.storage.population import Snapshot
 
 # The metrics whose history figures need.
 KEPT = re.compile(
-    r"^(alarms|time|memory)/|^seconds$|/(mixture_)?exploitability$|/return$|/judge/|/(best_)?welfare$|/pareto_share$|/ce_gap$|/score_against_|^rating|/replies/|equilibrium_distance"
+    r"^(alarms|time|memory)/|^seconds$|/(mixture_)?exploitability$|/return$|/judge/|/(best_)?welfare$|/pareto_share$|/ce_gap$|/score_against_|^rating|/replies/|equilibrium_distance|/belief/.+/\d+$|/information/\d+$"
 )
 EARNED = {  # first where interests are common or mixed
     "return": "joint return",
@@ -80,6 +81,9 @@ def figures(subject: Subject) -> dict[str, Task]:
     for game in subject.specs:
         if game not in subject.strategies and (mine := subject.of_game(game)):
             tasks[f"{DOING}/actions/{game}"] = partial(_actions, game, mine)
+    for game in subject.specs:
+        if _by_number(subject, f"{game}/information/"):
+            tasks[f"{DOING}/beliefs/{game}"] = partial(_beliefs, subject, game)
     for game, comparison in subject.comparisons.items():
         if len(comparison.players) > 1:
             tasks[f"{BEATS}/payoffs/{game}"] = partial(_payoffs, comparison)
@@ -110,6 +114,27 @@ def _series(subject: Subject, name: str) -> tuple[list[int], list[float]]:
     """Return the iterations and values of a metric."""
     found = [(line["iteration"], line[name]) for line in subject.history if name in line]
     return [step for step, _ in found], [value for _, value in found]
+
+
+def _by_number(subject: Subject, prefix: str) -> list[dict[int, float]]:
+    """Return what follows a prefix with a number, by that number: in the newest iteration that has it, then the first.
+
+    The first one is left out where it is the newest.
+    """
+    found: list[dict[int, float]] = []
+    for line in subject.history:
+        numbers = {name.removeprefix(prefix): value for name, value in line.items() if name.startswith(prefix)}
+        if mine := {int(number): numbers[number] for number in sorted(numbers, key=len) if number.isdecimal()}:
+            found.append(dict(sorted(mine.items())))
+    return [found[-1], *([found[0]] if len(found) > 1 else [])] if found else []
+
+
+def _beliefs(subject: Subject, game: str) -> Pixels:
+    names = [name for line in subject.history for name in line if name.startswith(f"{game}/belief/")]
+    roles = dict.fromkeys(name.removeprefix(f"{game}/belief/").rpartition("/")[0] for name in names)
+    belief = {role: _by_number(subject, f"{game}/belief/{role}/") for role in roles}
+    title = f"{short_name(game)}: what do they believe?"
+    return beliefs.draw_beliefs(title, belief, _by_number(subject, f"{game}/information/")[0])
 
 
 def _alarms(subject: Subject) -> Pixels:

@@ -21,7 +21,7 @@ from league.backends.interface import RolloutBackend
 from league.backends.local import LocalRollouts
 from league.config import RunConfig
 from league.evaluation.teams import live_cast, training_metrics
-from league.learning.evidence.beliefs import belief_metrics, with_shaping
+from league.learning.evidence.beliefs import belief_metrics, with_heard, with_shaping
 from league.learning.evidence.counterfactuals import counterfactuals
 from league.learning.iteration import credit_metrics, learning_now
 from league.learning.learner import InProcessLearner, Learner, LearnResult
@@ -195,6 +195,7 @@ class League:
         evidence = [e._replace(values=values) if values else e for e, values in zip(evidence, continued, strict=True)]
         if self._teachers is not None:
             evidence = self._teachers.advise(episodes, trajectories, evidence)
+        evidence = with_heard(self.config, self.state.policies, self.roles, episodes, trajectories, evidence)
         self.learner.submit(iteration, trajectories, evidence)
 
     def collect(self, iteration: int) -> LearnResult:
@@ -241,7 +242,8 @@ class League:
             samples = list[SampledMatch]()
             if learned is not None and results is not None and snapshot:
                 samples = self._save_samples(results.episodes, learned, iteration)
-            self._board.write(iteration, metrics, alarms, frozen, samples, bool(snapshot))
+            played = results.episodes if results is not None else ()
+            self._board.write(iteration, metrics, alarms, frozen, samples, bool(snapshot), played)
         if self.view is not None:
             self.view.update(iteration - 1, metrics, alarms)
 

@@ -14,7 +14,7 @@ from learners.batching import ChoiceRow, FreeRow, ImitationRows, Pair, RowUnit, 
 from learners.losses.choice_and_free import ChoiceChunkLoss, FreeChunkLoss
 from learners.losses.chunk_loss import Models
 from learners.losses.frozen_results import FrozenResults
-from learners.losses.imitation import ImitationLoss, imitation_chunks
+from learners.losses.imitation import IMITATION, LISTENING, ImitationLoss, SumNames, imitation_chunks
 from learners.losses.objective import Objective
 from learners.losses.preferences import group_paired_rows
 from learners.metric_sums import MetricSums
@@ -68,17 +68,18 @@ class BatchLoss:
             local_units = process_group.local_units(units, batch.free)
             chunks = self._free_chunks(batch.free, local_units, pairs, temperature, truncation)
             self._chunks.setdefault(key, []).extend(chunks)
-        self._add_imitation(batch.imitation, minibatches, minibatch_rows, process_group)
+        self._add_given(batch.imitation, minibatches, minibatch_rows, process_group, IMITATION)
+        self._add_given(batch.listening, minibatches, minibatch_rows, process_group, LISTENING)
 
-    def _add_imitation(
-        self, imitation: ImitationRows, minibatches: int, minibatch_rows: int, process_group: ProcessGroup
+    def _add_given(
+        self, given: ImitationRows, minibatches: int, minibatch_rows: int, process_group: ProcessGroup, names: SumNames
     ) -> None:
-        """Add this process's share of the replies to imitate, split as a game's rows are."""
-        for rows in imitation:
+        """Add this process's share of given replies, split as a game's rows are; ``names`` are those of their sums."""
+        for rows in given:
             single_units = [(index,) for index in range(len(rows))]
             for (key, temperature, _), units in _split(rows, single_units, minibatches, minibatch_rows).items():
                 local_rows = [rows[index] for (index,) in process_group.local_units(units, rows)]
-                chunks = imitation_chunks(self._models.lm, local_rows, temperature, self._max_tokens)
+                chunks = imitation_chunks(self._models.lm, local_rows, temperature, self._max_tokens, names)
                 self._chunks.setdefault(key, []).extend(chunks)
 
     def _choice_chunks(self, rows: Sequence[ChoiceRow], temperature: float) -> Iterator[ChoiceChunkLoss]:

@@ -22,11 +22,22 @@ from learners.batching import ChoiceRow, FreeRow
 from learners.losses.choice_and_free import padded
 from learners.metric_sums import MetricSums
 
+SumNames = tuple[str, str]  # of the loss, and of the number of tokens
+IMITATION: SumNames = ("imitation", "imitated_tokens")
+LISTENING: SumNames = ("listening", "listened_tokens")
+
 
 def imitation_chunks(
-    lm: LanguageModel, rows: Sequence[ChoiceRow | FreeRow], temperature: float, max_tokens: int
+    lm: LanguageModel,
+    rows: Sequence[ChoiceRow | FreeRow],
+    temperature: float,
+    max_tokens: int,
+    names: SumNames = IMITATION,
 ) -> list[ImitationLoss]:
-    """Return the chunks of rows of one temperature, each of at most ``max_tokens`` tokens."""
+    """Return the chunks of rows of one temperature, each of at most ``max_tokens`` tokens.
+
+    ``names`` is what their loss and tokens are called in sums.
+    """
     choice = [row for row in rows if isinstance(row, ChoiceRow)]
     free = [row for row in rows if isinstance(row, FreeRow)]
     chunks: list[ImitationLoss] = []
@@ -37,11 +48,15 @@ def imitation_chunks(
     if free:
         passes = plan_passes(lm, [row.prompt for row in free], [row.reply for row in free], max_tokens)
         chunks += [FreeImitation(lm, replies, free, temperature) for replies in passes]
+    for chunk in chunks:
+        chunk.names = names
     return chunks
 
 
 class ImitationLoss(ABC):
     """One chunk of replies to imitate."""
+
+    names = IMITATION  # of its sums
 
     def __init__(self, lm: LanguageModel, drawn: Sequence[Sequence[float]], weights: Sequence[Sequence[float]]) -> None:
         """``drawn`` and ``weights`` are how often each element was drawn, and its weight in the loss."""
@@ -53,8 +68,9 @@ class ImitationLoss(ABC):
     def loss(self, sums: MetricSums) -> Tensor:
         """Return the weighted loss of this chunk; add the unweighted one and its number of tokens to ``sums``."""
         logprobs = self._logprobs()
-        sums.add("imitation", -self._drawn * logprobs)
-        sums.add("imitated_tokens", self._drawn)
+        loss, tokens = self.names
+        sums.add(loss, -self._drawn * logprobs)
+        sums.add(tokens, self._drawn)
         return -(self._weights * logprobs).sum()
 
     @abstractmethod

@@ -261,6 +261,11 @@ def test_a_probe_is_data_of_a_card(tmp_path):
     ]
 
 
+def test_only_the_matches_that_are_to_be_asked_are():
+    odd = run(SMALL, Script("bayes"), 4, asks=lambda request: request.index % 2 == 1)
+    assert [bool(episode.beliefs) for episode in odd] == [False, True, False, True]
+
+
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [

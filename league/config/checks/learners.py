@@ -90,6 +90,11 @@ def check_optimizer(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) ->
             f"imitation.weight = {config.imitation.weight:g} adds passes to an update, which processes with shards "
             "(optimizer.sharded) could not make in step. Set optimizer.sharded = false, or imitation.weight = 0."
         )
+    if optimizer.sharded and config.beliefs.listening.on:
+        raise UsageError(
+            "beliefs.listening adds passes to an update, which processes with shards (optimizer.sharded) could not "
+            "make in step. Set optimizer.sharded = false, or beliefs.listening.weight = 0."
+        )
     masked = sorted(
         f"{game}/{role.name}"
         for game, game_roles in roles.items()

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
+from typing import TYPE_CHECKING
 
+from arena.lm.chunks import Tokens
 from arena.records import Episode, flatten_episodes
 from league.config import RunConfig
 from league.learning.schedules import belief_weight_at
 from learners.beliefs import bits, changes, histories, spoken
 from learners.shaping import Shaping, shaping_rewards
+from learners.trajectories import Evidence, Heard, Trajectory
 from roles.probes import Probe
+from roles.prompts import messages
+from roles.replies import probed
 from roles.role import Role, Roles
+
+if TYPE_CHECKING:
+    from learners.update.policy import Policy
 
 Metrics = dict[str, float]
 MOST_SPEECHES = 12  # of a match, of which each has a number on the board
@@ -49,6 +57,36 @@ def with_shaping(config: RunConfig, roles: Roles, iteration: int, episodes: list
         return episode._replace(shaping=rewards, children=tuple([shaped(child) for child in episode.children]))
 
     return [shaped(episode) for episode in episodes]
+
+
+def with_heard(
+    config: RunConfig,
+    policies: Mapping[str, Policy],
+    roles: Roles,
+    episodes: Sequence[Episode],
+    trajectories: Sequence[Trajectory],
+    evidence: list[Evidence],
+) -> list[Evidence]:
+    """Return the evidence with what each seat was asked, where its role learns to listen; the same where none does."""
+    listening = config.beliefs.listening
+    if not listening.on:
+        return evidence
+    matches = {episode.request.index: episode for episode in flatten_episodes(episodes)}
+    prompts: dict[object, Tokens] = {}
+    found = list(evidence)
+    for i, one in enumerate(trajectories):
+        if one.policy in policies and listening.factor(one.game, one.role):
+            lm, role = policies[one.policy].lm, roles[one.game][one.seat]
+            probes = {probe.name: probed(role, probe) for probe in role.probes}
+            heard = []
+            for belief in matches[one.match].beliefs:
+                if belief.seat == one.seat and belief.truths:
+                    asking = probes[belief.probe], belief.observation, belief.answers
+                    if (key := (one.policy, *asking)) not in prompts:
+                        prompts[key] = lm.encode_prompt(messages(*asking))
+                    heard.append(Heard(prompts[key], belief.answers, belief.truths))
+            found[i] = evidence[i]._replace(heard=tuple(heard))
+    return found
 
 
 def belief_metrics(episodes: Sequence[Episode], roles: Roles) -> Metrics:

@@ -4,9 +4,10 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugin_util import markdown_to_safe_html
 
-from arena.records import EndReason, Episode, MatchRequest, Turn
+from arena.records import Belief, EndReason, Episode, MatchRequest, Turn
 from league.monitors.metrics_log import MetricsLog, verbatim
-from league.monitors.transcripts import tell_match
+from league.monitors.transcripts import tell_match, tell_utterances
+from roles.probes import Probe
 
 HOSTILE = "<script>alert(1)</script>\n# Heading\n```\n[link](javascript:alert(1))\n\n\u202eback\x1b[31m\n![x](http://evil/x.png)"
 
@@ -48,3 +49,50 @@ def test_the_board_holds_the_transcript(tmp_path):
     events.Reload()
     (event,) = events.Tensors("transcripts/kuhn_poker/worst")
     assert all(line.startswith("    ") for line in event.tensor_proto.string_val[0].decode().split("\n"))
+
+
+def talk(index, *said, beliefs):
+    """Return a match in which seat 0 says things to seats 1 and 2; ``beliefs`` are theirs in the truth by position."""
+    request = MatchRequest(index, "hidden_roles", 3, 4, ("main", "main", "silent", "silent"), (True,) * 4, "self_play")
+    turns = tuple(
+        [Turn(0, "wolf", "main", "You are Ann.", (), words, words, 0.0, None, form="words") for words in said]
+    )
+    asked = [
+        Belief("wolf", seat, after, "", ("Ann", "Bob"), ("Ann",), (p, 1.0 - p))
+        for seat, series in enumerate(beliefs, 1)
+        for after, p in enumerate(series)
+    ]
+    silent = Belief("wolf", 3, 0, "", ("Ann", "Bob"), ("Ann",), ())
+    return Episode(request, turns, (0.0,) * 4, EndReason.FINISHED, beliefs=(*asked, silent))
+
+
+WOLF = Probe(name="wolf", question="Who?")
+
+
+def test_the_most_convincing_and_the_most_misleading_utterance_are_told_with_what_they_did():
+    matches = [
+        talk(5, "it is me", "it is Bob", beliefs=((0.25, 0.5, 0.5), (0.25, 1.0, 0.4))),
+        talk(6, "hello", beliefs=((0.25, 0.3), (0.25, 0.25))),
+    ]
+    told = tell_utterances(matches, [WOLF]).splitlines()
+    assert told == [
+        "the most convincing utterance: wolf (seat 0, main), match 5, turn 1",
+        "  said: 'it is me'",
+        "  the truth: 'Ann'; the others' belief in it: +0.500",
+        "    seat 1 0.250 → 0.500, +1.00 bits",
+        "    seat 2 0.250 → 1.000, +2.00 bits",
+        "",
+        "the most misleading utterance: wolf (seat 0, main), match 5, turn 2",
+        "  said: 'it is Bob'",
+        "  the truth: 'Ann'; the others' belief in it: -0.300",
+        "    seat 1 0.500 → 0.500, +0.00 bits",
+        "    seat 2 1.000 → 0.400, -1.32 bits",
+    ]
+    assert tell_utterances([talk(7, "hello", beliefs=((0.25, 0.25),))], [WOLF]) == ""
+    assert tell_utterances([], []) == ""
+
+
+def test_a_match_is_told_with_the_beliefs_that_each_turn_moved_and_who_was_not_asked():
+    told = tell_match(talk(5, "it is me", "yes", beliefs=((0.25, 0.5, 0.5), (0.25, 0.25, 0.25)))).splitlines()
+    assert [line for line in told if "belief" in line] == ["  belief in the truth: seat 1 0.250 → 0.500"]
+    assert "not asked: seat 3, who cannot be" in told
