@@ -1,6 +1,6 @@
 """A teacher's whole distribution at the student's own turns, beside imitation of its matches, at equal matches.
 
-    python -m benchmarks.studies.teachers.distilled taught [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
+    python -m benchmarks.studies.teachers.distilled STUDY [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
 
 A model from nothing is to play as ``equilibrium``, or as the mixture of a run of Leduc poker. It either learns from as
 many matches of the teacher with itself as the others play (``imitation.weight = 1``, ``imitation.replies`` as many as
@@ -21,7 +21,6 @@ from benchmarks.studies.runs import Result, load_settings, measure_runs, run_stu
 if TYPE_CHECKING:
     from league import RunConfig
 
-PART = "taught"
 UNIFORM = 0.01  # of teacher.uniform, by its default
 COMING = 0.01  # a state counts among those that the teacher comes to if its own replies lead there so often
 MODEL = """
@@ -61,11 +60,17 @@ class Lesson(NamedTuple):
 
 
 MIXTURE = "mixture"
-LESSONS = (
-    Lesson("Kuhn poker, equilibrium", "kuhn_poker", "equilibrium", 40, 128, 300, ("imitation", *DIVERGENCES)),
-    Lesson("Leduc poker, equilibrium", "leduc_poker", "equilibrium", 40, 256, 1100, ("imitation", *DIVERGENCES[:2])),
-    Lesson("Leduc poker, a run's mixture", "leduc_poker", MIXTURE, 40, 256, 1100, ("imitation", *DIVERGENCES[:2])),
-)
+LESSONS = {
+    "taught-kuhn": Lesson(
+        "Kuhn poker, equilibrium", "kuhn_poker", "equilibrium", 40, 128, 300, ("imitation", *DIVERGENCES)
+    ),
+    "taught-leduc": Lesson(
+        "Leduc poker, equilibrium", "leduc_poker", "equilibrium", 40, 256, 1100, ("imitation", *DIVERGENCES[:2])
+    ),
+    "taught-mixture": Lesson(
+        "Leduc poker, a run's mixture", "leduc_poker", MIXTURE, 40, 256, 1100, ("imitation", *DIVERGENCES[:2])
+    ),
+}
 
 
 def teaching_run() -> RunConfig:
@@ -138,24 +143,19 @@ def _kl(student: Sequence[float], teacher: Sequence[float]) -> float:
     return sum(p * log(p / q) for p, q in zip(student, mixed, strict=True) if p > 0.0)
 
 
-def measure_study(_: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:
-    """Measure all runs that are not in ``keep`` yet; return a table for each lesson."""
-    runs: dict[str, list[dict[str, Any]]] = {}
+def measure_study(study: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:
+    """Measure all runs that are not in ``keep`` yet; return the lesson's table."""
+    lesson, runs = LESSONS[study], dict[str, list[dict[str, Any]]]()
     for seed in seeds:
-        [teaching] = sweep({"teacher": teaching_run()}, [seed], keep / f"teacher-{seed}", workers=workers).values()
-        for number, lesson in enumerate(LESSONS):
-            teacher = f"{teaching.run.path}@mixture" if lesson.teacher == MIXTURE else lesson.teacher
-            matches = (keep / f"matches-{seed}-{number}.jsonl").resolve()
-            record_matches(lesson, teacher, seed, matches)
-            configs = configs_of(lesson, teacher, matches)
-            figures = measure_runs(configs, [seed], measure, keep / f"seed-{seed}-{number}", workers)
-            for (name, _seed), figure in figures.items():
-                runs.setdefault(name, []).append(figure)
-    return {"study": PART, "seeds_used": list(seeds), "tables": [_table(lesson, runs) for lesson in LESSONS]}
-
-
-def _table(lesson: Lesson, runs: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    return {
+        teacher, matches = lesson.teacher, (keep / f"matches-{seed}.jsonl").resolve()
+        if teacher == MIXTURE:
+            [teaching] = sweep({"teacher": teaching_run()}, [seed], keep / f"teacher-{seed}", workers=workers).values()
+            teacher = f"{teaching.run.path}@mixture"
+        record_matches(lesson, teacher, seed, matches)
+        figures = measure_runs(configs_of(lesson, teacher, matches), [seed], measure, keep / f"seed-{seed}", workers)
+        for (name, _), figure in figures.items():
+            runs.setdefault(name, []).append(figure)
+    table = {
         "game": lesson.title,
         "figure": "exploitability",
         "less_is_better": True,
@@ -163,11 +163,12 @@ def _table(lesson: Lesson, runs: dict[str, list[dict[str, Any]]]) -> dict[str, A
         "columns": COLUMNS,
         "conditions": [{"name": name, "runs": runs[f"{lesson.title}: {name}"]} for name in lesson.conditions],
     }
+    return {"study": study, "seeds_used": list(seeds), "tables": [table]}
 
 
 def main() -> None:
     """Measure and print."""
-    run_study(__doc__, [PART], measure_study, table_lines)
+    run_study(__doc__, list(LESSONS), measure_study, table_lines)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A teacher that sees the opponent's card: does its student become exploitable?
 
-    python -m benchmarks.studies.teachers.sighted sighted [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
+    python -m benchmarks.studies.teachers.sighted STUDY [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
 
 One policy learns GAME and ``informed(GAME)``, in which both seats see both cards. In GAME it is taught by itself, shown
 the other card (``teacher.player = "self"``, ``teacher.sees = ["hidden"]``), with a weight beside its policy gradient,
@@ -19,8 +19,8 @@ from benchmarks.studies.runs import Result, load_settings, measure_runs, run_stu
 if TYPE_CHECKING:
     from league import RunConfig
 
-PART = "sighted"
-GAMES = {"kuhn_poker": (60, 256), "leduc_poker": (60, 256)}  # iterations, matches of each of the two in one
+GAMES = {"sighted-kuhn": "kuhn_poker", "sighted-leduc": "leduc_poker"}
+ITERATIONS, MATCHES = 120, 512  # of each of the two games in one
 COMMON = """
 threads = 1
 episodes_kept = 0
@@ -33,15 +33,12 @@ optimizer = {{ learning_rate = 2e-3, learning_rate_end = 2e-4, minibatch_prompts
 matchmaking = {{ self_play = 1.0, fictitious = 0.0 }}
 """
 OBJECTIVE = "clip_low = 0.9, clip_high = 9.0, kl_old = 2.0, entropy = 0.15, entropy_end = 0.02"
-TEACHER = "teacher = {{ players = {{ {game} = 'self' }}, sees = ['hidden'], divergence = '{divergence}' }}\n"
-CONDITIONS: dict[str, tuple[str, str]] = {  # the objective's settings, and the divergence
-    "no teacher": ("", ""),
-    "weight 0.1": (", distill = 0.1", "reverse"),
-    "weight 1": (", distill = 1.0", "reverse"),
-    "weight 1, forward": (", distill = 1.0", "forward"),
-    "weight 1, falling to 0.001": (", distill = 1.0, distill_end = 0.001", "reverse"),
+TEACHER = "teacher = {{ players = {{ {game} = 'self' }}, sees = ['hidden'] }}\n"
+CONDITIONS = {  # the objective's settings beyond the common ones
+    "no teacher": "",
+    "weight 1": ", distill = 1.0",
+    "weight 1, falling to 0.001": ", distill = 1.0, distill_end = 0.001",
 }
-OF_GAME = {"kuhn_poker": tuple(CONDITIONS), "leduc_poker": ("no teacher", "weight 1", "weight 1, falling to 0.001")}
 COLUMNS = {
     "bluffs": "bets with the lowest card",
     "bets": "with the highest",
@@ -52,14 +49,12 @@ COLUMNS = {
 
 def configs_of(game: str) -> dict[str, RunConfig]:
     """Return the configurations that are compared in a game, by name."""
-    iterations, matches = GAMES[game]
-    common = COMMON.format(game=game, iterations=iterations, matches=matches)
-    configs = {}
-    for condition in OF_GAME[game]:
-        weight, divergence = CONDITIONS[condition]
-        teacher = TEACHER.format(game=game, divergence=divergence) if divergence else ""
-        configs[f"{game}: {condition}"] = load_settings(f"{common}objective = {{ {OBJECTIVE}{weight} }}\n{teacher}")
-    return configs
+    common = COMMON.format(game=game, iterations=ITERATIONS, matches=MATCHES)
+    common += TEACHER.format(game=game)
+    return {
+        f"{game}: {condition}": load_settings(f"{common}objective = {{ {OBJECTIVE}{weight} }}\n")
+        for condition, weight in CONDITIONS.items()
+    }
 
 
 def measure(run_dir: Path) -> dict[str, Any]:
@@ -83,28 +78,26 @@ def measure(run_dir: Path) -> dict[str, Any]:
     return figures
 
 
-def measure_study(_: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:
-    """Measure all runs that are not in ``keep`` yet; return a table for each game."""
-    tables = []
-    for game, conditions in OF_GAME.items():
-        figures = measure_runs(configs_of(game), seeds, measure, keep / game, workers)
-        table = {
-            "game": game,
-            "figure": "exploitability of the newest snapshot",
-            "less_is_better": True,
-            "places": 3,
-            "columns": {key: label for key, label in COLUMNS.items() if all(key in run for run in figures.values())},
-            "conditions": [
-                {"name": name, "runs": [figures[f"{game}: {name}", seed] for seed in seeds]} for name in conditions
-            ],
-        }
-        tables.append(table)
-    return {"study": PART, "seeds_used": list(seeds), "tables": tables}
+def measure_study(study: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:
+    """Measure all runs that are not in ``keep`` yet; return the game's table."""
+    game = GAMES[study]
+    figures = measure_runs(configs_of(game), seeds, measure, keep, workers)
+    table = {
+        "game": game,
+        "figure": "exploitability of the newest snapshot",
+        "less_is_better": True,
+        "places": 3,
+        "columns": {key: label for key, label in COLUMNS.items() if all(key in run for run in figures.values())},
+        "conditions": [
+            {"name": name, "runs": [figures[f"{game}: {name}", seed] for seed in seeds]} for name in CONDITIONS
+        ],
+    }
+    return {"study": study, "seeds_used": list(seeds), "tables": [table]}
 
 
 def main() -> None:
     """Measure and print."""
-    run_study(__doc__, [PART], measure_study, table_lines)
+    run_study(__doc__, list(GAMES), measure_study, table_lines)
 
 
 if __name__ == "__main__":
