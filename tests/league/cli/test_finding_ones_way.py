@@ -46,6 +46,7 @@ NAMED_BY_USERS = (
     "credit.settings",
     "values.estimators",
     "descent.mutate",
+    "teacher.players",
 )  # tables of keys of theirs
 
 
