@@ -67,6 +67,8 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     | dict.fromkeys(("timescales", "equal_steps"), "benchmarks.studies.defence")
     | {"starts": "benchmarks.studies.tasks.sums", "starts_programs": "benchmarks.studies.tasks.programs"}
     | {"inject_repair": "benchmarks.studies.tasks.repairs"}
+    | dict.fromkeys(("taught-kuhn", "taught-leduc", "taught-mixture"), "benchmarks.studies.teachers.distilled")
+    | dict.fromkeys(("sighted-kuhn", "sighted-leduc"), "benchmarks.studies.teachers.sighted")
 )
 PARTS = (*PRESETS, *MODULES, *STUDIES)
 NEEDS = {  # libraries of other systems that parts measure, and what installs them

@@ -48,6 +48,7 @@ NAMED_BY_USERS = (
     "credit.gdpo.weights_end",
     "values.estimators",
     "descent.mutate",
+    "teacher.players",
 )  # tables of keys of theirs
 
 

@@ -33,8 +33,10 @@ def test_every_setting_of_the_objective_is_passed_on():
         "epo_decay": 0.8,
         "magnet": 0.2,
         "magnet_uniform": 0.25,
+        "distill": 0.7,
     }
-    objective = objective_at(config(objective=settings), 1, "main")
+    objective = objective_at(config(objective=settings, teacher={"divergence": "forward"}), 1, "main")
+    assert (objective.distill, objective.divergence) == (0.7, "forward")
     assert objective.surrogate == Surrogate("gspo", 0.01, 0.02, 3.0, 0.3)
     assert objective.normalisation == Normalisation("sequence_mean", 7)
     assert (objective.truncate, objective.kl_old, objective.kl_reference, objective.kl_estimator) == (2, 0.1, 0.3, "k3")
@@ -50,6 +52,13 @@ def test_weights_go_geometrically_from_start_to_end():
     assert [objective_at(run, i, "main").entropy["kuhn_poker"] for i in (1, 3, 5)] == pytest.approx(
         [0.01, 0.001, 0.0001]
     )
+
+
+def test_the_teachers_weight_goes_geometrically_or_by_the_root_of_the_iteration():
+    geometric = config(objective={"distill": 1.0, "distill_end": 0.01})
+    assert [objective_at(geometric, i, "main").distill for i in (1, 3, 5)] == pytest.approx([1.0, 0.1, 0.01])
+    root = config(objective={"distill": 1.0, "schedule": "mmd"})
+    assert [objective_at(root, i, "main").distill for i in (1, 4)] == pytest.approx([1.0, 0.5])
 
 
 def test_a_policy_has_the_optimizers_settings_or_its_own():
