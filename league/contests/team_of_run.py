@@ -75,13 +75,14 @@ def trained_apart(texts: Sequence[str], team: Team) -> dict[Place, str]:
     found: dict[Place, str] = {}
     others: list[str] = []
     for text in texts:
-        place = _place(text, team)
-        if place is None:
+        named = _place(text, team)
+        if named is None:
             others.append(text)
             continue
+        place, player = named
         if place in found:
             raise UsageError(f"--apart {text}: {team.roles[place]} is named twice. Name one player for it.")
-        found[place] = text.partition("=")[2]
+        found[place] = player
     if len(others) > 1:
         raise UsageError(
             f"--apart {' '.join(others)}: which roles are theirs? Write ROLE=RUN; the roles are "
@@ -140,16 +141,15 @@ def _why_no_team(spec: GameSpec) -> str:
     return ""
 
 
-def _place(text: str, team: Team) -> Place | None:
-    """Return the role of ``ROLE=PLAYER``; None for a player alone."""
-    name, equals, _ = text.partition("=")
-    if not equals:
-        return None
+def _place(text: str, team: Team) -> tuple[Place, str] | None:
+    """Return the role and the player of ``ROLE=PLAYER``; None for a player alone."""
     for place, role in team.roles.items():
-        if name in (role, f"{place[0]}/{role}", f"{short_name(place[0])}/{role}"):
-            return place
-    if name in ("openai", "hf") or ":" in name or "/" in name or "@" in name:
-        return None  # an equal sign of a player's own, as in the name of a game or of a folder
+        for name in (role, f"{place[0]}/{role}", f"{short_name(place[0])}/{role}"):
+            if text.startswith(f"{name}="):
+                return place, text.removeprefix(f"{name}=")
+    name, equals, _ = text.partition("=")
+    if not equals or any(mark in name for mark in ":/@"):  # an equal sign of the player's own, as in a folder's name
+        return None
     raise unknown_name("role of the team", name, team.roles.values())
 
 

@@ -78,8 +78,8 @@ def weights_at(settings: Settings, calls: int) -> dict[str, float]:
 
 
 def rewards(settings: Settings) -> Collection[str]:
-    """Return the names of the rewards that have a weight, at first or in the end."""
-    return [name for name, weight in weights_at(settings, 0).items() if weight or settings.weights_end.get(name)]
+    """Return the names of the rewards that have a weight, be it 0: then it is shown, and not learned from."""
+    return list(weights_at(settings, 0))
 
 
 def metrics(_trajectories: Sequence[Trajectory], credited: Credited) -> Mapping[str, float]:

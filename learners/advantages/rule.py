@@ -58,7 +58,7 @@ class CreditRule(Generic[SettingsT]):
     check: Callable[[CreditFacts], None] | None = None  # raises UsageError for a game that the rule cannot credit
     forget: Callable[[State, str], State] | None = None  # the state without what it holds of a policy; None: nothing
     metrics: Callable[[Sequence[Trajectory], Credited], Mapping[str, float]] | None = None  # logged as credit/RULE/NAME
-    rewards: Callable[[SettingsT], Collection[str]] | None = None  # the rewards that it weighs; None: the return alone
+    rewards: Callable[[SettingsT], Collection[str]] | None = None  # the rewards that it names; None: none
     across_roles: bool = False  # a role's credit depends on other roles' trajectories, so all have equal settings
 
 

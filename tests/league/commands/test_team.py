@@ -27,6 +27,10 @@ roles.policy."relay_arithmetic/generator" = "a"
 roles.policy."relay_arithmetic/verifier" = "b"
 roles.policy."relay_arithmetic/refiner" = "a"
 """
+GIVEN = """
+games.relay_arithmetic.matches = 8
+roles.player."relay_arithmetic/verifier" = "scripted:optimal"
+"""
 CHAIN = """
 games."lookup_chain(hops=1,people=4,relations=1)".matches = 8
 roles.policy."lookup_chain(hops=1,people=4,relations=1)/planner" = "main"
@@ -38,7 +42,7 @@ ALONE = """games."lookup_alone(hops=1,people=4,relations=1)".matches = 4\n"""
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("team")
-    for name, own in {"relay": RELAY, "chain": CHAIN, "alone": ALONE}.items():
+    for name, own in {"relay": RELAY, "chain": CHAIN, "alone": ALONE, "given": GIVEN}.items():
         train(validate(tomllib.loads(own + SMALL)), folder / name)
     return folder
 
@@ -88,6 +92,18 @@ def test_a_planner_and_its_workers_beside_one_alone_and_scripts_apart(runs, caps
     out = capsys.readouterr().out
     assert "One alone does better than the team" in out
     assert "one alone" in out
+
+
+def test_a_role_that_is_given_to_a_player_has_no_untrained_self(runs, capsys):
+    found = report(capsys, runs / "given", "--matches", "40", "--apart", "relay_arithmetic/refiner=scripted:optimal")
+    assert [one["kind"] for one in found["comparisons"]] == [
+        *("untrained", "stand-in", "stand-in", "untrained", "stand-in"),
+        *("swapped", "swapped", "apart"),  # all but generator with refiner, whose policy is one
+    ]
+    assert found["team"]["players"]["verifier"] == "scripted:optimal"
+    apart = found["comparisons"][-1]
+    assert apart["players"] == {**found["team"]["players"], "refiner": "scripted:optimal"}
+    assert apart["line_up"] == "refiner: trained apart"
 
 
 def alone_tokens(run, step):

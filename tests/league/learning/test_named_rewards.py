@@ -41,8 +41,9 @@ def test_brevity_and_return_are_on_the_board_by_role_and_move_the_policy(tmp_pat
     assert paid == ["kuhn_poker/reward/first/return", "kuhn_poker/reward/second/return"]
     assert [{name: line[name] for name in line if name not in paid} for line in alone] == grpo
     text = 'credit = { rule = "gdpo", gdpo.weights.brevity = 0.5, settings."kuhn_poker/second".weights.brevity = 0.0 }'
+    shown = [f"kuhn_poker/reward/{role}/{name}" for role in ("first", "second") for name in ("brevity", "return")]
     both = trained(tmp_path / "both", FREE, text)
-    assert [name for name in both[1] if "/reward/" in name] == ["kuhn_poker/reward/first/brevity", *paid]
+    assert [name for name in both[1] if "/reward/" in name] == shown
     assert -6.0 * 2 <= both[1]["kuhn_poker/reward/first/brevity"] < 0.0
     assert both[2]["main/loss"] != alone[2]["main/loss"]
 
