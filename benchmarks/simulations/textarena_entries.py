@@ -14,6 +14,7 @@ import json
 import random
 import signal
 from collections.abc import Sequence
+from multiprocessing import get_context
 from typing import Any
 
 from games.common.errors import UsageError
@@ -21,7 +22,8 @@ from games.conformance import faults, random_action
 from games.outside.textarena_game import TextArenaGame, textarena_names
 from games.registry import make_game
 
-LIMIT = 20.0  # seconds of the processor for a game
+LIMIT = 40.0  # seconds of the processor for a game
+WORKERS = 2  # processes, each with one game at a time
 SHORT = 40  # turns of the matches in which a game is checked that takes longer
 TRIED = 20  # replies of a game's grammar a turn, on which its code may break
 PASSES, NOT_BY_LOT, NOT = "passes, mended", "plays; not checked to the end", "not"
@@ -130,8 +132,8 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="games, as TextArena calls them (default: all)")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGVTALRM, _too_long)
-    rows = [entry(name) for name in arguments.names or textarena_names().values()]
+    with get_context("spawn").Pool(WORKERS, signal.signal, (signal.SIGVTALRM, _too_long)) as pool:
+        rows = pool.map(entry, arguments.names or [*textarena_names().values()], chunksize=1)
     print(json.dumps({"entries": rows}) if arguments.json else "\n".join(entry_lines(rows)))
 
 
