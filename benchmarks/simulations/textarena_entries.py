@@ -13,7 +13,9 @@ import argparse
 import json
 import random
 import signal
+import sys
 from collections.abc import Sequence
+from multiprocessing import get_context
 from typing import Any
 
 from games.common.errors import UsageError
@@ -22,6 +24,7 @@ from games.outside.textarena_game import TextArenaGame, textarena_names
 from games.registry import make_game
 
 LIMIT = 20.0  # seconds of the processor for a game
+WORKERS = 4  # processes, each with one game at a time
 SHORT = 40  # turns of the matches in which a game is checked that takes longer
 TRIED = 20  # replies of a game's grammar a turn, on which its code may break
 PASSES, NOT_BY_LOT, NOT = "passes, mended", "plays; not checked to the end", "not"
@@ -130,8 +133,12 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="games, as TextArena calls them (default: all)")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGVTALRM, _too_long)
-    rows = [entry(name) for name in arguments.names or textarena_names().values()]
+    names = arguments.names or [*textarena_names().values()]
+    with get_context("spawn").Pool(min(WORKERS, len(names)), signal.signal, (signal.SIGVTALRM, _too_long)) as pool:
+        rows = []
+        for row in pool.imap(entry, names):
+            print(f"{row['game']}: {row['verdict']}. {row['remarks']}", file=sys.stderr, flush=True)
+            rows.append(row)
     print(json.dumps({"entries": rows}) if arguments.json else "\n".join(entry_lines(rows)))
 
 

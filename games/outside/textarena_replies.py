@@ -6,6 +6,7 @@ library. In a template, braces are slots:
     {a-j} {1-10} {h,v} {S,0-9}   one of these; letters and numbers have ranges
     {2~1}                        what slot 2 holds, a letter or a number, or its neighbour at a distance of at most 1
     {row}                        one of the strings that the pattern ``find.row`` finds in what the seat reads
+    {a-size} {1-size}            one of as many letters, or numbers, as the first number that ``find.size`` finds
     {{ }}                        braces
 
 ``words``: what stands outside brackets counts too, so a reply is read as a conversation's. ``all``: no other reply is
@@ -37,6 +38,7 @@ class _Slot(NamedTuple):
     choices: tuple[str, ...] = ()
     near: tuple[int, int] | None = None  # the index of an earlier slot, and the distance from it
     found: str = ""  # the name of a pattern
+    start: str = ""  # the first of as many letters or numbers as the pattern finds
 
 
 class _Template(NamedTuple):
@@ -114,8 +116,9 @@ def _template(text: str, patterns: Mapping[str, object]) -> _Template:
 
 
 def _slot(inside: str, before: int, patterns: Mapping[str, object]) -> _Slot:
-    if inside in patterns:
-        return _Slot(found=inside)
+    start, _, name = inside.rpartition("-")
+    if name in patterns:
+        return _Slot(found=name, start=start)
     if near := _NEAR.fullmatch(inside):
         if not 1 <= int(near[1]) <= before:
             raise ValueError(f"{{{inside}}} should name one of the {before} slots before it, counted from 1.")
@@ -134,7 +137,11 @@ def _range(item: str) -> list[str]:
 
 def _choices(slot: _Slot, held: list[str], found: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     if slot.found:
-        return found[slot.found]
+        strings = found[slot.found]
+        if not slot.start or not strings:
+            return strings
+        first, many = slot.start, range(int(strings[0]))
+        return tuple(str(int(first) + by) if first.isdigit() else chr(ord(first) + by) for by in many)
     if slot.near is None:
         return slot.choices
     value, distance = held[slot.near[0]], slot.near[1]

@@ -44,6 +44,16 @@ def test_a_named_slot_stands_for_what_its_pattern_finds():
     assert every("[{row}]", "[pass]", observation="nothing", row=r"R(\d)") == ["[pass]"]
 
 
+def test_a_board_may_tell_its_size():
+    assert every("[{a-size}{9-size}]", observation="on a 2x2 board", size=r"(\d)x") == [
+        "[a9]",
+        "[a10]",
+        "[b9]",
+        "[b10]",
+    ]
+    assert every("[{a-size}]", observation="on a board", size=r"(\d)x") == []
+
+
 def test_a_slot_that_leans_on_a_later_one_is_refused():
     with pytest.raises(ValueError, match="should name one of the 1 slots before it"):
         every("[{a-c}{2~1}]")
@@ -92,6 +102,13 @@ def test_what_stands_behind_a_bracket_is_read_where_it_counts():
     assert not game.in_brackets
     game.apply(game.actions().read("Half for each.\n[Propose] $1.00"))
     assert "Player 0 proposes: $1.00 for themselves, $1.00 for their opponent" in game.observe(1)
+
+
+@needs_textarena
+def test_a_match_on_a_larger_board_goes_on():
+    game = make_game("textarena:Breakthrough-v0(board_size=12)")
+    game.apply("[a2a3]")
+    assert game.to_act() == 1
 
 
 @needs_textarena
