@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arena.records import Cast, EndReason, Episode, MatchRequest, TokenTrace, Turn
+from arena.records import Belief, Cast, EndReason, Episode, MatchRequest, TokenTrace, Turn
 from arena.replays import HEADER, load_episodes, save_episodes
 from games.common.errors import UsageError
 from games.common.files import atomic_write
@@ -55,6 +55,18 @@ REQUESTS = st.builds(
 )
 
 
+BELIEFS = st.builds(
+    Belief,
+    probe=TEXTS,
+    seat=st.integers(0, 5),
+    after=st.integers(0),
+    observation=TEXTS,
+    answers=TUPLE,
+    truths=TUPLE,
+    probabilities=st.lists(FLOATS, max_size=3).map(tuple),
+)
+
+
 def episodes_with(children):
     return st.builds(
         Episode,
@@ -65,6 +77,8 @@ def episodes_with(children):
         offender=st.none() | st.integers(0, 5),
         children=children,
         outcome=TEXTS,
+        beliefs=st.lists(BELIEFS, max_size=1).map(tuple),
+        shaping=st.lists(FLOATS, max_size=2).map(tuple),
     )
 
 
