@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -68,8 +68,7 @@ class Population:
         self.root = root
         root.mkdir(parents=True, exist_ok=True)
         folders = [entry for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
-        snapshots = sorted(map(_read, folders), key=lambda snapshot: (snapshot.step, snapshot.policy))
-        self._snapshots = {snapshot.id: snapshot for snapshot in snapshots}
+        self._snapshots = _in_order(map(_read, folders))
         self._verified: set[str] = set()
 
     def __len__(self) -> int:
@@ -102,7 +101,7 @@ class Population:
         snapshot = Snapshot(
             identity, policy, step, parent, origin, hashes, self.root / identity, of, how or HOW[origin]
         )
-        self._snapshots[identity] = snapshot
+        self._snapshots = _in_order([*self._snapshots.values(), snapshot])
         self._verified.add(identity)
         return snapshot
 
@@ -113,7 +112,7 @@ class Population:
         return self._snapshots[identity]
 
     def all(self, policy: str | None = None) -> list[Snapshot]:
-        """Return the snapshots, of one policy or of all, in the order of their steps."""
+        """Return the snapshots, of one policy or of all, in the order of their steps, of equal ones by policy."""
         return [snapshot for snapshot in self._snapshots.values() if policy in (None, snapshot.policy)]
 
     def newest(self, policy: str) -> Snapshot:
@@ -176,6 +175,11 @@ def parents_of(snapshot: Snapshot) -> str:
 
 def _usual_origin(parent: str | None) -> Origin:
     return Origin.START if parent is None else Origin.TRAINED
+
+
+def _in_order(snapshots: Iterable[Snapshot]) -> dict[str, Snapshot]:
+    """Return snapshots by id in an order that does not depend on when they were added: draws go by it."""
+    return {snapshot.id: snapshot for snapshot in sorted(snapshots, key=lambda each: (each.step, each.policy))}
 
 
 def _read(folder: Path) -> Snapshot:

@@ -56,6 +56,15 @@ def test_reopening_gives_equal_snapshots_in_the_order_of_their_steps(tmp_path: P
     assert len(again) == 4
 
 
+def test_the_order_is_that_after_reopening_whoever_is_added_first(tmp_path: Path) -> None:
+    """Rating matches draw opponents by their places: in another order a resumed run would have others."""
+    population = Population(tmp_path)
+    for policy in ("wolf", "main"):
+        population.add(policy, 0, None, writer())
+    assert [snapshot.id for snapshot in population.all()] == ["main-000000", "wolf-000000"]
+    assert Population(tmp_path).all() == population.all()
+
+
 def test_a_snapshot_says_all_that_it_comes_from_and_how(tmp_path: Path) -> None:
     """One of other runs too; by itself a snapshot comes from its parent, as those of older cards do."""
     population = Population(tmp_path)
