@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
 from roles.role import Wording
 
+RUN_CONFIG = "config.toml"  # in a run's folder
 # What the folder of a model or adapter holds. The tokens are those of the tokenizers that ``arena.lm.pocket`` trains.
 TOKENIZER_CONFIG, ADAPTER_CONFIG = "tokenizer_config.json", "adapter_config.json"
 POCKET_TOKENS = {"eos_token": "<|end|>", "pad_token": "<|pad|>"}
 
 
 def wording_for(source: str | Path) -> Wording:
-    """Return the wording for a model's or an adapter's folder, a hub's id, or ``"pocket"``."""
-    return Wording.BRIEF if source == "pocket" or _is_pocket(Path(source)) else Wording.FULL
+    """Return the wording for a model's or an adapter's folder, a run's folder, a hub's id, or ``"pocket"``.
+
+    A run's is the one in which its policies have learned to read: what its configuration states, or that of its model.
+    """
+    if source == "pocket":
+        return Wording.BRIEF
+    folder = Path(source).expanduser()
+    run = _read_toml(folder / RUN_CONFIG)
+    if "model" in run:
+        stated = run.get("roles", {}).get("wording")
+        return Wording(stated) if stated in [*Wording] else wording_for(run["model"].get("source", "pocket"))
+    return Wording.BRIEF if _is_pocket(folder) else Wording.FULL
 
 
 def _is_pocket(folder: Path) -> bool:
@@ -24,6 +36,14 @@ def _is_pocket(folder: Path) -> bool:
         name = str(_read(folder / ADAPTER_CONFIG).get("base_model_name_or_path"))
         folder = folder / name if (folder / name).is_dir() else Path(name)
     return POCKET_TOKENS.items() <= _read(folder / TOKENIZER_CONFIG).items()
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    """Return what a TOML file holds, nothing where there is none: whoever loads the run says what is wrong."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -37,3 +37,13 @@ def test_what_says_nothing_is_no_pocket_model(base, text):
     (base / "tokenizer_config.json").write_text(text)
     assert wording_for(base) is Wording.FULL
     assert wording_for("Qwen/Qwen3-0.6B") is Wording.FULL
+
+
+def test_a_run_reads_what_it_states_or_else_what_the_model_that_it_began_from_reads(tmp_path):
+    runs = {"first": 'source = "pocket"', "second": f'source = "{tmp_path}/first"', "hub": 'source = "Qwen/Qwen3-0.6B"'}
+    for name, source in runs.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.toml").write_text(f"[model]\n{source}\n")
+    assert [wording_for(tmp_path / name) for name in runs] == [Wording.BRIEF, Wording.BRIEF, Wording.FULL]
+    (tmp_path / "first" / "config.toml").write_text('[roles]\nwording = "full"\n[model]\nsource = "pocket"\n')
+    assert [wording_for(tmp_path / name) for name in runs] == [Wording.FULL, Wording.FULL, Wording.FULL]

@@ -98,6 +98,8 @@ def test_it_is_a_player_and_a_base(run, distilled, capsys):
     base, begun = load_file(weights[0]), load_file(start)
     assert base.keys() == begun.keys()
     assert all((base[name] == begun[name]).all() for name in base)
+    # It reads the words that it has learned to read: with others it would play as if it had learned nothing.
+    assert exploitability(f"{child}@main-000000", capsys) == exploitability(distilled, capsys)
 
 
 def test_a_run_distils_while_it_trains_and_learns_the_same(run, tmp_path):
