@@ -34,7 +34,16 @@ def figures_of_log(run_dir: Path, game: str) -> dict[str, float]:
 
 def invalid_at_end(run_dir: Path, game: str) -> float:
     """Return the share of tasks that were not admitted in a run's last ten iterations."""
-    return fmean([line[f"{game}/tasks/invalid"] for line in [*read_metrics(run_dir)][-10:] if line["iteration"]])
+    return _at_end(run_dir, f"{game}/tasks/invalid")
+
+
+def mended_at_end(run_dir: Path, game: str) -> float:
+    """Return the share of planted bugs that were mended in a run's last ten iterations."""
+    return _at_end(run_dir, f"{game}/return/solver")
+
+
+def _at_end(run_dir: Path, metric: str) -> float:
+    return fmean([line[metric] for line in [*read_metrics(run_dir)][-10:] if metric in line])
 
 
 def _size(name: str, deal_seed: int) -> int:

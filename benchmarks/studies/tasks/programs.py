@@ -20,7 +20,7 @@ import tomli_w
 
 from benchmarks.studies.runs import Result, load_settings, measure_runs, run_study, table_lines
 from benchmarks.studies.tasks.figures import figures_of_log, shares_by_size
-from benchmarks.studies.tasks.settings import COMMON, imitate, settings_of_authors
+from benchmarks.studies.tasks.settings import COMMON, CONTINUED, imitate, settings_of_authors
 from league import open_run
 
 WORDS = (2, 3)  # of a solution
@@ -56,7 +56,7 @@ def measure_study(_study: str, seeds: Sequence[int], workers: int, keep: Path) -
     """Measure all runs that are not in ``keep`` yet; return the table."""
     source = imitate(GAME, keep)
     configs = {
-        name: load_settings(tomli_w.dumps(COMMON | own | {"model": {"source": str(source)}, "snapshot_every": 5}))
+        name: load_settings(tomli_w.dumps(COMMON | CONTINUED | own | {"model": {"source": str(source)}}))
         for name, own in CONDITIONS.items()
     }
     figures = measure_runs(configs, seeds, measure, keep / "runs", workers, TOKENS)

@@ -20,15 +20,16 @@ from typing import Any
 import tomli_w
 
 from benchmarks.studies.runs import Result, load_settings, measure_runs, run_study, table_lines
-from benchmarks.studies.tasks.figures import figures_of_log, invalid_at_end
-from benchmarks.studies.tasks.settings import COMMON, imitate, settings_of_authors
+from benchmarks.studies.tasks.figures import figures_of_log, invalid_at_end, mended_at_end
+from benchmarks.studies.tasks.settings import COMMON, CONTINUED, imitate, settings_of_authors
 from games.common.seeds import derive_seed
 from league import match, open_run
 
 REPAIR, INJECT, BUGS = "repair(form=1)", "inject_repair(form=1)", "repair(form=1,held_out=1)"
 MENDED = 240  # matches, ten of each of the 24 held-out bugs on average
-TOKENS = 8_000  # of all replies, after which a run ends
+TOKENS = 16_000  # of all replies, after which a run ends
 COLUMNS = {
+    "mended": "planted bugs mended, at the end",
     "invalid": "planted bugs that are none, at the end",
     "solved": "starts solved",
     "out_of_reach": "out of reach",
@@ -46,6 +47,7 @@ def measure(run_dir: Path) -> dict[str, Any]:
         "before": before,
         **figures_of_log(run_dir, REPAIR),
         "invalid": invalid_at_end(run_dir, INJECT),
+        "mended": mended_at_end(run_dir, REPAIR),
     }
 
 
@@ -58,8 +60,8 @@ def _mended(player: Path, seed: int) -> float:
 def measure_study(_study: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:
     """Measure all runs that are not in ``keep`` yet; return the table, in which before is a condition."""
     source = imitate(REPAIR, keep)
-    own = settings_of_authors(INJECT, "injector", REPAIR) | {"model": {"source": str(source)}, "snapshot_every": 5}
-    configs = {"after": load_settings(tomli_w.dumps(COMMON | own))}
+    own = settings_of_authors(INJECT, "injector", REPAIR) | {"model": {"source": str(source)}}
+    configs = {"after": load_settings(tomli_w.dumps(COMMON | CONTINUED | own))}
     figures = measure_runs(configs, seeds, measure, keep / "runs", workers, TOKENS)
     after = [figures["after", seed] for seed in seeds]
     before = [{"figure": run["before"], "seconds": 0.0} for run in after]
