@@ -49,6 +49,9 @@ NAMED_BY_USERS = (
     "values.estimators",
     "descent.mutate",
     "teacher.players",
+    "beliefs.speaking.roles",
+    "beliefs.gain.roles",
+    "beliefs.listening.roles",
 )  # tables of keys of theirs
 
 
