@@ -28,4 +28,6 @@ def draw_beliefs(title: str, belief: Mapping[str, Sequence[Series]], bits: Serie
     below.bar(list(bits), list(bits.values()), 0.6, color=[COLOURS[0] if one >= 0 else PALE for one in bits.values()])
     below.axhline(0.0, color=INK, lw=0.6)
     tidy(below, "bits that the N-th speech told each hearer")
+    for axes in (above, below):
+        axes.locator_params(axis="x", integer=True)  # speeches are counted
     return pixels(figure)
