@@ -99,3 +99,5 @@ def test_distributions_are_those_of_torch_lm(engine, torch_engine, adapter_folde
     for one, other in zip(ours, theirs, strict=True):
         assert one == pytest.approx(other, **CLOSE)
     assert max(abs(one[0] - other[0]) for one, other in zip(ours[:6], ours[6:12], strict=True)) > 0.05
+    for one, other in zip(engine.beliefs(requests), torch_engine.beliefs(requests), strict=True):  # the same of probes
+        assert one == pytest.approx(other, **CLOSE)
