@@ -32,6 +32,7 @@ turns = st.builds(
     st.sampled_from([None, "bet"]),
     numbers,
     st.none() | traces,
+    named=st.lists(st.tuples(st.text(max_size=3), numbers), max_size=2).map(tuple),
 )
 
 
