@@ -2,12 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
 from games.common.errors import UsageError
 from roles.role import ReplyForm, Role
 
 
+class OfPlayer(Protocol):
+    """A request to an engine in a player's name."""
+
+    @property
+    def player(self) -> str:
+        """The player's id."""
+        ...
+
+
+R = TypeVar("R", bound=OfPlayer)
+A = TypeVar("A")
+
+
 class EngineError(RuntimeError):
     """An engine failed, or did not return one reply for each request."""
+
+
+def one_for_each(
+    engine: object,
+    ask: Callable[[Sequence[R]], list[A]],
+    requests: Sequence[R],
+    asked: str,
+    given: str,
+) -> list[A]:
+    """Return what a method of an engine answers to requests: ``given``, such as replies to, ``asked``, requests for.
+
+    Raises EngineError, with engine and players named, if it fails or does not answer each request once.
+    """
+    name = type(engine).__name__
+    try:
+        answers = ask(requests)
+    except UsageError:
+        raise
+    except Exception as error:
+        raise EngineError(
+            f"The engine {name} failed on {len(requests)} {asked} {_players(requests)}: {type(error).__name__}: {error}"
+        ) from error
+    if len(answers) != len(requests):
+        raise EngineError(
+            f"The engine {name} gave {len(answers)} {given} {len(requests)} {asked} {_players(requests)}; it must "
+            "return one for each, in their order."
+        )
+    return answers
+
+
+def _players(requests: Sequence[OfPlayer]) -> str:
+    """Return the first five of the requests' players as text."""
+    names = sorted({request.player for request in requests})
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def check_tabular(role: Role) -> None:

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import islice
 from typing import Any
 
-from arena.errors import EngineError
+from arena.errors import one_for_each
 from arena.probes.asking import EngineOf, ProbeLog, ask
 from arena.records import EndReason, Episode, MatchRequest, Reply, ReplyRequest, Sampler, Streaming
 from arena.referee import play_match
@@ -38,14 +38,13 @@ def play(
 
     ``roles_of`` takes a game's name, ``engine_of`` a player's id; each is called once for a name. A ``Streaming``
     engine gets each request by itself, and the match goes on as soon as its reply is complete; any other engine is
-    called once a round. ``on_episode`` gets every episode, with its submatches, as soon as it ends. Submatches are
+    called once a round. ``on_episode`` gets each episode, with its submatches, as soon as it ends. Submatches are
     played beside all other matches; a match that waits for its submatches does not count as in flight. A match draws
-    from its own two seeds only, so the same requests give the same episodes for every ``in_flight`` and every order
-    of replies. Roles with probes are asked them when their match is over, which changes nothing that is played;
-    ``asks`` says of which matches, None: of all.
+    from its own two seeds only, so the same requests give the same episodes for every ``in_flight`` and every order of
+    replies. After a match its roles are asked their probes, if ``asks`` says so or is None, which changes no play.
 
-    Raises EngineError, with engine and players named, if an engine raises or returns a wrong number
-    of replies. A UsageError and a KeyboardInterrupt are raised as they are. Then pending requests are cancelled.
+    Raises EngineError, with engine and players named, if an engine raises or returns a wrong number of replies; a
+    UsageError and a KeyboardInterrupt as they are. Then pending requests are cancelled.
     """
     if in_flight < 1:
         raise UsageError(f"in_flight = {in_flight}: at least one match must be in flight.")
@@ -219,28 +218,4 @@ def _root(match: _Match) -> _Match:
 
 def _sample(engine: Sampler, requests: Sequence[ReplyRequest]) -> list[Reply]:
     """Call an engine. Raises EngineError if it fails or does not return one reply for each request."""
-    try:
-        replies = engine.sample(requests)
-    except UsageError:
-        raise
-    except Exception as error:
-        raise EngineError(
-            f"The engine {_name(engine)} failed on {len(requests)} requests for {_players(requests)}: "
-            f"{type(error).__name__}: {error}"
-        ) from error
-    if len(replies) != len(requests):
-        raise EngineError(
-            f"The engine {_name(engine)} gave {len(replies)} replies to {len(requests)} requests for "
-            f"{_players(requests)}; a sampler must return one reply for each request, in their order."
-        )
-    return replies
-
-
-def _name(engine: Sampler) -> str:
-    return type(engine).__name__
-
-
-def _players(requests: Sequence[ReplyRequest]) -> str:
-    """Return the first five of the requests' players as text."""
-    names = sorted({request.player for request in requests})
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return one_for_each(engine, engine.sample, requests, asked="requests for", given="replies to")

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
-from arena.errors import EngineError
+from arena.errors import one_for_each
 from arena.records import Belief, Believing, ReplyRequest
 from games.beliefs import Answers, KnowsAnswers
-from games.common.errors import UsageError
 from games.spec import Game
 from roles.probes import AskedWhen, Probe
 from roles.replies import probed
@@ -94,12 +94,11 @@ def ask(logs: Sequence[tuple[ProbeLog, Weights]], engine_of: EngineOf) -> list[t
     for engine in {id(engine): engine for engine in engines}.values():
         if isinstance(engine, Believing):
             mine = [number for number, own in enumerate(engines) if own is engine]
-            answers |= dict(zip(mine, _ask(engine, [questions[number].request for number in mine]), strict=True))
-    told, first = [], 0
-    for of_match in by_match:
-        told.append(tuple(_told(of_match, [answers.get(first + number) for number in range(len(of_match))])))
-        first += len(of_match)
-    return told
+            requests = [questions[number].request for number in mine]
+            told = one_for_each(engine, engine.beliefs, requests, asked="probes of", given="beliefs for")
+            answers |= dict(zip(mine, told, strict=True))
+    numbers = count()
+    return [tuple(_told(of_match, [answers.get(next(numbers)) for _ in of_match])) for of_match in by_match]
 
 
 def _told(questions: Sequence[_Question], answers: Sequence[tuple[float, ...] | None]) -> list[Belief]:
@@ -126,22 +125,3 @@ def _answers(position: Game, probe: Probe, seat: int) -> Answers:
     if not probe.answers:
         return known
     return Answers(probe.answers, tuple([answer for answer in known.true if answer in probe.answers]))
-
-
-def _ask(engine: Believing, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...] | None]:
-    """Ask an engine. Raises EngineError if it fails or answers another number of questions."""
-    try:
-        answers = engine.beliefs(requests)
-    except UsageError:
-        raise
-    except Exception as error:
-        raise EngineError(
-            f"The engine {type(engine).__name__} failed on {len(requests)} probes of {requests[0].player}: "
-            f"{type(error).__name__}: {error}"
-        ) from error
-    if len(answers) != len(requests):
-        raise EngineError(
-            f"The engine {type(engine).__name__} gave {len(answers)} beliefs for {len(requests)} probes of "
-            f"{requests[0].player}; it must return one for each, in their order."
-        )
-    return answers
