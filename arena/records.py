@@ -131,9 +131,8 @@ class Turn(NamedTuple):
     trace: TokenTrace | None
     tool: str = ""  # the tool that the reply called; then the action is the call
     form: str = ""  # what an answer was to look like where free text was asked for
-    named: tuple[
-        tuple[str, float], ...
-    ] = ()  # what the game paid beside, by name, from this turn until the seat's next
+    # what the game paid beside, by name, from this turn until the seat's next
+    named: tuple[tuple[str, float], ...] = ()
 
 
 class Belief(NamedTuple):
@@ -180,9 +179,7 @@ class Episode(NamedTuple):
     children: tuple[Episode, ...] = ()
     outcome: str = ""  # what the parent of a submatch learns of it
     beliefs: tuple[Belief, ...] = ()  # answers to probes, position by position
-    shaping: tuple[
-        float, ...
-    ] = ()  # what beliefs paid for each turn beside the game, in units of scaled returns  # [K]
+    shaping: tuple[float, ...] = ()  # what beliefs paid beside for each turn, in units of scaled returns  # [K]
 
 
 def flatten_episodes(episodes: Iterable[Episode]) -> list[Episode]:

@@ -30,9 +30,8 @@ def play_match(
     RuntimeError for an illegal reply of a role whose replies are masked: then the engine did not mask.
     """
     spec = game.spec
-    tools = _begin(request, game, spec, roles)
+    tools, submatches = _begin(request, game, spec, roles)
     rng, branch = MatchRng(request.sample_seed), request.branch
-    submatches = Submatches(request, game) if spec.submatch_games else None
     record = _Record(game.returns())
     while (seat := game.to_act()) is not None:
         asked, turn_request = _ask(request, game, roles[seat], seat, tools, rng)
@@ -198,8 +197,10 @@ def _retry(request: ReplyRequest, reply: str, asked: FreeText | None) -> ReplyRe
     return request._replace(refusals=(*request.refusals, refusal))
 
 
-def _begin(request: MatchRequest, game: Game, spec: GameSpec, roles: Sequence[Role]) -> ToolSession | None:
-    """Bring the game to where the match begins, and return the match's tools if any role has some.
+def _begin(
+    request: MatchRequest, game: Game, spec: GameSpec, roles: Sequence[Role]
+) -> tuple[ToolSession | None, Submatches | None]:
+    """Bring the game to where the match begins; return the match's tools and submatches, None where it has none.
 
     Raises UsageError unless request, roles and game have the same number of seats. This is one function because
     further calls would slow play down.
@@ -210,7 +211,8 @@ def _begin(request: MatchRequest, game: Game, spec: GameSpec, roles: Sequence[Ro
             f"{len(request.trained)} marks of who is trained and {len(roles)} roles."
         )
     begin_match(game, request)
+    submatches = Submatches(request, game) if spec.submatch_games else None
     for role in roles:  # a generator expression would take longer than recording a turn
         if role.tools and isinstance(game, HasTools):
-            return ToolSession(game)
-    return None
+            return ToolSession(game), submatches
+    return None, submatches

@@ -1,4 +1,4 @@
-"""What a game may know of beliefs: the right answers to questions about a position, and what its scripts believe."""
+"""What a game may know of beliefs: right answers to questions, what its scripts believe, how much questions told."""
 
 from __future__ import annotations
 
@@ -28,4 +28,13 @@ class GivesBeliefs(Protocol):
 
     def belief(self, script: str, probe: str, seat: int) -> Mapping[str, float] | None:
         """Return the probability of each answer that a script gives in a seat; None for a script without a belief."""
+        ...
+
+
+@runtime_checkable
+class HasInformation(Protocol):
+    """A Game of questions, which tells how much each was to tell."""
+
+    def information(self) -> tuple[float, ...]:
+        """Return the information gain of each question so far, in bits, by what was known before it."""
         ...

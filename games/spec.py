@@ -276,15 +276,6 @@ class HasJudge(Protocol):
 
 
 @runtime_checkable
-class HasInformation(Protocol):
-    """A Game of questions, which tells how much each was to tell."""
-
-    def information(self) -> tuple[float, ...]:
-        """Return the information gain of each question so far, in bits, by what was known before it."""
-        ...
-
-
-@runtime_checkable
 class HasOutcomes(Protocol):
     """A Game that tells what its seats could have come to, against which what they came to is measured."""
 

@@ -121,9 +121,8 @@ def to_batch(
     ``weights`` are the trajectories' weights in the loss, None: all 1; those of weight 0 are left out. ``evidence`` has
     the numbers of tokens of whole rollouts, where they were counted, and what teachers say. ``pairs`` are indices of
     trajectories of one turn, the better one first; all pairs of a game have the same weight, and their sum is the
-    game's loss weight.
-    ``merge=False`` keeps a row for every turn. Raises ValueError for advantages that do not fit the turns, and for a
-    pair whose prompts differ.
+    game's loss weight. ``merge=False`` keeps a row for every turn. Raises ValueError for advantages that do not fit the
+    turns, and for a pair whose prompts differ.
     """
     rows = _Rows({}, {}, {}, {}, {})
     snapshots: dict[str, None] = {}

@@ -191,13 +191,8 @@ def _add_team(subparsers: Any) -> None:
         metavar="[ROLE=]PLAYER",
         help="who was trained apart from the team and takes this role, or all others, together",
     )
-    parser.add_argument(
-        "--matches",
-        type=whole_number(1, MOST_DEALS),
-        default=2000,
-        metavar="N",
-        help="deals of each line-up (default: 2000)",
-    )
+    deals = whole_number(1, MOST_DEALS)
+    parser.add_argument("--matches", type=deals, default=2000, metavar="N", help="of each line-up (default: 2000)")
     parser.add_argument(
         "--margin",
         type=float,

@@ -11,10 +11,11 @@ from statistics import fmean
 
 from arena.records import Cast, Episode, MatchRequest, flatten_episodes
 from arena.submatches import play_again
+from games.beliefs import HasInformation
 from games.common.seeds import derive_seed
 from games.openspiel.repeated import is_repeated, stage_game
 from games.registry import make_game, with_submatches
-from games.spec import GameSpec, HasInformation, Utility
+from games.spec import GameSpec, Utility
 from league.exact.welfare import welfare_metrics
 from league.results.judges import judge_metrics
 from roles.role import Role, Roles

@@ -136,6 +136,20 @@ def layout(
     learning["score against anchors"] = ("Multiline", [r".+/score_against_.+"])
     learning["the judge: agreement with the truth, position bias"] = ("Multiline", [r".+/judge/.+"])
     learning["rating of the newest snapshot"] = ("Multiline", [r"(.+/)?rating$"])
+    beats: dict[str, Chart] = {"score by role": ("Multiline", [r".+/score/.+"])}
+    if exploited:
+        beats["score of exploiters"] = ("Multiline", [r"[^/]+/score$"])
+    return {
+        "1 Is it learning?": learning,
+        "2 What does it do?": _doing(games, asked),
+        "3 Who beats whom?": beats,
+        "4 Is it cheating or breaking?": _BREAKING,
+        "5 What should I change?": _CHANGE,
+    }
+
+
+def _doing(games: Mapping[str, Sequence[tuple[str, str, str]]], asked: bool) -> dict[str, Chart]:
+    """Return the charts of what is done in each game, and, where seats are asked, of what they believe."""
     doing: dict[str, Chart] = {}
     for game, margins in games.items():
         name = re.escape(game)
@@ -149,13 +163,4 @@ def layout(
             doing[f"{game}: belief in the truth"] = ("Multiline", [rf"{name}/belief/[^/]+$"])
             doing[f"{game}: bits of a speech"] = ("Multiline", [rf"{name}/information/[^/]+$"])
         doing[f"{game}: kinds of replies"] = ("Multiline", [rf"{name}/replies/.+"])
-    beats: dict[str, Chart] = {"score by role": ("Multiline", [r".+/score/.+"])}
-    if exploited:
-        beats["score of exploiters"] = ("Multiline", [r"[^/]+/score$"])
-    return {
-        "1 Is it learning?": learning,
-        "2 What does it do?": doing,
-        "3 Who beats whom?": beats,
-        "4 Is it cheating or breaking?": _BREAKING,
-        "5 What should I change?": _CHANGE,
-    }
+    return doing

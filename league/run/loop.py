@@ -10,7 +10,6 @@ update_policies (``league.learning.learner``), in this process or in others.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -44,7 +43,7 @@ from league.run.exploiter_cycle import exploiters_due
 from league.run.failures import stop_if_going_wrong
 from league.run.freeze import Snapshots
 from league.run.interrupt import StopRequest
-from league.run.scores import score_metrics
+from league.run.scores import count_metrics, score_metrics
 from league.storage.checkpoint import publish, save_checkpoint
 from league.storage.run_state import RunState
 from league.storage.sampled_matches import SampledMatch, sample_matches, save_samples
@@ -208,7 +207,10 @@ class League:
         self.state.iteration = iteration
         episodes = self.state.played_ahead.pop(iteration)
         metrics = learned.metrics | credit_metrics(self.config, learned.trajectories, learned.advantages)
-        metrics |= self._scores(episodes) | training_metrics(episodes, self._all_specs, self.roles)
+        recorded = self.state.record([episode for episode in episodes if not episode.request.fork])
+        metrics |= count_metrics(episodes, self.specs)
+        metrics |= score_metrics(recorded, self.specs, self.roles, self._live, self.config.league_roles)
+        metrics |= training_metrics(episodes, self._all_specs, self.roles)
         metrics |= belief_metrics(episodes, self.roles)
         metrics |= reply_metrics(episodes) | self.rollouts.metrics() | proposal_metrics(episodes, self.specs)
         metrics |= record_starts(self.config, self.roles, self._all_specs, self.state.starts, episodes, iteration)
@@ -286,13 +288,6 @@ class League:
         comparisons = frozen.comparisons if frozen else {}
         wins = [win for comparison in comparisons.values() for win in comparison.wins()]
         return judge_cycles(list(comparisons), wins, self.config.alarms)
-
-    def _scores(self, episodes: Sequence[Episode]) -> Metrics:
-        """Record matches; return the number of each game, and the mean scores by role and of exploiters."""
-        results = self.state.record([episode for episode in episodes if not episode.request.fork])
-        played = Counter(episode.request.game for episode in episodes)
-        counts = {f"{game}/matches": float(played[game]) for game in self.specs if played[game]}
-        return counts | score_metrics(results, self.specs, self.roles, self._live, self.config.league_roles)
 
     def _save_samples(self, episodes: Sequence[Episode], learned: LearnResult, iteration: int) -> list[SampledMatch]:
         """Save some of an iteration's matches of each game, for a person to read, and return them."""

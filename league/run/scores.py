@@ -1,12 +1,20 @@
-"""The mean scores of an iteration's matches, by role and of exploiters."""
+"""How many matches an iteration had of each game, and their mean scores, by role and of exploiters."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from arena.records import Episode
 from games.spec import GameSpec
 from league.results.payoffs import Result
 from roles.role import Roles
+
+
+def count_metrics(episodes: Iterable[Episode], games: Iterable[str]) -> dict[str, float]:
+    """Return ``GAME/matches`` of each of the games that was played."""
+    played = Counter(episode.request.game for episode in episodes)
+    return {f"{game}/matches": float(played[game]) for game in games if played[game]}
 
 
 def score_metrics(

@@ -4,24 +4,18 @@ import json
 from math import log
 
 import pytest
-from support.processes.runs import TINY, contents
+from support.learning.taught import advised, config, learned
 
 import league
-from arena.records import MatchRequest, flatten_episodes
-from arena.samplers.torch_lm import TorchLM
-from arena.scheduler import play
 from games.common.errors import UsageError
 from games.registry import make_game
 from league.cli import main
-from league.config.load import load, load_run_config, run_roles
+from league.config.load import load_run_config
 from league.exact.exploitability import information_positions
-from league.learning.policies import start_policies
 from league.learning.teaching.names import with_lasting_teachers
-from league.learning.teaching.teachers import Teachers
 from league.players.engines import Engines
-from league.players.player import Player, resolve
+from league.players.player import resolve
 from league.run.evolve import evolve
-from learners.trajectories import Evidence, to_trajectories
 
 SPLIT = 'roles.policy={"kuhn_poker/first"="opener", "kuhn_poker/second"="caller"}'
 FREE = (
@@ -29,12 +23,6 @@ FREE = (
     "alarms.illegal_stop=1",
 )
 UNIFORM = 0.05
-
-
-def config(tmp_path, *overrides):
-    path = tmp_path / "tiny.toml"
-    path.write_text(TINY)
-    return load(str(path), ["iterations=2", "snapshot_every=1", *overrides])
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +36,6 @@ def taught_by(tmp_path_factory):
 def free_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("free")
     return league.train(config(folder, *FREE), folder / "run")
-
-
-def learned(run):
-    return {name: data for name, data in contents(run.path).items() if name != "config.toml"}
 
 
 def teaching(tmp_path, *overrides, teacher="equilibrium", weight=0.5):
@@ -95,24 +79,6 @@ def test_learner_processes_are_taught_the_same(tmp_path, processes):
         assert found[name] == pytest.approx(here[name], abs=1e-5)
 
 
-def advised(settings, matches=64):
-    """Return trajectories of a new policy's matches with itself, and the evidence that its teachers give."""
-    roles = run_roles(settings)
-    policies = start_policies(settings, roles)
-    with Engines() as engines:
-        engine = TorchLM()
-        for name, policy in policies.items():
-            engine.add(name, policy.lm)
-        requests = [
-            MatchRequest(i, "kuhn_poker", i, 2 * i, tuple(r.policy for r in roles["kuhn_poker"]), (True, True))
-            for i in range(matches)
-        ]
-        episodes = play(requests, roles_of=roles.__getitem__, engine_of=lambda _: engine, make_game=make_game)
-        trajectories = to_trajectories(flatten_episodes(episodes), roles.__getitem__, {"kuhn_poker": 1.0})
-        teachers = Teachers(settings, roles, engines, policies)
-        return trajectories, teachers.advise(episodes, trajectories, [Evidence()] * len(trajectories))
-
-
 def test_a_mixture_says_what_its_exact_table_has(tmp_path, taught_by):
     """Its members are weighed by their own replies so far, as Kuhn's theorem has it: in Kuhn poker after pass, bet."""
     name = f"{taught_by.path}@mixture"
@@ -153,64 +119,6 @@ def test_a_models_own_snapshot_gives_the_tokens_of_free_replies_the_log_probs_th
     assert len(turns) > 60
     for turn, said in turns:
         assert said == pytest.approx(turn.trace.logprobs, abs=1e-4)
-
-
-def oneself(tmp_path, *overrides):
-    """Return a run that plays with the cards hidden and open, and whose play with open cards teaches the other."""
-    games = "games={kuhn_poker={matches=64}, 'informed(kuhn_poker)'={matches=64}}"
-    teacher = ("objective.distill=1", "teacher.players={kuhn_poker='self'}", "teacher.sees=['hidden']")
-    return config(tmp_path, games, *teacher, *overrides)
-
-
-def test_oneself_with_more_to_see_says_what_the_policy_plays_in_the_informed_game(tmp_path):
-    settings = oneself(tmp_path, "teacher.uniform=0")
-    trajectories, evidence = advised(settings)
-    informed, plain = (exact_table(settings, name) for name in ("informed(kuhn_poker)", "kuhn_poker"))
-    matches, differ = {}, 0
-    for trajectory, facts in zip(trajectories, evidence, strict=True):
-        for place, turn, said in zip(trajectory.order, trajectory.turns, facts.taught, strict=True):
-            matches.setdefault(trajectory.match, {})[place] = (trajectory, turn, said)
-    for turns in matches.values():
-        match = make_game("informed(kuhn_poker)")
-        match.reset(turns[0][0].deal_seed)
-        for _, (trajectory, turn, said) in sorted(turns.items()):
-            state = match.information_state(trajectory.seat)
-            assert said == pytest.approx(informed[trajectory.seat, state], abs=1e-6)
-            differ += said != pytest.approx(plain[trajectory.seat, state.partition("\n")[0]], abs=1e-4)
-            match.apply(turn.action)
-    assert differ > 20
-
-
-def exact_table(settings, name):
-    """Return the table of a new run's policy in a game."""
-    roles, engine = run_roles(settings)[name], TorchLM()
-    engine.add("main", start_policies(settings, run_roles(settings))["main"].lm)
-    return Player("main", make_game(name).spec, engine, roles, ((("main", 1.0),),) * 2).tabulate().table.probabilities
-
-
-def test_a_run_that_teaches_itself_resumes_bit_for_bit(tmp_path):
-    settings = oneself(tmp_path, "iterations=3")
-    whole = league.train(settings, tmp_path / "whole")
-    league.train(settings, tmp_path / "stopped", watch=lambda iteration, _: iteration == 1)
-    assert learned(league.resume(tmp_path / "stopped")) == learned(whole)
-    assert whole.iterations()[-1]["main/teacher_kl/kuhn_poker/first"] > 0.0
-    assert "main/teacher_kl/informed(kuhn_poker)/first" not in whole.iterations()[-1]
-
-
-@pytest.mark.parametrize(
-    ("game", "sight", "role"),
-    [
-        ("twenty_questions(colours=2,kinds=2,questions=2)", "hidden", "asker"),  # in words, token by token
-        ("twenty_questions(colours=2,kinds=2,questions=2,form=1)", "hidden", "asker"),
-        ("tiny_hanabi", "teammates", "signaller"),
-    ],
-)
-def test_sights_of_answers_and_of_teammates_teach_too(tmp_path, game, sight, role):
-    teacher = (f"teacher.players={{'{game}/{role}'='self'}}", f"teacher.sees=['{sight}']", "evaluation.matches=0")
-    games = f"games={{'{game}'={{matches=16}}}}"
-    settings = config(tmp_path, games, *teacher, "objective.distill=1", "iterations=1", "alarms.illegal_stop=1")
-    line = league.train(settings, tmp_path / "run").iterations()[-1]
-    assert line[f"main/teacher_kl/{game}/{role}"] != 0.0
 
 
 @pytest.mark.slow
