@@ -62,6 +62,8 @@ STUDIES = (  # modules of parts that need the part's name and seeds
         ("learned_values", "which_rule", "which_rule_groups", "mars_levels"), "benchmarks.simulations.credit_rules"
     )
     | dict.fromkeys(("mars", "spiral", "smol_spiral"), "benchmarks.studies.suites")
+    | dict.fromkeys(("verdicts-team", "verdicts-relay"), "benchmarks.studies.verdicts")
+    | {"brevity": "benchmarks.studies.language.brevity"}
     | {"talk": "benchmarks.studies.language.talk", "microscope": "benchmarks.studies.credit.microscope"}
     | {"public_goods": "benchmarks.studies.public_goods", "beliefs": "benchmarks.studies.beliefs"}
     | dict.fromkeys(("timescales", "equal_steps"), "benchmarks.studies.defence")
