@@ -7,11 +7,11 @@ from typing import Any
 from league.cli.parser import (
     COUNT,
     PLAYERS,
-    SEED,
     add_command,
     add_game_option,
     add_json_option,
     add_player_options,
+    add_seed_option,
     whole_number,
 )
 
@@ -36,7 +36,7 @@ def _add_exploit(subparsers: Any) -> None:
     parser.add_argument(
         "--reference", metavar="PLAYER", help="the policy that --control and --distance refer to (default: the player)"
     )
-    parser.add_argument("--seed", type=SEED, default=0, metavar="N", help="fixes training and matches (default: 0)")
+    add_seed_option(parser, "training and matches")
     parser.add_argument("--out", metavar="DIR", help="where it is kept (default: a new folder under exploiters/)")
     add_player_options(parser)
     add_json_option(parser)
@@ -76,7 +76,7 @@ def _add_redteam(subparsers: Any) -> None:
     parser.add_argument(
         "--matches", type=COUNT, default=4_000, metavar="N", help="deals to measure these by (default: 4000)"
     )
-    parser.add_argument("--seed", type=SEED, default=0, metavar="N", help="fixes the search and training (default: 0)")
+    add_seed_option(parser, "the search and training")
     parser.add_argument("-o", "--output", metavar="FILE", help="draw the curve: a .png or .svg file")
     add_player_options(parser)
     add_json_option(parser)
@@ -122,7 +122,7 @@ def _add_credit(subparsers: Any) -> None:
     parser.add_argument(
         "--group", type=COUNT, metavar="N", help="matches of each start (default: the run's, or 8 where it has one)"
     )
-    parser.add_argument("--seed", type=SEED, default=0, metavar="N", help="fixes all deals and draws (default: 0)")
+    add_seed_option(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="draw a picture: a .png or .svg file")
     add_player_options(parser)
     add_json_option(parser)
@@ -154,7 +154,7 @@ def _add_regret(subparsers: Any) -> None:
     parser.add_argument("opponent", metavar="OPPONENT")
     add_game_option(parser)
     parser.add_argument("--matches", type=COUNT, default=400, metavar="N", help="at least this many (default: 400)")
-    parser.add_argument("--seed", type=SEED, default=0, metavar="N", help="fixes all deals and draws (default: 0)")
+    add_seed_option(parser)
     parser.add_argument(
         "--alternatives",
         nargs="+",
@@ -200,7 +200,7 @@ def _add_team(subparsers: Any) -> None:
         metavar="SHARE",
         help="of the range of returns, below which a difference does not matter (default: 0.05)",
     )
-    parser.add_argument("--seed", type=SEED, default=0, metavar="N", help="fixes all deals and draws (default: 0)")
+    add_seed_option(parser)
     add_player_options(parser)
     add_json_option(parser)
 

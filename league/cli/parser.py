@@ -84,6 +84,11 @@ def add_json_option(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of text")
 
 
+def add_seed_option(parser: Parser, fixes: str = "all deals and draws") -> None:
+    """Add ``--seed``, which is 0 if it is not given."""
+    parser.add_argument("--seed", type=SEED, default=0, metavar="N", help=f"fixes {fixes} (default: 0)")
+
+
 def add_player_options(parser: Parser) -> None:
     """Add the settings of language models (``league.players.settings``)."""
     group = parser.add_argument_group(

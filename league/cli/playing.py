@@ -12,6 +12,7 @@ from league.cli.parser import (
     add_game_option,
     add_json_option,
     add_player_options,
+    add_seed_option,
     whole_number,
 )
 
@@ -26,7 +27,7 @@ def _add_match(subparsers: Any) -> None:
     parser.add_argument("--until", type=float, metavar="C", help="stop when it is decided, with confidence C, as 0.95")
     parser.add_argument("--margin", type=float, metavar="M", help="with --until: level within M, as 0.02, decides too")
     parser.add_argument("--at-most", type=COUNT, metavar="N", help="with --until: matches at most (default: 20000)")
-    parser.add_argument("--seed", type=SEED, default=0, metavar="N", help="fixes all deals and draws (default: 0)")
+    add_seed_option(parser)
     parser.add_argument("--save", metavar="FILE", help="write every match to FILE, one JSON line each")
     add_player_options(parser)
     add_json_option(parser)
