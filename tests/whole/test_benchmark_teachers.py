@@ -40,7 +40,7 @@ def test_a_study_at_its_smallest(tmp_path, monkeypatch):
     assert imitation["of_teacher"] == reverse["of_teacher"] < 0.001
     assert imitation["kl"] != reverse["kl"]
     assert len(reverse["states"]) == 12
-    monkeypatch.setattr(sighted, "ITERATIONS", 2)
+    monkeypatch.setitem(sighted.ITERATIONS, "kuhn_poker", 2)
     monkeypatch.setattr(sighted, "MATCHES", 8)
     [table] = sighted.measure_study("sighted-kuhn", [0], 0, tmp_path / "sighted")["tables"]
     none, taught, _ = (condition["runs"][0] for condition in table["conditions"])

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from league import RunConfig
 
 GAMES = {"sighted-kuhn": "kuhn_poker", "sighted-leduc": "leduc_poker"}
-ITERATIONS, MATCHES = 120, 512  # of each of the two games in one
+ITERATIONS = {"kuhn_poker": 120, "leduc_poker": 60}
+MATCHES = 512  # of each of the two games in an iteration
 COMMON = """
 threads = 1
 episodes_kept = 0
@@ -49,7 +50,7 @@ COLUMNS = {
 
 def configs_of(game: str) -> dict[str, RunConfig]:
     """Return the configurations that are compared in a game, by name."""
-    common = COMMON.format(game=game, iterations=ITERATIONS, matches=MATCHES)
+    common = COMMON.format(game=game, iterations=ITERATIONS[game], matches=MATCHES)
     common += TEACHER.format(game=game)
     return {
         f"{game}: {condition}": load_settings(f"{common}objective = {{ {OBJECTIVE}{weight} }}\n")
