@@ -108,9 +108,13 @@ def attack_policy(logits: Tensor, inputs: Inputs, budget: Budget, greedy: bool =
 
 
 def within_budget(attack: Tensor, reference: Tensor, budget: Budget) -> Tensor:
-    """Return the policy [N, A] of an attack [N, A] under the budget; see the module's docstring."""
+    """Return the policy [N, A] of an attack [N, A] under the budget; see the module's docstring.
+
+    What an attack beyond the distance is shortened by counts as a constant in the gradient. Through it none would be
+    left along the way to the reference, and an attack on the wrong side of that could not come back.
+    """
     distance = 0.5 * (attack - reference).abs().sum(-1, keepdim=True)
-    allowed = (budget.distance / distance.clamp(min=_MIN_DISTANCE)).clamp(max=1.0)
+    allowed = (budget.distance / distance.clamp(min=_MIN_DISTANCE)).clamp(max=1.0).detach()
     return reference + budget.control * allowed * (attack - reference)
 
 

@@ -26,6 +26,7 @@ from ray.rllib.core.rl_module.apis.value_function_api import ValueFunctionAPI
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.core.rl_module.torch import TorchRLModule
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from ray.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME
 from torch import Tensor
 
 from arena.lm.tensors import aligned
@@ -34,6 +35,7 @@ from games.common.seeds import derive_seed
 from games.pettingzoo import raw_env
 from learners.rllib.attack_env import AttackEnvs, AttackMatch, FrozenPlayer
 
+CLIP = 0.3  # of PPO's ratio, RLlib's own; what is controlled in part moves the policy played as much less
 _MIN_PROBABILITY = 1e-30  # probability whose logarithm stands for that of an impossible action
 
 
@@ -49,6 +51,8 @@ class BestResponseConfig:
     minibatch: int = 500
     epochs: int = 8
     learning_rate: float = 3e-3
+    learning_rate_end: float = 3e-5
+    steps: int | None = None  # decisions in which the rate falls evenly to its end; None: it stays
     entropy: float = 0.01
     hidden: int = 64
     envs: int = 256  # matches in progress at once
@@ -120,12 +124,13 @@ class BestResponse:
         """Play a batch of matches and learn from it."""
         matches = self._envs.play(self._config.batch, self._act)
         decided = [match for match in matches if match.decisions]
+        self._steps += sum(len(match.decisions) for match in decided)
         self._learner.update(
             episodes=[_episode(number, match, self._span) for number, match in enumerate(decided)],
             num_epochs=self._config.epochs,
             minibatch_size=self._config.minibatch,
+            timesteps={NUM_ENV_STEPS_SAMPLED_LIFETIME: self._steps},
         )
-        self._steps += sum(len(match.decisions) for match in decided)
         return TrainingProgress(self._steps, sum(match.total for match in matches) / len(matches))
 
     @torch.inference_mode()
@@ -172,12 +177,15 @@ def _learner(env: raw_env, config: BestResponseConfig) -> Any:
             "budget": tuple(config.budget),
         },
     )
+    # Sure of its replies, it has small gradients, and Adam steps no less: at a rate that stays it comes off them again.
+    falling = [[0, config.learning_rate], [config.steps, config.learning_rate_end]]
     ppo = PPOConfig().training(
-        lr=config.learning_rate,
+        lr=falling if config.steps else config.learning_rate,
         gamma=1.0,
         lambda_=0.95,
         entropy_coeff=config.entropy,
         use_kl_loss=False,
+        clip_param=CLIP * config.budget.control,
         vf_clip_param=float("inf"),
         train_batch_size_per_learner=config.batch,
         grad_clip=0.5,
