@@ -56,6 +56,11 @@ class ClusterDeployment:
                 "[beliefs] asks players beside their matches, which engines on a cluster cannot be. Train without "
                 "--cluster, or set beliefs.ask = false and the weights of [beliefs] to 0."
             )
+        if own := [name for name, policy in config.policies.items() if policy.model]:
+            raise UsageError(
+                f"policies.{own[0]}.model is a base model of its own, but a cluster's processes are sent one base for "
+                "all policies. Train without --cluster, or leave it out."
+            )
         self._config, self._run_dir, self._address = config, run_dir, address
         self._learners = learners_of(config)
         check_resources(config, len(self._learners))  # before Ray starts, which takes a while
@@ -153,7 +158,7 @@ class ClusterDeployment:
         """Return the base of all policies, which is put into the object store once."""
         if self._base is None:
             adapted = any(self._config.policy(name).adapted for name in state.policies)
-            source = verified_base(self._config, self._run_dir) if adapted else ""
+            source = verified_base(self._config, self._run_dir, next(iter(state.policies))) if adapted else ""
             if adapted and not Path(source).is_dir():
                 self._base = BaseWeights(str(source), None)
             else:

@@ -118,7 +118,7 @@ class EngineWorker:
             with tempfile.TemporaryDirectory() as folder:
                 source = base_folder(self._base, Path(folder))
                 base = LanguageModel.load(source, device=model.device, dtype=model.dtype)
-            self._loaders[adapter] = Adapters(base, base_source(self._config)) if adapter else base
+            self._loaders[adapter] = Adapters(base, base_source(self._config, "")) if adapter else base
         return self._loaders[adapter]
 
 

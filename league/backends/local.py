@@ -8,10 +8,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from arena.lm.language_model import LanguageModel
 from arena.records import Episode, MatchRequest
 from arena.remote.usage import Usage
 from arena.scheduler import play
 from games.registry import make_game
+from league.backends.engines_by_model import EnginesByModel, ModelsEngine
 from league.backends.interface import Metrics, RolloutBackend
 from league.config import RunConfig
 from league.config.load import run_roles
@@ -22,7 +24,7 @@ from league.models.base_model import verified_base
 from league.players.engines import Engines
 from league.players.given import given_players
 from league.players.machine import check_processes
-from league.players.model_engine import ModelSource, check_context, engine_kind
+from league.players.model_engine import ModelEngine, ModelSource, check_context, engine_kind
 from league.players.outside import anchors_and_guests
 from league.storage.run_state import RunState
 from learners.update.policy import Policy
@@ -43,11 +45,15 @@ class LocalRollouts:
         engines = engines or Engines()
         self.given, self._in_flight = given_players(roles, engines), config.in_flight
         self._outside = anchors_and_guests(config, engines) | dict(self.given.engines)
-        tokenizer = next(iter(policies.values())).lm
-        check_context(config, roles, tokenizer)
-        adapters = any(config.policy(name).adapted for name in policies)
-        self.engine = engine_kind(config).make(
-            config, lambda: ModelSource(tokenizer, verified_base(config, run_dir) if adapters else None)
+        engines_by_model = [
+            ModelsEngine(
+                _engine_on(config, run_dir, roles, group, policies[group[0]].lm),
+                tuple(policies[name].lm for name in group),
+            )
+            for group in config.by_model(policies).values()
+        ]
+        self.engine: ModelEngine = (
+            EnginesByModel(engines_by_model) if len(engines_by_model) > 1 else engines_by_model[0].engine
         )
 
     def play(self, requests: Sequence[MatchRequest]) -> list[Episode]:
@@ -55,7 +61,7 @@ class LocalRollouts:
         return play(
             requests,
             roles_of=self.given.roles.__getitem__,
-            engine_of=lambda player: self._outside.get(player, self.engine),
+            engine_of=lambda player: self._outside.get(player) or self._model_engine(player),
             make_game=make_game,
             in_flight=self._in_flight,
             asks=lambda request: any(request.trained),  # not in matches that only measure
@@ -68,6 +74,21 @@ class LocalRollouts:
     def close(self) -> None:
         """See ``RolloutBackend``."""
         self.engine.close()
+
+    def _model_engine(self, player: str) -> ModelEngine:
+        return self.engine.engine_of(player) if isinstance(self.engine, EnginesByModel) else self.engine
+
+
+def _engine_on(
+    config: RunConfig, run_dir: Path, roles: Roles, policies: Sequence[str], tokenizer: LanguageModel
+) -> ModelEngine:
+    """Return an engine for policies on one base model."""
+    check_context(config, roles, tokenizer)
+    adapted = [name for name in policies if config.policy(name).adapted]
+    return engine_kind(config).make(
+        config.for_policy(policies[0]),
+        lambda: ModelSource(tokenizer, verified_base(config, run_dir, adapted[0]) if adapted else None),
+    )
 
 
 class LocalDeployment:

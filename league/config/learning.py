@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -21,6 +21,10 @@ class PolicyConfig(Section):
     )
     weights: Literal["full", "lora"] = Field(
         "full", description="all weights of its own, or a LoRA adapter on the base"
+    )
+    model: dict[str, Any] = Field(
+        {},
+        description="its own base model: the keys of [model] that are others for it, such as source or hidden_size",
     )
     rank: Positive = Field(8, description="lora: rank of the adapter")
     alpha: float = Field(16.0, gt=0.0, description="lora: the adapter's output is scaled by alpha / rank")

@@ -24,9 +24,9 @@ from league.config.checks.config import check_config
 from league.config.other_games import with_games
 from league.config.plugins import config_model, prepared, used_plugins
 from league.config.run import MEASURED, RolesConfig, RunConfig
+from league.config.wordings import with_wordings
 from roles.cards import load_roles, with_overrides
-from roles.role import Role, Wording
-from roles.wording import wording_for
+from roles.role import Role, Roles, bound_policies
 
 CONFIG_FILE = "config.toml"  # in a run directory
 LAYOUT = 3  # version of a run directory's files; the first line of its ``config.toml``
@@ -69,7 +69,7 @@ def load(
         keys, value = parse_override(override)
         _set_key(data, keys, value)
     _resolve_aliases(data)
-    config = _fitted(_worded(validate(data), wording), tell)
+    config = _fitted(with_wordings(validate(data), wording), tell)
     check_config(config, run_roles(config))
     needed = [*config.plugins, *(name for name in used_plugins(config) if name not in config.plugins)]
     return config.model_copy(update={"plugins": tuple(needed)}) if needed else config
@@ -132,13 +132,6 @@ def told(config: RunConfig, gpu: Gpu | None) -> str:
         f"Chosen for this machine ({found}): device {config.model.device}, {config.model.dtype}, threads {threads}, "
         f"{config.optimizer.micro_batch_tokens:,} tokens in a pass of an update."
     )
-
-
-def _worded(config: RunConfig, wording: str) -> RunConfig:
-    """Return the configuration with its roles' wording stated, if its model is a pretrained one."""
-    if config.roles.wording is not None or wording_for(config.model.source) is Wording.BRIEF:
-        return config
-    return config.model_copy(update={"roles": config.roles.model_copy(update={"wording": wording})})
 
 
 def _resolve_aliases(data: dict[str, Any]) -> None:
@@ -227,6 +220,9 @@ def seat_roles(config: RolesConfig, spec: GameSpec, *, probes: bool = False) -> 
     """
     cards = Path(config.cards).expanduser() if config.cards else None
     names = [spec.name, _inmost(spec)]  # a wrapper is played by whoever plays the game inside
+    wording = config.wording or "brief"
+    worded = {said: load_roles(spec, cards, said, probes=probes) for said in {wording, *config.wordings.values()}}
+    policies = [_given_to(config.policy, names, role) or role.policy for role in worded[wording]]
     return tuple(
         with_overrides(
             role,
@@ -243,7 +239,8 @@ def seat_roles(config: RolesConfig, spec: GameSpec, *, probes: bool = False) -> 
             player=_given_to(config.player, names, role),
             demonstrations=config.demonstrations,
         )
-        for role in load_roles(spec, cards, config.wording or "brief", probes=probes)
+        for policy, *by_wording in zip(policies, *worded.values(), strict=True)
+        for role in [dict(zip(worded, by_wording, strict=True))[config.wordings.get(policy, wording)]]
     )
 
 
@@ -293,3 +290,8 @@ def _set_key(data: dict[str, Any], keys: Sequence[str], value: Any) -> None:
             path = ".".join(keys[:depth])
             raise UsageError(f"--set {'.'.join(keys)}: {path} is a single value, so it has no keys below it.")
     data[keys[-1]] = value
+
+
+def policy_names(config: RunConfig, roles: Roles) -> list[str]:
+    """Return the names of the policies that roles bind to, each once, and then of the exploiters."""
+    return list(dict.fromkeys([*bound_policies(roles), *config.league_roles]))

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from games.common.section import LARGEST_SEED, Count, LearningRate, NonNegative, Positive, Section
 from league.config.beliefs import BeliefsConfig
@@ -69,6 +70,9 @@ class RolesConfig(Section):
         None,
         description="full: cards with all rules, and the legal replies at the end of a request; "
         "None: brief for a pocket model, full for a pretrained one",
+    )
+    wordings: dict[str, Literal["brief", "full"]] = Field(
+        {}, description="wording of single policies' roles; one with a base model of its own has that model's"
     )
     demonstrations: Count | None = Field(None, description="turns of legal play that a role is shown before its own")
 
@@ -206,3 +210,42 @@ class RunConfig(Section):
     def policy(self, name: str) -> PolicyConfig:
         """Return how a policy is trained."""
         return self.policies.get(name, PolicyConfig())
+
+    def model_of(self, policy: str) -> ModelConfig:
+        """Return a policy's base model: ``model``, with what is its own. Raises ValidationError for unknown keys."""
+        own = self.policy(policy).model
+        return ModelConfig.model_validate({**self.model.model_dump(), **own}) if own else self.model
+
+    def for_policy(self, name: str) -> RunConfig:
+        """Return the configuration with a policy's base model as that of the run."""
+        return self.model_copy(update={"model": self.model_of(name)}) if self.policy(name).model else self
+
+    def pretrained(self, policies: Iterable[str]) -> list[str]:
+        """Return the pretrained models that policies begin from, each once."""
+        return list(dict.fromkeys(source for p in policies if (source := self.model_of(p).source) != "pocket"))
+
+    def by_model(self, policies: Iterable[str]) -> dict[str, list[str]]:
+        """Return policies by the first of those that have the same base model, in their order."""
+        groups: dict[str, list[str]] = {}
+        for name in policies:
+            model = self.model_of(name)
+            groups.setdefault(next((first for first in groups if self.model_of(first) == model), name), []).append(name)
+        return groups
+
+    @model_validator(mode="after")
+    def _own_models_are_valid(self) -> RunConfig:
+        for name, policy in self.policies.items():
+            try:
+                self.model_of(name)
+            except ValidationError as error:
+                where = ".".join(map(str, error.errors()[0]["loc"]))
+                said = error.errors()[0]["msg"].removeprefix("Value error, ")
+                raise ValueError(
+                    f"policies.{name}.model{f'.{where}' if where else ''}: {said}. Its keys are those of [model]."
+                ) from error
+            if policy.model and policy.league_role != "main":
+                raise ValueError(
+                    f"policies.{name}.model is set, but an exploiter begins from the weights of main, so it has that "
+                    "one's base model. Leave it out."
+                )
+        return self

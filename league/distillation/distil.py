@@ -21,7 +21,7 @@ from league.config.load import run_roles
 from league.distillation.fit import Lesson, Teaching
 from league.distillation.targets import Target, exact_table, sampled_targets, targets_of
 from league.exact.exploitability import PolicyTable, exploitability, head_to_head
-from league.models.base_model import base_source, load_base
+from league.models.base_model import base_name, base_source, load_base
 from league.players.engines import Engines
 from league.players.player import Player, resolve
 from league.storage.population import Snapshot
@@ -82,7 +82,7 @@ def distil(run: Run, which: str, engines: Engines, seed: int = 0, on_progress: P
         players[game] = resolve(f"{run.path}@{which}", make_game(game).spec, engines)
     lessons = {game: _lesson(config, player, seed) for game, player in players.items()}
     starts = _starts(run, players)
-    adapters: dict[None, Adapters] = {}
+    adapters: dict[str, Adapters] = {}
     learning = {name: Taught(_policy(run, start, adapters), start, of) for name, (start, of) in starts.items()}
     engine = TorchLM(device=config.model.device, dtype=config.model.dtype)
     for name, taught in learning.items():
@@ -136,16 +136,17 @@ def _starts(run: Run, players: Mapping[str, Player]) -> dict[str, tuple[Snapshot
     return found
 
 
-def _policy(run: Run, start: Snapshot, shared: dict[None, Adapters]) -> Policy:
-    """Return a policy with a snapshot's weights; adapters share one base."""
-    config = run.config
+def _policy(run: Run, start: Snapshot, shared: dict[str, Adapters]) -> Policy:
+    """Return a policy with a snapshot's weights; adapters share their bases, which are kept by name in ``shared``."""
+    config, model = run.config, run.config.model_of(start.policy)
     run.population.verify(start)
     if config.policy(start.policy).adapted:
-        if not shared:
-            shared[None] = Adapters(load_base(config, run.path), base_source(config))
-        lm: LanguageModel = shared[None].with_weights(start.path).copy()
+        name = base_name(config, start.policy)
+        if name not in shared:
+            shared[name] = Adapters(load_base(config, run.path, start.policy), base_source(config, start.policy))
+        lm: LanguageModel = shared[name].with_weights(start.path).copy()
     else:
-        lm = LanguageModel.load(start.path, device=config.model.device, dtype=config.model.dtype)
+        lm = LanguageModel.load(start.path, device=model.device, dtype=model.dtype)
     return Policy(start.policy, lm, weight_decay=0.0, magnet=False)
 
 

@@ -31,8 +31,8 @@ def write_folder(folder: Path, run: Run, distilled: Distilled, source: str) -> l
     partial_folder.mkdir(parents=True)
     try:
         write_run_config(partial_folder, run.config)
-        if (run.path / BASE_FOLDER).is_dir():
-            shutil.copytree(run.path / BASE_FOLDER, partial_folder / BASE_FOLDER)
+        for base in run.path.glob(f"{BASE_FOLDER}*"):
+            shutil.copytree(base, partial_folder / base.name)
         frozen = freeze(Population(partial_folder / "population"), distilled, source, f"{run.path.name}@")
         atomic_write(partial_folder / REPORT_FILE, json.dumps(to_json(source, frozen, distilled), indent=1))
         sync_tree(partial_folder)

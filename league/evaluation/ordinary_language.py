@@ -29,20 +29,22 @@ MAX_TOKENS = 512  # in one pass: each position has a row of the whole vocabulary
 def language_metrics(config: RunConfig, policies: Mapping[str, LanguageModel]) -> dict[str, float]:
     """Return ``POLICY/language_kl`` and ``POLICY/language_logprob`` of policies on a pretrained model.
 
-    Empty for a run whose model began from nothing, and where ``evaluation.language`` is off. A full model's untrained
-    weights are read again from where they came from.
+    None of those whose model began from nothing, and none where ``evaluation.language`` is off. A full model's
+    untrained weights are read again from where they came from.
     """
-    if config.model.source == "pocket" or not config.evaluation.language:
-        return {}
     metrics: dict[str, float] = {}
-    loaded: LanguageModel | None = None
+    loaded: dict[str, LanguageModel] = {}
     for name, lm in policies.items():
+        model = config.model_of(name)
+        if model.source == "pocket" or not config.evaluation.language:
+            continue
         if isinstance(lm, AdapterLM):
             untrained = lm.untrained()
         else:
-            model = config.model
-            loaded = loaded or LanguageModel.load(model_folder(model.source), device=str(lm.device), dtype=model.dtype)
-            untrained = loaded
+            if model.source not in loaded:
+                folder = model_folder(model.source)
+                loaded[model.source] = LanguageModel.load(folder, device=str(lm.device), dtype=model.dtype)
+            untrained = loaded[model.source]
         metrics[f"{name}/language_kl"] = kl_of_answers(lm, untrained)
         metrics[f"{name}/language_logprob"] = text_logprob(lm)
     return metrics

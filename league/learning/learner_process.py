@@ -17,11 +17,11 @@ from arena.process import available_threads, tuned_process
 from games.common.errors import DamagedFile, UsageError
 from games.common.files import atomic_write
 from league.config import RunConfig
-from league.config.load import load_run_config, run_roles
+from league.config.load import load_run_config, policy_names, run_roles
 from league.learning.heartbeat import Heartbeat
 from league.learning.imitation import imitated_replies
 from league.learning.learner import LearnerReport, learn_subset
-from league.learning.policies import policies_for_resume, policy_names
+from league.learning.policies import policies_for_resume
 from league.storage.checkpoint import LEARNERS_FOLDER, RECORDS_FILE
 from league.storage.full_disk import full_disk_errno
 from league.storage.learner_checkpoint import LearningState, load_learning, save_learning

@@ -13,15 +13,16 @@ from arena.lm.scoring import enable_checkpointing
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from league.config import RunConfig
+from league.config.load import policy_names
 from league.learning.cold_start import base_model, imitate
 from league.learning.evidence.turn_values import from_critic
 from league.learning.own_replies import imitate_own_replies
 from league.learning.schedules import objective_at
 from league.models.base_model import base_source, load_base, save_base
-from league.players.demonstrations import demonstrations
+from league.players.demonstrations import Demonstration, demonstrations
 from league.storage.population import Population
 from learners.update.policy import Policy
-from roles.role import Role, Roles, bound_policies
+from roles.role import Role, Roles
 
 if TYPE_CHECKING:
     from learners.update.critic import Critic
@@ -30,30 +31,40 @@ if TYPE_CHECKING:
 def start_policies(config: RunConfig, roles: Roles, run_dir: Path | None = None) -> dict[str, Policy]:
     """Return the policies of a new run by name, after their cold start.
 
-    All start from equal weights, but for what each imitates of a pretrained model's own replies. The base that
-    adapters share is saved in ``run_dir``, if one is passed. Raises UsageError for an adapter that does not fit the
-    model, and for a role in which no reply of a pretrained model was legal.
+    Those on one base model start from equal weights, but for what each imitates of a pretrained model's own replies.
+    The base that adapters share is saved in ``run_dir``, if one is passed. Raises UsageError for an adapter that does
+    not fit the model, and for a role in which no reply of a pretrained model was legal.
     """
     names, examples = policy_names(config, roles), demonstrations(config, roles)
-    adapted = [name for name in names if config.policy(name).adapted]
-    lm = base_model(config, examples)
+    models: dict[str, LanguageModel] = {}
+    for group in config.by_model(names).values():
+        models |= _start_models(config, group, examples, run_dir)
+    return {name: new_policy(config, name, models[name], roles) for name in names}
+
+
+def _start_models(
+    config: RunConfig, names: Sequence[str], examples: list[Demonstration], run_dir: Path | None
+) -> dict[str, LanguageModel]:
+    """Return the models of policies on one base model, after their cold start."""
+    adapted, own = [name for name in names if config.policy(name).adapted], config.for_policy(names[0])
+    lm = base_model(own, examples)
     linear = linear_layers(lm.model)
     for name in adapted:
         try:
             check_targets(lm.model, linear, config.policy(name).targets)
         except UsageError as error:
             raise UsageError(f"policies.{name}.targets: {error}") from error
-    if config.cold_start.steps and config.model.source == "pocket":
+    if config.cold_start.steps and own.model.source == "pocket":
         imitate(config, lm, examples)
     if run_dir is not None and adapted:
-        save_base(config, run_dir, lm)
+        save_base(config, run_dir, adapted[0], lm)
     full = [name for name in names if name not in adapted]
     models = {name: lm.copy() if adapted or name != full[-1] else lm for name in full}
     if adapted:
         models |= _adapters(config, adapted, lm)
-    if config.cold_start.own_replies and config.model.source != "pocket":
-        imitate_own_replies(config, models, examples)
-    return {name: new_policy(config, name, models[name], roles) for name in names}
+    if config.cold_start.own_replies and own.model.source != "pocket":
+        imitate_own_replies(own, models, examples)
+    return models
 
 
 def policies_for_resume(config: RunConfig, roles: Roles, run_dir: Path) -> dict[str, Policy]:
@@ -61,13 +72,14 @@ def policies_for_resume(config: RunConfig, roles: Roles, run_dir: Path) -> dict[
 
     Full models take their shape from their newest snapshots. Raises UsageError if a file they need has changed.
     """
-    names, model, population = policy_names(config, roles), config.model, Population(run_dir / "population")
+    names, population = policy_names(config, roles), Population(run_dir / "population")
     models: dict[str, LanguageModel] = {}
     adapted = [name for name in names if config.policy(name).adapted]
-    if adapted:
-        models |= _adapters(config, adapted, load_base(config, run_dir))
+    for first, group in config.by_model(adapted).items():
+        models |= _adapters(config, group, load_base(config, run_dir, first))
     for name in names:
         if name not in adapted:
+            model = config.model_of(name)
             shaped_as = name if population.all(name) else names[0]  # an exploiter without a snapshot has main's shape
             newest = population.verify(population.newest(shaped_as))
             models[name] = LanguageModel.load(newest.path, device=model.device, dtype=model.dtype)
@@ -87,14 +99,9 @@ def policies_on_base(config: RunConfig, roles: Roles, base: str, names: Sequence
     return {name: new_policy(config, name, models[name], roles) for name in names}
 
 
-def policy_names(config: RunConfig, roles: Roles) -> list[str]:
-    """Return the names of the policies that roles bind to, each once, and then of the exploiters."""
-    return list(dict.fromkeys([*bound_policies(roles), *config.league_roles]))
-
-
 def _adapters(config: RunConfig, names: Sequence[str], base: LanguageModel) -> dict[str, LanguageModel]:
     """Return a new adapter for each policy, by name, all on one base."""
-    adapters = Adapters(base, base_source(config))
+    adapters = Adapters(base, base_source(config, names[0]))
     return {
         name: adapters.add(
             AdapterShape(settings.rank, settings.alpha, settings.targets), derive_seed(config.seed, "adapter", name)
@@ -109,7 +116,7 @@ def new_policy(config: RunConfig, name: str, lm: LanguageModel, roles: Roles) ->
     objective, trained = config.objective, not config.policy(name).frozen
     if config.optimizer.checkpointing:
         enable_checkpointing(lm.model)
-    if config.model.compile:
+    if config.model_of(name).compile:
         compile_between_products(lm.model)
     return Policy(
         name,

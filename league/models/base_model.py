@@ -1,6 +1,7 @@
-"""The base model of a run's adapters, stored once in ``RUN/base/``, in Hugging Face layout.
+"""The base models of a run's adapters, stored in ``RUN/base/``, in Hugging Face layout.
 
-Only a base that was built for the run is stored; a run on a checkpoint refers to it by name, path or hub id.
+Policies with a base model of their own have it in ``RUN/base-NAME/``, by the first of them. Only a base that was built
+for the run is stored; a run on a checkpoint refers to it by name, path or hub id.
 """
 
 from __future__ import annotations
@@ -18,35 +19,45 @@ BASE_FOLDER = "base"  # in a run directory
 _CARD = "base.json"
 
 
-def base_source(config: RunConfig) -> str:
-    """Return where a run's base is, as its snapshots record it: a folder (a stored one's from theirs), or a hub id.
+def base_name(config: RunConfig, policy: str) -> str:
+    """Return the name of the folder for a policy's base in a run directory."""
+    model = config.model_of(policy)
+    if model == config.model:
+        return BASE_FOLDER
+    return f"{BASE_FOLDER}-{next(name for name in config.policies if config.model_of(name) == model)}"
+
+
+def base_source(config: RunConfig, policy: str) -> str:
+    """Return where a policy's base is, as its snapshots record it: a folder (a stored one's from theirs), or a hub id.
 
     Raises UsageError for a model that is not on this machine.
     """
-    return f"../../{BASE_FOLDER}" if config.model.source == "pocket" else str(model_folder(config.model.source))
+    source = config.model_of(policy).source
+    return f"../../{base_name(config, policy)}" if source == "pocket" else str(model_folder(source))
 
 
-def save_base(config: RunConfig, run_dir: Path, lm: LanguageModel) -> None:
-    """Store the base of a run's adapters. One that a killed process left is replaced."""
-    folder = run_dir / BASE_FOLDER
+def save_base(config: RunConfig, run_dir: Path, policy: str, lm: LanguageModel) -> None:
+    """Store the base of a policy's adapter. One that a killed process left is replaced."""
+    folder = run_dir / base_name(config, policy)
     remove_partial(run_dir)
     if folder.exists():
         discard(folder)
-    if config.model.source == "pocket":
+    if config.model_of(policy).source == "pocket":
         freeze(folder, _CARD, lm.save, {})
 
 
-def load_base(config: RunConfig, run_dir: Path) -> LanguageModel:
-    """Return the base of a run's adapters. Raises UsageError if it is missing, or changed since it was stored."""
-    model = config.model
-    return LanguageModel.load(verified_base(config, run_dir), device=model.device, dtype=model.dtype)
+def load_base(config: RunConfig, run_dir: Path, policy: str) -> LanguageModel:
+    """Return the base of a policy's adapter. Raises UsageError if it is missing, or changed since it was stored."""
+    model = config.model_of(policy)
+    return LanguageModel.load(verified_base(config, run_dir, policy), device=model.device, dtype=model.dtype)
 
 
-def verified_base(config: RunConfig, run_dir: Path) -> Path | str:
-    """Return where the base of a run's adapters is: a folder, or a hub id. Raises UsageError as ``load_base``."""
-    if config.model.source != "pocket":
-        return model_folder(config.model.source)
-    folder = run_dir / BASE_FOLDER
+def verified_base(config: RunConfig, run_dir: Path, policy: str) -> Path | str:
+    """Return where the base of a policy's adapter is: a folder, or a hub id. Raises UsageError as ``load_base``."""
+    source = config.model_of(policy).source
+    if source != "pocket":
+        return model_folder(source)
+    folder = run_dir / base_name(config, policy)
     try:
         hashes = json.loads((folder / _CARD).read_text(encoding="utf-8"))["sha256"]
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -120,22 +120,23 @@ class Engines:
 
     def of_run(self, run: Run, snapshot: Snapshot) -> ModelEngine:
         """Return the engine that a run's configuration names; runs share it unless it has processes of its own."""
-        from league.models.base_model import verified_base
+        from league.models.base_model import base_name, verified_base
         from league.players.model_engine import ModelSource, check_engine, engine_kind
 
         config = self.run_config(run)
-        kind = engine_kind(config)
-        key = run.path if kind.separate_process else (config.engine.kind, config.model.device, config.model.dtype)
+        kind, model = engine_kind(config), config.model_of(snapshot.policy)
+        own = run.path / base_name(config, snapshot.policy)
+        key = own if kind.separate_process else (config.engine.kind, model.device, model.dtype)
         if key not in self._of_runs:
 
             def source() -> ModelSource:
                 adapted = config.policy(snapshot.policy).adapted
-                folder = verified_base(config, run.path) if adapted else snapshot.path
+                folder = verified_base(config, run.path, snapshot.policy) if adapted else snapshot.path
                 return ModelSource.read(folder, adapters=adapted)
 
             self._set_threads()
             check_engine(config, {other.policy for other in run.population.all()})
-            self._of_runs[key] = kind.make(config, source)
+            self._of_runs[key] = kind.make(config.for_policy(snapshot.policy), source)
         return self._of_runs[key]
 
     def adapters(self, run: Run, snapshot: Snapshot) -> Adapters | None:
@@ -148,9 +149,12 @@ class Engines:
         config = self.run_config(run)
         if engine_kind(config).separate_process or not config.policy(snapshot.policy).adapted:
             return None
-        if run.path not in self._adapters:
-            from arena.lm.lora import Adapters
-            from league.models.base_model import base_source, load_base
+        from league.models.base_model import base_name, base_source, load_base
 
-            self._adapters[run.path] = Adapters(load_base(config, run.path), base_source(config))
-        return self._adapters[run.path]
+        folder = run.path / base_name(config, snapshot.policy)
+        if folder not in self._adapters:
+            from arena.lm.lora import Adapters
+
+            base = load_base(config, run.path, snapshot.policy)
+            self._adapters[folder] = Adapters(base, base_source(config, snapshot.policy))
+        return self._adapters[folder]

@@ -51,11 +51,11 @@ def require_ray(cluster: str) -> None:
         )
 
 
-def no_gpu(config: RunConfig) -> UsageError:
-    """Return the error of a run that needs a GPU."""
+def no_gpu(table: str, device: str) -> UsageError:
+    """Return the error of a run whose ``table`` of a model asks for a GPU."""
     return UsageError(
-        f"model.device = {config.model.device!r}, but PyTorch finds no GPU here. Set model.device = 'cpu' and "
-        "model.dtype = 'float32' for a small model, or train on a machine with an NVIDIA GPU."
+        f"{table}.device = {device!r}, but PyTorch finds no GPU here. Set {table}.device = 'cpu' and "
+        f"{table}.dtype = 'float32' for a small model, or train on a machine with an NVIDIA GPU."
     )
 
 

@@ -141,10 +141,12 @@ def engine_kind(config: RunConfig) -> EngineKind:
 def check_engine(config: RunConfig, policies: Iterable[str]) -> None:
     """Raise UsageError, with what would work, if the engine cannot play these policies on this machine."""
     kind = engine_kind(config)
-    if not _has_device(config.model.device):
-        raise no_gpu(config)
-    if kind.check is not None:
-        kind.check(config, policies)
+    for group in config.by_model(policies).values():
+        model = config.model_of(group[0])
+        if not _has_device(model.device):
+            raise no_gpu(f"policies.{group[0]}.model" if config.policy(group[0]).model else "model", model.device)
+        if kind.check is not None:
+            kind.check(config, group)
     require_engine_package(config)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from arena.gpus import may_have_gpu
 from league.config import RunConfig
-from league.config.load import run_roles
+from league.config.load import policy_names, run_roles
 from league.monitors.loggers.interface import check_loggers
 from league.players.engines import Engines
 from league.players.given import check_given, with_lasting_names
@@ -25,7 +25,9 @@ def check_start(config: RunConfig, cluster: str) -> None:
         return
     check_processes(config, roles)
     require_engine_package(config)
-    if config.model.device.startswith("cuda") and not may_have_gpu():
-        raise no_gpu(config)
-    if config.model.source != "pocket":
-        check_model(config.model.source, f"model.source = {config.model.source!r}")
+    for policy in policy_names(config, roles):
+        model, where = config.model_of(policy), f"policies.{policy}.model" if config.policy(policy).model else "model"
+        if model.device.startswith("cuda") and not may_have_gpu():
+            raise no_gpu(where, model.device)
+        if model.source != "pocket":
+            check_model(model.source, f"{where}.source = {model.source!r}")

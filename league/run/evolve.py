@@ -20,9 +20,9 @@ from torch import Tensor
 from games.common.errors import UsageError
 from games.common.files import atomic_write, sync_folder, sync_tree
 from league.config import RunConfig
-from league.config.load import load_run_config, run_roles, write_run_config
+from league.config.load import load_run_config, policy_names, run_roles, write_run_config
 from league.learning.imitation import keep_matches, matches_to_imitate
-from league.learning.policies import new_policy, policies_for_resume, policy_names
+from league.learning.policies import new_policy, policies_for_resume
 from league.learning.teaching.names import with_lasting_teachers
 from league.players.given import with_lasting_names
 from league.run.exploiter_cycle import save_initial_weights

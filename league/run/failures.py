@@ -33,7 +33,7 @@ class RunFailed(RuntimeError):
 def stop_if_going_wrong(config: RunConfig, state: RunState) -> None:
     """Raise RunFailed if nearly all replies of a role have been illegal, or an alarm of ``alarms.stop`` rings."""
     saved = f"Everything up to iteration {state.iteration} is saved."
-    if reason := why_to_stop(state.alarms, config.alarms, config.model.source != "pocket"):
+    if reason := why_to_stop(state.alarms, config.alarms, bool(config.pretrained(state.policies))):
         raise RunFailed(f"{reason} {saved}")
     for alarm in (Alarm(*fields) for fields in state.alarms.get("ringing", [])):
         if alarm.name in config.alarms.stop:

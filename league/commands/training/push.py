@@ -59,7 +59,7 @@ def make_folder(folder: Path, run: Run, snapshot: Snapshot, name: str) -> None:
         from league.models.base_model import verified_base
         from league.models.merged import save_merged
 
-        save_merged(verified_base(run.config, run.path), snapshot.path, folder)
+        save_merged(verified_base(run.config, run.path, snapshot.policy), snapshot.path, folder)
     else:
         shutil.copytree(snapshot.path, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("snapshot.json"))
         for path in folder.iterdir():

@@ -26,7 +26,7 @@ from games.spec import GameSpec, Utility
 from league.commands.formatting import format_number
 from league.commands.measuring import standings
 from league.commands.training.suite_table import print_suite
-from league.config.load import CONFIG_FILE, load
+from league.config.load import CONFIG_FILE, load, policy_names, run_roles
 from league.exact.exploitability import optimum
 from league.monitors.metrics_log import read_metrics
 from league.monitors.terminal import Terminal
@@ -157,7 +157,8 @@ def _print_results(run: Run, console: Console) -> None:
     for game in run.config.games:
         for line in learning_summary(run.path, make_game(game).spec):
             console.print(f"  {short_name(game)}: {line}", markup=False)
-    if run.config.model.source != "pocket" and (sentence := utilisation_sentence(read_metrics(run.path))):
+    pretrained = run.config.pretrained(policy_names(run.config, run_roles(run.config)))
+    if pretrained and (sentence := utilisation_sentence(read_metrics(run.path))):
         console.print(f"  {sentence}", markup=False)
     first = next(iter(run.config.games))
     name, game = shlex.quote(str(run.path)), shlex.quote(short_name(first))

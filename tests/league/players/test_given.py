@@ -8,8 +8,7 @@ import pytest
 from arena.replays import load_episodes
 from games.common.errors import UsageError
 from league.cli.dispatch import main
-from league.config.load import load, load_run_config, run_roles
-from league.learning.policies import policy_names
+from league.config.load import load, load_run_config, policy_names, run_roles
 from league.players.demonstrations import demonstrations
 from league.players.given import with_lasting_names
 
