@@ -42,6 +42,8 @@ def test_every_help_ends_with_examples_that_parse(command, capsys):
 NAMED_BY_USERS = (
     "roles.policy",
     "roles.player",
+    "roles.wordings",
+    "policies.main.model",
     "credit.rules",
     "credit.settings",
     "credit.gdpo.weights",

@@ -68,6 +68,7 @@ class State:
     iteration = 7
 
     def __init__(self, *names):
+        self.policies = {"main": None}
         self.alarms = {"ringing": [list(Alarm(name, f"{GAME}/first", "it does.", 5)) for name in names]}
 
 
