@@ -22,7 +22,7 @@ from league.credit.matches import PlayedBatch
 from learners.advantages import RULES, rule_named
 from learners.advantages.rule import CreditFacts, CreditRule, Need, State
 from learners.trajectories import Evidence
-from learners.values import CONTINUATIONS, CRITIC, ESTIMATORS, check_name, kind_of
+from learners.values import CONTINUATIONS, CRITIC, ESTIMATORS, EXACT, check_name, kind_of
 from learners.values.estimator import Estimated
 
 Floats = NDArray[np.float64]
@@ -80,7 +80,7 @@ def parse_variant(text: str, credit: CreditConfig) -> RuleVariant:
         return RuleVariant(text, rule, settings)
     estimator, _, changes = asked.partition(":")
     check_name(estimator)
-    own = ValuesConfig().settings_of(estimator) if estimator != CRITIC else NO_SETTINGS
+    own = ValuesConfig().settings_of(estimator) if estimator not in (CRITIC, EXACT) else NO_SETTINGS
     return RuleVariant(
         text, rule, settings, estimator, _changed(estimator, own, changes, text, f"league settings values.{estimator}")
     )
@@ -129,6 +129,8 @@ def _estimator_unfit(variant: RuleVariant) -> str | None:
         return "the critic is a part of a run's policy: an estimator that learns from what was said is one of " + (
             ", ".join([CONTINUATIONS, *ESTIMATORS])
         )
+    if name == EXACT:
+        return "the row exact has the exact advantages"
     need = need_of(name)
     return None if need in needs else f"it does not take the {need.value} that {name} estimates"
 

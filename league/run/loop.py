@@ -37,7 +37,7 @@ from league.monitors.strategy_alarms import Verdict, judge_cycles
 from league.run.board import Board, Frozen
 from league.run.comparison import compare_population
 from league.run.continuing.branched import with_forks
-from league.run.continuing.continued import continued_values
+from league.run.continuing.valued import valued_in_play
 from league.run.distilling import distil_if_due
 from league.run.exploiter_cycle import exploiters_due
 from league.run.failures import stop_if_going_wrong
@@ -187,11 +187,12 @@ class League:
         """Give an iteration's trajectories and evidence to the learner; keep its matches until its turn comes."""
         episodes = with_shaping(self.config, self.roles, iteration, episodes)
         trajectories = to_trajectories(episodes, self.roles.__getitem__, self.scales)
-        continued = continued_values(self.config, self.rollouts.play, self.scales, iteration, episodes, trajectories)
+        played = iteration, episodes, trajectories
+        valued = valued_in_play(self.config, self.rollouts, self.roles, self.scales, *played)
         self._engine.sleep()
         self.state.played_ahead[iteration] = episodes
         evidence = counterfactuals(self.config, self.state.policies, self.scales, episodes, trajectories)
-        evidence = [e._replace(values=values) if values else e for e, values in zip(evidence, continued, strict=True)]
+        evidence = [e._replace(**values) for e, values in zip(evidence, valued, strict=True)]
         if self._teachers is not None:
             evidence = self._teachers.advise(episodes, trajectories, evidence)
         evidence = with_heard(self.config, self.state.policies, self.roles, episodes, trajectories, evidence)

@@ -4,8 +4,9 @@ May import the files at the root of learners.
 
 An estimator has ``estimate(trajectories, state, settings) -> values``, one number a turn, and ``learn(trajectories,
 state, settings) -> state``; its state is plain JSON data that is saved with the run. ``learners.values.estimator`` has
-the types. Two more estimators have their homes elsewhere: ``critic`` reads the policy's hidden states
-(``learners.update.critic``), and ``continuations`` plays on (``league.credit.continuations``).
+the types. Three more estimators have their homes elsewhere: ``critic`` reads the policy's hidden states
+(``learners.update.critic``), ``continuations`` plays on (``league.credit.continuations``), and ``exact`` counts the
+whole game out (``league.credit.exact_advantages``).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from learners.values.progress import ESTIMATOR as PROGRESS
 from learners.values.sequential import ESTIMATOR as SEQUENTIAL
 from learners.values.token_values import ESTIMATOR as TOKEN_VALUES
 
-CRITIC, CONTINUATIONS = "critic", "continuations"
+CRITIC, CONTINUATIONS, EXACT = "critic", "continuations", "exact"
 ESTIMATORS: dict[str, ValueEstimator[Any]] = {
     "archer": ARCHER,
     "progress": PROGRESS,
@@ -29,7 +30,7 @@ ESTIMATORS: dict[str, ValueEstimator[Any]] = {
     "sequential": SEQUENTIAL,
     "token_values": TOKEN_VALUES,
 }
-NAMES = (CRITIC, CONTINUATIONS, *ESTIMATORS)
+NAMES = (CRITIC, CONTINUATIONS, EXACT, *ESTIMATORS)
 
 
 def check_name(name: str) -> None:
@@ -40,6 +41,8 @@ def check_name(name: str) -> None:
 
 def kind_of(name: str) -> Estimated:
     """Return what an estimator's numbers are."""
+    if name == EXACT:
+        return Estimated.CONTRIBUTIONS
     return ESTIMATORS[name].kind if name in ESTIMATORS else Estimated.VALUES
 
 
