@@ -34,6 +34,7 @@ from league.players.machine import require_ray
 from league.players.model_check import check_model
 from league.players.model_engine import check_engine
 from league.players.outside import anchors_and_guests, check_players
+from league.run.curriculum import budget
 from league.run.exploiter_cycle import check_initial_weights, save_initial_weights
 from league.run.failures import RunFailed, telling_of_a_full_disk, telling_of_memory
 from league.run.interrupt import StopRequest
@@ -154,7 +155,7 @@ class _Session:
         check_unused(self._run_dir)
         keep_matches(self._run_dir, imitated)
         write_run_config(self._run_dir, config)
-        self.start_view()
+        self.start_view([budget(config)] if config.curriculum.matches else [])
 
     def discard(self) -> None:
         """Remove a run that could not begin: the folder, which was empty before ``write_config``, and its lock."""
