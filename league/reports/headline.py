@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from games.spec import Utility
+from league.contests.percentiles import PERCENTILES
 from league.reports.pages import plain
 from league.reports.run_record import RunRecord
 from league.reports.strategies import GameStrategies
 from league.results.statistics import Z_95
-from league.standings.percentiles import PERCENTILES
 
 ILLEGAL = 0.01  # share of illegal replies that is worth a sentence
 

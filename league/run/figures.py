@@ -12,6 +12,7 @@ import numpy as np
 
 from games.aliases import short_name
 from games.spec import GameSpec
+from league.contests.percentiles import PERCENTILES
 from league.evaluation.strategies import GameStrategy
 from league.monitors.alarms import Alarm
 from league.monitors.conduct import RoleConduct
@@ -22,7 +23,6 @@ from league.monitors.questions import BEATS, BREAKING, CHANGE, DOING, LEARNING
 from league.results.ratings import Ratings
 from league.results.statistics import Z_95
 from league.run.comparison import Comparison
-from league.standings.percentiles import PERCENTILES
 from league.storage.population import Snapshot
 
 # The metrics whose history figures need.

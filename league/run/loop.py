@@ -19,6 +19,7 @@ from games.registry import make_game
 from league.backends.interface import RolloutBackend
 from league.backends.local import LocalRollouts
 from league.config import RunConfig
+from league.contests.judged_games import judge_games
 from league.evaluation.teams import live_cast, training_metrics
 from league.learning.evidence.beliefs import belief_metrics, with_heard, with_shaping
 from league.learning.evidence.counterfactuals import counterfactuals
@@ -38,7 +39,6 @@ from league.run.board import Board, Frozen
 from league.run.comparison import compare_population
 from league.run.continuing.branched import with_forks
 from league.run.continuing.continued import continued_values
-from league.run.curriculum import judge_games
 from league.run.distilling import distil_if_due
 from league.run.exploiter_cycle import exploiters_due
 from league.run.failures import stop_if_going_wrong

@@ -19,6 +19,7 @@ from league.backends.interface import Deployment
 from league.backends.local import LocalDeployment
 from league.config import RunConfig
 from league.config.load import CONFIG_FILE, load_run_config, policy_names, run_roles, write_run_config
+from league.contests.judged_games import budget
 from league.learning.imitation import imitated_replies, keep_matches, matches_to_imitate
 from league.learning.learner_pool import LearnerFailed
 from league.learning.learner_process import FAILED_BATCH_FILE
@@ -34,7 +35,6 @@ from league.players.machine import require_ray
 from league.players.model_check import check_model
 from league.players.model_engine import check_engine
 from league.players.outside import anchors_and_guests, check_players
-from league.run.curriculum import budget
 from league.run.exploiter_cycle import check_initial_weights, save_initial_weights
 from league.run.failures import RunFailed, telling_of_a_full_disk, telling_of_memory
 from league.run.interrupt import StopRequest

@@ -15,11 +15,11 @@ from games.registry import make_game
 from games.spec import GameSpec, Utility
 from league.commands.formatting import format_number
 from league.commands.measuring.standings_report import game_to_json, print_exact, print_game, skill_to_json
+from league.contests.percentiles import PERCENTILES
 from league.monitors.metrics_log import read_metrics
 from league.results.match_store import STORE_FILE, MatchStore
 from league.results.ratings import PlayerRating, Ratings
 from league.standings.exact_standings import ExactStandings, exact_standings
-from league.standings.percentiles import PERCENTILES
 from league.standings.standings import GameStandings, game_standings, left_out
 from league.storage.population import HOW, parents_of
 from league.storage.run_dir import PLAN_FILE, Run, open_run

@@ -1,7 +1,7 @@
 """The matches that judge a run's games: the newest snapshots, a control and the best snapshots so far, deal by deal.
 
 On each deal every one of them takes the same seats beside the same co-players, who are snapshots of the population. So
-scores can be compared, and the newest one's share of the best is known (``league.standings.percentiles``). What is
+scores can be compared, and the newest one's share of the best is known (``league.contests.percentiles``). What is
 trained until the next snapshot is decided by ``league.matchmaking.curriculum``.
 """
 
@@ -21,10 +21,10 @@ from league.config import RunConfig
 from league.config.checks.curriculum import matches_to_judge
 from league.config.load import run_roles
 from league.config.matchmaking import PREVIOUS
+from league.contests.percentiles import normalised, percentiles
 from league.evaluation.measure import Metrics, Play
 from league.evaluation.teams import all_seats
 from league.matchmaking.curriculum import Fitness, Judgement, active_games, judge
-from league.standings.percentiles import normalised, percentiles
 from league.storage.members import JudgedGames
 from league.storage.run_state import RunState
 from roles.role import Role, Roles

@@ -8,8 +8,8 @@ from support.processes.runs import TINY, contents
 
 from games.common.errors import UsageError
 from league.config.load import load, run_roles
+from league.contests.judged_games import BEST, NEWEST, _best, budget
 from league.monitors.metrics_log import read_metrics
-from league.run.curriculum import BEST, NEWEST, _best, budget
 from league.run.evolve import evolve
 from league.run.session import resume, train
 from league.storage.checkpoint import newest_checkpoint, verified_record
