@@ -8,6 +8,7 @@ from itertools import chain, product, zip_longest
 from math import prod
 
 from games.common.errors import UsageError
+from games.registry import own_name
 
 MOST_GAMES = 64  # of one family: each has roles, prompts and matches of its own
 
@@ -23,7 +24,8 @@ def family(name: str) -> list[str]:
         raise UsageError(
             f"{name} stands for {count:,} games, and a run takes at most {MOST_GAMES} of one family. Name fewer values."
         )
-    return ["".join(chain(*zip_longest(texts, map(str, chosen), fillvalue=""))) for chosen in product(*values)]
+    names = ["".join(chain(*zip_longest(texts, map(str, chosen), fillvalue=""))) for chosen in product(*values)]
+    return list(map(own_name, names)) if values else names
 
 
 def _parts(name: str) -> tuple[list[str], list[Sequence[object]]]:

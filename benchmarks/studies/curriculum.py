@@ -5,7 +5,7 @@
 The games are a space as a user would write it, not one chosen to be easy: families and their parameters. What a run is
 worth in a game is a share of what can be had: the part of uniform play's exploitability that is gone, or the share of
 held-out sums that are right. The figure is the mean of the 10th, 20th, ... and 50th percentile over games, as XLand
-(arXiv 2107.12808) compares agents; what matches that judge games cost is in the third condition, which trains with them.
+(arXiv 2107.12808) compares agents. The third condition trains with as many matches as the second one takes to judge.
 
 With --keep, an interrupted measurement continues.
 """

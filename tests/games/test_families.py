@@ -16,6 +16,7 @@ def test_a_family_is_every_combination_of_its_values_in_their_order():
         "sums(digits=4,base=2)",
         "sums(digits=4,base=3)",
     ]
+    assert family("sums(base={9,10},digits=2)") == ["sums(digits=2,base=9)", "sums(digits=2)"], "10 is the default"
     assert [make_game(name).spec.name for name in family("renamed({kuhn_poker,leduc_poker})")] == [
         "renamed(kuhn_poker)",
         "renamed(leduc_poker)",
