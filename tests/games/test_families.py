@@ -10,11 +10,11 @@ from games.registry import make_game
 def test_a_family_is_every_combination_of_its_values_in_their_order():
     assert family("kuhn_poker") == ["kuhn_poker"]
     assert family("hex(board_size={2..4})") == ["hex(board_size=2)", "hex(board_size=3)", "hex(board_size=4)"]
-    assert family("sums(digits={1,4},base={2..3})") == [
+    assert family("sums(digits={1,5},base={2..3})") == [
         "sums(digits=1,base=2)",
         "sums(digits=1,base=3)",
-        "sums(digits=4,base=2)",
-        "sums(digits=4,base=3)",
+        "sums(digits=5,base=2)",
+        "sums(digits=5,base=3)",
     ]
     assert family("sums(base={9,10},digits=2)") == ["sums(digits=2,base=9)", "sums(digits=2)"], "10 is the default"
     assert [make_game(name).spec.name for name in family("renamed({kuhn_poker,leduc_poker})")] == [
