@@ -33,7 +33,7 @@ evaluation.matches = 16
 
 [games.kuhn_poker]
 matches = 32
-[games."goofspiel(num_cards={3,4},imp_info=True)"]
+[games."goofspiel(imp_info=True,num_cards={3,4},points_order=descending)"]
 matches = 32
 [games."liars_dice(dice_sides=2)"]
 matches = 32

@@ -80,8 +80,13 @@ def judge_games(
 
 def budget(config: RunConfig) -> str:
     """Return in words what a run plays at most, before it begins."""
-    training = sum(own.matches * -(-config.iterations // own.every) for own in config.games.values())
-    return f"Budget: {training:,} training matches and {_bound(config, run_roles(config)):,} that judge games, at most."
+    judging = _bound(config, run_roles(config))
+    return f"Budget: {_training(config):,} training matches and {judging:,} that judge games, at most."
+
+
+def most_matches(config: RunConfig) -> int:
+    """Return how many matches a run plays at most, to train and to judge games."""
+    return _training(config) + _bound(config, run_roles(config))
 
 
 def told(config: RunConfig, roles: Roles, state: RunState) -> str:
@@ -97,6 +102,11 @@ def told(config: RunConfig, roles: Roles, state: RunState) -> str:
         f"Iteration {state.iteration}: {len(judged.active)} of {len(config.games)} games are trained{why}. "
         f"Matches that judge games: {judged.matches:,} of {_bound(config, roles):,}."
     )
+
+
+def _training(config: RunConfig) -> int:
+    """Return how many matches train a run, at most."""
+    return sum(own.matches * -(-config.iterations // own.every) for own in config.games.values())
 
 
 def _bound(config: RunConfig, roles: Roles) -> int:

@@ -4,15 +4,19 @@ import json
 from itertools import pairwise
 
 import pytest
+from safetensors.torch import load_file
 from support.processes.runs import TINY, contents
 
 from games.common.errors import UsageError
 from league.config.load import load, run_roles
 from league.contests.judged_games import BEST, NEWEST, _best, budget
+from league.descent.breeding import budget_of
 from league.monitors.metrics_log import read_metrics
-from league.run.evolve import evolve
+from league.run.evolve import Replacement, evolve
 from league.run.session import resume, train
 from league.storage.checkpoint import newest_checkpoint, verified_record
+from league.storage.population import Origin, Population
+from league.storage.run_state import Beginning
 
 HARD, EASY = "sums(digits=9,base=5)", "sums(digits=1,base=2)"
 SETTINGS = """
@@ -79,6 +83,24 @@ def test_a_run_that_goes_on_keeps_what_its_games_came_to(whole, tmp_path):
     evolve(whole, tmp_path / "next", 2, [])
     before, after = (verified_record(newest_checkpoint(run)).judged for run in (whole, tmp_path / "next"))
     assert before == after
+
+
+def test_weights_that_are_replaced_begin_with_all_games(whole, tmp_path):
+    """A generation that begins anew, or from a distilled mixture, was judged in no game yet; the best stays."""
+    newest = Population(whole / "population").newest("main")
+    weights = load_file(newest.path / "model.safetensors")
+    beginning = Beginning(Origin.RESET, newest.id)
+    evolve(whole, tmp_path / "next", 2, [], {"main": Replacement(beginning, weights)})
+    before, after = (verified_record(newest_checkpoint(run)).judged for run in (whole, tmp_path / "next"))
+    assert before.active
+    assert after == before._replace(active=())
+
+
+def test_breeding_tells_its_matches_beforehand(tmp_path):
+    """Two members; each has 512 training matches and judges 144 at each of three snapshots."""
+    settings = ["descent.members=2", "descent.generations=2"]
+    told = budget_of(load(written(tmp_path), settings))
+    assert str(told).endswith(f"8 iterations of {2 * (512 + 3 * 144):,} matches at most")
 
 
 def test_the_best_gives_way_only_to_a_better_score_on_the_same_deals():
