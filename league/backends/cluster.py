@@ -118,8 +118,8 @@ class ClusterDeployment:
     def usage(self) -> dict[str, Usage]:
         """See ``Deployment``."""
         config = self._config
-        outside = (*config.evaluation.anchors, *config.matchmaking.guests, *config.roles.player.values())
-        if self._pool is None or not any(map(is_remote_player, outside)):
+        outside = [*config.evaluation.anchors, *config.matchmaking.guests, *config.curriculum.controls]
+        if self._pool is None or not any(map(is_remote_player, [*outside, *config.roles.player.values()])):
             return {}
         usage: dict[str, Usage] = self._pool.call_remote_players("usage")
         return usage

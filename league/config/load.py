@@ -14,14 +14,13 @@ from typing import Any
 import tomli_w
 
 from arena.gpus import Gpu, find_gpu
-from games.aliases import full_name
 from games.common.errors import UsageError, unknown_name
 from games.common.files import atomic_write
 from games.common.validation import validated
 from games.registry import make_game, with_submatches
 from games.spec import GameSpec
 from league.config.checks.config import check_config
-from league.config.other_games import with_games
+from league.config.other_games import resolve_names, with_games
 from league.config.plugins import config_model, prepared, used_plugins
 from league.config.run import MEASURED, RolesConfig, RunConfig
 from league.config.wordings import with_wordings
@@ -68,7 +67,7 @@ def load(
     for override in overrides:
         keys, value = parse_override(override)
         _set_key(data, keys, value)
-    _resolve_aliases(data)
+    resolve_names(data)
     config = _fitted(with_wordings(validate(data), wording), tell)
     check_config(config, run_roles(config))
     needed = [*config.plugins, *(name for name in used_plugins(config) if name not in config.plugins)]
@@ -132,19 +131,6 @@ def told(config: RunConfig, gpu: Gpu | None) -> str:
         f"Chosen for this machine ({found}): device {config.model.device}, {config.model.dtype}, threads {threads}, "
         f"{config.optimizer.micro_batch_tokens:,} tokens in a pass of an update."
     )
-
-
-def _resolve_aliases(data: dict[str, Any]) -> None:
-    """Replace aliases of games by their names: in the table of games, and in keys of the form game/role."""
-    if isinstance(games := data.get("games"), dict):
-        data["games"] = {full_name(name): settings for name, settings in games.items()}
-    for table, key in (("roles", "policy"), ("roles", "player"), ("credit", "rules")):
-        section = data.get(table)
-        if isinstance(section, dict) and isinstance(by_role := section.get(key), dict):
-            parts = {name: name.rpartition("/") for name in by_role}
-            section[key] = {
-                full_name(game) + slash + role: by_role[name] for name, (game, slash, role) in parts.items()
-            }
 
 
 def load_run_config(run_dir: Path, overrides: Sequence[str] = ()) -> RunConfig:

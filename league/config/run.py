@@ -26,7 +26,14 @@ from league.config.learning import (
     OptimizerConfig,
     PolicyConfig,
 )
-from league.config.matchmaking import BranchingConfig, DescentConfig, ExploitersConfig, MatchmakingConfig, StartsConfig
+from league.config.matchmaking import (
+    BranchingConfig,
+    CurriculumConfig,
+    DescentConfig,
+    ExploitersConfig,
+    MatchmakingConfig,
+    StartsConfig,
+)
 from league.config.teacher import TeacherConfig
 
 MEASURED = -1  # threads
@@ -173,7 +180,10 @@ class RunConfig(Section):
         12,
         description="matches kept to be read when a snapshot is frozen: first, best, worst, most surprising of a game",
     )
-    games: dict[str, GameConfig] = Field(min_length=1, description="games of the curriculum by name")
+    games: dict[str, GameConfig] = Field(
+        min_length=1, description="games of the curriculum by name; hex(board_size={2..4}) names one for each value"
+    )
+    curriculum: CurriculumConfig = CurriculumConfig()
     roles: RolesConfig = RolesConfig()
     model: ModelConfig = ModelConfig()
     engine: EngineConfig = EngineConfig()

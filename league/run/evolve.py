@@ -212,6 +212,7 @@ def _replace(policies: Mapping[str, Policy], record: Checkpoint, replaced: Mappi
         if weights is not None:
             policies[name].reset(weights)
             record.credit = forget_policy(record.credit, name)
+            record.judged = record.judged._replace(active=())  # games were judged by weights that are gone
 
 
 def _evolved_policy(

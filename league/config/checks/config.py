@@ -11,6 +11,7 @@ from games.spec import Utility
 from league.config.checks.beliefs import check_beliefs
 from league.config.checks.branching import check_branching
 from league.config.checks.credit import check_credit
+from league.config.checks.curriculum import check_curriculum
 from league.config.checks.learners import check_async_learners, check_optimizer, check_settling
 from league.config.checks.teacher import check_teacher_settings
 from league.config.run import RunConfig
@@ -43,6 +44,7 @@ def check_config(config: RunConfig, roles: Roles) -> None:
     _check_given(config, roles, bound)
     _check_policies(config, bound)
     _check_gate(config, roles, bound)
+    check_curriculum(config, roles)
     check_async_learners(config, bound)
     check_optimizer(config, roles)
     check_credit(config, roles)
