@@ -64,7 +64,7 @@ class ClusterDeployment:
         self._config, self._run_dir, self._address = config, run_dir, address
         self._learners = learners_of(config)
         check_resources(config, len(self._learners))  # before Ray starts, which takes a while
-        self.device = "cpu" if self._learners else config.model.device
+        self.on_cpu = bool(self._learners)
         self._base: BaseWeights | None = None
         self._pool: MatchPool | None = None
         self._learner: ClusterLearner | None = None
