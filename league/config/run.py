@@ -225,7 +225,11 @@ class RunConfig(Section):
         model, policies = change(self.model), dict(self.policies)
         for name in (name for name, policy in self.policies.items() if policy.model):
             own, its = self.policies[name].model, change(self.model_of(name))
-            said = {key: getattr(its, key) for key in ("device", "dtype") if key in own or getattr(its, key) != getattr(model, key)}
+            said = {
+                key: getattr(its, key)
+                for key in ("device", "dtype")
+                if key in own or getattr(its, key) != getattr(model, key)
+            }
             policies[name] = self.policies[name].model_copy(update={"model": own | said})
         return self.model_copy(update={"model": model, "policies": policies})
 

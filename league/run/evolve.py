@@ -1,8 +1,8 @@
 """Evolve: continue the population of a run in a new run under new settings.
 
 The new run has a copy of the source's snapshots, matches, ratings and curves, and its policies continue from their
-weights. Policies that the new settings add start from snapshots of the first policy on their base model: exploiters from
-its oldest, as they would in a new run, and main policies from its newest.
+weights. Policies that the new settings add start from snapshots of the first policy on their base model: exploiters
+from its oldest, as they would in a new run, and main policies from its newest.
 """
 
 from __future__ import annotations
@@ -179,8 +179,8 @@ def _check_policies_fit(old: RunConfig, new: RunConfig) -> None:
         after, before = new.policy(name), old.policy(name)
         if after.adapted and before.adapted and base_name(new, name) != base_name(old, name):
             raise UsageError(
-                f"policies.{name}.model shares its base, {base_name(old, name)}/, with others, and cannot leave it. Set "
-                "the device or type of all of them."
+                f"policies.{name}.model shares its base, {base_name(old, name)}/, with others, and cannot leave it. "
+                "Set the device or type of all of them."
             )
         if any(getattr(after, key) != getattr(before, key) for key in ("weights", "rank", "alpha", "targets")):
             raise UsageError(
@@ -230,9 +230,7 @@ def _replace(policies: Mapping[str, Policy], record: Checkpoint, replaced: Mappi
             record.credit = forget_policy(record.credit, name)
 
 
-def _evolved_policy(
-    config: RunConfig, name: str, old_policies: Mapping[str, Policy], population: Population
-) -> Policy:
+def _evolved_policy(config: RunConfig, name: str, old_policies: Mapping[str, Policy], population: Population) -> Policy:
     """Return a policy of the new configuration, which continues the old policy of its name if there is one."""
     if name in old_policies:
         policy = new_policy(config, name, old_policies[name].lm, run_roles(config))

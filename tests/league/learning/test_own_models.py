@@ -176,11 +176,3 @@ def test_a_model_that_is_not_there_is_named_with_its_policy(tmp_path, capsys):
     words = ["train", "pocket", "--run-dir", str(tmp_path / "run"), "--set", "policies.main.model.source=/nowhere"]
     assert main(words) == 2
     assert "policies.main.model.source = '/nowhere'" in capsys.readouterr().err
-
-
-def test_a_cluster_is_refused(tmp_path):
-    from league.backends.cluster import ClusterDeployment
-
-    config = validate({"games": {"kuhn_poker": {}}, "policies": {"main": {"model": {"layers": 1}}}})
-    with pytest.raises(UsageError, match="base model of its own"):
-        ClusterDeployment(config, tmp_path, "local")
