@@ -52,7 +52,7 @@ def test_a_league_trains_and_plays_from_its_folder(kind, tmp_path):
 
 
 def test_two_base_models_are_each_served_by_an_engine_of_its_own(tmp_path):
-    """Of two widths and vocabularies, one as adapters and one whole, they meet in training and from the run's folder."""
+    """Of two widths and vocabularies, adapters and whole, they meet in training and from the run's folder."""
     bound = 'roles.policy={"kuhn_poker/first"="a", "kuhn_poker/second"="b"}'
     own = ["policies.a.weights=lora", "policies.b.model={hidden_size=256, vocabulary=320}"]
     config = settings.load("pocket", [*CONFIG, "iterations=2", bound, *own])
