@@ -164,7 +164,10 @@ def test_a_pretrained_policy_reads_all_rules_and_the_other_the_brief_cards(tmp_p
         ({"b": {"model": {"width": 3}}}, r"policies\.b\.model\.width.*keys are those of \[model\]"),
         ({"b": {"model": {"hidden_size": 0}}}, r"policies\.b\.model\.hidden_size"),
         ({"b": {"model": {"hidden_size": 30}}}, "not a multiple of model.heads"),
-        ({"p": {"league_role": "main_exploiter", "model": {"layers": 1}}}, "exploiter begins from the weights of main"),
+        (
+            {"p": {"league_role": "main_exploiter", "model": {"layers": 1}}},
+            r"exploiter, which begins from the run.s \[model\]",
+        ),
     ],
 )
 def test_models_that_cannot_be_are_refused_in_a_sentence(policies, told):
