@@ -112,7 +112,7 @@ class League:
         self._live = {game: tuple(role.policy for role in game_roles) for game, game_roles in roles.items()}
         self.rollouts = rollouts or LocalRollouts(config, run_dir, roles, state.policies)
         self._engine, self.view = self.rollouts.engine, view
-        self.phases = clock_of_models(config.model.device, config.model.dtype)
+        self.phases = clock_of_models({(model.device, model.dtype) for model in map(config.model_of, state.policies)})
         self._board = Board(config, run_dir, self.specs, roles, state, self.phases)
         self._started, self._tokens_before = time.perf_counter(), 0
         for policy in state.policies.values():

@@ -237,6 +237,6 @@ def _deployment(config: RunConfig, run_dir: Path, cluster: str) -> Deployment:
 
 def _driver_config(config: RunConfig, deployment: Deployment) -> RunConfig:
     """Return the configuration of the driver process. Raises UsageError if its engine could not play."""
-    driver = config.model_copy(update={"model": config.model.model_copy(update={"device": deployment.device})})
+    driver = config.on_devices(lambda _: "cpu") if deployment.on_cpu else config
     check_engine(driver, policy_names(driver, run_roles(driver)))
     return driver

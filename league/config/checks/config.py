@@ -156,6 +156,11 @@ def _check_exploiters(config: RunConfig, roles: Roles) -> None:
     if exploiters and all(sum(not role.given for role in game_roles) < 2 for game_roles in roles.values()):
         seat = "one seat that is given to no player" if config.roles.player else "one seat"
         raise UsageError(f"{_listed(exploiters)} cannot exploit anybody: every game of the run has {seat}.")
+    if exploiters and not any(config.model_of(name) == config.model for name in bound_policies(roles)):
+        raise UsageError(
+            f"{_listed(exploiters)} begins from [model], but no policy that it should exploit does: each has a model "
+            "of its own (policies.NAME.model). Set [model] to what one of them has."
+        )
     if config.exploiters.freeze_from > config.exploiters.freeze_after:
         raise UsageError(
             f"exploiters.freeze_from = {config.exploiters.freeze_from} is later than exploiters.freeze_after = "
