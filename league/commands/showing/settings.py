@@ -126,7 +126,8 @@ def _kind(annotation: Any, metadata: Sequence[Any]) -> str:
 def _of_each(collection: str, values: Any) -> str:
     """Return in words a list or a table whose values are of one kind."""
     kind = _kind(values, [])
-    return f"{collection} of {kind}s" if kind in ("word", "number", "whole number", "table") else f"{collection}, each {kind}"
+    plural = kind in ("word", "number", "whole number", "table")
+    return f"{collection} of {kind}s" if plural else f"{collection}, each {kind}"
 
 
 def _bounds(metadata: Sequence[Any]) -> str:
