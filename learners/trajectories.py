@@ -96,6 +96,9 @@ def _of_seat(episode: Episode, seat: int, role: str, scale: float) -> Trajectory
     request = episode.request
     order = tuple([place for place, turn in enumerate(episode.turns) if turn.seat == seat])
     turns = tuple([episode.turns[place] for place in order])
+    if any(was_silent(turn) for turn in turns):
+        turns = _without_silence(turns)
+        order = tuple([place for place in order if not was_silent(episode.turns[place])])
     rewards, match_return = [turn.reward / scale for turn in turns], episode.returns[seat] / scale
     if episode.shaping:
         shaping = [episode.shaping[place] for place in order]
@@ -117,6 +120,22 @@ def _of_seat(episode: Episode, seat: int, role: str, scale: float) -> Trajectory
         order=order,
         fork=request.fork,
     )
+
+
+def was_silent(turn: Turn) -> bool:
+    """Return whether nothing was sampled or played in a turn: its program did not answer. There is nothing to learn."""
+    return turn.trace is None and turn.action is None
+
+
+def _without_silence(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """Return the turns in which something was said; what silent ones were paid goes to the one before, if there is."""
+    said: list[Turn] = []
+    for turn in turns:
+        if not was_silent(turn):
+            said.append(turn)
+        elif said:
+            said[-1] = said[-1]._replace(reward=said[-1].reward + turn.reward)
+    return tuple(said)
 
 
 def _beginning(request: MatchRequest) -> int:

@@ -48,9 +48,14 @@ def free_text_reason(asked: FreeText, reply: str) -> str:
 @lru_cache(maxsize=1024)
 def speaking(role: Role) -> Role:
     """Return a role as it answers where free text is asked for: unmasked, with neither marks nor tools."""
-    forfeits = role.conduct.on_illegal is OnIllegal.MASK
-    conduct = role.conduct.model_copy(update={"on_illegal": OnIllegal.FORFEIT}) if forfeits else role.conduct
-    return role.model_copy(update={"reply": ReplyForm.FREE, "conduct": conduct, "tools": ()})
+    return unmasked(role).model_copy(update={"reply": ReplyForm.FREE, "tools": ()})
+
+
+def unmasked(role: Role) -> Role:
+    """Return a role as it is where its reply may be missing or illegal although it is masked: then it forfeits."""
+    if role.conduct.on_illegal is not OnIllegal.MASK:
+        return role
+    return role.model_copy(update={"conduct": role.conduct.model_copy(update={"on_illegal": OnIllegal.FORFEIT})})
 
 
 @lru_cache(maxsize=1024)

@@ -27,6 +27,7 @@ from league.config.learning import (
     PolicyConfig,
 )
 from league.config.matchmaking import BranchingConfig, DescentConfig, ExploitersConfig, MatchmakingConfig, StartsConfig
+from league.config.programs import ProgramsConfig
 from league.config.teacher import TeacherConfig
 
 MEASURED = -1  # threads
@@ -183,6 +184,7 @@ class RunConfig(Section):
         0, description="policies take turns, each training so many iterations while the others rest; 0: all train"
     )
     credit: CreditConfig = CreditConfig()
+    programs: ProgramsConfig = ProgramsConfig()
     async_learners: AsyncLearnersConfig = AsyncLearnersConfig()
     cluster: ClusterConfig = ClusterConfig()
     values: ValuesConfig = ValuesConfig()

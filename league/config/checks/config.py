@@ -27,11 +27,17 @@ def check_config(config: RunConfig, roles: Roles) -> None:
         "credit.rules": config.credit.rules,
         "credit.settings": config.credit.settings,
         "values.estimators": config.values.estimators,
+        "programs.roles": config.programs.roles,
     }
     for section, by_role in by_section.items():
         for name in by_role:
             if name not in names:
                 raise unknown_name("role", name, names, f"{section} takes keys of the form game/role.")
+    for name in set(config.programs.roles) & set(config.roles.player):
+        raise UsageError(
+            f"programs.roles lets a program take the turns of {name}, and roles.player gives it to "
+            f"{config.roles.player[name]!r}, which is not trained. Keep one of them."
+        )
     if config.evaluation.suite_matches and config.evaluation.suite is None:
         raise UsageError("evaluation.suite_matches needs a suite. Set evaluation.suite, as mars, or leave it out.")
     if config.evaluation.suite is not None:
