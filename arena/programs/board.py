@@ -1,7 +1,8 @@
 """The board on which turns are offered to programs: threads of a server take them, and one thread plays and computes.
 
 A turn is handed out under a key of its own. Under that key completions are asked for and one of them is played, once;
-a key that is used up, too late or handed out anew counts no more, so no turn is played twice and none is lost.
+a key that is used up, too late or handed out anew counts no more, so no turn is played twice and none is lost. It is
+refused by status 410: clients ask again by themselves after 409, 429 and what is above 500, which would not help here.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from concurrent.futures import Future
 from math import inf
 from typing import NamedTuple
 
+from arena.errors import EngineError
 from arena.programs.turns import SILENCE, Compute, ProgramTurn
 from arena.records import Reply, ReplyRequest
 from arena.serving.requests import ServedError
@@ -80,7 +82,7 @@ class TurnBoard:
         with self._changed:
             while True:
                 if self._closed:
-                    raise ServedError(503, STOPPED)
+                    raise ServedError(410, STOPPED)
                 if gone():
                     return None
                 if (taken := self._again(program) or self._first(program)) is not None:
@@ -106,7 +108,7 @@ class TurnBoard:
             turn = taken.turn
             if len(turn.replies) + taken.asking + number > self.limits.completions:
                 raise ServedError(
-                    429, f"A turn has {self.limits.completions} completions at most (programs.completions)."
+                    403, f"A turn has {self.limits.completions} completions at most (programs.completions)."
                 )
             asked = [self._submit(taken, turn.ask(chat, tokens)) for _ in range(number)]
             self._changed.notify_all()
@@ -137,12 +139,15 @@ class TurnBoard:
                     f"None of this turn's {len(replies)} completions is that one, and only what was sampled for it can "
                     "be played. Ask for a completion under this key, and play it by its id.",
                 )
-            self._end(key, replies[place], (409, "This turn has been played already."))
+            self._end(key, replies[place], (410, "This turn has been played already."))
             self.counts["played"] += 1
             return replies[place]
 
     def play_all(self, turns: Sequence[ProgramTurn], compute: Compute) -> list[Reply]:
-        """Offer turns, compute what programs ask, and return what they play; of a forfeited turn, SILENCE."""
+        """Offer turns, compute what programs ask, and return what they play; of a forfeited turn, SILENCE.
+
+        Raises EngineError where another thread closes the board meanwhile.
+        """
         with self._changed:
             self._played = {}
             self._waiting.extend((turn, time.monotonic() + self.limits.absence) for turn in turns)
@@ -150,6 +155,8 @@ class TurnBoard:
         try:
             while True:
                 with self._changed:
+                    if self._closed:
+                        raise EngineError(STOPPED)
                     soonest = self._forfeit_late()
                     if len(self._played) == len(turns):
                         return [self._played[turn] for turn in turns]
@@ -199,7 +206,7 @@ class TurnBoard:
         key = next((key for key, taken in self._taken.items() if program and taken.program == program), None)
         if key is None:
             return None
-        self._set_void(key, (409, f"The program {program!r} has asked for its turn again, under a new key."))
+        self._set_void(key, (410, f"The program {program!r} has asked for its turn again, under a new key."))
         return self._taken.pop(key)
 
     def _first(self, program: str) -> _Taken | None:
@@ -251,7 +258,7 @@ class TurnBoard:
             del self._taken[key]
             self._set_void(key, (410, STOPPED))
         for ask in self._asks:
-            ask.reply.set_exception(ServedError(503, STOPPED))
+            ask.reply.set_exception(ServedError(410, STOPPED))
         self._asks = []
         self._changed.notify_all()
 
