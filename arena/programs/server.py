@@ -71,10 +71,10 @@ class ProgramServer(ThreadingHTTPServer):
             raise ServedError(400, f"The body is no JSON ({error}).") from None
         match data:
             case {"completion": str(name), **rest} if not rest.keys() - {"choice"}:
-                choice = rest.get("choice", 0)
-                number = name.removeprefix(_prefix(key))
-                known = number != name and number.isdecimal() and isinstance(choice, int)
-                reply = self.board.play(key, int(number) + choice if known else -1)
+                choice, number = rest.get("choice", 0), name.removeprefix(_prefix(key))
+                known = number != name and number.isdecimal()
+                place = int(number) + choice if known and isinstance(choice, int) and choice >= 0 else -1
+                reply = self.board.play(key, place)
             case {"content": str(text)} if len(data) == 1:
                 reply = self.board.play(key, content=text)
             case _:

@@ -133,7 +133,7 @@ class LocalDeployment:
                 "A program was given, but programs.roles names no role whose turns it takes. Set it, as "
                 "programs.roles=['kuhn_poker/first']."
             )
-        self.device, self._program = config.model.device, program
+        self.on_cpu, self._program = False, program
         self._learners, self._followers = LearnerPool(config, run_dir), FollowerProcesses(config, run_dir)
 
     def __enter__(self) -> Self:

@@ -16,7 +16,11 @@ from arena.records import EndReason
 from learners.trajectories import to_trajectories
 from roles.replies import unmasked
 
-OWN = [{"role": "user", "content": "Your card: J"}, {"role": "assistant", "content": "?"}, {"role": "user", "content": "Q"}]
+OWN = [
+    {"role": "user", "content": "Your card: J"},
+    {"role": "assistant", "content": "?"},
+    {"role": "user", "content": "Q"},
+]
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +201,7 @@ def test_a_chat_that_the_model_cannot_read_is_refused_and_the_run_goes_on(lm):
     try:
         with programs(lm, number=1) as run:
             seat, client = take(run.client)
-            with refused(openai.BadRequestError, 400, "but the model reads 40"):
+            with refused(openai.BadRequestError, 400, "but .* reads 40 at most"):
                 completion(client, seat, messages=[{"role": "user", "content": "Your card: J " * 40}])
             play(client, completion=completion(client, seat, messages=OWN).id)
             play_plainly(run)
@@ -235,7 +239,7 @@ def test_a_function_takes_turns_as_a_program_does_and_its_failures_name_it(lm):
     def liar(seat):
         return f"not {seat.complete()}"
 
-    with pytest.raises(EngineError, match="The program liar plays 'not .*', which none of its 1 completions"):
+    with pytest.raises(EngineError, match=r"The program liar plays 'not .*', which none of its 1 completions"):
         played(sampler(liar), matches, 8, roles_for())
     with pytest.raises(EngineError, match="failed: ZeroDivisionError"):
         played(sampler(lambda seat: 1 / 0), matches, 8, roles_for())
@@ -247,9 +251,10 @@ def test_nothing_is_learned_from_a_forfeited_turn_and_its_cost_is_kept(lm):
         turns = Counter()
         while run.thread.is_alive():
             seat, client = take(run.client, wait=0)
-            turns[seat["match"]] += seat["key"] is not None
-            if seat["key"] is not None and turns[seat["match"]] == 1 and seat["match"] % 2:
-                play(client, completion=completion(client, seat).id)
+            if seat["key"] is not None:
+                turns[seat["match"]] += 1
+                if turns[seat["match"]] == 1 and seat["match"] % 2:
+                    play(client, completion=completion(client, seat).id)
         episodes = run.episodes()
     trajectories = to_trajectories(episodes, lambda _: roles_for(), {"kuhn_poker": 2.0})
     mine = [(t, e) for t in trajectories if t.seat == 0 for e in episodes if e.request.index == t.match]

@@ -5,13 +5,13 @@ from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 
 import openai
-from support.matches.kuhn import engine_with, kuhn_matches, played, roles_for
 
 from arena.errors import EngineError
 from arena.programs.board import Limits, TurnBoard
 from arena.programs.sampler import ProgramSampler
 from arena.programs.server import ProgramServer
 from roles.replies import unmasked
+from support.matches.kuhn import engine_with, kuhn_matches, played, roles_for
 from support.processes.serving import serving
 
 PATIENT = Limits(seconds=60.0, absence=60.0, completions=8)
