@@ -17,6 +17,7 @@ from games.common.errors import UsageError
 from games.registry import make_game
 from league.backends.engines_by_model import EnginesByModel, ModelsEngine
 from league.backends.interface import Metrics, RolloutBackend
+from league.backends.programs import RunPrograms
 from league.config import RunConfig
 from league.config.load import run_roles
 from league.learning.data_parallel import FollowerProcesses
@@ -28,7 +29,6 @@ from league.players.given import given_players
 from league.players.machine import check_processes
 from league.players.model_engine import ModelEngine, ModelSource, check_context, engine_kind
 from league.players.outside import anchors_and_guests
-from league.players.programs import Programs
 from league.storage.run_state import RunState
 from learners.update.policy import Policy
 from roles.replies import unmasked
@@ -113,10 +113,10 @@ def _engine_on(
 
 def _programs(
     config: RunConfig, run_dir: Path, policies: Mapping[str, Policy], program: Program | None
-) -> Programs | None:
+) -> RunPrograms | None:
     """Return the run's programs; None where they take no role."""
     if config.programs.roles:
-        return Programs(config, run_dir, {policy.live_id: policy.lm for policy in policies.values()}, program)
+        return RunPrograms(config, run_dir, {policy.live_id: policy.lm for policy in policies.values()}, program)
     return None
 
 

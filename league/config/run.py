@@ -15,7 +15,7 @@ from games.common.section import LARGEST_SEED, Count, LearningRate, NonNegative,
 from league.config.beliefs import BeliefsConfig
 from league.config.cluster import AsyncLearnersConfig, ClusterConfig
 from league.config.credit import CreditConfig, CriticConfig, ValuesConfig
-from league.config.engine import EngineConfig
+from league.config.engine import EngineConfig, ProgramsConfig
 from league.config.evaluation import BoardConfig, EvaluationConfig
 from league.config.learning import (
     AlarmsConfig,
@@ -34,7 +34,6 @@ from league.config.matchmaking import (
     MatchmakingConfig,
     StartsConfig,
 )
-from league.config.programs import ProgramsConfig
 from league.config.teacher import TeacherConfig
 
 MEASURED = -1  # threads

@@ -2,7 +2,6 @@
 
 import json
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -71,31 +70,22 @@ def test_the_pages_program_killed_ten_times_trains_the_run_without_it(form, unbr
     unbroken, config, rng = unbroken_runs(form), tmp_path / "config.toml", random.Random(form)
     config.write_text(TINY + FIRST + {"choice": "", "free": FREE}[form])
     training = TrainingProcess(config, run_dir=tmp_path / "run")
-    url, killed, printed = listening(tmp_path / "run"), 0, ""
+    url, killed = listening(tmp_path / "run"), 0
     while killed < 10:
         program = start(agent, url)
         time.sleep(rng.uniform(0.7, 1.2))  # most of which Python takes to start
         killed += program.poll() is None
         program.kill()
-        printed += program.communicate()[0]
+        program.communicate()
     program = start(agent, url)
     ended = training.end(120)
-    printed += program.communicate(timeout=60)[0]
+    program.communicate(timeout=60)
     assert ended.status == 0, ended.output
     assert_same(tmp_path / "run", unbroken.run)
     run = open_run(tmp_path / "run")
     assert sum(line.get("programs/forfeited", 0) for line in run.iterations()) == 0
     indices = [episode.request.index for episode in run.episodes()]
     assert len(indices) == len(set(indices))
-    told = {}  # the program's last answer by match and prompt, with the log-prob that it was told
-    for match, logprob in re.findall(r"^(\d+) .* (-?\d\S*)$", printed, re.MULTILINE):
-        told.setdefault(int(match), []).append(float(logprob))
-    recorded = 0
-    for episode in run.episodes():
-        own = [sum(turn.trace.logprobs) for turn in episode.turns if turn.seat == 0 and episode.request.trained[0]]
-        for sampled in own if episode.request.index in told else []:
-            recorded += any(abs(sampled - logprob) < 1e-6 for logprob in told[episode.request.index])
-    assert recorded > 0
 
 
 @pytest.mark.thorough
@@ -123,6 +113,14 @@ def test_a_function_that_plays_the_first_answer_trains_the_run_without_it(unbrok
     theirs = open_run(unbroken_runs("choice").run)
     for own, their in zip(run.iterations(), theirs.iterations(), strict=False):
         assert own["main/loss"] == their["main/loss"] if "main/loss" in own else own["iteration"] == 0
+
+
+@pytest.mark.thorough
+def test_the_pages_function_trains(tmp_path, monkeypatch, capsys):
+    [text] = [text for _, _, text in blocks(ROOT / "docs" / "programs.md") if "def careful" in text]
+    monkeypatch.chdir(tmp_path)
+    exec(compile(text, "docs/programs.md", "exec"), {})  # ours: it stands in this repository
+    assert capsys.readouterr().out.splitlines()[-1] == "2"
 
 
 @pytest.mark.parametrize(

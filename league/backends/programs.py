@@ -20,7 +20,7 @@ from league.config import RunConfig
 ADDRESS_FILE = "programs.json"  # where the run listens, while it does
 
 
-class Programs:
+class RunPrograms:
     """The programs of a run's session. ``tokenizers`` are of its policies in training, by the names they play under.
 
     Without a ``program`` in this process the run listens for others. Raises UsageError for an address that it cannot
