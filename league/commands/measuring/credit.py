@@ -15,6 +15,7 @@ from league.credit.matches import BatchPlan
 from league.credit.microscope import compare_rules
 from league.credit.sampled import compare_by_continuations
 from league.exact.exploitability import exact_form
+from league.exact.influence import influence_by_role
 from league.monitors.terminal import Terminal
 from league.players.engines import Engines
 from league.players.player import Player, resolve
@@ -64,7 +65,8 @@ def measure(
         tabulated = player.tabulate()
     with Terminal(stderr=True).status(f"playing {plan.batch * plan.batches} matches and crediting their turns"):
         found, left_out = compare_rules(tabulated.table, player.roles, credit, plan, rules)
-    return CreditReport(player.label, player.spec, plan, tabulated.exact, found, left_out)
+    moved = influence_by_role(tabulated.table, player.roles)
+    return CreditReport(player.label, player.spec, plan, tabulated.exact, found, left_out, influence=moved)
 
 
 def reason_to_sample(player: Player) -> str | None:
