@@ -58,7 +58,7 @@ def check_prediction(config: RunConfig, roles: Roles) -> None:
                     f"prediction.replies.weight: {game} opens other matches, so that what its seats were shown cannot "
                     "be told from a match's record. Set it to 0 in prediction.replies.roles for its roles."
                 )
-        if all(make_game(game).spec.seats == 1 for game, _ in learning):
+        if learning and all(make_game(game).spec.seats == 1 for game, _ in learning):
             raise UsageError("prediction.replies.weight: no role that learns plays beside another. Set it to 0.")
     if tools.on and not any(role.tools and tools.factor(game, role.name) for game, role in trained):
         raise UsageError("prediction.tools.weight: no role that learns has a tool. Set it to 0, or roles.cards.")
