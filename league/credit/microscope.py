@@ -64,21 +64,26 @@ def compare_rules(
     spec = make_game(table.game).spec
     facts = CreditFacts(spec, roles, tuple(role for role in roles if not role.given), plan.group, None)
     variants, left_out = choose(asked, credit, facts)
-    form = exact_form(table.game)
-    turns = turn_values(form, [table.probabilities[key] for key in form.keys])
+    play, form = play_out(table, roles, credit, plan), exact_form(table.game)
     learn = LearnedEvidence(table, roles, form.keys, plan)
-    batches = play_batches(table, roles, form.keys, plan)
-    play = Play(turns, roles, batches, return_scale(spec) if credit.scale_returns else 1.0)
-    exact = [exact_evidence(play, batch) for batch in batches]
-    found = [_measure(play, EXACT, [turns.advantages[batch.actions] for batch in batches])]
+    exact = [exact_evidence(play, batch) for batch in play.batches]
+    found = [measure_credit(play, EXACT, [play.turns.advantages[batch.actions] for batch in play.batches])]
     for variant in variants:
         if variant.estimator == CENTRAL and not isinstance(form, PositionGraph):  # of a board all seats see all
-            evidence = central_evidence(table, play.scale, batches)
+            evidence = central_evidence(table, play.scale, play.batches)
         else:
-            evidence = exact if variant.estimator in (None, CENTRAL) else learn.of(variant, batches)
-        measured = _measure(play, variant.text, credit_batches(variant, batches, evidence))
+            evidence = exact if variant.estimator in (None, CENTRAL) else learn.of(variant, play.batches)
+        measured = measure_credit(play, variant.text, credit_batches(variant, play.batches, evidence))
         found.append(measured._replace(given_values=variant.given_values))
     return found, left_out
+
+
+def play_out(table: PolicyTable, roles: tuple[Role, ...], credit: CreditConfig, plan: BatchPlan) -> Play:
+    """Return a plan's matches of a table that plays all seats. Raises UsageError where it cannot be enumerated."""
+    form = exact_form(table.game)
+    turns = turn_values(form, [table.probabilities[key] for key in form.keys])
+    scale = return_scale(make_game(table.game).spec) if credit.scale_returns else 1.0
+    return Play(turns, roles, play_batches(table, roles, form.keys, plan), scale)
 
 
 def choose(asked: Sequence[str], credit: CreditConfig, facts: CreditFacts) -> tuple[list[RuleVariant], dict[str, str]]:
@@ -103,8 +108,8 @@ def exact_evidence(play: Play, batch: PlayedBatch) -> list[Evidence]:
     return evidence
 
 
-def _measure(play: Play, name: str, credit: Sequence[Floats]) -> RuleAccuracy:
-    """Return the accuracy of the credit of all batches [B][T]."""
+def measure_credit(play: Play, name: str, credit: Sequence[Floats]) -> RuleAccuracy:
+    """Return the accuracy of the credit of all batches [B][T], shown under a name."""
     turns, batches = play.turns, play.batches
     trained = np.isin(turns.seats, [role.seat for role in play.roles if not role.given])
     gradients = [batch_gradient(turns, batch, given) for batch, given in zip(batches, credit, strict=True)]

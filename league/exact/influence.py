@@ -57,7 +57,7 @@ def exact_influence(table: PolicyTable) -> dict[int, float]:
         _add_positions(moved, form, table)
     else:
         _add_histories(moved, table, root_state(table.game), 1.0)
-    return {seat: moved.nats[seat] / reach for seat, reach in moved.reach.items() if reach > 0.0}
+    return {seat: float(moved.nats[seat] / reach) for seat, reach in moved.reach.items() if reach > 0.0}
 
 
 def influence_by_role(table: PolicyTable, roles: Sequence[Role]) -> dict[str, float]:

@@ -22,7 +22,10 @@ from roles.replies import speaking
 from roles.role import Role, Roles
 
 if TYPE_CHECKING:
+    from arena.lm.language_model import LanguageModel
     from learners.update.policy import Policy
+
+Known = dict[object, Tokens]
 
 
 def with_sight(
@@ -40,18 +43,26 @@ def with_sight(
     if not config.critic.sees:
         return evidence
     matches = {episode.request.index: episode for episode in flatten_episodes(episodes)}
-    known: dict[object, Tokens] = {}
+    known: dict[str, Known] = {}
     found = list(evidence)
     for i, one in enumerate(trajectories):
         if one.policy in policies and from_critic(config, one.game, one.role):
-            lm, role, prompts = policies[one.policy].lm, roles[one.game][one.seat], []
-            for turn, more in zip(one.turns, _sights(matches[one.match], one, config.critic.sees), strict=True):
-                key = one.policy, one.game, one.seat, turn.observation, turn.legal, turn.form, more
-                if key not in known:
-                    known[key] = lm.encode_prompt(_request(role, turn, more))
-                prompts.append(known[key])
-            found[i] = found[i]._replace(critic_prompts=tuple(prompts))
+            asked = policies[one.policy].lm, roles[one.game][one.seat], matches[one.match], one, config.critic.sees
+            found[i] = found[i]._replace(critic_prompts=critic_prompts(*asked, known.setdefault(one.policy, {})))
     return found
+
+
+def critic_prompts(
+    lm: LanguageModel, role: Role, episode: Episode, trajectory: Trajectory, sees: Sequence[str], known: Known
+) -> tuple[Tokens, ...]:
+    """Return what a critic that ``sees`` more reads of each turn [K]; ``known`` holds what this model has encoded."""
+    prompts = []
+    for turn, more in zip(trajectory.turns, _sights(episode, trajectory, sees), strict=True):
+        key = role, turn.observation, turn.legal, turn.form, more
+        if key not in known:
+            known[key] = lm.encode_prompt(_request(role, turn, more))
+        prompts.append(known[key])
+    return tuple(prompts)
 
 
 def _sights(episode: Episode, trajectory: Trajectory, sees: Sequence[str]) -> list[str]:
