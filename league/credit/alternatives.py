@@ -10,7 +10,7 @@ which is COMA's advantage (arXiv 1705.08926) with sampled alternatives and ends 
 Deal and chance are the same in all of them.
 
 Influence is told from the same matches: what was said and the alternatives, each with the distribution of the next
-seat's choice (``league.exact.influence``), in equal parts. From few alternatives it is on average too low, and it is 0
+seat's choice (``learners.influence``), in equal parts. From few alternatives it is on average too low, and it is 0
 where the message is ignored.
 """
 

@@ -11,11 +11,11 @@ from games.registry import make_game
 from games.spec import GameSpec
 from league.commands.measuring.credit_report import CreditReport, print_report, ranked, to_json
 from league.config.credit import CreditConfig
+from league.credit.influence import influence_by_role
 from league.credit.matches import BatchPlan
 from league.credit.microscope import compare_rules
 from league.credit.sampled import compare_by_continuations
 from league.exact.exploitability import exact_form
-from league.exact.influence import influence_by_role
 from league.monitors.terminal import Terminal
 from league.players.engines import Engines
 from league.players.player import Player, resolve

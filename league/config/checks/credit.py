@@ -83,8 +83,10 @@ def _check_sight(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> No
         and config.values.estimator_for(game, role.name) == CRITIC
     ]
     if not valued:
+        ask = ", ".join(name for name, rule in RULES.items() if Need.VALUES in rule.needs)
         raise UsageError(
-            f"critic.sees = {sees}, but no role's rule asks a critic. Set credit.rule = 'gae_turn', or leave it out."
+            f"critic.sees = {sees}, but no role's rule asks a critic. Set credit.rule to one that does ({ask}), or "
+            "leave critic.sees out."
         )
     for game, _ in valued:
         if make_game(game).spec.submatch_games:

@@ -7,8 +7,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from arena.records import Turn
-from league.exact.influence import Distribution, influence
 from league.learning.evidence.counterfactuals import prompt_key, reply_probabilities
+from learners.influence import Distribution, influence
 from learners.trajectories import Evidence, Trajectory
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from games.registry import make_game
 from league.config.load import load
 from league.credit.alternatives import TriedAlternatives
 from league.credit.continuations import plays
-from league.exact.influence import influence_by_role
+from league.credit.influence import influence_by_role
 from league.learning.evidence.influence import influence_metrics, influences
 from league.players.player import Player
 from learners.trajectories import Evidence, to_trajectories

@@ -11,8 +11,7 @@ import league
 from arena.records import Episode
 from games.common.errors import UsageError
 from league.config.load import load
-from league.credit.central import joint_keys
-from league.exact.joint_values import joint_values
+from league.credit.central import joint_keys, joint_values
 from league.learning.evidence.sighted import with_sight
 from league.players.player import Player
 from learners.trajectories import Evidence, evidence_from_json, evidence_to_json, return_scale, to_trajectories

@@ -1,4 +1,4 @@
-"""Influence against divergences in closed form, and 0 where a message is ignored by construction."""
+"""Exact influence: log 3 for a code of three words, and 0 where a message is ignored by construction."""
 
 import math
 
@@ -6,13 +6,9 @@ import numpy as np
 import pytest
 
 from games.aliases import full_name
+from league.credit.influence import _add_histories, _Moved, exact_influence
 from league.exact.exploitability import PolicyTable, exact_form
-from league.exact.influence import _add_histories, _Moved, exact_influence, influence
 from league.exact.states import root_state
-
-
-def entropy(row):
-    return -sum(p * math.log(p) for p in row if p > 0.0)
 
 
 def table(game, row, seed=0):
@@ -26,22 +22,6 @@ def table(game, row, seed=0):
 
 def drawn(_seat, _key, actions, rng):
     return rng.dirichlet(np.ones(actions)).tolist()
-
-
-def test_two_answers_that_never_agree_are_worth_log_2_and_equal_ones_exactly_nothing():
-    assert influence([1.0, 1.0], [{"a": 1.0}, {"b": 1.0}]) == pytest.approx(math.log(2))
-    odd = {"a": 0.1, "b": 0.2, "c": 0.7}
-    assert influence([0.3, 0.3, 0.4], [odd, dict(odd), odd | {"d": 0.0}]) == 0.0
-    assert influence([1.0], [odd]) == influence([], []) == 0.0
-
-
-def test_it_is_the_entropy_of_the_mean_answer_less_the_mean_entropy():
-    """Lin 1991, Divergence measures based on the Shannon entropy."""
-    rng = np.random.default_rng(1)
-    weights, rows = rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(3), size=4)
-    expected = entropy(weights @ rows) - sum(w * entropy(row) for w, row in zip(weights, rows, strict=True))
-    found = influence((7.0 * weights).tolist(), [dict(enumerate(row.tolist())) for row in rows])
-    assert found == pytest.approx(expected)
 
 
 def test_a_message_that_is_ignored_by_construction_has_no_influence_at_all():

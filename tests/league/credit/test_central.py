@@ -4,8 +4,8 @@ import numpy as np
 import pyspiel
 import pytest
 
+from league.credit.central import joint_values
 from league.exact.exploitability import PolicyTable, exact_form, uniform_table
-from league.exact.joint_values import joint_values
 from league.exact.turn_values import turn_values
 
 GAME = pyspiel.load_game("kuhn_poker")
