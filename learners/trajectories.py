@@ -58,9 +58,8 @@ class Predicted(NamedTuple):
     """What a trajectory's seat was shown next of another's turn, or of what a tool returned."""
 
     source: str  # of ``SOURCES``
-    prompt: tuple[
-        int, ...
-    ]  # token ids of its policy: what the seat saw before, and the question what comes next  # [P]
+    # token ids of its policy: what the seat saw before, and the question what comes next  # [P]
+    prompt: tuple[int, ...]
     text: tuple[int, ...]  # token ids of what it was shown  # [T]
 
 
@@ -153,13 +152,14 @@ def return_scale(spec: GameSpec) -> float:
     return max((spec.max_return - spec.min_return) / 2, 1e-9)
 
 
-_SELDOM = ("taught", "heard", "critic_prompts", "influence", "predicted")  # left out where they say nothing
+_SELDOM = ("taught", "heard", "critic_prompts", "influence", "predicted")  # left out where nothing was computed
 
 
 def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
     """Return evidence as JSON has it."""
     counterfactuals = evidence.counterfactuals
-    fields = {name: found for name, found in evidence._asdict().items() if found or name not in _SELDOM}
+    empty = Evidence()._asdict()
+    fields = {name: found for name, found in evidence._asdict().items() if name not in _SELDOM or found != empty[name]}
     return {**fields, "counterfactuals": counterfactuals and counterfactuals._asdict()}
 
 

@@ -49,14 +49,14 @@ continuations.count = 2
 """,
     "a critic of all seats, alternatives, predictions": """
 games."tiny_hanabi".matches = 16
-credit = { rule = "gae_turn", rules = { "tiny_hanabi/dealer" = "contribution" } }
+credit = { rule = "gae_turn", rules = { "tiny_hanabi/signaller" = "contribution" } }
 policies.main.every = 2
 critic.sees = ["seats"]
 prediction.replies = { weight = 0.1, weight_end = 0.05 }
 [values]
 alternatives = { count = 2, said = 2 }
 [values.estimators]
-"tiny_hanabi/dealer" = "alternatives"
+"tiny_hanabi/signaller" = "alternatives"
 """,
     "exploiters": """
 policies = { probe = { league_role = "main_exploiter" }, rover = { league_role = "league_exploiter" } }
