@@ -1,7 +1,6 @@
 """The base of the arithmetic games: a sum, and a match in which every seat replies once, in the order of the seats.
 
-A sum has ``terms`` terms from 0 to ``most``, all equally likely. Each game defines which terms a seat sees, and its
-legal replies. Its chance is data, too (``games.spec.Enumerable``), so that a small sum has exact values.
+A sum has ``terms`` terms from 0 to ``most``. Each game defines which terms a seat sees, and its legal replies.
 """
 
 from __future__ import annotations
@@ -42,24 +41,6 @@ class ArithmeticGame(ABC):
         rng = random.Random(seed)
         self.sum: tuple[int, ...] = tuple(rng.randint(0, self._most) for _ in range(self._terms))
         self._replies: tuple[str, ...] = ()  # by seat, of those that have acted
-
-    def undealt(self) -> Self:
-        """Return a new match without a sum, whose terms chance has yet to give."""
-        match = self.copy()
-        match.sum, match._replies = (), ()
-        return match
-
-    def chance_outcomes(self) -> tuple[tuple[str, float], ...]:
-        """Return the values that the next term may have, all equally likely; () for a sum that is whole."""
-        if len(self.sum) == self._terms:
-            return ()
-        return tuple((str(term), 1.0 / (self._most + 1)) for term in range(self._most + 1))
-
-    def apply_chance(self, outcome: str) -> None:
-        """Let the next term be one of ``chance_outcomes()``. Raises ValueError for any other."""
-        if outcome not in dict(self.chance_outcomes()):
-            raise ValueError(f"the next term cannot be {outcome!r}")
-        self.sum = (*self.sum, int(outcome))
 
     def to_act(self) -> int | None:
         """Return the next seat, or None after the last."""
