@@ -65,6 +65,7 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     | dict.fromkeys(("verdicts-team", "verdicts-relay"), "benchmarks.studies.verdicts")
     | {"brevity": "benchmarks.studies.language.brevity"}
     | {"talk": "benchmarks.studies.language.talk", "microscope": "benchmarks.studies.credit.microscope"}
+    | {"sighted_critic": "benchmarks.studies.credit.sighted_critic"}
     | {"public_goods": "benchmarks.studies.public_goods", "beliefs": "benchmarks.studies.beliefs"}
     | dict.fromkeys(("timescales", "equal_steps"), "benchmarks.studies.defence")
     | {"starts": "benchmarks.studies.tasks.sums", "starts_programs": "benchmarks.studies.tasks.programs"}
