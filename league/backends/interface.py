@@ -36,6 +36,11 @@ class RolloutBackend(Protocol):
         """The players that roles are given to, and the roles as they are played."""
         ...
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """Sentences that a person is told before the first match."""
+        ...
+
     def play(self, requests: Sequence[MatchRequest]) -> list[Episode]:
         """Return the episodes in the order of the requests, played with the present weights."""
         ...
@@ -55,7 +60,7 @@ class Deployment(Protocol):
     It is entered before anything that a forked process should not inherit: threads, locks, the live view.
     """
 
-    device: str  # of the policies in the driver process
+    on_cpu: bool  # whether policies are on the processor in the driver process: others have the GPUs
 
     def __enter__(self) -> Self: ...
 

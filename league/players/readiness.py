@@ -9,19 +9,20 @@ from league.monitors.loggers.interface import check_loggers
 from league.players.engines import Engines
 from league.players.given import check_given, with_lasting_names
 from league.players.hub import check_model
-from league.players.machine import check_processes, no_gpu, require_engine_package
+from league.players.machine import check_no_programs, check_processes, no_gpu, require_engine_package
 from league.players.outside import check_players, scripted_only
 
 
 def check_start(config: RunConfig, cluster: str) -> None:
     """Raise UsageError, with what would work, for a new run that could not begin here, or on the Ray ``cluster``."""
-    names = [*config.evaluation.anchors, *config.matchmaking.guests]
+    names = [*config.evaluation.anchors, *config.matchmaking.guests, *config.curriculum.controls]
     roles = run_roles(config)
     check_players(scripted_only(names), roles)
     with Engines() as engines:
         check_given(with_lasting_names(config), engines, ask_servers=False)
     check_loggers(config.board.loggers)
     if cluster:
+        check_no_programs(config, cluster)
         return
     check_processes(config, roles)
     require_engine_package(config)

@@ -8,9 +8,10 @@ from games.common.errors import UsageError, unknown_name
 from games.common.section import LARGEST_COUNT
 from games.registry import make_game, with_submatches
 from games.spec import Utility
-from league.config.checks.beliefs import check_beliefs
+from league.config.checks.beliefs import check_beliefs, check_prediction
 from league.config.checks.branching import check_branching
 from league.config.checks.credit import check_credit
+from league.config.checks.curriculum import check_curriculum
 from league.config.checks.learners import check_async_learners, check_optimizer, check_settling
 from league.config.checks.teacher import check_teacher_settings
 from league.config.run import RunConfig
@@ -27,11 +28,17 @@ def check_config(config: RunConfig, roles: Roles) -> None:
         "credit.rules": config.credit.rules,
         "credit.settings": config.credit.settings,
         "values.estimators": config.values.estimators,
+        "programs.roles": config.programs.roles,
     }
     for section, by_role in by_section.items():
         for name in by_role:
             if name not in names:
                 raise unknown_name("role", name, names, f"{section} takes keys of the form game/role.")
+    for name in set(config.programs.roles) & set(config.roles.player):
+        raise UsageError(
+            f"programs.roles lets a program take the turns of {name}, and roles.player gives it to "
+            f"{config.roles.player[name]!r}, which is not trained. Keep one of them."
+        )
     if config.evaluation.suite_matches and config.evaluation.suite is None:
         raise UsageError("evaluation.suite_matches needs a suite. Set evaluation.suite, as mars, or leave it out.")
     if config.evaluation.suite is not None:
@@ -43,12 +50,14 @@ def check_config(config: RunConfig, roles: Roles) -> None:
     _check_given(config, roles, bound)
     _check_policies(config, bound)
     _check_gate(config, roles, bound)
+    check_curriculum(config, roles)
     check_async_learners(config, bound)
     check_optimizer(config, roles)
     check_credit(config, roles)
     check_settling(config, roles)
     check_teacher_settings(config, names, roles)
     check_beliefs(config, roles)
+    check_prediction(config, roles)
     for game, game_roles in roles.items():
         if game in config.games:  # the number of submatches is not configured
             _check_groups(config, game)
@@ -154,6 +163,11 @@ def _check_exploiters(config: RunConfig, roles: Roles) -> None:
     if exploiters and all(sum(not role.given for role in game_roles) < 2 for game_roles in roles.values()):
         seat = "one seat that is given to no player" if config.roles.player else "one seat"
         raise UsageError(f"{_listed(exploiters)} cannot exploit anybody: every game of the run has {seat}.")
+    if exploiters and not any(config.model_of(name) == config.model for name in bound_policies(roles)):
+        raise UsageError(
+            f"{_listed(exploiters)} begins from [model], but no policy that it should exploit does: each has a model "
+            "of its own (policies.NAME.model). Set [model] to what one of them has."
+        )
     if config.exploiters.freeze_from > config.exploiters.freeze_after:
         raise UsageError(
             f"exploiters.freeze_from = {config.exploiters.freeze_from} is later than exploiters.freeze_after = "

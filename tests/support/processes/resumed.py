@@ -4,6 +4,11 @@ from __future__ import annotations
 
 VARIANTS = {
     "plain": "",
+    "games that are judged": """
+games."sums(digits={1,9},base=2)".matches = 32
+curriculum = { matches = 8, active = 2 }
+matchmaking.group_size = 4
+""",
     "magnet, PFSP, three games": """
 games.tiny_hanabi.matches = 16
 games.tic_tac_toe = { matches = 8, every = 2 }
@@ -41,6 +46,17 @@ continuations.count = 2
 "kuhn_poker/first" = "archer"
 "kuhn_poker/second" = "preferences"
 "tiny_hanabi/responder" = "continuations"
+""",
+    "a critic of all seats, alternatives, predictions": """
+games."tiny_hanabi".matches = 16
+credit = { rule = "gae_turn", rules = { "tiny_hanabi/signaller" = "contribution" } }
+policies.main.every = 2
+critic.sees = ["seats"]
+prediction.replies = { weight = 0.1, weight_end = 0.05 }
+[values]
+alternatives = { count = 2, said = 2 }
+[values.estimators]
+"tiny_hanabi/signaller" = "alternatives"
 """,
     "exploiters": """
 policies = { probe = { league_role = "main_exploiter" }, rover = { league_role = "league_exploiter" } }
