@@ -204,7 +204,7 @@ class RunConfig(Section):
 
     @property
     def league_roles(self) -> dict[str, LeagueRole]:
-        """The exploiters' league roles, by policy name."""
+        """The league roles of policies that no role binds to, exploiters and partners, by policy name."""
         return {name: policy.league_role for name, policy in self.policies.items() if policy.league_role != "main"}
 
     def policy(self, name: str) -> PolicyConfig:
@@ -245,7 +245,7 @@ class RunConfig(Section):
                 ) from error
             if policy.model and policy.league_role != "main":
                 raise ValueError(
-                    f"policies.{name}.model is set, but an exploiter begins from the weights of main, so it has that "
-                    "one's base model. Leave it out."
+                    f"policies.{name}.model is set, but exploiters and partners begin from the weights of main, so "
+                    "they have that one's base model. Leave it out."
                 )
         return self
