@@ -70,6 +70,7 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     | {"starts": "benchmarks.studies.tasks.sums", "starts_programs": "benchmarks.studies.tasks.programs"}
     | {"inject_repair": "benchmarks.studies.tasks.repairs"}
     | dict.fromkeys(("taught-kuhn", "taught-leduc", "taught-mixture"), "benchmarks.studies.teachers.distilled")
+    | dict.fromkeys(("partners", "partners-hanabi"), "benchmarks.studies.partners")
     | dict.fromkeys(("sighted-kuhn", "sighted-leduc"), "benchmarks.studies.teachers.sighted")
 )
 PARTS = (*PRESETS, *MODULES, *STUDIES)
