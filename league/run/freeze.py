@@ -105,9 +105,9 @@ class Snapshots:
             return Beginning(Origin.TRAINED, last)
         kind = self._config.policy(name).league_role
         if kind == "partner":
-            return Beginning(Origin.TRAINED, initial_snapshot(self._state))
+            return Beginning(Origin.TRAINED, initial_snapshot(self._config, self._state))
         if kind != "main":
-            return Beginning(Origin.EXPLOITER, initial_snapshot(self._state))
+            return Beginning(Origin.EXPLOITER, initial_snapshot(self._config, self._state))
         return Beginning(Origin.START, None)
 
     def _gates(self, name: str, parent: str, iteration: int) -> Metrics:

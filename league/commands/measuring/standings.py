@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from league.commands.measuring.standings_report import (
     print_game,
     skill_to_json,
 )
+from league.contests.percentiles import PERCENTILES
 from league.monitors.metrics_log import read_metrics
 from league.results.match_store import STORE_FILE, MatchStore
 from league.results.ratings import PlayerRating, Ratings
@@ -61,6 +62,7 @@ class StandingsReport(NamedTuple):
     run: Run | None  # None: a tournament
     iterations: int  # done
     games: dict[str, GameReport]
+    percentiles: Mapping[int, list[tuple[int, float]]] = {}  # of normalised scores over games, where they are judged
     matrix: bool = False  # print the payoffs as a matrix too
 
 
@@ -77,7 +79,14 @@ def load_report(run: Run, game: str | None = None) -> StandingsReport:
     metrics = list(read_metrics(run.path))
     names = _selected(game, list(run.config.games), run.path)
     games = {name: _game_report(run, name, metrics) for name in names}
-    return StandingsReport(run.path, run, metrics[-1]["iteration"] if metrics else 0, games)
+    return StandingsReport(run.path, run, metrics[-1]["iteration"] if metrics else 0, games, _percentiles(metrics))
+
+
+def _percentiles(metrics: list[dict[str, Any]]) -> dict[int, list[tuple[int, float]]]:
+    """Return the percentiles over games, each as it was measured, oldest first; none where games are not judged."""
+    names = {percentile: f"curriculum/percentile_{percentile}" for percentile in PERCENTILES}
+    found = {p: [(line["iteration"], line[name]) for line in metrics if name in line] for p, name in names.items()}
+    return {percentile: points for percentile, points in found.items() if points}
 
 
 def _game_report(run: Run, game: str, metrics: list[dict[str, Any]]) -> GameReport:
@@ -128,6 +137,10 @@ def to_json(report: StandingsReport) -> dict[str, Any]:
         "run": str(report.path),
         "iterations": report.iterations,
         "snapshots": [snapshot.id for snapshot in report.run.population.all()],
+        "percentiles": {
+            str(percentile): [{"iteration": iteration, "value": value} for iteration, value in points]
+            for percentile, points in report.percentiles.items()
+        },
         "lineage": {s.id: {"parents": list(s.parents), "how": s.how} for s in report.run.population.all()},
         "games": games,
     }
@@ -163,15 +176,12 @@ def print_report(report: StandingsReport, console: Console) -> None:
     for snapshot in report.run.population.all() if report.run is not None else ():
         if snapshot.how not in HOW.values() and snapshot.parents:
             console.print(f"{snapshot.id}: {snapshot.how}; from {parents_of(snapshot)}", markup=False)
+    if report.percentiles:
+        shown = ", ".join(f"{p}th {_format_change(points)}" for p, points in report.percentiles.items())
+        console.print(f"share of the best score so far, percentiles over games: {shown}", markup=False)
     for name, game in report.games.items():
         console.print(f"\n{short_name(name)}", style="bold")
-        for metric, points in game.measured.items():
-            if points and not (game.spec.utility is Utility.IDENTICAL and metric.startswith("score")):
-                console.print(_format_curve(MEASURED[metric], points))
-        if game.exact is not None:
-            print_exact(game.exact, console)
-        if game.teamwork:
-            console.print(describe_teamwork(game.teamwork), markup=False)
+        _print_measured(game, console)
         if game.standings is None:
             console.print(
                 f"{report.path} was trained before matches were kept (it has no {STORE_FILE}), so there is no ranking. "
@@ -183,8 +193,24 @@ def print_report(report: StandingsReport, console: Console) -> None:
     console.print("\nElo counts deals won; ± is 95%. How it is measured: league docs league", style="dim")
 
 
+def _print_measured(game: GameReport, console: Console) -> None:
+    """Print what was measured in one game."""
+    for metric, points in game.measured.items():
+        if points and not (game.spec.utility is Utility.IDENTICAL and metric.startswith("score")):
+            console.print(_format_curve(MEASURED[metric], points))
+    if game.exact is not None:
+        print_exact(game.exact, console)
+    if game.teamwork:
+        console.print(describe_teamwork(game.teamwork), markup=False)
+
+
 def _format_curve(title: str, points: list[tuple[int, float]]) -> str:
     """Return a measurement's first and last value, and its range in between."""
     values = [value for _, value in points]
     span = f", between {format_number(min(values))} and {format_number(max(values))}" if len(values) > 2 else ""
-    return f"{title}: {format_number(values[0])} → {format_number(values[-1])} over {len(values)} snapshots{span}"
+    return f"{title}: {_format_change(points)} over {len(values)} snapshots{span}"
+
+
+def _format_change(points: list[tuple[int, float]]) -> str:
+    """Return a measurement's first and last value."""
+    return f"{format_number(points[0][1])} → {format_number(points[-1][1])}"
