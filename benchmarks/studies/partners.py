@@ -30,13 +30,13 @@ LEWIS, HANABI = "signalling(rounds=1,form=1)", "tiny_hanabi"
 COMMON = """
 threads = 1
 episodes_kept = 0
-iterations = 120
 roles.reply = "choice"
 objective = { name = "ppo", clip_low = 0.9, clip_high = 9.0, kl_old = 2.0 }
 optimizer = { learning_rate = 1e-3, learning_rate_end = 2e-4, inner_steps = 4, minibatch_prompts = 128 }
 evaluation = { matches = 0, anchors = [] }
 """
 SIGNALS = """
+iterations = 80
 snapshot_every = 5
 games."signalling(rounds=1,form=1)" = { matches = 1024, entropy = 0.15, entropy_end = 0.02 }
 matchmaking = { self_play = 0.2, fictitious = 0.0, partners = 0.8, opponents = 2 }
@@ -48,13 +48,14 @@ eve = { league_role = "partner", held_out = true }
 joe = { league_role = "partner", held_out = true }
 """
 BY_ITSELF = ("matchmaking.self_play=0.8", "matchmaking.fictitious=0.2", "matchmaking.partners=0")
-TOGETHER = "exploiters.together=0.5"
+TOGETHER = "exploiters.together=0.8"
 CONDITIONS = {  # of `partners`: settings
     "self-play and its own past": BY_ITSELF,
     "partners, each of them alone": (),
     "partners who meet each other": (TOGETHER,),
 }
 CARDS = """
+iterations = 120
 snapshot_every = 10
 games.tiny_hanabi = { matches = 512, entropy = 0.6, entropy_end = 0.02 }
 matchmaking = { self_play = 0.8, fictitious = 0.2, opponents = 1 }
