@@ -79,7 +79,7 @@ def conditions(study: str) -> dict[str, RunConfig]:
 
 def measure_teamwork(run_dir: Path) -> dict[str, Any]:
     """Return the teamwork of a run's newest main snapshot, and its policy as rows of seat, state and probabilities."""
-    run, spec = open_run(run_dir), make_game(LEWIS).spec
+    run, spec = open_run(str(run_dir)), make_game(LEWIS).spec
     newest = run_teamwork(run, spec, None)[-1]
     table = PolicyTables(run.path / STATE_FOLDER / "tables", limit=run.config.evaluation.exact_limit).stored(
         (newest.player,) * 2, spec
