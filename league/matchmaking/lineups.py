@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from games.common import plugins
 from league.config.matchmaking import ExploitersConfig, MatchmakingConfig
+from league.matchmaking.exploiting.league_exploiter import league_exploiter
+from league.matchmaking.exploiting.main_exploiter import main_exploiter
 from league.matchmaking.fictitious import fictitious
 from league.matchmaking.jpsro import jpsro
-from league.matchmaking.league_exploiter import league_exploiter
-from league.matchmaking.main_exploiter import main_exploiter
 from league.matchmaking.opponent_pool import OpponentPool, systematic_sample
 from league.matchmaking.partners import partners
 from league.matchmaking.pfsp import pfsp

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.studies.partners import LEWIS, between, conditions
+from benchmarks.studies.cooperation.partners import LEWIS, between, conditions
 from games.talk.signalling import INVENTED, STATES
 from league.exact.exploitability import uniform_table
 

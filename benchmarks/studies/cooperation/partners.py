@@ -1,6 +1,6 @@
 """Partners that strangers understand: what self-play, partners alone and partners together earn with strangers.
 
-    python -m benchmarks.studies.partners STUDY [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
+    python -m benchmarks.studies.cooperation.partners STUDY [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
 
 `partners` is Lewis's signalling game with three states and words and one round, OpenSpiel's `lewis_signaling`. In every
 condition two partners, who are trained too, are held out: main meets them never. The score of ad-hoc teamwork is what
