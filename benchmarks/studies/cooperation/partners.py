@@ -31,14 +31,14 @@ COMMON = """
 threads = 1
 episodes_kept = 0
 roles.reply = "choice"
-objective = { name = "ppo", clip_low = 0.9, clip_high = 9.0, kl_old = 2.0 }
-optimizer = { learning_rate = 1e-3, learning_rate_end = 2e-4, inner_steps = 4, minibatch_prompts = 128 }
 evaluation = { matches = 0, anchors = [] }
 """
 SIGNALS = """
-iterations = 80
+iterations = 100
+objective = { name = "ppo", clip_low = 0.9, clip_high = 9.0, kl_old = 0.5 }
+optimizer = { learning_rate = 2e-3, learning_rate_end = 2e-4, inner_steps = 4, minibatch_prompts = 128 }
 snapshot_every = 5
-games."signalling(rounds=1,form=1)" = { matches = 1024, entropy = 0.15, entropy_end = 0.02 }
+games."signalling(rounds=1,form=1)" = { matches = 1024, entropy = 0.3, entropy_end = 0.05 }
 matchmaking = { self_play = 0.2, fictitious = 0.0, partners = 0.8, opponents = 2 }
 exploiters.share = 0.15
 [policies]
@@ -56,6 +56,8 @@ CONDITIONS = {  # of `partners`: settings
 }
 CARDS = """
 iterations = 120
+objective = { name = "ppo", clip_low = 0.9, clip_high = 9.0, kl_old = 2.0 }
+optimizer = { learning_rate = 1e-3, learning_rate_end = 2e-4, inner_steps = 4, minibatch_prompts = 128 }
 snapshot_every = 10
 games.tiny_hanabi = { matches = 512, entropy = 0.6, entropy_end = 0.02 }
 matchmaking = { self_play = 0.8, fictitious = 0.2, opponents = 1 }
