@@ -67,9 +67,15 @@ EXPLORING = {  # of `partners-hanabi`: settings
     "entropy 1 to 0.05": ("games.tiny_hanabi.entropy=1", "games.tiny_hanabi.entropy_end=0.05"),
 }
 COLUMNS = {
-    "partners": {"with_strangers": "with strangers", "with_itself": "with itself", "between": "between seeds"},
+    "partners": {
+        "with_strangers": "with strangers",
+        "understood": "share of seeds with 0.9 or more",
+        "with_itself": "with itself",
+        "between": "between seeds",
+    },
     "partners-hanabi": {"share": "share of seeds above 9.5"},
 }
+WANTED = 0.9  # mean return with strangers
 ABOVE_SECOND = 9.5  # of 10 points: the second-best convention pays 9
 
 
@@ -89,6 +95,7 @@ def measure_teamwork(run_dir: Path) -> dict[str, Any]:
     if table is None:
         raise UsageError(f"{run_dir} has no table of {newest.player}. Remove it, so that it is trained anew.")
     figures = {"figure": newest.score, "with_strangers": newest.with_strangers, "with_itself": newest.with_itself}
+    figures["understood"] = float(newest.with_strangers >= WANTED)
     return figures | {"policy": [[*key, *row] for key, row in table.probabilities.items()]}
 
 
