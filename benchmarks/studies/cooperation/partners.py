@@ -1,10 +1,10 @@
-"""Partners that strangers understand: what self-play, partners alone and partners together earn with strangers.
+"""Partners that strangers understand: what self-play, and learning with partners, earn with strangers.
 
     python -m benchmarks.studies.cooperation.partners STUDY [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
 
 `partners` is Lewis's signalling game with three states and words and one round, OpenSpiel's `lewis_signaling`. In every
-condition two partners, who are trained too, are held out: main meets them never. The score of ad-hoc teamwork is what
-the newest main snapshot earns with them as a share of what it earns with itself; "between seeds" is what it earns with
+condition one of three partners, who are trained too, is held out. The score of ad-hoc teamwork is what
+the newest main snapshot earns with that stranger as a share of what it earns with itself; "between seeds" is what it earns with
 the newest ones of the condition's other seeds. `partners-hanabi` is Tiny Hanabi in self-play, by how long exploration
 is paid for. Figures are exact. With --keep, an interrupted study continues, and further seeds join it.
 """
@@ -40,18 +40,16 @@ optimizer = { learning_rate = 2e-3, learning_rate_end = 2e-4, inner_steps = 4, m
 snapshot_every = 5
 games."signalling(rounds=1,form=1)" = { matches = 1024, entropy = 0.3, entropy_end = 0.05 }
 matchmaking = { self_play = 0.2, fictitious = 0.0, partners = 0.8, opponents = 2 }
-exploiters.share = 0.15
+exploiters.share = 0.2
 [policies]
 ann = { league_role = "partner" }
 bob = { league_role = "partner" }
 eve = { league_role = "partner", held_out = true }
-joe = { league_role = "partner", held_out = true }
 """
 BY_ITSELF = ("matchmaking.self_play=0.8", "matchmaking.fictitious=0.2", "matchmaking.partners=0")
 TOGETHER = "exploiters.together=0.8"
 CONDITIONS = {  # of `partners`: settings
     "self-play and its own past": BY_ITSELF,
-    "partners, each of them alone": (),
     "partners who meet each other": (TOGETHER,),
 }
 CARDS = """
