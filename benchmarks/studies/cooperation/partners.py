@@ -3,10 +3,10 @@
     python -m benchmarks.studies.cooperation.partners STUDY [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
 
 `partners` is Lewis's signalling game with three states and words and one round, OpenSpiel's `lewis_signaling`. In every
-condition one of three partners, who are trained too, is held out. The score of ad-hoc teamwork is what
-the newest main snapshot earns with that stranger as a share of what it earns with itself; "between seeds" is what it earns with
-the newest ones of the condition's other seeds. `partners-hanabi` is Tiny Hanabi in self-play, by how long exploration
-is paid for. Figures are exact. With --keep, an interrupted study continues, and further seeds join it.
+condition one of three partners, who are trained too, is held out. The score of ad-hoc teamwork is what the newest main
+snapshot earns with that stranger as a share of what it earns with itself; "between seeds" is what it earns with the
+newest ones of the condition's other seeds. `partners-hanabi` is Tiny Hanabi in self-play, by how long exploration is
+paid for. Figures are exact. With --keep, an interrupted study continues, and further seeds join it.
 """
 
 from __future__ import annotations
