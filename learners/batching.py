@@ -102,6 +102,7 @@ class TrainBatch(NamedTuple):
     free_pairs: tuple[Pair, ...] = ()
     imitation: ImitationRows = ImitationRows()
     listening: ImitationRows = ImitationRows()  # right answers to probes
+    prediction: ImitationRows = ImitationRows()  # what others did and tools returned
 
 
 def to_batch(
