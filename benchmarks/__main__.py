@@ -34,7 +34,7 @@ MODULES = {  # of parts that need no arguments
     "learner": "benchmarks.speed.learner",
     "pretrained": "benchmarks.speed.pretrained",
     "growth": "benchmarks.speed.population_growth",
-    "dilemma": "benchmarks.studies.dilemma",
+    "dilemma": "benchmarks.studies.cooperation.dilemma",
     "store": "benchmarks.speed.match_store",
     "report": "benchmarks.speed.long_run",
     "records": "benchmarks.speed.record_store",
@@ -65,13 +65,14 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     | dict.fromkeys(("verdicts-team", "verdicts-relay"), "benchmarks.studies.verdicts")
     | {"brevity": "benchmarks.studies.language.brevity"}
     | {"talk": "benchmarks.studies.language.talk", "microscope": "benchmarks.studies.credit.microscope"}
+    | {"public_goods": "benchmarks.studies.cooperation.public_goods", "beliefs": "benchmarks.studies.beliefs"}
     | {"sighted_critic": "benchmarks.studies.credit.sighted_critic"}
-    | {"public_goods": "benchmarks.studies.public_goods", "beliefs": "benchmarks.studies.beliefs"}
     | dict.fromkeys(("timescales", "equal_steps"), "benchmarks.studies.defence")
     | {"starts": "benchmarks.studies.tasks.sums", "starts_programs": "benchmarks.studies.tasks.programs"}
     | {"inject_repair": "benchmarks.studies.tasks.repairs", "curriculum": "benchmarks.studies.self_play.curriculum"}
     | dict.fromkeys(("distilling", "breeding"), "benchmarks.studies.self_play.one_model")
     | dict.fromkeys(("taught-kuhn", "taught-leduc", "taught-mixture"), "benchmarks.studies.teachers.distilled")
+    | dict.fromkeys(("partners", "partners-hanabi"), "benchmarks.studies.cooperation.partners")
     | dict.fromkeys(("sighted-kuhn", "sighted-leduc"), "benchmarks.studies.teachers.sighted")
 )
 PARTS = (*PRESETS, *MODULES, *STUDIES)

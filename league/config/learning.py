@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from games.common.section import Count, LearningRate, NonNegative, Positive, Section, Share
 
-LeagueRole = Literal["main", "main_exploiter", "league_exploiter"]
+LeagueRole = Literal["main", "main_exploiter", "league_exploiter", "partner"]
 SurrogateName = Literal["reinforce", "ppo", "gspo", "dpo"]
 
 
@@ -17,7 +17,12 @@ class PolicyConfig(Section):
 
     league_role: LeagueRole = Field(
         "main",
-        description="main: roles bind to it; an exploiter takes every seat in turn, to beat main or the whole league",
+        description="main: roles bind to it; an exploiter takes every seat in turn, to beat main or the whole league; "
+        "a partner takes all seats and learns with itself, see exploiters.together",
+    )
+    held_out: bool = Field(
+        False,
+        description="partner: nobody meets its snapshots in training; they are the strangers of ad-hoc teamwork",
     )
     weights: Literal["full", "lora"] = Field(
         "full", description="all weights of its own, or a LoRA adapter on the base"

@@ -24,6 +24,7 @@ class SharesConfig(Section):
     pfsp: NonNegative = Field(0.0, description="weight of prioritised fictitious self-play")
     verification: NonNegative = Field(0.0, description="weight of past mains that win again, and of main exploiters")
     uncertain: NonNegative = Field(0.0, description="weight of the past players against whom least is known")
+    partners: NonNegative = Field(0.0, description="weight of partners' snapshots, each partner as often: co-play")
     psro: NonNegative = Field(
         0.0, description="weight of the population's meta-strategy: policy-space response oracles"
     )
@@ -203,7 +204,12 @@ class CurriculumConfig(Section):
 class ExploitersConfig(Section):
     """How exploiters (``policies.NAME.league_role``) train, freeze and reset. In rates a draw counts 1/2."""
 
-    share: Share = Field(0.25, description="share of every game's matches that each exploiter trains in")
+    share: Share = Field(0.25, description="share of every game's matches that each exploiter, or partner, trains in")
+    together: Share = Field(
+        0.0,
+        description="partner: share of its matches in which it meets other partners' snapshots, which is how partners "
+        "come to agree; 0: each is alone",
+    )
     hopeless: Share = Field(
         0.2,
         description="main exploiter: below this rate against the live main it meets main's snapshots at its own level",

@@ -216,7 +216,7 @@ class RunConfig(Section):
 
     @property
     def league_roles(self) -> dict[str, LeagueRole]:
-        """The exploiters' league roles, by policy name."""
+        """The league roles of policies that no role binds to, exploiters and partners, by policy name."""
         return {name: policy.league_role for name, policy in self.policies.items() if policy.league_role != "main"}
 
     def policy(self, name: str) -> PolicyConfig:
@@ -279,7 +279,7 @@ class RunConfig(Section):
                 ) from error
             if policy.model and policy.league_role != "main":
                 raise ValueError(
-                    f"policies.{name}.model is set, but {name} is an exploiter, which begins from the run's [model]. "
+                    f"policies.{name}.model is set, but exploiters and partners begin from the run's [model]. "
                     "Leave it out."
                 )
         return self

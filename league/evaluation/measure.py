@@ -27,6 +27,7 @@ from league.storage.members import MetaStrategy
 from league.storage.population import Snapshot
 from league.storage.run_dir import STATE_FOLDER
 from league.storage.run_state import RunState
+from league.storage.strangers import newest_strangers
 from roles.role import Role, Roles, bound_policies, given_names
 
 Metrics = dict[str, float]
@@ -120,6 +121,9 @@ class Measurements:
             specs=[spec for spec in self._specs.values() if spec.seats > 1],
             roles=self._roles,
             exploiters=frozenset(self._config.league_roles),
+            strangers={}
+            if exploiter
+            else {g: newest_strangers(self._config, spec, state.population.all()) for g, spec in self._specs.items()},
             pair_record=state.payoffs.pair_record,
             first_index=state.next_match,
         )

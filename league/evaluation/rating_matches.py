@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -30,13 +30,15 @@ def rating_matches(
     roles: Roles,
     first_index: int,
     exploiters: Collection[str] = (),
+    strangers: Mapping[str, Sequence[str]] | None = None,
     pair_record: PairRecordOf = lambda player, opponent, game: PairRecord(0.5, 0.0),
 ) -> list[MatchRequest]:
     """Return matches of a new snapshot against the anchors, and among snapshots as ``config.pairing`` says.
 
     Each deal is played once for each seat that the first player of a pair may take, with the second in all other
     seats. A snapshot takes the seats of its policy's roles, an exploiter any, and meets opposing policies' snapshots.
-    Given players keep their seats; where that leaves one, matches are against them.
+    In a game with ``strangers`` it meets all of them and itself, for a score of ad-hoc teamwork. Given players keep
+    their seats; where that leaves one, matches are against them.
     """
     rng = np.random.default_rng(derive_seed(run_seed, "rating", snapshot.id))
     opposing = {spec.name: _opposing_policies(snapshot.policy, roles[spec.name], exploiters) for spec in specs}
@@ -52,6 +54,8 @@ def rating_matches(
             pairs += _most_informative([*past, snapshot], spec, roles[spec.name], exploiters, pair_record)[:size]
         else:
             pairs += [(snapshot, past[i].id) for i in drawn if past[i].policy in opposing[spec.name]]
+        if met := (strangers or {}).get(spec.name):
+            pairs += [(snapshot, other) for other in (snapshot.id, *met) if (snapshot, other) not in pairs]
         for player, opponent in pairs:
             stream = (snapshot.id, spec.name, *([] if player is snapshot else [player.id]), opponent)
             for players, deal, seat in _seatings(config.matches, player, opponent, roles[spec.name], exploiters):

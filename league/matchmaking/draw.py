@@ -49,8 +49,8 @@ def draw_matches(
 ) -> list[MatchRequest]:
     """Return the training matches of one game in one iteration, with indices from ``first_index`` on.
 
-    ``learning`` names the main policies that train now, ``exploiting`` the exploiters that do, with their kinds: a
-    game that seats none of them is played only if a policy ``trains_in_submatches``. A learner meets at most
+    ``learning`` names the main policies that train now, ``exploiting`` the exploiters and partners that do, with their
+    kinds: a game that seats none of them is played only if a policy ``trains_in_submatches``. A learner meets at most
     ``config.opponents`` different players (one a policy, if that is more), the same ones in all games where a rule
     gives them equal weights, because each needs weights of its own in an engine. The share of a rule without
     opponents goes to self-play. So do matches left over from complete deals, unless self-play has no weight; then they
@@ -82,14 +82,36 @@ def _exploiter_seatings(
     groups: int,
     limit: int,
 ) -> list[_Seating]:
-    """Return the seatings in which exploiters learn, each with its share of the groups."""
+    """Return the seatings in which exploiters and partners learn, each with its share of the groups."""
     seatings: list[_Seating] = []
     for policy, kind in attackers.items():
+        if kind == "partner":
+            seatings += _partner_seatings(policy, config, sampler, context, groups, limit, len(seatings))
+            continue
         deals = int(groups * config.share) // len(context.free_seats)
         lineups = sampler.for_exploiter(policy, kind, config, deals, limit)
         everywhere = (policy,) * len(context.seat_policies)
         seatings += _seatings(kind, everywhere, lineups, deals, first_deal=len(seatings))
     return seatings
+
+
+def _partner_seatings(
+    policy: str,
+    config: ExploitersConfig,
+    sampler: LineupSampler,
+    context: DrawContext,
+    groups: int,
+    limit: int,
+    first: int,
+) -> list[_Seating]:
+    """Return the seatings in which a partner learns, with other partners' snapshots and else with itself."""
+    number = int(groups * config.share)
+    deals = int(number * config.together) // len(context.free_seats)
+    lineups = sampler.for_partner(policy, deals, limit)
+    met = list(_seatings("partner", (policy,) * len(context.seat_policies), lineups, deals, first))
+    alone = tuple(seat if seat in context.given else policy for seat in context.seat_policies)
+    by_itself = range(first + len(met), first + number)
+    return met + [_Seating("partner", deal, *self_play(alone, {policy})) for deal in by_itself]
 
 
 def _main_seatings(

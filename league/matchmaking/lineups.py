@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from games.common import plugins
 from league.config.matchmaking import ExploitersConfig, MatchmakingConfig
+from league.matchmaking.exploiting.league_exploiter import league_exploiter
+from league.matchmaking.exploiting.main_exploiter import main_exploiter
 from league.matchmaking.fictitious import fictitious
 from league.matchmaking.jpsro import jpsro
-from league.matchmaking.league_exploiter import league_exploiter
-from league.matchmaking.main_exploiter import main_exploiter
 from league.matchmaking.opponent_pool import OpponentPool, systematic_sample
+from league.matchmaking.partners import partners
 from league.matchmaking.pfsp import pfsp
 from league.matchmaking.psro import psro
 from league.matchmaking.uncertain import uncertain
@@ -32,6 +33,7 @@ PAST_RULES: dict[str, PastRule] = {
     "pfsp": pfsp,
     "verification": verification,
     "uncertain": uncertain,
+    "partners": partners,
     "psro": psro,
 }
 """The rules that weigh past opponents of main policies one by one, by the name of their weight."""
@@ -113,6 +115,17 @@ class LineupSampler:
             samples[main] = self._sample(targets, weights, size)
         return self._lineups(samples, self._context.free_seats, deals)
 
+    def for_partner(self, policy: str, deals: int, size: int) -> dict[int, list[Lineup]]:
+        """Return, by the partner's seat, a line-up of other partners' snapshots for each deal, if there are any."""
+        others = [m for m in self._context.population if m.kind == "partner" and m.policy != policy]
+        if not (others and deals):
+            return {}
+        ids, kinds, policies = ([getattr(m, name) for m in others] for name in ("id", "kind", "policy"))
+        context = self._context
+        pool = OpponentPool(ids, (policy,), context.game, context.pair_record, self._config, kinds, policies=policies)
+        drawn = self._sample(pool, partners(pool), size)
+        return self._lineups(dict.fromkeys(self._pools, drawn), context.free_seats, deals)
+
     def _probabilities(self, rule: str) -> dict[str, NDArray[np.float64]]:
         """Return a rule's probabilities by policy, computed once."""
         if rule not in self._weights:
@@ -146,7 +159,7 @@ class LineupSampler:
         }
 
     def _pool(self, policy: str) -> OpponentPool:
-        """Return the past players that may take a seat of ``policy``: its snapshots, exploiters' and guests."""
+        """Return the past players that may take a seat of ``policy``: its own, and those who take any seat."""
         context = self._context
         members = [member for member in context.population if member.policy == policy or member.kind != "main"]
         return OpponentPool(
@@ -157,6 +170,7 @@ class LineupSampler:
             self._config,
             [member.kind for member in members],
             context.meta.weights,
+            [member.policy for member in members],
         )
 
 

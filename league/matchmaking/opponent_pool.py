@@ -25,6 +25,7 @@ class OpponentPool:
     config: MatchmakingConfig
     kinds: Sequence[Kind] = ()  # of the policies that the players are snapshots of  # [N]
     meta_weights: Mapping[str, float] = field(default_factory=dict)  # of players in the meta-strategy
+    policies: Sequence[str] = ()  # that the players are snapshots of  # [N]
 
     @cached_property
     def records(self) -> NDArray[np.float64]:

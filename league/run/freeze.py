@@ -61,11 +61,11 @@ class Snapshots:
             self._register(snapshot)
 
     def members(self) -> list[Member]:
-        """Return the population that matchmaking may draw from: snapshots that have not retired, and guests."""
+        """Return the population that matchmaking may draw from: snapshots neither retired nor held out, and guests."""
         snapshots = [
             Member(snapshot.id, snapshot.policy, self._config.policy(snapshot.policy).league_role)
             for snapshot in self._state.population.all()
-            if snapshot.id not in self._state.retired
+            if snapshot.id not in self._state.retired and not self._config.policy(snapshot.policy).held_out
         ]
         return snapshots + [Member(guest, guest, "guest") for guest in self._config.matchmaking.guests]
 
@@ -103,7 +103,10 @@ class Snapshots:
         """Return where a policy began whose weights were not replaced since its last snapshot."""
         if last is not None:
             return Beginning(Origin.TRAINED, last)
-        if name in self._config.league_roles:
+        kind = self._config.policy(name).league_role
+        if kind == "partner":
+            return Beginning(Origin.TRAINED, initial_snapshot(self._config, self._state))
+        if kind != "main":
             return Beginning(Origin.EXPLOITER, initial_snapshot(self._config, self._state))
         return Beginning(Origin.START, None)
 

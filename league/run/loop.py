@@ -224,6 +224,8 @@ class League:
         kinds = self.config.league_roles
         due = [name for name in self.state.policies if main and name not in kinds]
         if iteration:
+            if main:  # partners come first, so that new main snapshots are rated with strangers as old as they are
+                due = [name for name, kind in kinds.items() if kind == "partner"] + due
             due += exploiters_due(self.config, self.state, self._snapshots.members(), self._live, iteration)
         if not due:
             return {}

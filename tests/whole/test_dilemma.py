@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from benchmarks.studies.dilemma import GAME, RULES, defection, measure, mutual_cooperation
+from benchmarks.studies.cooperation.dilemma import GAME, RULES, defection, measure, mutual_cooperation
 from games.common.errors import UsageError
 from games.registry import make_game
 from league.config.load import load

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,13 +14,20 @@ from games.common.errors import UsageError, unknown_name
 from games.registry import make_game
 from games.spec import GameSpec, Utility
 from league.commands.formatting import format_number
-from league.commands.measuring.standings_report import game_to_json, print_exact, print_game, skill_to_json
+from league.commands.measuring.standings_report import (
+    describe_teamwork,
+    game_to_json,
+    print_exact,
+    print_game,
+    skill_to_json,
+)
 from league.contests.percentiles import PERCENTILES
 from league.monitors.metrics_log import read_metrics
 from league.results.match_store import STORE_FILE, MatchStore
 from league.results.ratings import PlayerRating, Ratings
 from league.standings.exact_standings import ExactStandings, exact_standings
 from league.standings.standings import GameStandings, game_standings, left_out
+from league.standings.teamwork import Teamwork, run_teamwork
 from league.storage.population import HOW, parents_of
 from league.storage.run_dir import PLAN_FILE, Run, open_run
 
@@ -45,6 +52,7 @@ class GameReport(NamedTuple):
     online: list[PlayerRating]  # online ratings, the best first
     measured: dict[str, list[tuple[int, float]]]  # by name in MEASURED: (iteration, value), oldest first
     exact: ExactStandings | None = None  # of the snapshots that have tables
+    teamwork: Sequence[Teamwork] = ()  # of main snapshots with partners that are held out, oldest first
 
 
 class StandingsReport(NamedTuple):
@@ -93,7 +101,8 @@ def _game_report(run: Run, game: str, metrics: list[dict[str, Any]]) -> GameRepo
         name: [(line["iteration"], line[f"{game}/{name}"]) for line in metrics if f"{game}/{name}" in line]
         for name in MEASURED
     }
-    return GameReport(spec, standings, ratings.ranking(game), measured, exact_standings(run, spec))
+    teamwork = run_teamwork(run, spec, None if standings is None else standings.matrix)
+    return GameReport(spec, standings, ratings.ranking(game), measured, exact_standings(run, spec), teamwork)
 
 
 def _tournament(folder: Path, game: str | None) -> StandingsReport:
@@ -151,6 +160,7 @@ def _game_report_to_json(game: GameReport) -> dict[str, Any]:
         "ratings": ratings,
         **measured,
         **exact,
+        **({"ad_hoc_teamwork": [line.document() for line in game.teamwork]} if game.teamwork else {}),
         **({} if game.standings is None else game_to_json(game.standings)),
     }
 
@@ -171,11 +181,7 @@ def print_report(report: StandingsReport, console: Console) -> None:
         console.print(f"share of the best score so far, percentiles over games: {shown}", markup=False)
     for name, game in report.games.items():
         console.print(f"\n{short_name(name)}", style="bold")
-        for metric, points in game.measured.items():
-            if points and not (game.spec.utility is Utility.IDENTICAL and metric.startswith("score")):
-                console.print(_format_curve(MEASURED[metric], points))
-        if game.exact is not None:
-            print_exact(game.exact, console)
+        _print_measured(game, console)
         if game.standings is None:
             console.print(
                 f"{report.path} was trained before matches were kept (it has no {STORE_FILE}), so there is no ranking. "
@@ -185,6 +191,17 @@ def print_report(report: StandingsReport, console: Console) -> None:
         else:
             print_game(game.standings, console, newest, report.matrix, game.exact)
     console.print("\nElo counts deals won; ± is 95%. How it is measured: league docs league", style="dim")
+
+
+def _print_measured(game: GameReport, console: Console) -> None:
+    """Print what was measured in one game."""
+    for metric, points in game.measured.items():
+        if points and not (game.spec.utility is Utility.IDENTICAL and metric.startswith("score")):
+            console.print(_format_curve(MEASURED[metric], points))
+    if game.exact is not None:
+        print_exact(game.exact, console)
+    if game.teamwork:
+        console.print(describe_teamwork(game.teamwork), markup=False)
 
 
 def _format_curve(title: str, points: list[tuple[int, float]]) -> str:

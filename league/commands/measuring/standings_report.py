@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import NormalDist
 from typing import Any
 
@@ -18,6 +18,7 @@ from league.standings.cycles import Cycle
 from league.standings.exact_standings import ExactStandings
 from league.standings.payoff_matrix import PairRoleResult
 from league.standings.standings import GameStandings, Standing
+from league.standings.teamwork import Teamwork
 
 SHOWN = 12  # rows of a table; --json has all of them
 CERTAIN = 0.975  # probability from which an order is called certain: then the 95 % interval is above 0
@@ -60,6 +61,20 @@ def print_exact(exact: ExactStandings, console: Console) -> None:
         f"{f' and {more} more' if more else ''}. {_describe_cycle(exact.cycles, 'No snapshot is in a cycle.')}",
         markup=False,
     )
+
+
+def describe_teamwork(lines: Sequence[Teamwork]) -> str:
+    """Return a sentence on what the newest of the lines' snapshots earns with partners that are held out."""
+    newest = lines[-1]
+    strangers, source = ", ".join(newest.strangers), "exactly" if newest.exact else "by matches"
+    earns = (
+        f"{newest.player} earns {format_number(newest.with_strangers)} with {strangers}, whom it never met in training"
+    )
+    if newest.score is None or newest.with_itself is None:
+        alone = "what it earns with itself is not " + ("known" if newest.with_itself is None else "above 0")
+        return f"Ad-hoc teamwork, {source}: {earns}; {alone}, so there is no score."
+    alone = format_number(newest.with_itself)
+    return f"Ad-hoc teamwork, {source}: {earns}, and {alone} with itself: a score of {format_number(newest.score)}."
 
 
 def game_to_json(standings: GameStandings) -> dict[str, Any]:

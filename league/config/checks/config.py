@@ -135,13 +135,25 @@ def _check_gate(config: RunConfig, roles: Roles, bound: set[str]) -> None:
 def _check_policies(config: RunConfig, bound: set[str]) -> None:
     for name, policy in config.policies.items():
         if name not in bound and policy.league_role == "main":
-            hint = "No role binds to it: set roles.policy, or give it the league_role of an exploiter."
+            hint = "No role binds to it: set roles.policy, or give it the league_role of an exploiter or a partner."
             raise unknown_name("policy", name, bound, hint)
         if name in bound and policy.league_role != "main":
             raise UsageError(
-                f"policies.{name}.league_role = {policy.league_role!r}, but a role binds to {name}. An exploiter takes "
-                "every seat in turn and is bound to none: leave it out of roles.policy, or set league_role = 'main'."
+                f"policies.{name}.league_role = {policy.league_role!r}, but a role binds to {name}. Exploiters and "
+                "partners take every seat and are bound to none: leave it out of roles.policy, or set "
+                "league_role = 'main'."
             )
+        if policy.held_out and policy.league_role != "partner":
+            raise UsageError(
+                f"policies.{name}.held_out = true is for partners, but its league_role is {policy.league_role!r}. "
+                "Leave it out, or set league_role = 'partner'."
+            )
+    met = [name for name, kind in config.league_roles.items() if kind == "partner" and not config.policy(name).held_out]
+    if config.matchmaking.partners and not met:
+        raise UsageError(
+            f"matchmaking.partners = {config.matchmaking.partners:g}, but the run has no partner that may be met. Add "
+            "some: policies.NAME.league_role = 'partner', without held_out."
+        )
     trained = {name for name in bound if name not in config.policies or not config.policies[name].frozen}
     if not trained:
         raise UsageError(f"All policies ({_listed(bound)}) are frozen, so nothing would be trained. Unfreeze one.")
@@ -157,15 +169,17 @@ def _check_exploiters(config: RunConfig, roles: Roles) -> None:
     share = config.exploiters.share * len(exploiters)
     if exploiters and share >= 1.0:
         raise UsageError(
-            f"exploiters.share = {config.exploiters.share} for each of {len(exploiters)} exploiters leaves the main "
-            f"policies no match. Set it below {1 / len(exploiters):.3g}."
+            f"exploiters.share = {config.exploiters.share} for each of {len(exploiters)} exploiters and partners "
+            f"leaves the main policies no match. Set it below {1 / len(exploiters):.3g}."
         )
     if exploiters and all(sum(not role.given for role in game_roles) < 2 for game_roles in roles.values()):
         seat = "one seat that is given to no player" if config.roles.player else "one seat"
-        raise UsageError(f"{_listed(exploiters)} cannot exploit anybody: every game of the run has {seat}.")
+        raise UsageError(
+            f"{_listed(exploiters)} can exploit nobody, and be nobody's partner: every game of the run has {seat}."
+        )
     if exploiters and not any(config.model_of(name) == config.model for name in bound_policies(roles)):
         raise UsageError(
-            f"{_listed(exploiters)} begins from [model], but no policy that it should exploit does: each has a model "
+            f"{_listed(exploiters)} begins from [model], but no policy that they meet does: each has a model "
             "of its own (policies.NAME.model). Set [model] to what one of them has."
         )
     if config.exploiters.freeze_from > config.exploiters.freeze_after:

@@ -29,8 +29,8 @@ def check_async_learners(config: RunConfig, bound: set[str]) -> None:
         return
     if config.league_roles:
         raise UsageError(
-            f"Exploiters ({', '.join(sorted(config.league_roles))}) start again depending on the results of their "
-            "matches, which a learner process does not have. Leave them out, or set async_learners.processes = 'none'."
+            f"Exploiters and partners ({', '.join(sorted(config.league_roles))}) learn in the process that plays: it "
+            "has the results of their matches. Leave them out, or set async_learners.processes = 'none'."
         )
     if config.matchmaking.response_from != "newest":
         raise UsageError(

@@ -5,7 +5,7 @@ import tomli_w
 
 import league
 from benchmarks.report.comparison import comparison_lines
-from benchmarks.studies import public_goods as study
+from benchmarks.studies.cooperation import public_goods as study
 from benchmarks.studies.runs import load_settings
 from games.registry import make_game
 from league.evaluation.head_to_head import compare

@@ -268,7 +268,7 @@ def test_a_usage_error_of_a_learner_is_shown_as_one(turns, tmp_path):
         (['async_learners.processes={"a/b"=["opener","caller"]}'], "cannot be named 'a/b'"),
         (
             ["async_learners.processes=each", 'policies.probe={league_role="main_exploiter"}'],
-            "Exploiters (probe) start again",
+            "Exploiters and partners (probe) learn in the process that plays",
         ),
         (["async_learners.processes=each", "matchmaking.response_from=first"], "takes policies back to older weights"),
     ],

@@ -11,7 +11,7 @@ from support.timing import processor_seconds
 
 from league.config.matchmaking import ExploitersConfig, MatchmakingConfig
 from league.matchmaking import DrawContext, Member, MetaStrategy
-from league.matchmaking.main_exploiter import main_exploiter
+from league.matchmaking.exploiting.main_exploiter import main_exploiter
 from league.matchmaking.uncertain import variance
 from league.matchmaking.verification import verification, without_monotonic_suffix
 from league.results.payoffs import PayoffTable, Result

@@ -61,7 +61,7 @@ def trained(players, more="", run="run"):
         ({SECOND: "main"}, "", "'main', which is the name of a policy of this run"),
         ({SECOND: "random", "kuhn_poker/first": "random"}, "", "gives away every role of kuhn_poker"),
         ({SECOND: "random"}, "matchmaking={self_play=1,fictitious=0,swap_every=2}\n", "swap_every = 2 moves policies"),
-        ({SECOND: "random"}, 'policies.probe.league_role = "main_exploiter"\n', "cannot exploit anybody"),
+        ({SECOND: "random"}, 'policies.probe.league_role = "main_exploiter"\n', "can exploit nobody"),
     ],
 )
 def test_what_cannot_be_given_a_role_is_refused_before_anything_is_made(players, more, part, capsys):

@@ -1,6 +1,6 @@
 """The iterated prisoner's dilemma by advantage alignment and by the same credit without it.
 
-    python -m benchmarks.studies.dilemma [--seeds 0 1 2 3 4] [--keep DIR] [--json]
+    python -m benchmarks.studies.cooperation.dilemma [--seeds 0 1 2 3 4] [--keep DIR] [--json]
 
 Each seed is two `league train ipd`, one with the preset's beta and one with
 `credit.advantage_alignment.weight=0`: then an advantage is the reward to go less its mean over the matches at

@@ -1,6 +1,7 @@
 """Public goods with and without talk, by advantage alignment and by the same credit without it.
 
-    python -m benchmarks.studies.public_goods public_goods [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
+    python -m benchmarks.studies.cooperation.public_goods public_goods [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2]
+        [--json]
 
 Two seats, factor 1.5, so that a token brings its giver 0.75 and both together 1.5; five rounds of two tokens; a seat is
 shown the last round, not how many have been played. With talk both say, before each round, how much they will give.

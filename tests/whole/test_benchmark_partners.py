@@ -1,0 +1,40 @@
+"""The study of partners: its figures of codes that are known, and conditions that differ in what they are named for."""
+
+import pytest
+
+from benchmarks.studies.cooperation.partners import LEWIS, between, conditions
+from games.talk.signalling import INVENTED, STATES
+from league.exact.exploitability import uniform_table
+
+
+def rows_of(code):
+    """Return the policy that says word code[k] of state k, and chooses state k at word code[k]."""
+    means = {f"it is {STATES[state]}.": word for state, word in enumerate(code)}
+    means |= {f"word {INVENTED[word]}.": state for state, word in enumerate(code)}
+    chosen = {
+        key: next(choice for told, choice in means.items() if key[1].endswith(told))
+        for key in uniform_table(LEWIS).probabilities
+    }
+    return [[*key, *(float(action == choice) for action in range(3))] for key, choice in chosen.items()]
+
+
+def test_between_is_the_mean_with_the_others_and_not_with_itself():
+    """Two codes understand each other in the fixed points of a permutation: of a swap one of three, of a cycle none."""
+    identity, swapped, cyclic = map(rows_of, [(0, 1, 2), (1, 0, 2), (1, 2, 0)])
+    assert between([identity, swapped, cyclic]) == pytest.approx([1 / 6, 1 / 3, 1 / 6])
+    assert between([identity, identity]) == pytest.approx([1.0, 1.0])
+
+
+def test_the_strangers_of_all_conditions_are_held_out_and_only_whom_policies_meet_differs():
+    compared = conditions("partners")
+    alike = ("games", "policies", "objective", "optimizer", "iterations", "snapshot_every", "model", "cold_start")
+    first, *others = compared.values()
+    for config in others:
+        assert all(getattr(config, name) == getattr(first, name) for name in alike)
+    assert [(c.matchmaking.partners > 0, c.exploiters.together > 0) for c in compared.values()] == [
+        (False, False),
+        (True, True),
+    ]
+    assert all(config.policy("eve").held_out for config in compared.values())
+    before, after = conditions("partners-hanabi").values()
+    assert before.model_copy(update={"games": after.games}) == after
