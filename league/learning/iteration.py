@@ -26,6 +26,7 @@ from learners.trajectory_buffer import TrajectoryBuffer
 from learners.update.critic import Critic, critic_targets
 from learners.update.learner import StepSettings, update
 from learners.update.policy import Policy
+from learners.whole_trajectories import labelled, paired
 
 Metrics = dict[str, float]
 Update = Callable[[Policy, TrainBatch, Objective, StepSettings], Metrics]
@@ -150,6 +151,11 @@ def _update(
         evidence=gathered.evidence,
         pairs=pairs,
     )
+    if objective.surrogate.name == "kto":
+        labels = labelled(batch, trajectories, gathered.advantages, gathered.weights, loss_weights)
+        batch = batch._replace(whole=labels)
+    elif objective.surrogate.name == "dmpo":
+        batch = batch._replace(whole=paired(batch, trajectories, loss_weights))
     if share:
         seed = derive_seed(config.seed, "imitated replies", policy.name, iteration)
         batch = batch._replace(imitation=draw_imitation(imitated, config.imitation.replies, share, seed))

@@ -33,6 +33,7 @@ class Passes:
         ``first``: ``record_old`` was not called, so these passes also store pi_old and the frozen models' log-probs.
         """
         self._policy.optimizer.zero_grad(set_to_none=True)
+        self._score_trajectories()
         sums, missing = MetricSums(), self._missing_passes(self._losses.chunk_count(step))
         for loss in self._losses.losses(step, sums):
             loss.backward()
@@ -45,6 +46,14 @@ class Passes:
         if not self._policy.sharded or self._policy.lm.adapters is not None:  # FSDP has summed shards
             self._process_group.sum_gradients(list(self._policy.parameters.values()))
         return self._process_group.sum_metrics(sums)
+
+    @torch.no_grad()
+    def _score_trajectories(self) -> None:
+        """Let all processes score the whole trajectories that the objective judges, if it judges any."""
+        scores = self._losses.score_trajectories()
+        if scores is not None:
+            totals = [self._process_group.sum_numbers(part) for part in scores]
+            self._losses.weigh_trajectories(scores._make(totals))
 
     def _missing_passes(self, chunks: int) -> int:
         """Return how many passes fewer than the busiest process this one makes; it makes up for them with idle passes.
