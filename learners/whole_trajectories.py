@@ -57,11 +57,12 @@ def labelled(
 
 
 def paired(
-    batch: TrainBatch, trajectories: Sequence[Trajectory], loss_weights: Mapping[str, float]
+    batch: TrainBatch, trajectories: Sequence[Trajectory], weights: Sequence[float], loss_weights: Mapping[str, float]
 ) -> WholeTrajectories:
     """Return every two trajectories of one role from one start, of which the first has the higher return.
 
-    Two in which the seat said the same to the same make no pair. All pairs of a game weigh its loss weight together.
+    Two in which the seat said the same to the same make no pair, nor do those of weight 0. All pairs of a game weigh
+    its loss weight together.
     """
     found = [
         (chosen, rejected)
@@ -69,6 +70,7 @@ def paired(
         for chosen in members
         for rejected in members
         if trajectories[chosen].match_return > trajectories[rejected].match_return
+        if weights[chosen] and weights[rejected]
         if _said(trajectories[chosen]) != _said(trajectories[rejected])
     ]
     kept = sorted({index for pair in found for index in pair})

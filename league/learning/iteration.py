@@ -155,7 +155,7 @@ def _update(
         labels = labelled(batch, trajectories, gathered.advantages, gathered.weights, loss_weights)
         batch = batch._replace(whole=labels)
     elif objective.surrogate.name == "dmpo":
-        batch = batch._replace(whole=paired(batch, trajectories, loss_weights))
+        batch = batch._replace(whole=paired(batch, trajectories, gathered.weights, loss_weights))
     if share:
         seed = derive_seed(config.seed, "imitated replies", policy.name, iteration)
         batch = batch._replace(imitation=draw_imitation(imitated, config.imitation.replies, share, seed))

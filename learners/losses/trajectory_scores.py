@@ -67,6 +67,7 @@ class TrajectoryObjective:
         self._add_mismatched(parts.kl)
         return parts
 
+    @torch.enable_grad()
     def weigh(self, chunks: Sequence[ChunkLoss], found: TrajectoryScores) -> None:
         """Give this process's chunks the coefficients of their replies' log-probs, and their share of the loss.
 

@@ -85,7 +85,7 @@ class Case:
         if objective is KTO:
             whole = labelled(rows, self.trajectories, self.advantages, [1.0] * len(self.trajectories), WEIGHT)
         else:
-            whole = paired(rows, self.trajectories, WEIGHT)
+            whole = paired(rows, self.trajectories, [1.0] * len(self.trajectories), WEIGHT)
         return rows._replace(whole=whole)
 
 
@@ -115,7 +115,7 @@ def case(lm, request):
         assert {len(t.turns) for t in trajectories} == {1, 2}
         return Case(trajectories)
     assert {len(t.turns) for t in trajectories} >= {3}, "an illegal reply is another turn"
-    return Case([t._replace(match_return=float(i % 3 - 1)) for i, t in enumerate(trajectories)])
+    return Case([t._replace(match_return=float(i // 3 % 3 - 1)) for i, t in enumerate(trajectories)])
 
 
 def log_prob(model, prompt, trace, reply, ids):
@@ -172,8 +172,8 @@ def plain_kto(lm, reference, case):
     """Return the loss; the reference point is exact where replies are chosen, else from mismatched replies."""
     trajectories = case.trajectories
     scores = torch.stack(plain_scores(lm, reference, trajectories, False))
-    points = []
-    for seat in (0, 1):
+    points = {}
+    for seat in {t.seat for t in trajectories}:
         mine = [t for t in trajectories if t.seat == seat]
         nats = []
         for i, t in enumerate(mine):
@@ -190,7 +190,7 @@ def plain_kto(lm, reference, case):
                             own = log_prob(lm, trace.prompt_ids, trace, reply, None)
                             ratio = log_ratio(lm, reference, trace.prompt_ids, trace, reply, None)
                             nats.append(float(own.exp() * ratio))
-        points.append(max(0.0, sum(nats) / len(mine)))
+        points[seat] = max(0.0, sum(nats) / len(mine))
     desirable = torch.tensor([t.match_return > 0.1 for t in trajectories])
     return 2.0 * kto_loss(scores, torch.tensor([points[t.seat] for t in trajectories]), desirable, KTO.surrogate).mean()
 
@@ -278,9 +278,9 @@ def test_where_policy_and_reference_are_one_nothing_is_preferred(lm, case):
     sums = MetricSums()
     sum(losses_of(copied(lm), case, DMPO, lm).losses(0, sums)).backward()
     assert sums.mean("margin", "pairs") == pytest.approx(0.0, abs=1e-4)
-    value = sum(float(loss) for loss in losses_of(copied(lm), case, DMPO, lm).losses(0, MetricSums()))
+    value = sum(loss.item() for loss in losses_of(copied(lm), case, DMPO, lm).losses(0, MetricSums()))
     assert value == pytest.approx(2.0 * math.log(2), abs=1e-4)
-    value = sum(float(loss) for loss in losses_of(copied(lm), case, KTO, lm).losses(0, MetricSums()))
+    value = sum(loss.item() for loss in losses_of(copied(lm), case, KTO, lm).losses(0, MetricSums()))
     desirable = sum(t.match_return > 0.1 for t in case.trajectories)
     rest = len(case.trajectories) - desirable
     assert value == pytest.approx((1.5 * desirable + 0.5 * rest) / len(case.trajectories), abs=1e-4), "half of each"
@@ -294,6 +294,16 @@ def test_labels_leave_out_what_is_neither_good_nor_bad(case):
     left = labelled(rows, case.trajectories, case.advantages, dropped, WEIGHT).scored
     assert len(left) == len(none) - 1
     assert sum(one.weight for one in left) == pytest.approx(WEIGHT["kuhn_poker"])
+
+
+def test_pairs_leave_out_trajectories_of_no_weight(case):
+    """What has weight 0 has no row either."""
+    weights = [float(i % 2) for i in range(len(case.trajectories))]
+    rows = to_batch("main", case.trajectories, case.advantages, WEIGHT, weights=weights)
+    found = paired(rows, case.trajectories, weights, WEIGHT)
+    assert 0 < len(found.scored) <= sum(weights)
+    assert 0 < len(found.pairs) < len(case.batch(DMPO).whole.pairs)
+    assert sum(pair.weight for pair in found.pairs) == pytest.approx(WEIGHT["kuhn_poker"])
 
 
 def test_one_process_has_its_own_sums():
