@@ -7,7 +7,7 @@ from typing import NamedTuple
 from arena.lm.chunks import Tokens
 
 
-class Place(NamedTuple):
+class ReplyPlace(NamedTuple):
     """Where the log-prob of a turn's reply is computed."""
 
     row: int  # index of the batch's choice rows, or of its free rows
@@ -19,7 +19,7 @@ class ScoredTrajectory(NamedTuple):
     """One trajectory of a whole-trajectory objective."""
 
     role: str  # GAME/ROLE
-    turns: tuple[Place | None, ...]  # None: a forced reply, whose log-prob is 0  # [K]
+    turns: tuple[ReplyPlace | None, ...]  # None: a forced reply, whose log-prob is 0  # [K]
     desirable: bool = False
     weight: float = 0.0  # in the batch's loss; 0 where pairs have weights
     mismatched: tuple[int, ...] = ()  # indices of ``WholeTrajectories.mismatched``

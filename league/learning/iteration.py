@@ -19,6 +19,7 @@ from learners.groups import flat_groups
 from learners.imitated import ImitatedReply, draw_imitation
 from learners.listening import listening_rows
 from learners.losses.objective import Objective
+from learners.losses.whole_trajectories import labelled, paired
 from learners.normalisation import count_rollout_tokens
 from learners.rewards import reward_named
 from learners.trajectories import Evidence, Trajectory, return_scale
@@ -26,7 +27,6 @@ from learners.trajectory_buffer import TrajectoryBuffer
 from learners.update.critic import Critic, critic_targets
 from learners.update.learner import StepSettings, update
 from learners.update.policy import Policy
-from learners.whole_trajectories import labelled, paired
 
 Metrics = dict[str, float]
 Update = Callable[[Policy, TrainBatch, Objective, StepSettings], Metrics]

@@ -29,9 +29,9 @@ class BatchLoss:
     A game with many different prompts is split into up to ``minibatches`` of at least ``minibatch_rows`` rows, whose
     loss is scaled to that of the game's whole batch; a game with few prompts is in every minibatch. Paired free replies
     stay in one minibatch. Where whole trajectories are judged, a step takes the whole batch, and needs their scores
-    under its weights first (``score_trajectories``, ``weigh_trajectories``). ``entropy_means`` are the running means, by
-    game, that define the objective's entropy band; a game without one has no band yet. This process computes its share
-    of every minibatch in ``process_group``.
+    under its weights first (``score_trajectories``, ``weigh_trajectories``). ``entropy_means`` are the running means,
+    by game, that define the objective's entropy band; a game without one has no band yet. This process computes its
+    share of every minibatch in ``process_group``.
     """
 
     def __init__(

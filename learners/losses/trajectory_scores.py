@@ -20,7 +20,7 @@ from learners.batching import FreeRow, TrainBatch
 from learners.losses.chunk_loss import ChunkLoss, Models
 from learners.losses.surrogates import Surrogate, dpo_loss, kto_loss, turn_discounts
 from learners.parallel.process_group import ProcessGroup
-from learners.scored import Place
+from learners.scored import ReplyPlace
 
 
 class TrajectoryScores(NamedTuple):
@@ -47,7 +47,7 @@ class TrajectoryObjective:
         self._turns: dict[tuple[int, bool], list[tuple[int, int, float]]] = {}  # by row: (trajectory, reply, weight)
         for number, (one, weights_K) in enumerate(zip(self._whole.scored, self._weights_NK, strict=True)):
             for place, weight in zip(one.turns, weights_K, strict=True):
-                if isinstance(place, Place):
+                if isinstance(place, ReplyPlace):
                     self._turns.setdefault((place.row, place.free), []).append((number, place.reply, weight))
         self._places = sum(map(len, self._turns.values()))
 

@@ -53,9 +53,9 @@ def update(
     batch, as all steps do then; where the batch is split into minibatches, a pass without gradients before it.
     Metrics are means over turns, in nats: ``entropy`` (also by game, ``entropy/GAME``), ``gap``, the
     divergences; ``importance`` and ``truncated`` are the mean importance weight and the share at its bound. For
-    ``dpo`` and ``dmpo``: the number of ``pairs``, the share whose better one is ``preferred``, the mean ``margin`` in nats.
-    For ``kto``: the number of ``trajectories``, the share of ``desirable`` ones, the mean ``reference_point`` and
-    the mean scores of both kinds, in nats.
+    ``dpo`` and ``dmpo``: the number of ``pairs``, the share whose better one is ``preferred``, and the mean ``margin``
+    in nats. For ``kto``: the number of ``trajectories``, the share of ``desirable`` ones, the mean ``reference_point``
+    and the mean scores of both kinds, in nats.
     ``teacher_kl/GAME/ROLE`` is KL(policy | teacher) in nats a token, a choice counting as one.
     ``imitation/loss`` is the cross-entropy of the replies to imitate, in nats a token, where there are any. On a GPU:
     ``pass_tokens``, of which a pass has ``steps.max_tokens`` or as many as there is room for.

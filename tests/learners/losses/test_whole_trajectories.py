@@ -16,10 +16,10 @@ from learners.batching import to_batch
 from learners.losses.batch_loss import BatchLoss
 from learners.losses.objective import Objective
 from learners.losses.surrogates import Surrogate, dpo_loss, kto_loss, turn_discounts
+from learners.losses.whole_trajectories import labelled, paired
 from learners.metric_sums import MetricSums
 from learners.parallel.process_group import SINGLE_PROCESS
 from learners.trajectories import to_trajectories
-from learners.whole_trajectories import labelled, paired
 
 GAMMA, BETA = 0.7, 0.3
 DMPO = Objective(Surrogate("dmpo", beta=BETA, gamma=GAMMA), {})

@@ -14,7 +14,7 @@ from arena.records import Turn
 from learners.batching import TrainBatch
 from learners.groups import group_members, root_game_of
 from learners.normalisation import trace_of
-from learners.scored import MismatchedReply, Place, ScoredTrajectory, TrajectoryPair, WholeTrajectories
+from learners.scored import MismatchedReply, ReplyPlace, ScoredTrajectory, TrajectoryPair, WholeTrajectories
 from learners.trajectories import Trajectory
 from roles.truncation import Truncation
 
@@ -103,19 +103,19 @@ class _Places:
             for index, row in enumerate(batch.free)
         }
 
-    def of(self, trajectory: Trajectory) -> tuple[Place | None, ...]:
+    def of(self, trajectory: Trajectory) -> tuple[ReplyPlace | None, ...]:
         return tuple([self._of_turn(trajectory, turn) for turn in trajectory.turns])
 
-    def _of_turn(self, trajectory: Trajectory, turn: Turn) -> Place | None:
+    def _of_turn(self, trajectory: Trajectory, turn: Turn) -> ReplyPlace | None:
         trace, games = trace_of(trajectory, turn), (trajectory.game, root_game_of(trajectory))
         if trace.mask is None:
             truncation = Truncation(*trace.truncation)  # type: ignore[arg-type]  # top_k is whole
             free = self._free[(*games, trace.prompt_ids, trace.reply_ids, trace.temperature, truncation)]
-            return Place(free, 0, free=True)
+            return ReplyPlace(free, 0, free=True)
         if len(trace.mask) == 1:
             return None
         row = self._choice[(*games, trace.prompt_ids, trace.mask, trace.temperature)]
-        return Place(row, trace.mask.index(turn.reply), free=False)
+        return ReplyPlace(row, trace.mask.index(turn.reply), free=False)
 
 
 def _others(trajectories: Sequence[Trajectory], kept: Sequence[int]) -> dict[int, int]:
