@@ -6,6 +6,7 @@ import torch
 
 from arena.lm.language_model import LanguageModel
 from learners.losses.batch_loss import BatchLoss
+from learners.losses.trajectory_scores import TrajectoryScores
 from learners.metric_sums import MetricSums
 from learners.parallel.process_group import ProcessGroup
 from learners.update.policy import Policy
@@ -52,8 +53,8 @@ class Passes:
         """Let all processes score the whole trajectories that the objective judges, if it judges any."""
         scores = self._losses.score_trajectories()
         if scores is not None:
-            totals = [self._process_group.sum_numbers(part) for part in scores]
-            self._losses.weigh_trajectories(scores._make(totals))
+            totals = TrajectoryScores(*map(self._process_group.sum_numbers, scores))
+            self._losses.weigh_trajectories(totals)
 
     def _missing_passes(self, chunks: int) -> int:
         """Return how many passes fewer than the busiest process this one makes; it makes up for them with idle passes.

@@ -169,7 +169,7 @@ def _check_whole_trajectories(config: RunConfig, game: str) -> None:
             f"Objective 'dmpo' prefers the better of several matches of {game} from one start, but "
             "matchmaking.group_size = 1. Set it to 2 or more (8 is usual), or take another objective, such as 'kto'."
         )
-    scored = sorted(surrogates & {"dmpo", "kto"})
+    scored = [name for name in ("dmpo", "kto") if name in surrogates]
     if scored and config.optimizer.sharded:
         raise UsageError(
             f"Objective {scored[0]!r} adds passes to an update, which processes with shards (optimizer.sharded) could "

@@ -31,7 +31,7 @@ def check_teacher_settings(config: RunConfig, names: Sequence[str], roles: Roles
             "Set teacher.sees, for example ['hidden'], or name another player."
         )
     surrogates = {objective.name, *(policy.objective for policy in config.policies.values())}
-    preferring = sorted(surrogates & {"dpo", "dmpo", "kto"})
+    preferring = [name for name in ("dpo", "dmpo", "kto") if name in surrogates]
     if objective.policy_gradient != 1.0 and preferring:
         raise UsageError(
             f"objective.policy_gradient = {objective.policy_gradient:g} weighs advantages, and {preferring[0]} prefers "
