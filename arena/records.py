@@ -89,6 +89,7 @@ class ReplyRequest(NamedTuple):
     rng: random.Random  # the match's generator: the only randomness that a sampler may use
     form: str = ""  # what an answer looks like where free text is asked for; then ``legal`` is empty
     probe: str = ""  # the name of a question that is no move; then ``legal`` are its answers
+    chat: tuple[tuple[str, str], ...] = ()  # (who speaks, text): asked in place of the role's prompt; (): that
 
 
 class TokenTrace(NamedTuple):

@@ -6,7 +6,7 @@ outcome.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from arena.records import Cast, Episode, MatchRequest, Start
 from games.common.errors import UsageError
@@ -33,12 +33,23 @@ def begin_match(game: Game, request: MatchRequest) -> None:
         _play_prefix(request, game)
 
 
-def play_again(game: Game, episode: Episode) -> None:
-    """Bring a game to the end of an episode that was played of it."""
+def positions(game: Game, episode: Episode) -> Iterator[Game]:
+    """Yield the position before each turn of an episode that was played of a game, and then the last one.
+
+    All are the game itself, which moves on: copy what is to be kept.
+    """
     begin_match(game, episode.request)
+    yield game
     for turn in episode.turns:
         if turn.action is not None and not turn.tool:
             game.apply(turn.action)
+        yield game
+
+
+def play_again(game: Game, episode: Episode) -> None:
+    """Bring a game to the end of an episode that was played of it."""
+    for _ in positions(game, episode):
+        pass
 
 
 def _check_name(request: MatchRequest) -> None:

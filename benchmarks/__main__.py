@@ -50,12 +50,12 @@ MODULES = {  # of parts that need no arguments
 }
 STUDIES = (  # modules of parts that need the part's name and seeds
     dict.fromkeys(("baselines", "levels", "policies"), "benchmarks.studies.credit.rules")
-    | dict.fromkeys(("kuhn", "leduc", "joint"), "benchmarks.studies.populations")
+    | dict.fromkeys(("kuhn", "leduc", "joint"), "benchmarks.studies.self_play.populations")
     | dict.fromkeys(("teams", "decoupled", "alignment"), "benchmarks.studies.teams")
     | dict.fromkeys(("relay", "pair", "judged"), "benchmarks.studies.relay")
     | dict.fromkeys(
         ("settle-kuhn", "settle-leduc", "settle-goofspiel", "settle-dice", "settle-kuhn3", "settle-hex"),
-        "benchmarks.studies.settling",
+        "benchmarks.studies.self_play.settling",
     )
     | {"transfer": "benchmarks.studies.language.transfer", "wordings": "benchmarks.studies.language.wordings"}
     | dict.fromkeys(
@@ -65,11 +65,12 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     | dict.fromkeys(("verdicts-team", "verdicts-relay"), "benchmarks.studies.verdicts")
     | {"brevity": "benchmarks.studies.language.brevity"}
     | {"talk": "benchmarks.studies.language.talk", "microscope": "benchmarks.studies.credit.microscope"}
+    | {"sighted_critic": "benchmarks.studies.credit.sighted_critic"}
     | {"public_goods": "benchmarks.studies.public_goods", "beliefs": "benchmarks.studies.beliefs"}
     | dict.fromkeys(("timescales", "equal_steps"), "benchmarks.studies.defence")
     | {"starts": "benchmarks.studies.tasks.sums", "starts_programs": "benchmarks.studies.tasks.programs"}
-    | {"inject_repair": "benchmarks.studies.tasks.repairs", "curriculum": "benchmarks.studies.curriculum"}
-    | dict.fromkeys(("distilling", "breeding"), "benchmarks.studies.one_model")
+    | {"inject_repair": "benchmarks.studies.tasks.repairs", "curriculum": "benchmarks.studies.self_play.curriculum"}
+    | dict.fromkeys(("distilling", "breeding"), "benchmarks.studies.self_play.one_model")
     | dict.fromkeys(("taught-kuhn", "taught-leduc", "taught-mixture"), "benchmarks.studies.teachers.distilled")
     | dict.fromkeys(("sighted-kuhn", "sighted-leduc"), "benchmarks.studies.teachers.sighted")
 )

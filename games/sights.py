@@ -1,7 +1,8 @@
-"""What a seat can be shown beyond its observation, by name: ``SIGHTS``. A teacher that sees more is shown it.
+"""What a seat can be shown beyond its observation, by name: ``SIGHTS``. Teachers and critics that see more get it.
 
 hidden: what the game hides from the seat, in words: the other seats' cards, or the answer to a question.
 teammates: what the seats with which it wins and loses are shown.
+seats: what every other seat is shown.
 """
 
 from __future__ import annotations
@@ -33,11 +34,19 @@ def teammates(game: Game, seat: int) -> str:
     """Return what each of the seats that win and lose with this one is shown; "" where there is none."""
     spec = game.spec
     together = [range(spec.seats)] if spec.utility is Utility.IDENTICAL else spec.teams
-    mates = [mate for team in together if seat in team for mate in team if mate != seat]
-    return "\n".join(f"Seat {mate + 1} is shown:\n{game.observe(mate)}" for mate in mates)
+    return _shown(game, [mate for team in together if seat in team for mate in team if mate != seat])
 
 
-SIGHTS: dict[str, Callable[[Game, int], str]] = {"hidden": hidden, "teammates": teammates}
+def seats(game: Game, seat: int) -> str:
+    """Return what every other seat is shown; "" in a game of one seat."""
+    return _shown(game, [other for other in range(game.spec.seats) if other != seat])
+
+
+def _shown(game: Game, others: Sequence[int]) -> str:
+    return "\n".join(f"Seat {other + 1} is shown:\n{game.observe(other)}" for other in others)
+
+
+SIGHTS: dict[str, Callable[[Game, int], str]] = {"hidden": hidden, "teammates": teammates, "seats": seats}
 
 
 def seen(game: Game, seat: int, sights: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from arena.lm.chunks import Tokens
 from arena.records import Episode, MatchRequest, Turn, flatten_episodes
 from arena.replays import with_tuples
 from games.common.seeds import derive_seed
@@ -54,6 +55,18 @@ class Heard(NamedTuple):
     truths: tuple[str, ...]  # those of the answers that are right, one or more
 
 
+class Predicted(NamedTuple):
+    """What a trajectory's seat was shown next of another's turn, or of what a tool returned."""
+
+    source: str  # of ``SOURCES``
+    # token ids of its policy: what the seat saw before, and the question what comes next  # [P]
+    prompt: tuple[int, ...]
+    text: tuple[int, ...]  # token ids of what it was shown  # [T]
+
+
+SOURCES = ("replies", "tools")
+
+
 class Evidence(NamedTuple):
     """What is computed of a trajectory after play, for credit and normalisation; None: not computed."""
 
@@ -65,6 +78,11 @@ class Evidence(NamedTuple):
     # 0 [A], or of a free reply the log-probs of its tokens, nats [T]
     taught: tuple[tuple[float, ...], ...] | None = None
     heard: tuple[Heard, ...] = ()  # what its seat was asked, where its policy learns to listen
+    # token ids of its policy that a critic reads in place of each turn's prompt; None: the prompts  # [K][P]
+    critic_prompts: tuple[tuple[int, ...], ...] | None = None
+    # by how much each turn moved the next seat's choice among its replies, nats; None where nobody can tell  # [K]
+    influence: tuple[float | None, ...] | None = None
+    predicted: tuple[Predicted, ...] = ()  # what others said and tools returned, where its policy learns to predict it
 
 
 def to_trajectories(
@@ -96,6 +114,9 @@ def _of_seat(episode: Episode, seat: int, role: str, scale: float) -> Trajectory
     request = episode.request
     order = tuple([place for place, turn in enumerate(episode.turns) if turn.seat == seat])
     turns = tuple([episode.turns[place] for place in order])
+    if any(was_silent(turn) for turn in turns):
+        turns = _without_silence(turns)
+        order = tuple([place for place in order if not was_silent(episode.turns[place])])
     rewards, match_return = [turn.reward / scale for turn in turns], episode.returns[seat] / scale
     if episode.shaping:
         shaping = [episode.shaping[place] for place in order]
@@ -119,6 +140,22 @@ def _of_seat(episode: Episode, seat: int, role: str, scale: float) -> Trajectory
     )
 
 
+def was_silent(turn: Turn) -> bool:
+    """Return whether nothing was sampled or played in a turn: its program did not answer. There is nothing to learn."""
+    return turn.trace is None and turn.action is None
+
+
+def _without_silence(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """Return the turns in which something was said; what silent ones were paid goes to the one before, if there is."""
+    said: list[Turn] = []
+    for turn in turns:
+        if not was_silent(turn):
+            said.append(turn)
+        elif said:
+            said[-1] = said[-1]._replace(reward=said[-1].reward + turn.reward)
+    return tuple(said)
+
+
 def _beginning(request: MatchRequest) -> int:
     """Return a number that is equal for matches that begin alike: stored starts may have one deal and other moves.
 
@@ -135,22 +172,67 @@ def return_scale(spec: GameSpec) -> float:
     return max((spec.max_return - spec.min_return) / 2, 1e-9)
 
 
+_SELDOM = ("taught", "heard", "critic_prompts", "influence", "predicted")  # left out where nothing was computed
+
+
 def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
     """Return evidence as JSON has it."""
-    counterfactuals, fields = evidence.counterfactuals, evidence._asdict()
-    if evidence.taught is None:  # most runs have no teacher
-        del fields["taught"]
-    if not evidence.heard:
-        del fields["heard"]
+    counterfactuals = evidence.counterfactuals
+    empty = Evidence()._asdict()
+    fields = {name: found for name, found in evidence._asdict().items() if name not in _SELDOM or found != empty[name]}
     return {**fields, "counterfactuals": counterfactuals and counterfactuals._asdict()}
 
 
 def evidence_from_json(record: dict[str, Any]) -> Evidence:
     """Return what ``evidence_to_json`` wrote."""
-    fields, taught = record["counterfactuals"], record.get("taught")
+    fields, taught, prompts = record["counterfactuals"], record.get("taught"), record.get("critic_prompts")
     nested = {
         "counterfactuals": fields and Counterfactuals(**with_tuples(fields)),
         "taught": taught if taught is None else tuple([tuple(said) for said in taught]),
         "heard": tuple([Heard(*map(tuple, asked)) for asked in record.get("heard", ())]),
+        "critic_prompts": prompts if prompts is None else tuple([tuple(prompt) for prompt in prompts]),
+        "predicted": tuple([Predicted(one[0], tuple(one[1]), tuple(one[2])) for one in record.get("predicted", ())]),
     }
     return Evidence(**{**with_tuples(record), **nested})
+
+
+class ReplyPlace(NamedTuple):
+    """Where the log-prob of a turn's reply is computed."""
+
+    row: int  # index of the batch's choice rows, or of its free rows
+    reply: int  # index of the row's legal replies; 0 in a free row
+    free: bool
+
+
+class ScoredTrajectory(NamedTuple):
+    """One trajectory of a whole-trajectory objective."""
+
+    role: str  # GAME/ROLE
+    turns: tuple[ReplyPlace | None, ...]  # None: a forced reply, whose log-prob is 0  # [K]
+    desirable: bool = False
+    weight: float = 0.0  # in the batch's loss; 0 where pairs have weights
+    mismatched: tuple[int, ...] = ()  # indices of ``WholeTrajectories.mismatched``
+
+
+class TrajectoryPair(NamedTuple):
+    """Two trajectories of one role from one start, the better one first, as indices of the scored ones."""
+
+    chosen: int
+    rejected: int
+    weight: float  # in the batch's loss
+
+
+class MismatchedReply(NamedTuple):
+    """A free reply of one trajectory behind the prompt of another of its role."""
+
+    prompt: Tokens
+    reply: Tokens
+    temperature: float
+
+
+class WholeTrajectories(NamedTuple):
+    """What a whole-trajectory objective is computed from, beside the rows of its batch."""
+
+    scored: tuple[ScoredTrajectory, ...]  # [N]
+    pairs: tuple[TrajectoryPair, ...] = ()
+    mismatched: tuple[MismatchedReply, ...] = ()

@@ -39,6 +39,11 @@ PLAIN_TEMPLATE = (
 )
 
 
+def as_chat(pairs: Iterable[tuple[str, str]]) -> list[Message]:
+    """Return pairs of who speaks and what they say as chat messages."""
+    return [{"role": role, "content": content} for role, content in pairs]
+
+
 def break_special_tokens(text: str, special_tokens: Iterable[str]) -> str:
     """Return the text with every special token broken up, so that a tokenizer reads it as plain text.
 

@@ -11,6 +11,7 @@ from roles.probes import Probe
 from roles.role import Conduct, OnIllegal, ReplyForm, Role
 
 _CHOICE = ReplyForm.CHOICE  # in Python 3.11, looking up an enum's member takes longer than parsing a choice
+WHAT_NEXT, WHAT_RETURNS = "What comes next?", "What does it return?"  # asked of what others do, and of a tool
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 
 
@@ -48,15 +49,29 @@ def free_text_reason(asked: FreeText, reply: str) -> str:
 @lru_cache(maxsize=1024)
 def speaking(role: Role) -> Role:
     """Return a role as it answers where free text is asked for: unmasked, with neither marks nor tools."""
-    forfeits = role.conduct.on_illegal is OnIllegal.MASK
-    conduct = role.conduct.model_copy(update={"on_illegal": OnIllegal.FORFEIT}) if forfeits else role.conduct
-    return role.model_copy(update={"reply": ReplyForm.FREE, "conduct": conduct, "tools": ()})
+    return unmasked(role).model_copy(update={"reply": ReplyForm.FREE, "tools": ()})
+
+
+def unmasked(role: Role) -> Role:
+    """Return a role as it is where its reply may be missing or illegal although it is masked: then it forfeits."""
+    if role.conduct.on_illegal is not OnIllegal.MASK:
+        return role
+    return role.model_copy(update={"conduct": role.conduct.model_copy(update={"on_illegal": OnIllegal.FORFEIT})})
 
 
 @lru_cache(maxsize=1024)
 def probed(role: Role, probe: Probe) -> Role:
     """Return a role as it answers a probe: by one of the listed answers, at temperature 1, in a request of its own."""
-    question = probe.question.replace("{answers}", "{legal}")
+    return _questioned(role, probe.question.replace("{answers}", "{legal}"))
+
+
+@lru_cache(maxsize=1024)
+def predicting(role: Role) -> Role:
+    """Return a role as it is asked what it will be shown next of the others, in a request of its own."""
+    return _questioned(role, WHAT_NEXT)
+
+
+def _questioned(role: Role, question: str) -> Role:
     changes = {"reply": ReplyForm.CHOICE, "conduct": Conduct(), "temperature": 1.0, "tools": (), "probes": ()}
     plain = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "ask": "", "demonstrations": 0}
     return role.model_copy(update={**changes, **plain, "prompt": f"{{observation}}\n{question}"})

@@ -27,6 +27,7 @@ from arena.lm.tokenization import MAX_CACHED_PROMPTS
 from arena.records import Refusal, Reply, ReplyRequest, TokenTrace
 from arena.samplers.pass_cache import PassCache
 from games.common.errors import unknown_name
+from roles.chat_text import as_chat
 from roles.prompts import messages
 from roles.role import ReplyForm, Role
 from roles.trie import ReplyTrie, token_logprobs
@@ -52,11 +53,12 @@ class _PromptKey(NamedTuple):
     observation: str
     legal: tuple[str, ...]
     refusals: tuple[Refusal, ...]
-    form: str = ""
+    form: str
+    chat: tuple[tuple[str, str], ...]
 
 
-def _prompt_key(request: ReplyRequest) -> _PromptKey:
-    return _PromptKey(request.player, request.role, request.observation, request.legal, request.refusals, request.form)
+def _prompt_key(r: ReplyRequest) -> _PromptKey:
+    return _PromptKey(r.player, r.role, r.observation, r.legal, r.refusals, r.form, r.chat)
 
 
 class _ChoiceDistribution(NamedTuple):
@@ -84,9 +86,7 @@ class TorchLM:
         self._loaded: dict[str, LanguageModel] = {}  # least recently used first
         self._choices: dict[_PromptKey, _ChoiceDistribution] = {}
         self._passes: dict[tuple[str, bool], PassCache] = {}  # by player, and whether of probes; while it is loaded
-        self._prompts: dict[
-            tuple[Any, _PromptKey], Tokens
-        ] = {}  # by the tokenizer itself, because ids of objects are reused
+        self._prompts: dict[tuple[Any, _PromptKey], Tokens] = {}  # by the tokenizer: ids of objects are reused
         self.mixes_adapters = device.startswith("cuda")  # in one batch of free replies
         self.tokens = 0  # prompt and reply tokens that the replies so far consist of
 
@@ -256,7 +256,7 @@ class TorchLM:
         """Return the prompt's tokens from a cache that players of one tokenizer share."""
         cache_key = lm.tokenizer, key._replace(player="")
         if cache_key not in self._prompts:
-            self._prompts[cache_key] = lm.encode_prompt(messages(*key[1:]))
+            self._prompts[cache_key] = lm.encode_prompt(as_chat(key.chat) if key.chat else messages(*key[1:-1]))
         return self._prompts[cache_key]
 
     def _unload(self) -> None:

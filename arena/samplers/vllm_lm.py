@@ -31,6 +31,7 @@ from arena.samplers.trie_sampling import sample_on_trie, tempered
 from arena.samplers.vllm_process import VllmProcess, VllmShape, Weights, last_lines
 from arena.samplers.vllm_weights import PlayerWeights
 from games.common.errors import UsageError
+from roles.chat_text import as_chat
 from roles.prompts import messages
 from roles.role import ReplyForm
 from roles.trie import token_logprobs
@@ -133,9 +134,11 @@ class VllmLM:
         return self._process
 
     def _prompt(self, request: ReplyRequest) -> Tokens:
-        key = request.role, request.observation, request.legal, request.refusals, request.form
+        asked = request.role, request.observation, request.legal, request.refusals, request.form
+        key = *asked, request.chat
         if key not in self._prompts:
-            prompt = self.tokenizer.encode_prompt(messages(*key))
+            chat = as_chat(request.chat) if request.chat else messages(*asked)
+            prompt = self.tokenizer.encode_prompt(chat)
             role, most = request.role, self._shape.max_model_len
             choice = role.reply is ReplyForm.CHOICE
             reply = max(map(len, self.tokenizer.trie(request.legal).tokens)) if choice else role.max_reply_tokens

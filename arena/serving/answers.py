@@ -25,12 +25,12 @@ class Answer(NamedTuple):
 
 def list_models(served: Served) -> dict[str, Any]:
     """Return the body of /v1/models."""
-    return {"object": "list", "data": [model_json(served)]}
+    return {"object": "list", "data": [model_json(served.name, served.created)]}
 
 
-def model_json(served: Served) -> dict[str, Any]:
-    """Return the body of /v1/models/NAME."""
-    return {"id": served.name, "object": "model", "created": served.created, "owned_by": "league"}
+def model_json(name: str, created: int) -> dict[str, Any]:
+    """Return the body of /v1/models/NAME; ``created`` in seconds since 1970."""
+    return {"id": name, "object": "model", "created": created, "owned_by": "league"}
 
 
 def answer_json(answer: Answer, tokenizer: ChatTokenizer) -> dict[str, Any]:

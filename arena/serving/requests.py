@@ -142,8 +142,8 @@ class Served(NamedTuple):
     max_tokens: int
 
 
-def parse_request(content: bytes, served: Served) -> ChatRequest:
-    """Return a request. Raises ServedError for one that cannot be kept to, and for another model's."""
+def parse_request(content: bytes, model: str) -> ChatRequest:
+    """Return a request. Raises ServedError for one that cannot be kept to, and for one of another than ``model``."""
     try:
         data = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -155,10 +155,8 @@ def parse_request(content: bytes, served: Served) -> ChatRequest:
     except UsageError as error:
         field = re.split(r"\W", str(error), maxsplit=1)[0]
         raise ServedError(400, str(error), field if field in ChatRequest.model_fields else None) from None
-    if request.model != served.name:
-        raise ServedError(
-            404, f"There is no model {request.model!r} here, only {served.name}.", "model", "model_not_found"
-        )
+    if request.model != model:
+        raise ServedError(404, f"There is no model {request.model!r} here, only {model}.", "model", "model_not_found")
     if request.structured_outputs is not None and request.truncation not in (None, Truncation()):
         raise ServedError(400, "A choice is drawn from all allowed replies: leave out top_p, top_k and min_p.", "top_p")
     return request

@@ -3,10 +3,13 @@
 Only the verifier sees the last term, and he cannot answer himself: without critique nobody is right more often than
 once in ``most + 1``. With it the refiner always is, if the generator answers from the middle of what is possible: a
 critique says how far off the answer is, up to half of ``most``. All earn 1 if the refiner is right.
-The roles are MALT's (arXiv 2412.01928).
+The roles are MALT's (arXiv 2412.01928). Its chance is data, too (``games.spec.Enumerable``), so that a small sum has
+exact values.
 """
 
 from __future__ import annotations
+
+from typing import Self
 
 from games.native.arithmetic import ArithmeticGame
 from games.native.names import game_name
@@ -23,6 +26,24 @@ class RelayArithmetic(ArithmeticGame):
         self._reach = (most + 1) // 2  # the largest error that a critique can name
         actions = max(terms * most, 2 * self._reach) + 1
         super().__init__(name, terms, most, seats=3, actions=actions, utility=Utility.IDENTICAL)
+
+    def undealt(self) -> Self:
+        """Return a new match without a sum, whose terms chance has yet to give."""
+        match = self.copy()
+        match.sum, match._replies = (), ()
+        return match
+
+    def chance_outcomes(self) -> tuple[tuple[str, float], ...]:
+        """Return the values that the next term may have, all equally likely; () for a sum that is whole."""
+        if len(self.sum) == self._terms:
+            return ()
+        return tuple((str(term), 1.0 / (self._most + 1)) for term in range(self._most + 1))
+
+    def apply_chance(self, outcome: str) -> None:
+        """Let the next term be one of ``chance_outcomes()``. Raises ValueError for any other."""
+        if outcome not in dict(self.chance_outcomes()):
+            raise ValueError(f"the next term cannot be {outcome!r}")
+        self.sum = (*self.sum, int(outcome))
 
     def _legal(self, seat: int) -> tuple[str, ...]:
         return self._critiques() if seat == VERIFIER else self._possible_sums()

@@ -14,6 +14,7 @@ from league.config.load import load
 from league.players.readiness import check_start
 
 if TYPE_CHECKING:
+    from arena.programs.sampler import Program
     from league.run.session import Watch
 
 
@@ -27,13 +28,19 @@ def load_config(source: str | Path, *overrides: str, games: Sequence[str] = ()) 
 
 
 def train(
-    config: RunConfig, run_dir: str | Path | None = None, *, watch: Watch | None = None, cluster: str = ""
+    config: RunConfig,
+    run_dir: str | Path | None = None,
+    *,
+    watch: Watch | None = None,
+    cluster: str = "",
+    program: Program | None = None,
 ) -> TrainingRun:
     """Train a new run, and return it when it is complete or was stopped.
 
     It is kept in ``run_dir``, else in a new folder under ``runs/``. After each iteration ``watch`` is called with its
     number and its metrics by name (0: the measurements before the first one); where it returns True the run stops when
-    that iteration is saved. ``cluster`` is a Ray cluster's address.
+    that iteration is saved. ``cluster`` is a Ray cluster's address. ``program`` takes the turns of the roles in
+    ``programs.roles``: it is called with a seat, asks ``seat.complete()``, and returns which of the answers it plays.
 
     Raises UsageError for a configuration that cannot train here or a folder that is in use, and RunFailed as
     ``league.run.session.train``.
@@ -42,16 +49,18 @@ def train(
     check_start(config, cluster)
     from league.run import session  # torch is slow to import
 
-    session.train(config, folder, cluster, watch)
+    session.train(config, folder, cluster, watch, program)
     return TrainingRun(folder)
 
 
-def resume(run_dir: str | Path, *, watch: Watch | None = None, cluster: str = "") -> TrainingRun:
-    """Go on with a run that was stopped or killed, bit for bit; ``watch`` as in ``train``.
+def resume(
+    run_dir: str | Path, *, watch: Watch | None = None, cluster: str = "", program: Program | None = None
+) -> TrainingRun:
+    """Go on with a run that was stopped or killed, bit for bit; ``watch`` and ``program`` as in ``train``.
 
     Raises UsageError if there is no such run or another process trains it, and RunFailed as ``train``.
     """
     from league.run import session
 
-    session.resume(folder_to_fill(str(run_dir), "run_dir"), cluster, watch=watch)
+    session.resume(folder_to_fill(str(run_dir), "run_dir"), cluster, watch=watch, program=program)
     return TrainingRun(Path(run_dir))

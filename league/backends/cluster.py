@@ -187,6 +187,11 @@ class ClusterRollouts:
         players |= {player for request in requests for cast in request.cast for player in cast.players}
         return self._pool.play(requests, self._engine.weights(players))
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """See ``RolloutBackend``."""
+        return ()
+
     def metrics(self) -> Metrics:
         """Return each engine's share of the matches since the last call; empty if none was played."""
         now = dict(self._pool.matches_by_engine)

@@ -36,6 +36,11 @@ class RolloutBackend(Protocol):
         """The players that roles are given to, and the roles as they are played."""
         ...
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """Sentences that a person is told before the first match."""
+        ...
+
     def play(self, requests: Sequence[MatchRequest]) -> list[Episode]:
         """Return the episodes in the order of the requests, played with the present weights."""
         ...

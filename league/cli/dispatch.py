@@ -26,7 +26,7 @@ from league.cli.plugins import load_plugins
 from league.cli.showing import SHOWING
 from league.cli.training import TRAINING
 
-MODULES = {"import": "import_matches"}  # of commands that no module can be named after
+MODULES = {"import": "import_matches", "serve-seats": "serve_seats"}  # of commands that no module can be named after
 GROUPS = {"training": TRAINING, "playing": PLAYING, "measuring": MEASURING, "showing": SHOWING}
 
 

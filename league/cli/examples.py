@@ -28,6 +28,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "pocket --set descent.rule=merge --set descent.merge=ties --set descent.generations=5",
         "--resume --run-dir bred/pocket",
     ),
+    "serve-seats": (
+        "pocket --role kuhn_poker/first --run-dir runs/agents",
+        "runs/agents --port 8002",
+    ),
     "models": ("", "get smollm2-135m"),
     "match": (
         "runs/pocket random --game kuhn_poker",

@@ -37,6 +37,34 @@ def _add_train(subparsers: Any) -> None:
     )
 
 
+def _add_serve_seats(subparsers: Any) -> None:
+    parser = add_command(
+        subparsers,
+        "serve-seats",
+        "train a run in which programs take the turns of roles through OpenAI's chat-completions API",
+        notes="league docs programs tells what a program asks. A run that has been begun goes on.",
+    )
+    parser.add_argument("run", metavar="RUN|PRESET|FILE.toml", help="a run to go on with, or what to train anew")
+    parser.add_argument(
+        "--role",
+        action="append",
+        default=[],
+        metavar="GAME/ROLE",
+        help="a role whose turns programs take; may be given several times (default: programs.roles)",
+    )
+    parser.add_argument(
+        "--host", metavar="ADDRESS", help="where it listens; 0.0.0.0: to everybody on the network (default: the run's)"
+    )
+    parser.add_argument(
+        "--port", type=whole_number(0, 65_535), metavar="N", help="0 takes any free port (default: the run's)"
+    )
+    parser.add_argument("--run-dir", metavar="DIR", help="where a new run is kept (default: a new folder under runs/)")
+    parser.add_argument("--seed", type=SEED, metavar="N", help="of a new run: every stream of randomness")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="of a new run: change one setting"
+    )
+
+
 def _add_evolve(subparsers: Any) -> None:
     parser = add_command(subparsers, "evolve", "continue a run's population under new settings, in a new run")
     parser.add_argument("run", metavar="RUN")
@@ -178,6 +206,7 @@ def _add_push(subparsers: Any) -> None:
 TRAINING = {
     "train": _add_train,
     "sweep": _add_sweep,
+    "serve-seats": _add_serve_seats,
     "evolve": _add_evolve,
     "distil": _add_distil,
     "breed": _add_breed,

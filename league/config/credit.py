@@ -12,6 +12,7 @@ from pydantic import Field, create_model
 
 from games.common.section import LearningRate, Positive, Section
 from games.common.validation import validated
+from league.config.teacher import SightName
 from learners.advantages import DEFAULT_RULE, RULES, rule_named
 from learners.advantages.rule import CreditRule, Need
 from learners.values import CRITIC, ESTIMATORS
@@ -79,6 +80,15 @@ class ContinuationsConfig(Section):
     count: Positive = Field(4, description="matches played on from before each turn")
 
 
+class AlternativesConfig(Section):
+    """How other replies are tried in place of each turn."""
+
+    count: Positive = Field(4, description="other replies that are drawn in place of each turn, and played to the end")
+    said: Positive = Field(
+        1, description="matches that tell what the turn itself was worth: its own, and others played on from after it"
+    )
+
+
 class ValuesConfig(EstimatorTables):
     """Who estimates turn values: each role's estimator, and a table for each that has settings."""
 
@@ -88,6 +98,7 @@ class ValuesConfig(EstimatorTables):
     )
     estimators: dict[str, str] = Field({}, description='another estimator for a role, as "game/role" = "estimator"')
     continuations: ContinuationsConfig = ContinuationsConfig()
+    alternatives: AlternativesConfig = AlternativesConfig()
 
     def estimator_for(self, game: str, role: str) -> str:
         """Return the name of a role's estimator."""
@@ -105,3 +116,8 @@ class CriticConfig(Section):
     hidden_size: Positive = Field(64, description="width of a head's hidden layer")
     learning_rate: LearningRate = Field(1e-3, description="its own AdamW's rate")
     steps: Positive = Field(8, description="optimiser steps on one batch")
+    sees: tuple[SightName, ...] = Field(
+        (),
+        description="what values are told by beyond the seat's own observation, in training only: seats, what every "
+        "other seat is shown; teammates; hidden, what the game hides from the seat",
+    )

@@ -12,10 +12,10 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from games.common.section import LARGEST_SEED, Count, LearningRate, NonNegative, Positive, Section
-from league.config.beliefs import BeliefsConfig
+from league.config.auxiliary import BeliefsConfig, PredictionConfig
 from league.config.cluster import AsyncLearnersConfig, ClusterConfig
 from league.config.credit import CreditConfig, CriticConfig, ValuesConfig
-from league.config.engine import EngineConfig
+from league.config.engine import EngineConfig, ProgramsConfig
 from league.config.evaluation import BoardConfig, EvaluationConfig
 from league.config.learning import (
     AlarmsConfig,
@@ -193,6 +193,7 @@ class RunConfig(Section):
         0, description="policies take turns, each training so many iterations while the others rest; 0: all train"
     )
     credit: CreditConfig = CreditConfig()
+    programs: ProgramsConfig = ProgramsConfig()
     async_learners: AsyncLearnersConfig = AsyncLearnersConfig()
     cluster: ClusterConfig = ClusterConfig()
     values: ValuesConfig = ValuesConfig()
@@ -201,6 +202,7 @@ class RunConfig(Section):
     imitation: ImitationConfig = ImitationConfig()
     teacher: TeacherConfig = TeacherConfig()
     beliefs: BeliefsConfig = BeliefsConfig()
+    prediction: PredictionConfig = PredictionConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     matchmaking: MatchmakingConfig = MatchmakingConfig()
     branching: BranchingConfig = BranchingConfig()

@@ -10,7 +10,7 @@ from games.common.section import Section, Share
 
 SELF = "self"  # the teacher that is the policy in training itself
 
-SightName = Literal["hidden", "teammates"]  # of ``games.sights.SIGHTS``
+SightName = Literal["hidden", "teammates", "seats"]  # of ``games.sights.SIGHTS``
 PlayerName = Annotated[str, Field(min_length=1)]
 
 
@@ -28,7 +28,8 @@ class TeacherConfig(Section):
     sees: tuple[SightName, ...] = Field(
         (),
         description="what teachers are shown beyond the student's observation: hidden, what the game hides from the "
-        "seat, such as the others' cards or the answer; teammates, what its teammates are shown",
+        "seat, such as the others' cards or the answer; teammates, what its teammates are shown; seats, what every "
+        "other seat is shown",
     )
     divergence: Literal["reverse", "forward", "jensen_shannon"] = Field(
         "reverse",

@@ -21,6 +21,7 @@ from learners.trajectories import Trajectory
 from roles.role import Role
 
 PlayMatches = Callable[[list[MatchRequest]], list[Episode]]
+Point = tuple[Episode, int]  # a match, and how many of its turns have been played
 
 
 def plays(roles: tuple[Role, ...], engine_of: Callable[[str], Engine]) -> PlayMatches:
@@ -40,12 +41,16 @@ class Continuations:
         self.count = count
         self._play, self._seed = play, seed
 
-    def returns(self, points: Sequence[tuple[Episode, int]]) -> Floats:
+    def returns(self, points: Sequence[Point]) -> Floats:
         """Return the returns by point, continuation and seat [N, count, seats], in the game's units.
 
-        A point is a match and the number of its turns that have been played; after the last it has its own returns.
+        A match that is over has its own returns.
         """
-        found = np.array([[episode.returns] * self.count for episode, _ in points], np.float64)
+        return np.array([[episode.returns for episode in own] for own in self.matches(points)], np.float64)
+
+    def matches(self, points: Sequence[Point]) -> list[list[Episode]]:
+        """Return the continuations of each point [N][count]; of a match that is over, itself."""
+        found = [[episode] * self.count for episode, _ in points]
         open_points = [number for number, (episode, played) in enumerate(points) if played < len(episode.turns)]
         requests = [
             self._request(*points[number], draw, index * self.count + draw)
@@ -54,8 +59,7 @@ class Continuations:
         ]
         episodes = self._play(requests)
         for index, number in enumerate(open_points):
-            own = episodes[index * self.count : (index + 1) * self.count]
-            found[number] = [episode.returns for episode in own]
+            found[number] = episodes[index * self.count : (index + 1) * self.count]
         return found
 
     def _request(self, episode: Episode, played: int, draw: int, index: int) -> MatchRequest:

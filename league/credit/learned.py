@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from games.registry import make_game
+from league.credit.alternatives import TriedAlternatives
 from league.credit.continuations import Continuations, ContinuationValues, plays
 from league.credit.matches import BatchPlan, PlayedBatch, TablePlayer, play_batches
 from league.credit.rules import RuleVariant
 from league.exact.exploitability import PolicyTable
 from league.exact.states import Key
 from learners.trajectories import Evidence, Trajectory, return_scale
-from learners.values import CONTINUATIONS, ESTIMATORS, with_estimates
+from learners.values import ALTERNATIVES, ESTIMATORS, PLAYED_ON, with_estimates
 from learners.values.estimator import Estimates
 from roles.role import Role
 
@@ -27,8 +28,8 @@ class LearnedEvidence:
         """Return the evidence of each batch's trajectories."""
         name, settings = variant.estimator, variant.estimator_settings
         assert name is not None
-        if name == CONTINUATIONS:
-            estimates = [self._continued(batch, settings.model_dump()["count"]) for batch in batches]
+        if name in PLAYED_ON:
+            estimates = [self._played_on(name, batch, **settings.model_dump()) for batch in batches]
         else:
             estimator = ESTIMATORS[name]
             state = estimator.learn(self._matches, {}, settings)
@@ -41,9 +42,14 @@ class LearnedEvidence:
         batches = play_batches(self._table, self._roles, self._keys, self._plan.to_learn)
         return [trajectory for batch in batches for trajectory in batch.trajectories]
 
-    def _continued(self, batch: PlayedBatch, count: int) -> Estimates:
+    def _played_on(self, name: str, batch: PlayedBatch, count: int, said: int = 1) -> Estimates:
         engine, game = TablePlayer(self._table), self._table.game
-        continuations = Continuations(plays(self._roles, lambda _: engine), count, self._plan.seed)
-        by_index = {episode.request.index: episode for episode in batch.episodes}
-        scales = {game: return_scale(make_game(game).spec)}
-        return ContinuationValues(continuations, by_index, scales).estimate(batch.trajectories)
+        play = plays(self._roles, lambda _: engine)
+        known = (
+            {episode.request.index: episode for episode in batch.episodes},
+            {game: return_scale(make_game(game).spec)},
+        )
+        if name == ALTERNATIVES:
+            others = TriedAlternatives(play, count, said, *known, self._plan.seed)
+            return others.estimate(batch.trajectories).contributions
+        return ContinuationValues(Continuations(play, count, self._plan.seed), *known).estimate(batch.trajectories)

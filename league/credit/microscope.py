@@ -11,10 +11,21 @@ from games.common.errors import UsageError
 from games.registry import make_game
 from league.config.credit import CreditConfig
 from league.credit.accuracy import Accuracy, accuracy, batch_gradient, select, share_of_wrong_signs
+from league.credit.central import central_evidence
+from league.credit.fidelity import Fidelity, fidelity
 from league.credit.learned import LearnedEvidence
 from league.credit.matches import BatchPlan, PlayedBatch, play_batches
-from league.credit.rules import Floats, RuleVariant, all_variants, credit_batches, parse_variant, reason_against
+from league.credit.rules import (
+    CENTRAL,
+    Floats,
+    RuleVariant,
+    all_variants,
+    credit_batches,
+    parse_variant,
+    reason_against,
+)
 from league.exact.exploitability import PolicyTable, exact_form
+from league.exact.position_graph import PositionGraph
 from league.exact.turn_values import TurnValues, turn_values
 from learners.advantages.rule import CreditFacts
 from learners.trajectories import Evidence, return_scale
@@ -31,6 +42,7 @@ class RuleAccuracy(NamedTuple):
     roles: dict[str, Accuracy]
     turns: dict[int, Accuracy]
     given_values: bool = False  # the rule needs the value of every turn, and had the exact one
+    faithful: Fidelity = Fidelity(None, None)  # of the credit of single turns
 
 
 class Play(NamedTuple):
@@ -52,18 +64,26 @@ def compare_rules(
     spec = make_game(table.game).spec
     facts = CreditFacts(spec, roles, tuple(role for role in roles if not role.given), plan.group, None)
     variants, left_out = choose(asked, credit, facts)
-    form = exact_form(table.game)
-    turns = turn_values(form, [table.probabilities[key] for key in form.keys])
+    play, form = play_out(table, roles, credit, plan), exact_form(table.game)
     learn = LearnedEvidence(table, roles, form.keys, plan)
-    batches = play_batches(table, roles, form.keys, plan)
-    play = Play(turns, roles, batches, return_scale(spec) if credit.scale_returns else 1.0)
-    exact = [exact_evidence(play, batch) for batch in batches]
-    found = [_measure(play, EXACT, [turns.advantages[batch.actions] for batch in batches])]
+    exact = [exact_evidence(play, batch) for batch in play.batches]
+    found = [measure_credit(play, EXACT, [play.turns.advantages[batch.actions] for batch in play.batches])]
     for variant in variants:
-        evidence = exact if variant.estimator is None else learn.of(variant, batches)
-        measured = _measure(play, variant.text, credit_batches(variant, batches, evidence))
+        if variant.estimator == CENTRAL and not isinstance(form, PositionGraph):  # of a board all seats see all
+            evidence = central_evidence(table, play.scale, play.batches)
+        else:
+            evidence = exact if variant.estimator in (None, CENTRAL) else learn.of(variant, play.batches)
+        measured = measure_credit(play, variant.text, credit_batches(variant, play.batches, evidence))
         found.append(measured._replace(given_values=variant.given_values))
     return found, left_out
+
+
+def play_out(table: PolicyTable, roles: tuple[Role, ...], credit: CreditConfig, plan: BatchPlan) -> Play:
+    """Return a plan's matches of a table that plays all seats. Raises UsageError where it cannot be enumerated."""
+    form = exact_form(table.game)
+    turns = turn_values(form, [table.probabilities[key] for key in form.keys])
+    scale = return_scale(make_game(table.game).spec) if credit.scale_returns else 1.0
+    return Play(turns, roles, play_batches(table, roles, form.keys, plan), scale)
 
 
 def choose(asked: Sequence[str], credit: CreditConfig, facts: CreditFacts) -> tuple[list[RuleVariant], dict[str, str]]:
@@ -88,13 +108,13 @@ def exact_evidence(play: Play, batch: PlayedBatch) -> list[Evidence]:
     return evidence
 
 
-def _measure(play: Play, name: str, credit: Sequence[Floats]) -> RuleAccuracy:
-    """Return the accuracy of the credit of all batches [B][T]."""
+def measure_credit(play: Play, name: str, credit: Sequence[Floats]) -> RuleAccuracy:
+    """Return the accuracy of the credit of all batches [B][T], shown under a name."""
     turns, batches = play.turns, play.batches
     trained = np.isin(turns.seats, [role.seat for role in play.roles if not role.given])
     gradients = [batch_gradient(turns, batch, given) for batch, given in zip(batches, credit, strict=True)]
-    states = np.concatenate([batch.states for batch in batches])
-    exact, given = turns.advantages[np.concatenate([batch.actions for batch in batches])], np.concatenate(credit)
+    states, actions = (np.concatenate([getattr(b, name) for b in batches]) for name in ("states", "actions"))
+    exact, given = turns.advantages[actions], np.concatenate(credit)
 
     def within(mask: np.ndarray) -> Accuracy:
         """Return the accuracy within some of the information states [I]."""
@@ -106,7 +126,8 @@ def _measure(play: Play, name: str, credit: Sequence[Floats]) -> RuleAccuracy:
     by_role = {role: within(np.isin(turns.seats, seats)) for role, seats in seats_of.items()}
     indices = np.unique(turns.turns[states])
     by_turn = {int(index): within(trained & (turns.turns == index)) for index in indices}
-    return RuleAccuracy(name, within(trained), by_role, by_turn)
+    faithful = fidelity(given, exact, actions)
+    return RuleAccuracy(name, within(trained), by_role, by_turn, faithful=faithful)
 
 
 def _seats_by_role(roles: Iterable[Role]) -> dict[str, list[int]]:

@@ -1,7 +1,8 @@
 """The rules that are compared, with their settings, and the credit that they give to the turns of batches.
 
 A rule is written as in a configuration, or with settings of its own: ``NAME:KEY=VALUE``, several with commas between.
-After an ``@`` comes who estimates what turns were worth, in the same way: ``gae_turn:trace_decay=0@archer:shrink=8``.
+After an ``@`` comes who estimates what turns were worth, in the same way: ``gae_turn:trace_decay=0@archer:shrink=8``;
+``@central`` are the exact values of what all seats know together, where without an ``@`` they are those of the seat.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from league.credit.matches import PlayedBatch
 from learners.advantages import RULES, rule_named
 from learners.advantages.rule import CreditFacts, CreditRule, Need, State
 from learners.trajectories import Evidence
-from learners.values import CONTINUATIONS, CRITIC, ESTIMATORS, check_name, kind_of
+from learners.values import CRITIC, ESTIMATORS, PLAYED_ON, check_name, kind_of
 from learners.values.estimator import Estimated
 
 Floats = NDArray[np.float64]
 
 NO_SETTINGS = Section()
+CENTRAL = "central"  # who says exactly what a critic would that sees what all seats are shown
 NO_ESTIMATOR = "it takes what an estimator says that each turn added: write one behind it, as NAME@ESTIMATOR"
 SETTLING = 20  # passes over all batches before a rule that remembers is measured
 TRACE = "trace_decay"  # of a rule that weighs later turns' surprises; with 0 a turn's own alone
@@ -49,7 +51,7 @@ class RuleVariant(NamedTuple):
     @property
     def given_values(self) -> bool:
         """Whether the rule needs the value of every turn, and is given the exact one."""
-        return Need.VALUES in self.rule.needs and self.estimator is None
+        return Need.VALUES in self.rule.needs and self.estimator in (None, CENTRAL)
 
 
 def all_variants(credit: CreditConfig) -> list[RuleVariant]:
@@ -79,8 +81,9 @@ def parse_variant(text: str, credit: CreditConfig) -> RuleVariant:
     if not asked:
         return RuleVariant(text, rule, settings)
     estimator, _, changes = asked.partition(":")
-    check_name(estimator)
-    own = ValuesConfig().settings_of(estimator) if estimator != CRITIC else NO_SETTINGS
+    if estimator != CENTRAL:
+        check_name(estimator)
+    own = NO_SETTINGS if estimator in (CENTRAL, CRITIC) else ValuesConfig().settings_of(estimator)
     return RuleVariant(
         text, rule, settings, estimator, _changed(estimator, own, changes, text, f"league settings values.{estimator}")
     )
@@ -127,7 +130,7 @@ def _estimator_unfit(variant: RuleVariant) -> str | None:
         return NO_ESTIMATOR if Need.CONTRIBUTIONS in needs else None
     if name == CRITIC:
         return "the critic is a part of a run's policy: an estimator that learns from what was said is one of " + (
-            ", ".join([CONTINUATIONS, *ESTIMATORS])
+            ", ".join([*PLAYED_ON, *ESTIMATORS])
         )
     need = need_of(name)
     return None if need in needs else f"it does not take the {need.value} that {name} estimates"

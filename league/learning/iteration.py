@@ -8,7 +8,7 @@ from statistics import fmean, pstdev
 from games.common.seeds import derive_seed
 from games.registry import make_game
 from league.config import RunConfig
-from league.learning.schedules import belief_weight_at, imitation_at, objective_at, steps_at
+from league.learning.schedules import imitation_at, objective_at, steps_at, term_weight_at
 from league.storage.learner_checkpoint import Learning
 from learners.advantages import assign_credit
 from learners.advantages.forks import share_among_forks
@@ -17,7 +17,7 @@ from learners.advantages.trees import flat_siblings, sibling_pairs
 from learners.batching import TrainBatch, to_batch
 from learners.groups import flat_groups
 from learners.imitated import ImitatedReply, draw_imitation
-from learners.listening import listening_rows
+from learners.listening import listening_rows, predicted_rows
 from learners.losses.objective import Objective
 from learners.losses.whole_trajectories import labelled, paired
 from learners.normalisation import count_rollout_tokens
@@ -159,9 +159,14 @@ def _update(
     if share:
         seed = derive_seed(config.seed, "imitated replies", policy.name, iteration)
         batch = batch._replace(imitation=draw_imitation(imitated, config.imitation.replies, share, seed))
-    if weight := belief_weight_at(config, config.beliefs.listening, iteration):
+    if weight := term_weight_at(config, config.beliefs.listening, iteration):
         factors = [config.beliefs.listening.factor(one.game, one.role) for one in trajectories]
         batch = batch._replace(listening=listening_rows(trajectories, gathered.evidence, factors, weight))
+    terms = config.prediction.terms
+    weights = {name: term_weight_at(config, term, iteration) for name, term in terms.items()}
+    if any(weights.values()):
+        by_term = {name: [term.factor(one.game, one.role) for one in trajectories] for name, term in terms.items()}
+        batch = batch._replace(prediction=predicted_rows(trajectories, gathered.evidence, by_term, weights))
     steps = steps_at(config, iteration, policy.name)
     metrics = update(policy, batch, objective, steps) | {"learning_rate": steps.learning_rate}
     if policy.critic is not None:
@@ -180,7 +185,8 @@ def _fit_critic(policy: Policy, critic: Critic, gathered: TrajectoryBuffer) -> M
     """Fit a critic to the targets of its values, where it gave any."""
     values = {i: evidence.values for i, evidence in enumerate(gathered.evidence) if evidence.values is not None}
     targets = critic_targets(list(values.values()), [gathered.advantages[i] for i in values])
-    return critic.fit(policy.lm, [gathered.trajectories[i] for i in values], targets)
+    evidence = [gathered.evidence[i] for i in values]
+    return critic.fit(policy.lm, [gathered.trajectories[i] for i in values], targets, evidence)
 
 
 def _mid_returns(config: RunConfig, trajectories: Sequence[Trajectory]) -> dict[str, float]:

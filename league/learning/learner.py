@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from league.config import RunConfig
+from league.learning.evidence.influence import influence_metrics
 from league.learning.evidence.regularised_rewards import regularise
 from league.learning.evidence.turn_values import from_critic, gather_evidence, learn_values
 from league.learning.iteration import Metrics, Update, credit_turns, update_policies
@@ -78,6 +79,7 @@ def learn(
     learn_values(config, state, learned)
     metrics = update_policies(config, state, learned, evidence, credited, iteration, update)
     metrics |= rule_metrics(learned, credited, config.credit.rule_for, config.credit.settings_for)
+    metrics |= influence_metrics(learned, evidence)
     return LearnResult(trajectories, credited.advantages, metrics)
 
 

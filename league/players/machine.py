@@ -51,6 +51,15 @@ def require_ray(cluster: str) -> None:
         )
 
 
+def check_no_programs(config: RunConfig, cluster: str) -> None:
+    """Raise UsageError for a run on a cluster in which programs take turns: they ask the process that plays."""
+    if config.programs.roles:
+        raise UsageError(
+            f"programs.roles lets programs take the turns of {', '.join(config.programs.roles)}, and with --cluster "
+            f"{cluster} other processes play, which they could not ask. Leave --cluster out."
+        )
+
+
 def no_gpu(table: str, device: str) -> UsageError:
     """Return the error of a run whose ``table`` of a model asks for a GPU."""
     return UsageError(

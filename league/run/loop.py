@@ -21,8 +21,7 @@ from league.backends.local import LocalRollouts
 from league.config import RunConfig
 from league.contests.judged_games import judge_games
 from league.evaluation.teams import live_cast, training_metrics
-from league.learning.evidence.beliefs import belief_metrics, with_heard, with_shaping
-from league.learning.evidence.counterfactuals import counterfactuals
+from league.learning.evidence.beliefs import belief_metrics, with_shaping
 from league.learning.iteration import credit_metrics, learning_now
 from league.learning.learner import InProcessLearner, Learner, LearnResult
 from league.learning.proposals import proposal_metrics
@@ -38,7 +37,8 @@ from league.monitors.strategy_alarms import Verdict, judge_cycles
 from league.run.board import Board, Frozen
 from league.run.comparison import compare_population
 from league.run.continuing.branched import with_forks
-from league.run.continuing.continued import continued_values
+from league.run.continuing.continued import play_on
+from league.run.continuing.evidence import evidence_from_play
 from league.run.distilling import distil_if_due
 from league.run.exploiter_cycle import exploiters_due
 from league.run.failures import stop_if_going_wrong
@@ -187,15 +187,11 @@ class League:
         """Give an iteration's trajectories and evidence to the learner; keep its matches until its turn comes."""
         episodes = with_shaping(self.config, self.roles, iteration, episodes)
         trajectories = to_trajectories(episodes, self.roles.__getitem__, self.scales)
-        continued = continued_values(self.config, self.rollouts.play, self.scales, iteration, episodes, trajectories)
+        played_on = play_on(self.config, self.rollouts.play, self.scales, iteration, episodes, trajectories)
         self._engine.sleep()
         self.state.played_ahead[iteration] = episodes
-        evidence = counterfactuals(self.config, self.state.policies, self.scales, episodes, trajectories)
-        evidence = [e._replace(values=values) if values else e for e, values in zip(evidence, continued, strict=True)]
-        if self._teachers is not None:
-            evidence = self._teachers.advise(episodes, trajectories, evidence)
-        evidence = with_heard(self.config, self.state.policies, self.roles, episodes, trajectories, evidence)
-        self.learner.submit(iteration, trajectories, evidence)
+        settings = self.config, self.state.policies, self.roles, self.scales, self._teachers
+        self.learner.submit(iteration, trajectories, evidence_from_play(*settings, played_on, episodes, trajectories))
 
     def collect(self, iteration: int) -> LearnResult:
         """Wait for an iteration's learning; the policies of the run's state are then as after it."""

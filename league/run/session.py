@@ -12,6 +12,7 @@ from typing import NamedTuple, Self
 
 from arena.lm.finite import NotFinite
 from arena.process import tuned_process
+from arena.programs.sampler import Program
 from arena.remote.usage import Usage
 from games.common.errors import UsageError
 from games.common.files import atomic_write, remove_leftovers
@@ -31,7 +32,7 @@ from league.monitors.live_view import LiveView
 from league.monitors.metrics_log import read_metrics
 from league.players.engines import Engines
 from league.players.given import check_given, with_lasting_names
-from league.players.machine import require_ray
+from league.players.machine import check_no_programs, require_ray
 from league.players.model_check import check_model
 from league.players.model_engine import check_engine
 from league.players.outside import anchors_and_guests, check_players
@@ -63,8 +64,16 @@ class Outcome(NamedTuple):
 Watch = Callable[[int, Mapping[str, float]], object]
 
 
-def train(config: RunConfig, run_dir: Path, cluster: str = "", watch: Watch | None = None) -> Outcome:
+def train(
+    config: RunConfig,
+    run_dir: Path,
+    cluster: str = "",
+    watch: Watch | None = None,
+    program: Program | None = None,
+) -> Outcome:
     """Train a new run, on this machine or on the Ray cluster at the address ``cluster``.
+
+    A ``program`` takes the turns of the roles in ``programs.roles``, in place of others outside.
 
     Raises UsageError if the directory is in use or not empty, and RunFailed if an update or a policy's weights are not
     finite, its log-probs disagree with the engine's, a learner dies, or the disk is full.
@@ -79,7 +88,7 @@ def train(config: RunConfig, run_dir: Path, cluster: str = "", watch: Watch | No
     with (
         telling_of_a_full_disk(run_dir),
         telling_what_to_do(run_dir),
-        _Session(config, run_dir, cluster, watch, new=True) as session,
+        _Session(config, run_dir, cluster, watch, program, new=True) as session,
     ):
         session.write_config(config, imitated)
         try:
@@ -91,8 +100,17 @@ def train(config: RunConfig, run_dir: Path, cluster: str = "", watch: Watch | No
         return session.run(state)
 
 
-def resume(run_dir: Path, cluster: str = "", from_iteration: int | None = None, watch: Watch | None = None) -> Outcome:
+def resume(
+    run_dir: Path,
+    cluster: str = "",
+    from_iteration: int | None = None,
+    watch: Watch | None = None,
+    program: Program | None = None,
+    address: Mapping[str, str | int] | None = None,
+) -> Outcome:
     """Resume a run from its newest checkpoint, or from that of an iteration, under its own configuration.
+
+    ``program`` as in ``train``; ``address`` may have another ``host`` and ``port`` than the run's for those outside.
 
     Raises UsageError if there is no such run, another process trains it or its state is damaged, and RunFailed as
     ``train``.
@@ -100,10 +118,11 @@ def resume(run_dir: Path, cluster: str = "", from_iteration: int | None = None, 
     if not (run_dir / CONFIG_FILE).is_file():
         raise UsageError(f"{run_dir} holds no run to resume: it has no {CONFIG_FILE}. Name one with --run-dir.")
     config = load_run_config(run_dir)
+    config = config.model_copy(update={"programs": config.programs.model_copy(update=address or {})})
     with (
         telling_of_a_full_disk(run_dir),
         telling_what_to_do(run_dir),
-        _Session(config, run_dir, cluster, watch) as session,
+        _Session(config, run_dir, cluster, watch, program) as session,
     ):
         notes = [] if from_iteration is None else go_back(run_dir, from_iteration)
         if not has_checkpoint(run_dir):  # it was killed in its cold start
@@ -125,15 +144,25 @@ class _Session:
     """
 
     def __init__(
-        self, config: RunConfig, run_dir: Path, cluster: str, watch: Watch | None, *, new: bool = False
+        self,
+        config: RunConfig,
+        run_dir: Path,
+        cluster: str,
+        watch: Watch | None,
+        program: Program | None,
+        *,
+        new: bool = False,
     ) -> None:
         self.config, self.roles = config, run_roles(config)
         self._run_dir, self._cluster, self._new, self._watch = run_dir, cluster, new, watch
+        self._program = program
         self._teachers: Teachers | None = None
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:  # the deployment first: its processes must inherit no lock, thread or view
-            self._deployment = stack.enter_context(_deployment(self.config, self._run_dir, self._cluster))
+            self._deployment = stack.enter_context(
+                _deployment(self.config, self._run_dir, self._cluster, self._program)
+            )
             self.config = _driver_config(self.config, self._deployment)
             if self._new:  # after the machine, because a hub may be slow, and before there is a folder
                 check_model(self.config, self.roles)
@@ -207,6 +236,8 @@ class _Session:
         teachers = self.open_teachers(state)
         try:
             rollouts = deployment.rollouts(config, run_dir, roles, state, self._engines)
+            for note in rollouts.notes:
+                self._view.print_line(note)
             learner = deployment.learner(state)
             with (
                 telling_of_memory(config, run_dir, state.policies),
@@ -225,10 +256,11 @@ class _Session:
         return Outcome(run_dir, finished, state.iteration, usage)
 
 
-def _deployment(config: RunConfig, run_dir: Path, cluster: str) -> Deployment:
+def _deployment(config: RunConfig, run_dir: Path, cluster: str, program: Program | None) -> Deployment:
     """Return where the session plays and learns. Raises UsageError for a cluster where Ray is not installed."""
     if not cluster:
-        return LocalDeployment(config, run_dir)
+        return LocalDeployment(config, run_dir, program)
+    check_no_programs(config, cluster)
     require_ray(cluster)
     from league.backends.cluster import ClusterDeployment  # imported here because Ray is slow to import
 

@@ -14,7 +14,7 @@ from learners.batching import ChoiceRow, FreeRow, ImitationRows, Pair, RowUnit, 
 from learners.losses.choice_and_free import ChoiceChunkLoss, FreeChunkLoss
 from learners.losses.chunk_loss import Models
 from learners.losses.frozen_results import FrozenResults
-from learners.losses.imitation import IMITATION, LISTENING, ImitationLoss, SumNames, imitation_chunks
+from learners.losses.imitation import IMITATION, LISTENING, PREDICTION, ImitationLoss, SumNames, imitation_chunks
 from learners.losses.objective import Objective
 from learners.losses.preferences import group_paired_rows
 from learners.losses.trajectory_scores import TrajectoryObjective, TrajectoryScores
@@ -77,6 +77,7 @@ class BatchLoss:
             self._chunks.setdefault(key, []).extend(chunks)
         self._add_given(batch.imitation, minibatches, minibatch_rows, process_group, IMITATION)
         self._add_given(batch.listening, minibatches, minibatch_rows, process_group, LISTENING)
+        self._add_given(batch.prediction, minibatches, minibatch_rows, process_group, PREDICTION)
 
     def _add_given(
         self, given: ImitationRows, minibatches: int, minibatch_rows: int, process_group: ProcessGroup, names: SumNames

@@ -25,6 +25,7 @@ from learners.metric_sums import MetricSums
 SumNames = tuple[str, str]  # of the loss, and of the number of tokens
 IMITATION: SumNames = ("imitation", "imitated_tokens")
 LISTENING: SumNames = ("listening", "listened_tokens")
+PREDICTION: SumNames = ("prediction", "predicted_tokens")
 
 
 def imitation_chunks(

@@ -20,7 +20,7 @@ from learners.batching import FreeRow, TrainBatch
 from learners.losses.chunk_loss import ChunkLoss, Models
 from learners.losses.surrogates import Surrogate, dpo_loss, kto_loss, turn_discounts
 from learners.parallel.process_group import ProcessGroup
-from learners.scored import ReplyPlace
+from learners.trajectories import ReplyPlace
 
 
 class TrajectoryScores(NamedTuple):

@@ -14,8 +14,14 @@ from arena.records import Turn
 from learners.batching import TrainBatch
 from learners.groups import group_members, root_game_of
 from learners.normalisation import trace_of
-from learners.scored import MismatchedReply, ReplyPlace, ScoredTrajectory, TrajectoryPair, WholeTrajectories
-from learners.trajectories import Trajectory
+from learners.trajectories import (
+    MismatchedReply,
+    ReplyPlace,
+    ScoredTrajectory,
+    Trajectory,
+    TrajectoryPair,
+    WholeTrajectories,
+)
 from roles.truncation import Truncation
 
 

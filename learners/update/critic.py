@@ -1,8 +1,9 @@
 """The turn-level critic: V(o_k), the expected return of a role from turn k on (ArCHer, arXiv 2402.19446).
 
-Each role has a small head on the policy's last hidden state at the prompt's last token. The hidden state is
-detached: training the critic changes neither the policy nor another role's adapter, so a head can distinguish
-only prompts that the policy's weights distinguish.
+What it reads of a turn is the turn's prompt, or in training with more sight another prompt, which also has what other
+seats are shown (a centralised critic, as MAPPO's, arXiv 2103.01955). Each role has a small head on the policy's last
+hidden state at the last token. The hidden state is detached: training the critic changes neither the policy nor another
+role's adapter, so a head can distinguish only prompts that the policy's weights distinguish.
 """
 
 from __future__ import annotations
@@ -16,9 +17,8 @@ from torch import Tensor, nn
 
 from arena.lm.chunks import Tokens
 from arena.lm.language_model import LanguageModel
-from arena.records import Turn
 from games.common.errors import UsageError
-from learners.trajectories import Trajectory
+from learners.trajectories import Evidence, Trajectory
 
 MAX_TOKENS = 8192  # padded tokens in one forward pass
 _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
@@ -66,22 +66,29 @@ class Critic:
         self._optimizer = torch.optim.AdamW(self._parameters().values(), lr=settings.learning_rate, weight_decay=0.0)
         self._initial = {name: parameter.detach().clone() for name, parameter in self._parameters().items()}
 
-    def values(self, lm: LanguageModel, trajectories: Sequence[Trajectory]) -> list[tuple[float, ...]]:
-        """Return the value of each turn, in the rewards' units."""
-        keys = dict.fromkeys(_state_key(t, turn) for t in trajectories for turn in t.turns)
+    def values(
+        self, lm: LanguageModel, trajectories: Sequence[Trajectory], evidence: Sequence[Evidence] = ()
+    ) -> list[tuple[float, ...]]:
+        """Return the value of each turn, in the rewards' units; ``evidence`` may have prompts for the critic alone."""
+        keys_NK = _state_keys(trajectories, evidence)
+        keys = dict.fromkeys(key for keys_K in keys_NK for key in keys_K)
         with torch.no_grad():
             value_of = dict(zip(keys, self._values(list(keys), self._states(lm, list(keys))).tolist(), strict=True))
-        return [tuple([value_of[_state_key(t, turn)] for turn in t.turns]) for t in trajectories]
+        return [tuple([value_of[key] for key in keys_K]) for keys_K in keys_NK]
 
     def fit(
-        self, lm: LanguageModel, trajectories: Sequence[Trajectory], targets: Sequence[Sequence[float]]
+        self,
+        lm: LanguageModel,
+        trajectories: Sequence[Trajectory],
+        targets: Sequence[Sequence[float]],
+        evidence: Sequence[Evidence] = (),
     ) -> dict[str, float]:
         """Move the values towards ``targets``, one a turn; return the metrics of the batch.
 
         ``loss`` is the mean squared error over turns before the last step; ``explained`` the share of
         the targets' variance that the values then explained (1: all; 0: no better than their mean).
         """
-        merged = _merge(trajectories, targets)
+        merged = _merge(_state_keys(trajectories, evidence), targets)
         if not merged:
             return {}
         keys, states = list(merged), self._states(lm, list(merged))
@@ -174,18 +181,33 @@ class _Head(nn.Module):
         return value
 
 
-def _state_key(trajectory: Trajectory, turn: Turn) -> _StateKey:
-    if turn.trace is None:
-        raise ValueError(f"match {trajectory.match}: a turn of {turn.player!r} has no tokens, so it has no value")
-    return _StateKey(f"{trajectory.game}/{trajectory.role}", turn.trace.prompt_ids)
+def _state_keys(trajectories: Sequence[Trajectory], evidence: Sequence[Evidence]) -> list[list[_StateKey]]:
+    """Return the key of each turn of each trajectory."""
+    known = evidence or [Evidence()] * len(trajectories)
+    return [
+        [_StateKey(f"{trajectory.game}/{trajectory.role}", prompt) for prompt in _prompts(trajectory, found)]
+        for trajectory, found in zip(trajectories, known, strict=True)
+    ]
 
 
-def _merge(trajectories: Sequence[Trajectory], targets: Sequence[Sequence[float]]) -> dict[_StateKey, _MergedTargets]:
+def _prompts(trajectory: Trajectory, evidence: Evidence) -> list[Tokens]:
+    """Return what the critic reads of each turn."""
+    if evidence.critic_prompts is not None:
+        return list(evidence.critic_prompts)
+    prompts = []
+    for turn in trajectory.turns:
+        if turn.trace is None:
+            raise ValueError(f"match {trajectory.match}: a turn of {turn.player!r} has no tokens, so it has no value")
+        prompts.append(turn.trace.prompt_ids)
+    return prompts
+
+
+def _merge(keys: Sequence[Sequence[_StateKey]], targets: Sequence[Sequence[float]]) -> dict[_StateKey, _MergedTargets]:
     """Merge the targets of equal turns: the squared error to their mean has the gradient of the unmerged turns."""
     targets_of: dict[_StateKey, list[float]] = {}
-    for trajectory, targets_K in zip(trajectories, targets, strict=True):
-        for turn, target in zip(trajectory.turns, targets_K, strict=True):
-            targets_of.setdefault(_state_key(trajectory, turn), []).append(target)
+    for keys_K, targets_K in zip(keys, targets, strict=True):
+        for key, target in zip(keys_K, targets_K, strict=True):
+            targets_of.setdefault(key, []).append(target)
     merged = {}
     for key, values in targets_of.items():
         mean = fsum(values) / len(values)

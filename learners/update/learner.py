@@ -11,7 +11,7 @@ import torch
 from arena.flops import COUNTED
 from learners.batching import TrainBatch
 from learners.losses.batch_loss import BatchLoss
-from learners.losses.imitation import IMITATION, LISTENING
+from learners.losses.imitation import IMITATION, LISTENING, PREDICTION
 from learners.losses.objective import EntropyBand, Objective
 from learners.metric_sums import MetricSums
 from learners.parallel.fsdp import full_tensor
@@ -137,7 +137,7 @@ def _metrics(before: MetricSums, last: MetricSums, norms: Sequence[float]) -> di
     if "pairs" in before.totals:
         metrics["pairs"] = before.totals["pairs"]
         metrics |= {name: before.mean(name, "pairs") for name in ("preferred", "margin")}
-    for name, tokens in (IMITATION, LISTENING):
+    for name, tokens in (IMITATION, LISTENING, PREDICTION):
         if tokens in before.totals:
             metrics[f"{name}/loss"] = before.mean(name, tokens)
     taught = [name.removeprefix("taught/") for name in before.totals if name.startswith("taught/")]

@@ -4,8 +4,8 @@ May import the files at the root of learners.
 
 An estimator has ``estimate(trajectories, state, settings) -> values``, one number a turn, and ``learn(trajectories,
 state, settings) -> state``; its state is plain JSON data that is saved with the run. ``learners.values.estimator`` has
-the types. Two more estimators have their homes elsewhere: ``critic`` reads the policy's hidden states
-(``learners.update.critic``), and ``continuations`` plays on (``league.credit.continuations``).
+the types. Three more estimators have their homes elsewhere: ``critic`` reads the policy's hidden states
+(``learners.update.critic``), ``continuations`` and ``alternatives`` play on (``league.credit``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from learners.values.progress import ESTIMATOR as PROGRESS
 from learners.values.sequential import ESTIMATOR as SEQUENTIAL
 from learners.values.token_values import ESTIMATOR as TOKEN_VALUES
 
-CRITIC, CONTINUATIONS = "critic", "continuations"
+CRITIC, CONTINUATIONS, ALTERNATIVES = "critic", "continuations", "alternatives"
+PLAYED_ON = (CONTINUATIONS, ALTERNATIVES)  # they learn nothing: matches are played on from their middles
 ESTIMATORS: dict[str, ValueEstimator[Any]] = {
     "archer": ARCHER,
     "progress": PROGRESS,
@@ -29,7 +30,7 @@ ESTIMATORS: dict[str, ValueEstimator[Any]] = {
     "sequential": SEQUENTIAL,
     "token_values": TOKEN_VALUES,
 }
-NAMES = (CRITIC, CONTINUATIONS, *ESTIMATORS)
+NAMES = (CRITIC, *PLAYED_ON, *ESTIMATORS)
 
 
 def check_name(name: str) -> None:
@@ -40,7 +41,9 @@ def check_name(name: str) -> None:
 
 def kind_of(name: str) -> Estimated:
     """Return what an estimator's numbers are."""
-    return ESTIMATORS[name].kind if name in ESTIMATORS else Estimated.VALUES
+    if name in ESTIMATORS:
+        return ESTIMATORS[name].kind
+    return Estimated.CONTRIBUTIONS if name == ALTERNATIVES else Estimated.VALUES
 
 
 def with_estimates(evidence: Evidence, estimator: str, numbers: tuple[float, ...]) -> Evidence:

@@ -14,7 +14,8 @@ from support.processes.serving import serving
 
 from arena.lm.decoding.decode import generate
 from arena.serving.completions import Completions
-from arena.serving.http_server import MAX_BODY, ChatServer
+from arena.serving.http_server import ChatServer
+from arena.serving.json_handler import MAX_BODY
 from arena.serving.requests import Served
 from roles.truncation import NO_TRUNCATION
 

@@ -59,6 +59,7 @@ evidence = st.builds(
     st.none() | floats,
     st.none() | st.lists(floats, max_size=4).map(tuple),
     st.none() | st.lists(st.lists(floats, max_size=2).map(tuple), max_size=2).map(tuple),
+    influence=st.none() | st.lists(st.none() | floats, max_size=4).map(tuple),
 )
 
 

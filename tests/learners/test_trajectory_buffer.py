@@ -64,6 +64,7 @@ evidence = st.builds(
     st.none() | numbers,
     st.none() | st.tuples(numbers),
     st.none() | st.tuples(st.tuples(numbers, numbers), st.just(())),
+    influence=st.none() | st.tuples(numbers, st.none()),
 )
 
 

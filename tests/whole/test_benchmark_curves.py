@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.report.curves import curve_lines, gap_lines
 from benchmarks.speed.match_store import measure
-from benchmarks.studies import populations
+from benchmarks.studies.self_play import populations
 from league.run import session
 
 

@@ -7,7 +7,7 @@ from benchmarks.report.comparison import comparison_lines
 from benchmarks.simulations import openspiel_solvers, settling
 from benchmarks.simulations.settling import Rule, learn
 from benchmarks.simulations.settling_table import Table
-from benchmarks.studies import settling as study
+from benchmarks.studies.self_play import settling as study
 from league import load_config
 
 

@@ -11,6 +11,7 @@ from games.registry import make_game
 from games.spec import GameSpec
 from league.commands.measuring.credit_report import CreditReport, print_report, ranked, to_json
 from league.config.credit import CreditConfig
+from league.credit.influence import influence_by_role
 from league.credit.matches import BatchPlan
 from league.credit.microscope import compare_rules
 from league.credit.sampled import compare_by_continuations
@@ -64,7 +65,8 @@ def measure(
         tabulated = player.tabulate()
     with Terminal(stderr=True).status(f"playing {plan.batch * plan.batches} matches and crediting their turns"):
         found, left_out = compare_rules(tabulated.table, player.roles, credit, plan, rules)
-    return CreditReport(player.label, player.spec, plan, tabulated.exact, found, left_out)
+    moved = influence_by_role(tabulated.table, player.roles)
+    return CreditReport(player.label, player.spec, plan, tabulated.exact, found, left_out, influence=moved)
 
 
 def reason_to_sample(player: Player) -> str | None:

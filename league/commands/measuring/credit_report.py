@@ -20,8 +20,10 @@ BIASED = 0.1  # a bias that is surely greater is told
 _MEANING = (
     "cosine: of one batch's gradient with the exact one; 1 is the same direction. bias: what is left of the exact "
     "gradient when the mean of all possible batches goes as far that way as it can; 0 is none. noise: of one batch, in "
-    "units of that mean. wrong: turns whose credit says the opposite of what they were worth. matches: for a "
-    f"cosine of {ENOUGH:g}; – where no number is enough, or it is not known. ± and brackets: 95% intervals."
+    "units of that mean. fidelity: cosine of the turns' credit with their exact advantages. variance: of the credit of "
+    "one action at one information state, in squared units of returns. wrong: turns whose credit says the opposite of "
+    f"what they were worth. matches: for a cosine of {ENOUGH:g}; – where no number is enough, or it is not known. ± "
+    "and brackets: 95% intervals."
 )
 _MEANING_SAMPLED = (
     "cosine: of the turns' credit with what they were worth; 1 is in proportion. wrong: turns whose credit says the "
@@ -39,6 +41,7 @@ class CreditReport(NamedTuple):
     rules: list[RuleAccuracy]  # the exact advantage first
     left_out: dict[str, str]  # why, by rule
     sampled: str | None = None  # why rules are compared with continuations; None: with the exact gradient
+    influence: dict[str, float] = {}  # nats by role, of those that another seat answers; exact  # noqa: RUF012
 
 
 def ranked(report: CreditReport) -> list[tuple[RuleAccuracy, list[str]]]:
@@ -62,6 +65,7 @@ def to_json(report: CreditReport) -> dict[str, Any]:
         "reference": "continuations" if report.sampled else "exact",
         "exact_policy": report.exact_policy,
         **report.plan._asdict(),
+        "influence": report.influence,
         "rules": [_rule_to_json(rule) for rule in report.rules],
         "left_out": report.left_out,
     }
@@ -71,6 +75,7 @@ def _rule_to_json(rule: RuleAccuracy) -> dict[str, Any]:
     return {
         "rule": rule.rule,
         "given_values": rule.given_values,
+        **rule.faithful._asdict(),
         **_accuracy_to_json(rule.overall),
         "roles": {role: _accuracy_to_json(accuracy) for role, accuracy in rule.roles.items()},
         "turns": [{"turn": index + 1, **_accuracy_to_json(accuracy)} for index, accuracy in rule.turns.items()],
@@ -112,17 +117,18 @@ def print_report(report: CreditReport, console: Console) -> None:
     console.print()
     console.print(_cosines("turn", report, {index: f"turn {index + 1}" for index in report.rules[0].turns}))
     console.print()
-    for sentence in _verdict(report):
+    for sentence in [*_verdict(report), *_influences(report)]:
         console.print(sentence)
 
 
 def _table(report: CreditReport) -> Table:
-    table = plain_table("rule", "cosine", "bias", "noise", "wrong", "matches")
+    table = plain_table("rule", "cosine", "bias", "noise", "fidelity", "variance", "wrong", "matches")
     for rule, _ in ranked(report):
         found = rule.overall
         matches = "–" if found.matches is None else f"{found.matches:,}"
         sign = format_percent(found.wrong_sign)
-        table.add_row(rule.rule, _plus_minus(found.cosine), _interval(found.bias), _short(found.noise), sign, matches)
+        gradient = _plus_minus(found.cosine), _interval(found.bias), _short(found.noise)
+        table.add_row(rule.rule, *gradient, *map(_short, rule.faithful), sign, matches)
     return table
 
 
@@ -148,6 +154,12 @@ def _verdict(report: CreditReport) -> list[str]:
     if not report.sampled:
         sentences.append(f"Surely biased by more than {BIASED:g}: {', '.join(_biased(rules)) or 'none'}.")
     return sentences + [f"{rule} is left out: {reason.rstrip('.')}." for rule, reason in report.left_out.items()]
+
+
+def _influences(report: CreditReport) -> list[str]:
+    """Return in a sentence by how much what roles say moves the next seat's choice, where that is known exactly."""
+    moved = [f"{role} {amount:.3f}" for role, amount in report.influence.items()]
+    return [f"What a role does moves the next seat's choice by so many nats: {', '.join(moved)}."] if moved else []
 
 
 def _biased(rules: Sequence[RuleAccuracy]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Checks of ``[beliefs]``: that somebody is asked, and that what is paid for is known."""
+"""Checks of ``[beliefs]`` and ``[prediction]``: that somebody is asked, and that what is learned from is known."""
 
 from __future__ import annotations
 
@@ -39,3 +39,26 @@ def check_beliefs(config: RunConfig, roles: Roles) -> None:
             "beliefs.speaking.weight pays for what each speech changes, but the probes of "
             f"{', '.join(known)} are asked at the ends of a match only. Give one when = 'turns', or set it to 0."
         )
+
+
+def check_prediction(config: RunConfig, roles: Roles) -> None:
+    """Raise UsageError, with what to set instead, for a prediction of what no role is ever shown."""
+    trained = [(game, role) for game, seats in roles.items() for role in seats if not role.given]
+    names = [f"{game}/{role.name}" for game, seats in roles.items() for role in seats]
+    for source, term in config.prediction.terms.items():
+        for name in term.roles:
+            if name not in names:
+                raise unknown_name("role", name, names, f"prediction.{source}.roles takes keys of the form game/role.")
+    replies, tools = config.prediction.replies, config.prediction.tools
+    learning = [(game, role) for game, role in trained if replies.factor(game, role.name)]
+    if replies.on:
+        for game, _ in learning:
+            if make_game(game).spec.submatch_games:
+                raise UsageError(
+                    f"prediction.replies.weight: {game} opens other matches, so that what its seats were shown cannot "
+                    "be told from a match's record. Set it to 0 in prediction.replies.roles for its roles."
+                )
+        if learning and all(make_game(game).spec.seats == 1 for game, _ in learning):
+            raise UsageError("prediction.replies.weight: no role that learns plays beside another. Set it to 0.")
+    if tools.on and not any(role.tools and tools.factor(game, role.name) for game, role in trained):
+        raise UsageError("prediction.tools.weight: no role that learns has a tool. Set it to 0, or roles.cards.")

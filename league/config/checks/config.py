@@ -8,7 +8,7 @@ from games.common.errors import UsageError, unknown_name
 from games.common.section import LARGEST_COUNT
 from games.registry import make_game, with_submatches
 from games.spec import Utility
-from league.config.checks.beliefs import check_beliefs
+from league.config.checks.beliefs import check_beliefs, check_prediction
 from league.config.checks.branching import check_branching
 from league.config.checks.credit import check_credit
 from league.config.checks.curriculum import check_curriculum
@@ -28,11 +28,17 @@ def check_config(config: RunConfig, roles: Roles) -> None:
         "credit.rules": config.credit.rules,
         "credit.settings": config.credit.settings,
         "values.estimators": config.values.estimators,
+        "programs.roles": config.programs.roles,
     }
     for section, by_role in by_section.items():
         for name in by_role:
             if name not in names:
                 raise unknown_name("role", name, names, f"{section} takes keys of the form game/role.")
+    for name in set(config.programs.roles) & set(config.roles.player):
+        raise UsageError(
+            f"programs.roles lets a program take the turns of {name}, and roles.player gives it to "
+            f"{config.roles.player[name]!r}, which is not trained. Keep one of them."
+        )
     if config.evaluation.suite_matches and config.evaluation.suite is None:
         raise UsageError("evaluation.suite_matches needs a suite. Set evaluation.suite, as mars, or leave it out.")
     if config.evaluation.suite is not None:
@@ -51,6 +57,7 @@ def check_config(config: RunConfig, roles: Roles) -> None:
     check_settling(config, roles)
     check_teacher_settings(config, names, roles)
     check_beliefs(config, roles)
+    check_prediction(config, roles)
     for game, game_roles in roles.items():
         if game in config.games:  # the number of submatches is not configured
             _check_groups(config, game)

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from games.common.errors import UsageError
 from games.openspiel.repeated import is_repeated
 from games.registry import make_game
+from games.sights import seen
 from league.config.run import RunConfig
 from learners.advantages import RULES, rule_named
 from learners.advantages.rule import CreditFacts, Need
 from learners.rewards import BREVITY, RETURN
-from learners.values import CONTINUATIONS, ESTIMATORS, kind_of
+from learners.values import CRITIC, ESTIMATORS, PLAYED_ON, kind_of
 from learners.values import NAMES as ESTIMATOR_NAMES
 from learners.values import check_name as check_estimator
 from learners.values.estimator import Estimated
@@ -36,6 +37,8 @@ def check_credit(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> No
         _check_own_settings(config, game, trained)
         _check_dpo(config, game, trained)
         _check_whole_trajectories(config, game)
+    if config.critic.sees:
+        _check_sight(config, roles)
 
 
 def _facts(config: RunConfig, game: str, roles: tuple[Role, ...], rule: str) -> CreditFacts:
@@ -59,7 +62,7 @@ def _check_estimators(config: RunConfig, game: str, roles: tuple[Role, ...], rul
                 f"Credit rule {rule!r} of {game}/{role.name} cannot use what the estimator {name!r} says of turns. Set "
                 f"values.estimator to one of {', '.join(fit)}, or another credit.rule."
             )
-        if name == CONTINUATIONS and spec.submatch_games:
+        if name in PLAYED_ON and spec.submatch_games:
             raise UsageError(
                 f"{game} opens other matches, and these cannot be played on from their middles. "
                 "Choose another values.estimator."
@@ -67,6 +70,36 @@ def _check_estimators(config: RunConfig, game: str, roles: tuple[Role, ...], rul
         estimator = ESTIMATORS.get(name)
         if estimator is not None and estimator.check is not None:
             estimator.check(spec)
+
+
+def _check_sight(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> None:
+    """Refuse sight for a critic that nobody asks, that could be shown nothing, or whose matches open others."""
+    sees = list(config.critic.sees)
+    valued = [
+        (game, role)
+        for game, game_roles in roles.items()
+        for role in game_roles
+        if not role.given
+        and Need.VALUES in config.credit.needs(game, role.name)
+        and config.values.estimator_for(game, role.name) == CRITIC
+    ]
+    if not valued:
+        ask = ", ".join(name for name, rule in RULES.items() if Need.VALUES in rule.needs)
+        raise UsageError(
+            f"critic.sees = {sees}, but no role's rule asks a critic. Set credit.rule to one that does ({ask}), or "
+            "leave critic.sees out."
+        )
+    for game, _ in valued:
+        if make_game(game).spec.submatch_games:
+            raise UsageError(
+                f"critic.sees = {sees}: {game} opens other matches, so that what its seats were shown cannot be told "
+                "from a match's record. Leave critic.sees out."
+            )
+    if not any(seen(make_game(game), role.seat, sees) for game, role in valued):
+        raise UsageError(
+            f"critic.sees = {sees} shows the critic nothing more in {', '.join(dict.fromkeys(g for g, _ in valued))}: "
+            "there is nothing such, or the game does not tell it (games.sights). Leave critic.sees out."
+        )
 
 
 def _check_own_settings(config: RunConfig, game: str, roles: tuple[Role, ...]) -> None:

@@ -95,6 +95,11 @@ def check_optimizer(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) ->
             "beliefs.listening adds passes to an update, which processes with shards (optimizer.sharded) could not "
             "make in step. Set optimizer.sharded = false, or beliefs.listening.weight = 0."
         )
+    if optimizer.sharded and any(term.on for term in config.prediction.terms.values()):
+        raise UsageError(
+            "prediction adds passes to an update, which processes with shards (optimizer.sharded) could not make in "
+            "step. Set optimizer.sharded = false, or the weights of prediction to 0."
+        )
     masked = sorted(
         f"{game}/{role.name}"
         for game, game_roles in roles.items()

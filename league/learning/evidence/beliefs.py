@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from arena.lm.chunks import Tokens
 from arena.records import Episode, flatten_episodes
 from league.config import RunConfig
-from league.learning.schedules import belief_weight_at
+from league.learning.schedules import term_weight_at
 from learners.beliefs import bits, changes, histories, spoken
 from learners.shaping import Shaping, shaping_rewards
 from learners.trajectories import Evidence, Heard, Trajectory
@@ -33,8 +33,8 @@ def probes_of(roles: Sequence[Role]) -> list[Probe]:
 def with_shaping(config: RunConfig, roles: Roles, iteration: int, episodes: list[Episode]) -> list[Episode]:
     """Return an iteration's matches with what beliefs pay for each turn; the same where nothing is paid."""
     settings = config.beliefs
-    speaking = belief_weight_at(config, settings.speaking, iteration)
-    gain = belief_weight_at(config, settings.gain, iteration)
+    speaking = term_weight_at(config, settings.speaking, iteration)
+    gain = term_weight_at(config, settings.gain, iteration)
     if not speaking and not gain:
         return episodes
     by_game = {

@@ -34,7 +34,7 @@ def gather_evidence(
     for name, policy in state.policies.items():
         if policy.critic is not None:
             mine = [i for i, t in enumerate(trajectories) if t.policy == name and from_critic(config, t.game, t.role)]
-            values = policy.critic.values(policy.lm, [trajectories[i] for i in mine])
+            values = policy.critic.values(policy.lm, [trajectories[i] for i in mine], [evidence[i] for i in mine])
             for i, values_K in zip(mine, values, strict=True):
                 evidence[i] = evidence[i]._replace(values=values_K)
     for name, indices in _by_estimator(config, trajectories).items():

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena.records import Episode, ReplyRequest, Tabular, Turn, flatten_episodes
-from arena.submatches import begin_match
+from arena.submatches import positions
 from games.common.errors import UsageError
 from games.registry import make_game
 from games.sights import seen, with_sights
@@ -187,10 +187,10 @@ class _Questions:
 
     def of(self, trajectory: Trajectory, episode: Episode) -> list[Asked]:
         """Return what the teacher is asked about each turn of a trajectory."""
-        positions = {} if self._models and not self._sees else _positions(episode, trajectory)
+        known = {} if self._models and not self._sees else _positions(episode, trajectory)
         found = []
         for k, turn in enumerate(trajectory.turns):
-            position = positions.get(k, self._blank)
+            position = known.get(k, self._blank)
             observation = with_sights(turn.observation, seen(position, trajectory.seat, self._sees))
             legal, tokens = self._compared(position, turn, again=k > 0 and trajectory.turns[k - 1].action is None)
             state = "" if self._models else position.information_state(trajectory.seat)
@@ -210,18 +210,9 @@ class _Questions:
 
 def _positions(episode: Episode, trajectory: Trajectory) -> dict[int, Game]:
     """Return the positions in which the turns of a trajectory were taken, by their number."""
-    match, wanted = (
-        make_game(episode.request.game),
-        dict(zip(trajectory.order, range(len(trajectory.turns)), strict=True)),
-    )
-    begin_match(match, episode.request)
-    found = {}
-    for place, turn in enumerate(episode.turns):
-        if place in wanted:
-            found[wanted[place]] = match.copy()
-        if turn.action is not None and not turn.tool:
-            match.apply(turn.action)
-    return found
+    wanted = {place: k for k, place in enumerate(trajectory.order)}
+    match = make_game(episode.request.game)
+    return {wanted[place]: at.copy() for place, at in enumerate(positions(match, episode)) if place in wanted}
 
 
 def _averaged(asked: Sequence[Asked], said: Sequence[Floats], prior: Floats, uniform: float) -> tuple[Said, ...]:

@@ -1,35 +1,53 @@
-"""The values of turns whose estimator is ``continuations``: an iteration's matches are played on from their middles."""
+"""What turns were worth by estimators that play on: an iteration's matches are taken up again from their middles."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from arena.records import Episode, flatten_episodes
 from games.common.seeds import derive_seed
 from league.config import RunConfig
+from league.credit.alternatives import TriedAlternatives
 from league.credit.continuations import Continuations, ContinuationValues, PlayMatches
+from league.learning.evidence.influence import Answers
 from league.learning.evidence.turn_values import asked_of
 from learners.trajectories import Trajectory
-from learners.values import CONTINUATIONS
+from learners.values import ALTERNATIVES, CONTINUATIONS
 from learners.values.estimator import Estimates
 
 
-def continued_values(
+class PlayedOn(NamedTuple):
+    """What the estimators that play on found; by index of the trajectory, those of other estimators left out."""
+
+    values: dict[int, tuple[float, ...]]  # of ``continuations``  # [K]
+    contributions: dict[int, tuple[float, ...]]  # of ``alternatives``  # [K]
+    answers: dict[int, list[Answers]]  # of ``alternatives``  # [K][1 + count]
+
+
+def play_on(
     config: RunConfig,
     play: PlayMatches,
     scales: Mapping[str, float],
     iteration: int,
     episodes: Sequence[Episode],
     trajectories: Sequence[Trajectory],
-) -> Estimates:
-    """Return the values of each trajectory's turns, with the weights that play now; () where another values them."""
-    values: Estimates = [()] * len(trajectories)
-    indices = [i for i, t in enumerate(trajectories) if asked_of(config, t.game, t.role) == CONTINUATIONS]
-    if indices:
+) -> PlayedOn:
+    """Return what turns were worth, with the weights that play now, where an estimator is asked that plays on."""
+    by_index = {episode.request.index: episode for episode in flatten_episodes(episodes)}
+    asked = [asked_of(config, t.game, t.role) for t in trajectories]
+    continued, tried = ([i for i, name in enumerate(asked) if name == known] for known in (CONTINUATIONS, ALTERNATIVES))
+    values: Estimates = []
+    if continued:
         seed = derive_seed(config.seed, "continued", iteration)
         continuations = Continuations(play, config.values.continuations.count, seed)
-        by_index = {episode.request.index: episode for episode in flatten_episodes(episodes)}
         estimator = ContinuationValues(continuations, by_index, scales)
-        for i, values_K in zip(indices, estimator.estimate([trajectories[i] for i in indices]), strict=True):
-            values[i] = values_K
-    return values
+        values = estimator.estimate([trajectories[i] for i in continued])
+    found = PlayedOn(dict(zip(continued, values, strict=True)), {}, {})
+    if tried:
+        settings, seed = config.values.alternatives, derive_seed(config.seed, "alternatives", iteration)
+        others = TriedAlternatives(play, settings.count, settings.said, by_index, scales, seed)
+        contributions, answers = others.estimate([trajectories[i] for i in tried])
+        found.contributions.update(zip(tried, contributions, strict=True))
+        found.answers.update(zip(tried, answers, strict=True))
+    return found

@@ -47,6 +47,17 @@ continuations.count = 2
 "kuhn_poker/second" = "preferences"
 "tiny_hanabi/responder" = "continuations"
 """,
+    "a critic of all seats, alternatives, predictions": """
+games."tiny_hanabi".matches = 16
+credit = { rule = "gae_turn", rules = { "tiny_hanabi/signaller" = "contribution" } }
+policies.main.every = 2
+critic.sees = ["seats"]
+prediction.replies = { weight = 0.1, weight_end = 0.05 }
+[values]
+alternatives = { count = 2, said = 2 }
+[values.estimators]
+"tiny_hanabi/signaller" = "alternatives"
+""",
     "exploiters": """
 policies = { probe = { league_role = "main_exploiter" }, rover = { league_role = "league_exploiter" } }
 exploiters = { freeze_from = 1, freeze_after = 2, league_reset = 0.5 }

@@ -1,14 +1,18 @@
-"""The table ``[beliefs]``: whether seats are asked what they believe, and what is paid for what changes in it."""
+"""What is learned beside the game's rewards: the tables ``[beliefs]`` and ``[prediction]``.
+
+``[beliefs]`` says whether seats are asked what they believe, and what is paid for what changes in it; ``[prediction]``
+lets policies learn from what others say and do, and from what tools return.
+"""
 
 from __future__ import annotations
 
 from pydantic import Field
 
-from games.common.section import NonNegative, Section
+from games.common.section import NonNegative, Positive, Section
 
 
-class BeliefTerm(Section):
-    """One use of beliefs in training, with its weight over the run."""
+class WeightedTerm(Section):
+    """A term of the loss or of the rewards, with its weight over the run."""
 
     weight: NonNegative = Field(0.0, description="its weight at the start; 0: off")
     weight_end: NonNegative | None = Field(None, description="its weight at the end, reached geometrically; None: same")
@@ -26,7 +30,7 @@ class BeliefTerm(Section):
         return self.roles.get(f"{game}/{role}", 1.0)
 
 
-class ShapingTerm(BeliefTerm):
+class ShapingTerm(WeightedTerm):
     """A reward beside the game's."""
 
     potential: bool = Field(
@@ -49,12 +53,12 @@ class BeliefsConfig(Section):
         ShapingTerm(), description="pays for what a seat has learned since its last turn of the truth, in bits"
     )
 
-    listening: BeliefTerm = Field(
-        BeliefTerm(), description="adds minus the mean log-probability of the truth at probes to the loss, in nats"
+    listening: WeightedTerm = Field(
+        WeightedTerm(), description="adds minus the mean log-probability of the truth at probes to the loss, in nats"
     )
 
     @property
-    def terms(self) -> dict[str, BeliefTerm]:
+    def terms(self) -> dict[str, WeightedTerm]:
         """All uses of beliefs by name."""
         return {"speaking": self.speaking, "gain": self.gain, "listening": self.listening}
 
@@ -62,3 +66,21 @@ class BeliefsConfig(Section):
     def asked(self) -> bool:
         """Whether probes are asked."""
         return self.ask or any(term.on for term in self.terms.values())
+
+
+class PredictionConfig(Section):
+    """A policy predicts what its seat is shown next, beside its policy gradient; nothing that is played changes."""
+
+    replies: WeightedTerm = Field(
+        WeightedTerm(),
+        description="adds the cross-entropy, in nats a token, of what a seat is shown of the others' turns to the loss",
+    )
+    tools: WeightedTerm = Field(
+        WeightedTerm(), description="adds the cross-entropy, in nats a token, of what a seat's tools return to the loss"
+    )
+    most_tokens: Positive = Field(128, description="tokens of one text that are predicted; the rest is left out")
+
+    @property
+    def terms(self) -> dict[str, WeightedTerm]:
+        """The terms by what they predict."""
+        return {"replies": self.replies, "tools": self.tools}

@@ -1,6 +1,6 @@
 """The worth of a population: self-play, fictitious play, PSRO, exploiters and joint PSRO with the same budget.
 
-    python -m benchmarks.studies.populations STUDY [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
+    python -m benchmarks.studies.self_play.populations STUDY [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
 
 Every condition of a study trains the same small model from nothing, on the same number of matches and updates, with
 settings that are equal but for the matchmaking. Figures are exact, over all positions of a game. With --keep, an

@@ -1,6 +1,6 @@
 """Last iterates: what the newest snapshot of self-play that settles is worth, against plain self-play's.
 
-    python -m benchmarks.studies.settling STUDY [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
+    python -m benchmarks.studies.self_play.settling STUDY [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
 
 Each study is one game, trained by the preset `settle` as `league train settle --game GAME` does it, and by the same
 preset with plain self-play: no magnet, no average, and weights of entropy and the old policy as in `pocket`. Both play

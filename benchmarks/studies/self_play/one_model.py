@@ -1,6 +1,6 @@
 """One model to hand over: a run's mixture distilled into one snapshot, and settings that a population finds by itself.
 
-    python -m benchmarks.studies.one_model STUDY [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
+    python -m benchmarks.studies.self_play.one_model STUDY [--seeds 0 1 2 3 4] [--keep DIR] [--workers 2] [--json]
 
 `distilling`: Leduc poker by the settings of the preset `pocket`, whose mixture is distilled at the end. `breeding`:
 Kuhn poker from a learning rate with which nothing is learned, by population-based training, and by one run that goes

@@ -1,6 +1,6 @@
 """A curriculum over eight small games, beside all of them alike, for a pocket model that learns from nothing.
 
-    python -m benchmarks.studies.curriculum curriculum [--seeds 0 1 2 3 4] [--keep DIR] [--workers 1] [--json]
+    python -m benchmarks.studies.self_play.curriculum curriculum [--seeds 0 1 2 3 4] [--keep DIR] [--workers 1] [--json]
 
 The games are a space as a user would write it, not one chosen to be easy: families and their parameters. What a run is
 worth in a game is a share of what can be had: the part of uniform play's exploitability that is gone, or the share of
