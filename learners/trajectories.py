@@ -1,17 +1,19 @@
-"""Episodes to trajectories: each trained seat's turns and scaled rewards, and the evidence that credit rules use."""
+"""Episodes to trajectories: each trained seat's turns and scaled rewards, the evidence that credit rules use, and those
+that an objective judges as a whole.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from arena.lm.chunks import Tokens
 from arena.records import Episode, MatchRequest, Turn, flatten_episodes
 from arena.replays import with_tuples
 from games.common.seeds import derive_seed
 from games.spec import GameSpec
 
 if TYPE_CHECKING:
+    from arena.lm.chunks import Tokens
     from roles.role import Role
 
 
