@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from arena.lm.chunks import Tokens
 from arena.records import Episode, MatchRequest, Turn, flatten_episodes
 from arena.replays import with_tuples
 from games.common.seeds import derive_seed
 from games.spec import GameSpec
 
 if TYPE_CHECKING:
-    from arena.lm.chunks import Tokens
     from roles.role import Role
 
 
