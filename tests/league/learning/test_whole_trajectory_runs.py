@@ -30,7 +30,7 @@ def written(folder, *changes):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["kto", "dmpo"])
 def test_two_seats_come_to_earn_more_together(name, tmp_path):
-    """Before it learns, policy and reference are one. Expected returns, exact: uniform play has 3.6, the best is 10."""
+    """Before it learns, policy and reference are one. Expected returns, exact; the best is 10."""
     assert train(written(tmp_path, f"objective.name={name}"), tmp_path / "run")
     begin, first, *_, last = list(read_metrics(tmp_path / "run"))
     assert last["tiny_hanabi/return"] > begin["tiny_hanabi/return"] + 0.8
