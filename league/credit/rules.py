@@ -23,7 +23,7 @@ from league.credit.matches import PlayedBatch
 from learners.advantages import RULES, rule_named
 from learners.advantages.rule import CreditFacts, CreditRule, Need, State
 from learners.trajectories import Evidence
-from learners.values import CRITIC, ESTIMATORS, PLAYED_ON, check_name, kind_of
+from learners.values import CRITIC, ESTIMATORS, EXACT, PLAYED_ON, check_name, kind_of
 from learners.values.estimator import Estimated
 
 Floats = NDArray[np.float64]
@@ -83,7 +83,7 @@ def parse_variant(text: str, credit: CreditConfig) -> RuleVariant:
     estimator, _, changes = asked.partition(":")
     if estimator != CENTRAL:
         check_name(estimator)
-    own = NO_SETTINGS if estimator in (CENTRAL, CRITIC) else ValuesConfig().settings_of(estimator)
+    own = NO_SETTINGS if estimator in (CENTRAL, CRITIC, EXACT) else ValuesConfig().settings_of(estimator)
     return RuleVariant(
         text, rule, settings, estimator, _changed(estimator, own, changes, text, f"league settings values.{estimator}")
     )
@@ -132,6 +132,8 @@ def _estimator_unfit(variant: RuleVariant) -> str | None:
         return "the critic is a part of a run's policy: an estimator that learns from what was said is one of " + (
             ", ".join([*PLAYED_ON, *ESTIMATORS])
         )
+    if name == EXACT:
+        return "the row exact has the exact advantages"
     need = need_of(name)
     return None if need in needs else f"it does not take the {need.value} that {name} estimates"
 

@@ -38,6 +38,7 @@ from league.run.board import Board, Frozen
 from league.run.comparison import compare_population
 from league.run.continuing.branched import with_forks
 from league.run.continuing.continued import play_on
+from league.run.continuing.counted_out import count_out
 from league.run.continuing.evidence import evidence_from_play
 from league.run.distilling import distil_if_due
 from league.run.exploiter_cycle import exploiters_due
@@ -188,6 +189,8 @@ class League:
         episodes = with_shaping(self.config, self.roles, iteration, episodes)
         trajectories = to_trajectories(episodes, self.roles.__getitem__, self.scales)
         played_on = play_on(self.config, self.rollouts.play, self.scales, iteration, episodes, trajectories)
+        counted = count_out(self.config, self._engine, self.roles, self.scales, episodes, trajectories)
+        played_on.contributions.update(counted)
         self._engine.sleep()
         self.state.played_ahead[iteration] = episodes
         settings = self.config, self.state.policies, self.roles, self.scales, self._teachers

@@ -4,8 +4,9 @@ May import the files at the root of learners.
 
 An estimator has ``estimate(trajectories, state, settings) -> values``, one number a turn, and ``learn(trajectories,
 state, settings) -> state``; its state is plain JSON data that is saved with the run. ``learners.values.estimator`` has
-the types. Three more estimators have their homes elsewhere: ``critic`` reads the policy's hidden states
-(``learners.update.critic``), ``continuations`` and ``alternatives`` play on (``league.credit``).
+the types. Four more estimators have their homes elsewhere: ``critic`` reads the policy's hidden states
+(``learners.update.critic``), ``continuations`` and ``alternatives`` play on, and ``exact`` counts
+the whole game out (``league.credit``).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from learners.values.progress import ESTIMATOR as PROGRESS
 from learners.values.sequential import ESTIMATOR as SEQUENTIAL
 from learners.values.token_values import ESTIMATOR as TOKEN_VALUES
 
-CRITIC, CONTINUATIONS, ALTERNATIVES = "critic", "continuations", "alternatives"
+CRITIC, CONTINUATIONS, ALTERNATIVES, EXACT = "critic", "continuations", "alternatives", "exact"
 PLAYED_ON = (CONTINUATIONS, ALTERNATIVES)  # they learn nothing: matches are played on from their middles
 ESTIMATORS: dict[str, ValueEstimator[Any]] = {
     "archer": ARCHER,
@@ -30,7 +31,7 @@ ESTIMATORS: dict[str, ValueEstimator[Any]] = {
     "sequential": SEQUENTIAL,
     "token_values": TOKEN_VALUES,
 }
-NAMES = (CRITIC, *PLAYED_ON, *ESTIMATORS)
+NAMES = (CRITIC, *PLAYED_ON, EXACT, *ESTIMATORS)
 
 
 def check_name(name: str) -> None:
@@ -43,7 +44,7 @@ def kind_of(name: str) -> Estimated:
     """Return what an estimator's numbers are."""
     if name in ESTIMATORS:
         return ESTIMATORS[name].kind
-    return Estimated.CONTRIBUTIONS if name == ALTERNATIVES else Estimated.VALUES
+    return Estimated.CONTRIBUTIONS if name in (ALTERNATIVES, EXACT) else Estimated.VALUES
 
 
 def with_estimates(evidence: Evidence, estimator: str, numbers: tuple[float, ...]) -> Evidence:

@@ -12,7 +12,7 @@ from league.config.run import RunConfig
 from learners.advantages import RULES, rule_named
 from learners.advantages.rule import CreditFacts, Need
 from learners.rewards import BREVITY, RETURN
-from learners.values import CRITIC, ESTIMATORS, PLAYED_ON, kind_of
+from learners.values import CRITIC, ESTIMATORS, EXACT, PLAYED_ON, kind_of
 from learners.values import NAMES as ESTIMATOR_NAMES
 from learners.values import check_name as check_estimator
 from learners.values.estimator import Estimated
@@ -67,9 +67,26 @@ def _check_estimators(config: RunConfig, game: str, roles: tuple[Role, ...], rul
                 f"{game} opens other matches, and these cannot be played on from their middles. "
                 "Choose another values.estimator."
             )
+        if name == EXACT:
+            _check_exact(config, game, roles)
         estimator = ESTIMATORS.get(name)
         if estimator is not None and estimator.check is not None:
             estimator.check(spec)
+
+
+def _check_exact(config: RunConfig, game: str, roles: tuple[Role, ...]) -> None:
+    """Refuse exact advantages where some seat's policy has no table, and beside rewards that they do not know."""
+    spec, name = make_game(game).spec, "The estimator 'exact' of turn values"
+    if spec.submatch_games or len(roles) < spec.seats or any(role.reply is not ReplyForm.CHOICE for role in roles):
+        raise UsageError(
+            f"{name} counts a game out, so it needs every seat of {game} trained, with replies that are chosen from "
+            "the legal ones, and no matches within matches. Choose another values.estimator."
+        )
+    if config.objective.magnet_rule == "rewards" and config.objective.magnet:
+        raise UsageError(
+            f"{name} knows the rewards of {game} alone, not those of the magnet. Set objective.magnet_rule = 'loss', "
+            "or choose another values.estimator."
+        )
 
 
 def _check_sight(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> None:

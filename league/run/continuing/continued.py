@@ -21,7 +21,7 @@ class PlayedOn(NamedTuple):
     """What the estimators that play on found; by index of the trajectory, those of other estimators left out."""
 
     values: dict[int, tuple[float, ...]]  # of ``continuations``  # [K]
-    contributions: dict[int, tuple[float, ...]]  # of ``alternatives``  # [K]
+    contributions: dict[int, tuple[float, ...]]  # of ``alternatives`` and ``exact``  # [K]
     answers: dict[int, list[Answers]]  # of ``alternatives``  # [K][1 + count]
 
 

@@ -45,7 +45,9 @@ def _with_played_on(
     found = list(evidence)
     for i, values in played_on.values.items():
         found[i] = found[i]._replace(values=values)
+    for i, contributions in played_on.contributions.items():
+        found[i] = found[i]._replace(contributions=contributions)
     moved = influences(policies, list(played_on.answers.values())) if played_on.answers else []
     for i, influence in zip(played_on.answers, moved, strict=True):
-        found[i] = found[i]._replace(contributions=played_on.contributions[i], influence=influence)
+        found[i] = found[i]._replace(influence=influence)
     return found
