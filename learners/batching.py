@@ -18,7 +18,7 @@ from arena.lm.chunks import Tokens
 from arena.records import TokenTrace
 from learners.groups import root_game_of
 from learners.normalisation import CONSTANT, Normalisation, token_weights, trace_of
-from learners.trajectories import Evidence, Trajectory
+from learners.trajectories import Evidence, Trajectory, WholeTrajectories
 from roles.truncation import NO_TRUNCATION, Truncation
 
 
@@ -102,6 +102,7 @@ class TrainBatch(NamedTuple):
     free_pairs: tuple[Pair, ...] = ()
     imitation: ImitationRows = ImitationRows()
     listening: ImitationRows = ImitationRows()  # right answers to probes
+    whole: WholeTrajectories = WholeTrajectories(())  # that are judged as a whole
     prediction: ImitationRows = ImitationRows()  # what others did and tools returned
 
 

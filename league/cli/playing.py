@@ -29,6 +29,9 @@ def _add_match(subparsers: Any) -> None:
     parser.add_argument("--at-most", type=COUNT, metavar="N", help="with --until: matches at most (default: 20000)")
     add_seed_option(parser)
     parser.add_argument("--save", metavar="FILE", help="write every match to FILE, one JSON line each")
+    parser.add_argument(
+        "--beliefs", action="store_true", help="ask the seats the probes of the game's card; nothing played changes"
+    )
     add_player_options(parser)
     add_json_option(parser)
 

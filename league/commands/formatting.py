@@ -12,6 +12,7 @@ from arena.records import EndReason, Episode
 from arena.remote.usage import Usage, format_usage
 from league.monitors.terminal import Terminal
 from league.results.statistics import Estimate
+from learners.beliefs import histories
 
 
 def format_number(value: float | None, signed: bool = False) -> str:
@@ -58,10 +59,19 @@ def format_transcript(episode: Episode, labels: Sequence[str]) -> list[str]:
         f"{label} {value:+g}".replace("-", "−") for label, value in zip(labels, episode.returns, strict=True)
     )
     ending = "The match is over" if episode.end is EndReason.FINISHED else f"Seat {episode.offender} forfeits"
-    lines.append(f"{ending}. Returns: {returns}.")
+    lines += [f"{ending}. Returns: {returns}.", *_format_beliefs(episode, labels)]
     for child in episode.children:
         lines.append(f"It opened a match of {child.request.game} with {child.request.task!r}:")
         lines += [f"    {line}" for line in format_transcript(child, child.request.players)]
+    return lines
+
+
+def _format_beliefs(episode: Episode, labels: Sequence[str]) -> list[str]:
+    """Return a line for each probe and seat: its belief in the truth before the first turn and after each one."""
+    lines = []
+    for (probe, seat), beliefs in histories(episode).items():
+        curve = " ".join(f"{belief.in_truth:.2f}" for belief in beliefs)
+        lines.append(f"Belief in the truth, probe {probe}, seat {seat} ({labels[seat]}): {curve}")
     return lines
 
 

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from games.common.section import Count, LearningRate, NonNegative, Positive, Section, Share
 
 LeagueRole = Literal["main", "main_exploiter", "league_exploiter", "partner"]
-SurrogateName = Literal["reinforce", "ppo", "gspo", "dpo"]
+SurrogateName = Literal["reinforce", "ppo", "gspo", "dpo", "dmpo", "kto"]
 
 
 class PolicyConfig(Section):
@@ -64,7 +64,8 @@ class ObjectiveConfig(Section):
 
     name: SurrogateName = Field(
         "ppo",
-        description="surrogate objective; dpo prefers the better of two replies, and needs a credit rule of trees",
+        description="surrogate objective; dpo prefers the better of two replies, and needs a credit rule of trees; "
+        "dmpo prefers the better of two whole matches of one start; kto tells good whole matches from bad ones",
     )
     normalisation: Literal["constant", "token_mean", "sequence_mean", "role_mean", "rollout_mean"] = Field(
         "constant", description="how a game's tokens are averaged; a choice reply counts as one token"
@@ -73,7 +74,12 @@ class ObjectiveConfig(Section):
     clip_low: NonNegative = Field(0.2, description="ppo, gspo: lower clip of the ratio, 1 - clip_low")
     clip_high: NonNegative = Field(0.2, description="ppo, gspo: upper clip of the ratio, 1 + clip_high")
     dual_clip: float | None = Field(None, gt=1.0, description="ppo, gspo: bound c on the loss of negative advantages")
-    dpo_beta: float = Field(0.1, gt=0.0, description="dpo: beta, the weight of staying near the policy before training")
+    dpo_beta: float = Field(
+        0.1, gt=0.0, description="dpo, dmpo, kto: beta, the weight of staying near the policy before training"
+    )
+    dmpo_gamma: float = Field(1.0, gt=0.0, le=1.0, description="dmpo: discount of later turns")
+    kto_desirable: NonNegative = Field(1.0, description="kto: weight of desirable matches, lambda_D")
+    kto_undesirable: NonNegative = Field(1.0, description="kto: weight of undesirable matches, lambda_U")
     truncate: float | None = Field(
         None, gt=0.0, description="weigh by min(p learner / p sampler, truncate), without gradient; None: off"
     )

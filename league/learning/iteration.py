@@ -19,6 +19,7 @@ from learners.groups import flat_groups
 from learners.imitated import ImitatedReply, draw_imitation
 from learners.listening import listening_rows, predicted_rows
 from learners.losses.objective import Objective
+from learners.losses.whole_trajectories import labelled, paired
 from learners.normalisation import count_rollout_tokens
 from learners.rewards import reward_named
 from learners.trajectories import Evidence, Trajectory, return_scale
@@ -150,6 +151,11 @@ def _update(
         evidence=gathered.evidence,
         pairs=pairs,
     )
+    if objective.surrogate.name == "kto":
+        labels = labelled(batch, trajectories, gathered.advantages, gathered.weights, loss_weights)
+        batch = batch._replace(whole=labels)
+    elif objective.surrogate.name == "dmpo":
+        batch = batch._replace(whole=paired(batch, trajectories, gathered.weights, loss_weights))
     if share:
         seed = derive_seed(config.seed, "imitated replies", policy.name, iteration)
         batch = batch._replace(imitation=draw_imitation(imitated, config.imitation.replies, share, seed))

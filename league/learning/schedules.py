@@ -63,7 +63,16 @@ def objective_at(config: RunConfig, iteration: int, policy: str) -> Objective:
         default_end = settings.entropy_end if game.entropy is None else None
         entropy[name] = pull(start, game.entropy_end if game.entropy_end is not None else default_end, time)
     name = config.policy(policy).objective or settings.name
-    surrogate = Surrogate(name, settings.clip_low, settings.clip_high, settings.dual_clip, settings.dpo_beta)
+    surrogate = Surrogate(
+        name,
+        settings.clip_low,
+        settings.clip_high,
+        settings.dual_clip,
+        beta=settings.dpo_beta,
+        gamma=settings.dmpo_gamma,
+        desirable=settings.kto_desirable,
+        undesirable=settings.kto_undesirable,
+    )
     magnet = pull(settings.magnet, settings.magnet_end, time) if settings.magnet_rule == "loss" else 0.0
     kl_old = step(settings.kl_old, settings.kl_old_end, time)
     return Objective(

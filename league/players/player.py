@@ -29,6 +29,7 @@ from league.players.hub import check_model
 from league.players.remote import check_price, remote_roles
 from league.players.scripted import scripted_forms
 from league.storage.run_dir import DISTILLED, Run, find_run, run_names
+from roles.cards import load_roles
 from roles.demonstrations import can_be_drawn
 from roles.replies import parse_reply
 from roles.role import ReplyForm, Role
@@ -191,6 +192,21 @@ def _from_run(text: str, run: Run, which: str, spec: GameSpec, engines: Engines)
         by_seat.append(tuple(members))
     engine = engine or next(iter(others.values()))
     return Player(text, spec, engine, tuple(roles), tuple(by_seat), others=tuple(others.items()))
+
+
+def with_probes(player: Player) -> Player:
+    """Return a player whose seats are asked the probes of the game's card, beside the match.
+
+    Raises UsageError for a game whose card has none.
+    """
+    probes = [role.probes for role in load_roles(player.spec, probes=True)]
+    if not any(probes):
+        raise UsageError(
+            f"--beliefs asks the probes of a role card, and that of {player.spec.alias} has none. Take a game that has "
+            "some, such as hidden_roles or signalling, or write a card with a [[probe]] table (league docs beliefs)."
+        )
+    roles = [role.model_copy(update={"probes": own}) for role, own in zip(player.roles, probes, strict=True)]
+    return replace(player, roles=tuple(roles))
 
 
 def given_role(role: Role, player: Player) -> Role:

@@ -177,9 +177,8 @@ class League:
         """
         self._engine.refresh()
         casts = {game: live_cast(spec, self.roles) for game, spec in self.specs.items()}
-        episodes = self.rollouts.play(
-            [request if request.cast else request._replace(cast=casts[request.game]) for request in requests]
-        )
+        requests = [request if request.cast else request._replace(cast=casts[request.game]) for request in requests]
+        episodes = self.rollouts.play(requests)
         self.state.next_match += len(flatten_episodes(episodes)) - len(episodes)
         return episodes
 

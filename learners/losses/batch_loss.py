@@ -17,6 +17,7 @@ from learners.losses.frozen_results import FrozenResults
 from learners.losses.imitation import IMITATION, LISTENING, PREDICTION, ImitationLoss, SumNames, imitation_chunks
 from learners.losses.objective import Objective
 from learners.losses.preferences import group_paired_rows
+from learners.losses.trajectory_scores import TrajectoryObjective, TrajectoryScores
 from learners.metric_sums import MetricSums
 from learners.parallel.process_group import SINGLE_PROCESS, ProcessGroup
 from roles.truncation import NO_TRUNCATION, Truncation
@@ -27,8 +28,10 @@ class BatchLoss:
 
     A game with many different prompts is split into up to ``minibatches`` of at least ``minibatch_rows`` rows, whose
     loss is scaled to that of the game's whole batch; a game with few prompts is in every minibatch. Paired free replies
-    stay in one minibatch. ``entropy_means`` are the running means, by game, that define the objective's entropy band; a
-    game without one has no band yet. This process computes its share of every minibatch in ``process_group``.
+    stay in one minibatch. Where whole trajectories are judged, a step takes the whole batch, and needs their scores
+    under its weights first (``score_trajectories``, ``weigh_trajectories``). ``entropy_means`` are the running means,
+    by game, that define the objective's entropy band; a game without one has no band yet. This process computes its
+    share of every minibatch in ``process_group``.
     """
 
     def __init__(
@@ -53,6 +56,10 @@ class BatchLoss:
         )
         self.frozen_models = [lm for lm in self._models[1:3] if lm is not None]  # they run before the trained one
         self._objective, self._means, self._max_tokens = objective, entropy_means or {}, max_tokens
+        self._of_trajectories: TrajectoryObjective | None = None
+        if objective.surrogate.judges_trajectories:
+            minibatches, scored = 1, (self._models, batch, objective.surrogate, max_tokens, process_group)
+            self._of_trajectories = TrajectoryObjective(*scored)
         self._chunks: dict[_Minibatch, list[ChoiceChunkLoss | FreeChunkLoss | ImitationLoss]] = {}
         single_units = [(index,) for index in range(len(batch.choice))]
         for (key, temperature, _), units in _split(batch.choice, single_units, minibatches, minibatch_rows).items():
@@ -109,6 +116,19 @@ class BatchLoss:
         for chunks in self._chunks.values():
             for chunk in chunks:
                 sums.add("loss", chunk.loss(sums))
+
+    def score_trajectories(self) -> TrajectoryScores | None:
+        """Return this process's part of the scores of whole trajectories; None where the objective judges none."""
+        return None if self._of_trajectories is None else self._of_trajectories.score(self._rows_chunks())
+
+    def weigh_trajectories(self, scores: TrajectoryScores) -> None:
+        """Give the chunks the slopes of the loss, from the scores of all processes together."""
+        assert self._of_trajectories is not None, "only an objective that judges trajectories has scores"
+        self._of_trajectories.weigh(self._rows_chunks(), scores)
+
+    def _rows_chunks(self) -> list[ChoiceChunkLoss | FreeChunkLoss]:
+        """Return the chunks of the batch's own rows."""
+        return [chunk for chunks in self._chunks.values() for chunk in chunks if not isinstance(chunk, ImitationLoss)]
 
     @property
     def is_whole(self) -> bool:

@@ -83,6 +83,10 @@ class ChoiceChunkLoss(ChunkLoss):
     def _by_reply(self, logprobs: Tensor) -> Tensor:
         return logprobs.flatten()
 
+    def reply_index(self, row: int, reply: int) -> int:
+        """See ``ChunkLoss``."""
+        return row * self._padding.shape[1] + reply
+
     def _mix_magnet(self, magnet: Tensor) -> Tensor:
         return mix_uniform(magnet, self._padding, self._objective.magnet_uniform)
 
@@ -141,6 +145,10 @@ class FreeChunkLoss(ChunkLoss):
 
     def _by_reply(self, logprobs: Tensor) -> Tensor:
         return logprobs.sum(1)
+
+    def reply_index(self, row: int, reply: int) -> int:
+        """See ``ChunkLoss``."""
+        return row
 
     def _mix_magnet(self, magnet: Tensor) -> Tensor:
         return magnet

@@ -1,4 +1,4 @@
-"""The loss of one chunk of rows: policy gradient or preferences, entropy, and divergences from other policies.
+"""The loss of one chunk of rows: policy gradient, preferences or scores, entropy, and divergences from other policies.
 
 What differs between ``choice`` and ``free`` rows is in ``learners.losses.choice_and_free``. Dimensions: rows R;
 elements W, a row's legal replies (``choice``) or its reply's tokens (``free``); tokens T, of which a ``choice`` row has
@@ -70,6 +70,14 @@ class RowTensors(NamedTuple):
     by_draw: DrawTensors
 
 
+class _Coefficients(NamedTuple):
+    """What an objective of whole trajectories makes of a chunk under the current weights."""
+
+    by_reply: Tensor  # the slope of the loss along each reply's log-prob  # [M]
+    loss: float  # the chunk's share of the loss
+    sums: Mapping[str, float]  # its shares of what is reported
+
+
 class ChunkLoss(ABC):
     """One chunk of rows of one form."""
 
@@ -82,7 +90,7 @@ class ChunkLoss(ABC):
         tensors: RowTensors,
         pairs: Sequence[Pair],
     ) -> None:
-        self._models, self._objective, self._tensors = models, objective, tensors
+        self._models, self._objective, self._tensors, self.rows = models, objective, tensors, rows
         device, infinity, games = models.lm.device, float("inf"), [row.game for row in rows]
         self._pairs = PreferencePairs(pairs, device)
         band = [
@@ -97,6 +105,19 @@ class ChunkLoss(ABC):
         }
         self._taught = TaughtTensors.of_rows(rows, tensors.gains.shape[1], device) if objective.distill else None
         self._fixed: _Fixed | None = None
+        self._coefficients: _Coefficients | None = None
+
+    @torch.no_grad()
+    def log_ratios(self) -> tuple[Tensor, Tensor]:
+        """Return log pi - log reference of each reply [M], and of each row KL(pi | reference), of its choice [R]."""
+        output, fixed = self._outputs()
+        assert fixed.reference is not None, "BatchLoss refuses such an objective without a reference"
+        divergence = self._divergence(output.logprobs, fixed.reference, "k1").sum(1)
+        return self._by_reply(output.logprobs - fixed.reference), divergence
+
+    def set_coefficients(self, by_reply: Sequence[float], loss: float, sums: Mapping[str, float]) -> None:
+        """Set the slopes of the loss along the replies' log-probs, this chunk's share of it, and what is reported."""
+        self._coefficients = _Coefficients(to_device(by_reply, self._models.lm.device), loss, sums)
 
     def loss(self, sums: MetricSums) -> Tensor:
         """Return the weighted loss of this chunk under the current weights; add its metrics to ``sums``.
@@ -104,10 +125,12 @@ class ChunkLoss(ABC):
         The first call fixes pi_old, the magnet's and the reference's log-probs and the importance weights.
         """
         tensors, output, fixed = self._tensors, *self._outputs()
-        preferring = self._objective.surrogate.name == "dpo"
-        credited = (
-            self._preference_loss(output, fixed, sums) if preferring else self._advantage_loss(output, fixed, sums)
-        )
+        if self._objective.surrogate.judges_trajectories:
+            credited = self._trajectory_loss(output, sums)
+        elif self._objective.surrogate.name == "dpo":
+            credited = self._preference_loss(output, fixed, sums)
+        else:
+            credited = self._advantage_loss(output, fixed, sums)
         tokens = self._token_terms(output, fixed, sums)
         self._report(output, fixed, sums)
         loss = credited + (tensors.weight * (tokens * tensors.real).sum(1)).sum()
@@ -130,6 +153,15 @@ class ChunkLoss(ABC):
         assert fixed.reference is not None, "BatchLoss refuses dpo without a reference"
         ratios = output.logprobs - fixed.reference
         return self._pairs.loss(self._by_reply(ratios), self._objective.surrogate.beta, sums)
+
+    def _trajectory_loss(self, output: PolicyOutput, sums: MetricSums) -> Tensor:
+        """Return the chunk's share of the loss of whole trajectories, with the whole gradient; 0 before scores."""
+        found, by_reply = self._coefficients, self._by_reply(output.logprobs)
+        if found is None:
+            return 0.0 * by_reply.sum()
+        for name, number in found.sums.items():
+            sums.add(name, by_reply.new_tensor(number))
+        return found.loss + (found.by_reply * (by_reply - by_reply.detach())).sum()
 
     def _outputs(self) -> tuple[PolicyOutput, _Fixed]:
         """Return the output of the model in training, and the fixed log-probs.
@@ -223,6 +255,10 @@ class ChunkLoss(ABC):
     @abstractmethod
     def _by_reply(self, logprobs: Tensor) -> Tensor:
         """Return the log-probs of whole replies.  # [R, W] -> [M]"""
+
+    @abstractmethod
+    def reply_index(self, row: int, reply: int) -> int:
+        """Return the index of a row's reply among the chunk's M."""
 
     @abstractmethod
     def _mix_magnet(self, magnet: Tensor) -> Tensor:

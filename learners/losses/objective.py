@@ -37,4 +37,4 @@ class Objective(NamedTuple):
     @property
     def needs_reference(self) -> bool:
         """Whether the loss compares the policy with its weights from before training."""
-        return self.kl_reference > 0.0 or self.surrogate.name == "dpo"
+        return self.kl_reference > 0.0 or self.surrogate.name == "dpo" or self.surrogate.judges_trajectories

@@ -15,13 +15,24 @@ from torch.nn.functional import logsigmoid
 
 
 class Surrogate(NamedTuple):
-    """Which surrogate, and its clips: 1 - clip_low <= ratio <= 1 + clip_high, ratio <= dual_clip; ``dpo`` has beta."""
+    """Which surrogate, and its clips: 1 - clip_low <= ratio <= 1 + clip_high, ratio <= dual_clip.
+
+    ``dpo``, ``dmpo`` and ``kto`` have beta, ``dmpo`` gamma, ``kto`` the weights of what is desirable and what is not.
+    """
 
     name: str = "ppo"
     clip_low: float = 0.2
     clip_high: float = 0.2
     dual_clip: float | None = None
     beta: float = 0.1
+    gamma: float = 1.0
+    desirable: float = 1.0
+    undesirable: float = 1.0
+
+    @property
+    def judges_trajectories(self) -> bool:
+        """Whether all that a seat said in a match is judged at once."""
+        return self.name in ("kto", "dmpo")
 
 
 def surrogate_loss(logprobs: Tensor, old: Tensor, gains: Tensor, losses: Tensor, surrogate: Surrogate) -> Tensor:
@@ -48,6 +59,29 @@ def dpo_loss(chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
     log pi(y) - log reference(y) of whole replies to one prompt, so log 2 a pair where the two policies are equal.
     """
     return -logsigmoid(beta * (chosen - rejected))
+
+
+def kto_loss(scores: Tensor, reference_point: Tensor, desirable: Tensor, surrogate: Surrogate) -> Tensor:
+    """Return lambda (1 - sigmoid(+-beta (S - z0))), one by one; tensors have one shape.
+
+    Kahneman-Tversky optimisation (Ethayarajh et al., arXiv 2402.01306): + and lambda_D where ``desirable`` is True, -
+    and lambda_U else. ``scores`` S are log pi - log reference of all of a trajectory's replies, and
+    ``reference_point`` z0 is an estimate of KL(pi | reference), at least 0, through which no gradient goes.
+    """
+    gain = torch.where(desirable, scores - reference_point, reference_point - scores)
+    weight = torch.where(desirable, surrogate.desirable, surrogate.undesirable)
+    return weight * torch.sigmoid(-surrogate.beta * gain)
+
+
+def turn_discounts(turns: int, gamma: float) -> list[float]:
+    """Return gamma^t (1 - gamma^(T - t)) / (1 - gamma^T) for the turns t = 0, 1, ... T - 1 of a trajectory.
+
+    What direct multi-turn preference optimisation (Shi et al., arXiv 2406.14868) weighs a turn's log-ratio by: that of
+    the discounted occupancies of all positions from it on, divided by the sum of the discounts, so that longer
+    trajectories do not count for more. For gamma = 1 it is (T - t) / T; for gamma near 0 the first turn alone counts.
+    """
+    tails = [sum(gamma**later for later in range(t, turns)) for t in range(turns)]
+    return [tail / tails[0] for tail in tails]
 
 
 def entropy(logprobs: Tensor) -> Tensor:

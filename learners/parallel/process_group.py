@@ -32,6 +32,9 @@ class ProcessGroup(Protocol):
     def sum_metrics(self, sums: MetricSums) -> MetricSums:
         """Return the totals over all processes, the same in each."""
 
+    def sum_numbers(self, numbers: Sequence[float]) -> list[float]:
+        """Return the sums over all processes of each number, the same in each."""
+
     def sum_gradients(self, parameters: Sequence[Parameter]) -> None:
         """Replace every parameter's gradient by the sum over all processes."""
 
@@ -49,6 +52,10 @@ class _SingleProcess:
     def sum_metrics(self, sums: MetricSums) -> MetricSums:
         """See ``ProcessGroup``."""
         return sums
+
+    def sum_numbers(self, numbers: Sequence[float]) -> list[float]:
+        """See ``ProcessGroup``."""
+        return list(numbers)
 
     def sum_gradients(self, parameters: Sequence[Parameter]) -> None:
         """See ``ProcessGroup``."""
@@ -88,6 +95,11 @@ class TorchProcessGroup:
             for name, value in totals.items():
                 combined.totals[name] = combined.totals.get(name, 0.0) + value
         return combined
+
+    def sum_numbers(self, numbers: Sequence[float]) -> list[float]:
+        """See ``ProcessGroup``."""
+        gathered = [json.loads(text) for text in self.gather_texts(json.dumps(list(numbers)))]
+        return [sum(parts) for parts in zip(*gathered, strict=True)]
 
     def sum_gradients(self, parameters: Sequence[Parameter]) -> None:
         """See ``ProcessGroup``. A missing gradient counts as 0."""

@@ -53,7 +53,9 @@ def update(
     batch, as all steps do then; where the batch is split into minibatches, a pass without gradients before it.
     Metrics are means over turns, in nats: ``entropy`` (also by game, ``entropy/GAME``), ``gap``, the
     divergences; ``importance`` and ``truncated`` are the mean importance weight and the share at its bound. For
-    ``dpo``: the number of ``pairs``, the share whose better reply is ``preferred``, and the mean ``margin`` in nats.
+    ``dpo`` and ``dmpo``: the number of ``pairs``, the share whose better one is ``preferred``, and the mean ``margin``
+    in nats. For ``kto``: the number of ``trajectories``, the share of ``desirable`` ones, the mean ``reference_point``
+    and the mean scores of both kinds, in nats.
     ``teacher_kl/GAME/ROLE`` is KL(policy | teacher) in nats a token, a choice counting as one.
     ``imitation/loss`` is the cross-entropy of the replies to imitate, in nats a token, where there are any. On a GPU:
     ``pass_tokens``, of which a pass has ``steps.max_tokens`` or as many as there is room for.
@@ -130,6 +132,8 @@ def _metrics(before: MetricSums, last: MetricSums, norms: Sequence[float]) -> di
     names = ("entropy", "gap", "magnet_kl", "reference_kl", "outside_band", "importance", "truncated")
     metrics = {name: before.mean(name) for name in names if name in before.totals}
     metrics |= {f"entropy/{game}": before.mean(f"entropy/{game}", f"turns/{game}") for game in _games(before)}
+    if "trajectories" in before.totals:
+        metrics |= _of_labelled(before)
     if "pairs" in before.totals:
         metrics["pairs"] = before.totals["pairs"]
         metrics |= {name: before.mean(name, "pairs") for name in ("preferred", "margin")}
@@ -140,6 +144,18 @@ def _metrics(before: MetricSums, last: MetricSums, norms: Sequence[float]) -> di
     metrics |= {f"teacher_kl/{role}": before.mean(f"teacher_kl/{role}", f"taught/{role}") for role in taught}
     metrics |= {"kl_old": last.mean("kl_old"), "clipped": last.mean("clipped")}
     return metrics | {"loss": before.totals.get("loss", 0.0), "grad_norm": sum(norms) / len(norms)}
+
+
+def _of_labelled(before: MetricSums) -> dict[str, float]:
+    """Return how many trajectories were judged, the share of desirable ones, and both kinds' mean scores (nats)."""
+    count, desirable = before.totals["trajectories"], before.totals["desirable"]
+    scores = {"score_desirable": desirable, "score_undesirable": count - desirable}
+    return {
+        "trajectories": count,
+        "desirable": desirable / count if count else 0.0,
+        "reference_point": before.mean("reference_point", "trajectories"),
+        **{name: before.totals[name] / number for name, number in scores.items() if number},
+    }
 
 
 def _update_means(means: Mapping[str, float], before: MetricSums, band: EntropyBand) -> dict[str, float]:

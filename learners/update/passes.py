@@ -6,6 +6,7 @@ import torch
 
 from arena.lm.language_model import LanguageModel
 from learners.losses.batch_loss import BatchLoss
+from learners.losses.trajectory_scores import TrajectoryScores
 from learners.metric_sums import MetricSums
 from learners.parallel.process_group import ProcessGroup
 from learners.update.policy import Policy
@@ -33,6 +34,7 @@ class Passes:
         ``first``: ``record_old`` was not called, so these passes also store pi_old and the frozen models' log-probs.
         """
         self._policy.optimizer.zero_grad(set_to_none=True)
+        self._score_trajectories()
         sums, missing = MetricSums(), self._missing_passes(self._losses.chunk_count(step))
         for loss in self._losses.losses(step, sums):
             loss.backward()
@@ -45,6 +47,14 @@ class Passes:
         if not self._policy.sharded or self._policy.lm.adapters is not None:  # FSDP has summed shards
             self._process_group.sum_gradients(list(self._policy.parameters.values()))
         return self._process_group.sum_metrics(sums)
+
+    @torch.no_grad()
+    def _score_trajectories(self) -> None:
+        """Let all processes score the whole trajectories that the objective judges, if it judges any."""
+        scores = self._losses.score_trajectories()
+        if scores is not None:
+            totals = TrajectoryScores(*map(self._process_group.sum_numbers, scores))
+            self._losses.weigh_trajectories(totals)
 
     def _missing_passes(self, chunks: int) -> int:
         """Return how many passes fewer than the busiest process this one makes; it makes up for them with idle passes.

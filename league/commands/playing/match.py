@@ -27,7 +27,7 @@ from league.commands.formatting import (
 from league.contests.until_decided import AT_MOST, Until, compare_until
 from league.evaluation.head_to_head import A, B, Decided, HeadToHead, JudgeResult, Winner, compare, schedule
 from league.players.engines import Engines
-from league.players.player import resolve
+from league.players.player import resolve, with_probes
 from league.players.settings import PlayerSettings
 from league.results.statistics import Estimate
 
@@ -48,6 +48,8 @@ def run(arguments: argparse.Namespace) -> MatchReport:
     file = None if arguments.save is None else file_to_write(arguments.save, "--save")
     with Engines(PlayerSettings.of(arguments)) as engines:
         first, second = (resolve(text, spec, engines) for text in arguments.players)
+        if arguments.beliefs:
+            first, second = with_probes(first), with_probes(second)
         engines.check_settings(arguments.players)
         matches = until.at_most if until else arguments.matches or MATCHES
         total = len(schedule((first, second), matches, arguments.seed))
@@ -106,6 +108,7 @@ def to_json(report: MatchReport) -> dict[str, Any]:
         "optimum": result.spec.optimum,
         "share_of_optimum": result.share_of_optimum,
         "decision": None if result.decision is None else _decision_to_json(result.decision),
+        "beliefs": [[belief._asdict() for belief in episode.beliefs] for episode in result.episodes],
         "transcript": format_transcript(result.episodes[0], _seat_labels(result, 0)),
         "usage": {player: usage._asdict() for player, usage in report.usage.items()},
     }

@@ -36,6 +36,7 @@ def check_credit(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> No
             _check_rewards(config, facts, name)
         _check_own_settings(config, game, trained)
         _check_dpo(config, game, trained)
+        _check_whole_trajectories(config, game)
     if config.critic.sees:
         _check_sight(config, roles)
 
@@ -193,7 +194,7 @@ def _check_dpo(config: RunConfig, game: str, roles: tuple[Role, ...]) -> None:
         rule, name = config.credit.rule_for(game, role.name), f"{game}/{role.name}"
         bound = roles if config.matchmaking.swap_every else (role,)  # swapping policies play every role
         players = dict.fromkeys([*(other.policy for other in bound), *config.league_roles])
-        for policy in [policy for policy in players if _trains_by_dpo(config, policy)]:
+        for policy in [policy for policy in players if _trains_by(config, policy, "dpo")]:
             if Need.TREE not in rule_named(rule).needs:
                 tree_rules = " or ".join(repr(other) for other, known in RULES.items() if Need.TREE in known.needs)
                 raise UsageError(
@@ -209,6 +210,23 @@ def _check_dpo(config: RunConfig, game: str, roles: tuple[Role, ...]) -> None:
                 )
 
 
-def _trains_by_dpo(config: RunConfig, policy: str) -> bool:
+def _check_whole_trajectories(config: RunConfig, game: str) -> None:
+    """Refuse objectives of whole trajectories without matches to compare, or with passes that shards cannot make."""
+    surrogates = {config.objective.name, *(policy.objective for policy in config.policies.values())}
+    matchmaking = config.matchmaking
+    if "dmpo" in surrogates and matchmaking.group_size < 2 and not matchmaking.tree:
+        raise UsageError(
+            f"Objective 'dmpo' prefers the better of several matches of {game} from one start, but "
+            "matchmaking.group_size = 1. Set it to 2 or more (8 is usual), or take another objective, such as 'kto'."
+        )
+    scored = [name for name in ("dmpo", "kto") if name in surrogates]
+    if scored and config.optimizer.sharded:
+        raise UsageError(
+            f"Objective {scored[0]!r} adds passes to an update, which processes with shards (optimizer.sharded) could "
+            "not make in step. Set optimizer.sharded = false, or take another objective.name."
+        )
+
+
+def _trains_by(config: RunConfig, policy: str, surrogate: str) -> bool:
     settings = config.policy(policy)
-    return not settings.frozen and (settings.objective or config.objective.name) == "dpo"
+    return not settings.frozen and (settings.objective or config.objective.name) == surrogate

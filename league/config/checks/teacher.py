@@ -31,10 +31,11 @@ def check_teacher_settings(config: RunConfig, names: Sequence[str], roles: Roles
             "Set teacher.sees, for example ['hidden'], or name another player."
         )
     surrogates = {objective.name, *(policy.objective for policy in config.policies.values())}
-    if objective.policy_gradient != 1.0 and "dpo" in surrogates:
+    preferring = [name for name in ("dpo", "dmpo", "kto") if name in surrogates]
+    if objective.policy_gradient != 1.0 and preferring:
         raise UsageError(
-            f"objective.policy_gradient = {objective.policy_gradient:g} weighs advantages, and dpo prefers replies "
-            "instead of having any. Set it to 1, or take another objective.name."
+            f"objective.policy_gradient = {objective.policy_gradient:g} weighs advantages, and {preferring[0]} prefers "
+            "replies instead of having any. Set it to 1, or take another objective.name."
         )
     if objective.policy_gradient == 0.0 and not (objective.distill or config.imitation.weight):
         raise UsageError(

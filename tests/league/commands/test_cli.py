@@ -96,6 +96,20 @@ def test_match_in_json_has_the_promised_keys_and_nothing_else_on_stdout(capsys):
     assert report["transcript"][-1].startswith("The match is over.")
 
 
+def test_a_match_shows_beliefs_where_it_is_asked_and_plays_the_same(capsys):
+    """Before anything is said a right clue gives the wolf 1/4 + 20 % of 3/4 = 0.4, a wrong one a third of the rest."""
+    command = ("match", "scripted:bayes", "scripted:bayes", "--game", "hidden_roles", "--matches", 1, "--seed", 1)
+    plain, asked = document(capsys, *command), document(capsys, *command, "--beliefs")
+    curves = [line for line in asked["transcript"] if line.startswith("Belief in the truth, probe wolf, seat ")]
+    assert [line.split(": ")[1].split()[0] for line in curves] == ["0.40", "0.40", "0.20", "0.20"]
+    assert [line for line in asked["transcript"] if line not in curves] == plain["transcript"]
+    assert {name: value for name, value in asked.items() if name not in ("beliefs", "transcript")} == {
+        name: value for name, value in plain.items() if name not in ("beliefs", "transcript")
+    }
+    assert not any(plain["beliefs"])
+    assert all(asked["beliefs"])
+
+
 def test_one_deal_has_null_where_there_is_no_interval(capsys):
     report = document(capsys, "match", "random", "random", "--game", "kuhn_poker", "--matches", 1)
     assert report["score_a_low"] is None

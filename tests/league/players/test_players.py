@@ -13,7 +13,7 @@ from games.registry import make_game
 from league.config.load import CONFIG_FILE, load, write_run_config
 from league.exact.exploitability import head_to_head, nash_conv
 from league.players.engines import Engines
-from league.players.player import resolve
+from league.players.player import resolve, with_probes
 from roles.role import ReplyForm
 
 KUHN = make_game("kuhn_poker").spec
@@ -21,6 +21,16 @@ KUHN = make_game("kuhn_poker").spec
 
 def player(text, spec=KUHN):
     return resolve(str(text), spec, Engines())
+
+
+def test_seats_are_asked_the_probes_of_the_games_card():
+    """Villagers are asked who the wolf is; the wolf is not. A game without probes is refused."""
+    plain = player("scripted:bayes", make_game("hidden_roles").spec)
+    asked = with_probes(plain)
+    assert [[probe.name for probe in role.probes] for role in asked.roles] == [[], *[["wolf"]] * 4]
+    assert [role.model_copy(update={"probes": ()}) for role in asked.roles] == list(plain.roles)
+    with pytest.raises(UsageError, match="that of kuhn_poker has none"):
+        with_probes(player("random"))
 
 
 def refusal(text, spec=KUHN):

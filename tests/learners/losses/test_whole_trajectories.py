@@ -1,0 +1,310 @@
+"""KTO and multi-turn DPO: worked numbers, TRL's formula, the loss and gradient of whole trajectories by plain means."""
+
+import math
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+from support.learning.slopes import gradient, move, shift
+from support.matches.kuhn import CHOICE, FREE, engine_with, kuhn_pocket, played, roles_for
+from support.models.pocket import brief, copied
+from torch.nn import functional
+
+from arena.records import MatchRequest
+from games.common.seeds import derive_seed
+from learners.batching import to_batch
+from learners.losses.batch_loss import BatchLoss
+from learners.losses.objective import Objective
+from learners.losses.surrogates import Surrogate, dpo_loss, kto_loss, turn_discounts
+from learners.losses.whole_trajectories import labelled, paired
+from learners.metric_sums import MetricSums
+from learners.parallel.process_group import SINGLE_PROCESS
+from learners.trajectories import to_trajectories
+
+GAMMA, BETA = 0.7, 0.3
+DMPO = Objective(Surrogate("dmpo", beta=BETA, gamma=GAMMA), {})
+KTO = Objective(Surrogate("kto", beta=BETA, desirable=1.5, undesirable=0.5), {})
+RETRIED = FREE | {"on_illegal": "retry"}
+WEIGHT = {"kuhn_poker": 2.0}
+
+
+def test_kto_worked_by_hand():
+    """Beta is 0.5, z0 is 1: gains of -1, 3 and 1 nats; lambda (1 - sigmoid(beta gain))."""
+    surrogate = Surrogate("kto", beta=0.5, desirable=2.0, undesirable=0.5)
+    scores = torch.tensor([0.0, 4.0, 0.0], requires_grad=True)
+    loss = kto_loss(scores, torch.ones(3), torch.tensor([True, True, False]), surrogate)
+    half, third = 1 / (1 + math.exp(-0.5)), 1 / (1 + math.exp(1.5))
+    assert loss.tolist() == pytest.approx([2 * half, 2 * third, 0.5 * (1 - half)])
+    loss.sum().backward()
+    slopes = [-2 * 0.5 * half * (1 - half), -2 * 0.5 * third * (1 - third), 0.5 * 0.5 * half * (1 - half)]
+    assert scores.grad.tolist() == pytest.approx(slopes)
+
+
+def test_kto_is_trls_formula():
+    """TRL's ``KTOTrainer.kto_loss`` (loss type kto): chosen and rejected log-ratios apart, one KL, then weights."""
+    generator = torch.Generator().manual_seed(0)
+    scores, kl = torch.randn(20, generator=generator), torch.tensor(0.4)
+    desirable = torch.rand(20, generator=generator) > 0.4
+    surrogate = Surrogate("kto", beta=0.1, desirable=1.0, undesirable=1.3)
+    chosen = 1 - functional.sigmoid(0.1 * (scores[desirable] - kl))
+    rejected = 1 - functional.sigmoid(0.1 * (kl - scores[~desirable]))
+    expected = torch.cat([1.0 * chosen, 1.3 * rejected]).mean()
+    torch.testing.assert_close(kto_loss(scores, kl.expand(20), desirable, surrogate).mean(), expected)
+
+
+def test_good_and_bad_are_mirror_images():
+    """At one weight what is above the reference point is as good for one as it is bad for the other; both sum to 1."""
+    scores, points = torch.linspace(-3, 3, 7), torch.full((7,), 0.5)
+    good = kto_loss(scores, points, torch.ones(7, dtype=torch.bool), Surrogate("kto"))
+    bad = kto_loss(scores, points, torch.zeros(7, dtype=torch.bool), Surrogate("kto"))
+    torch.testing.assert_close(good + bad, torch.ones(7))
+    mirrored = kto_loss(2 * points - scores, points, torch.zeros(7, dtype=torch.bool), Surrogate("kto"))
+    torch.testing.assert_close(good, mirrored)
+
+
+def test_discounts_worked_by_hand():
+    """Gamma 1/2, three turns: 1, (1/2 + 1/4) / (7/4), (1/4) / (7/4); the paper's g^t (1 - g^(T - t)) / (1 - g^T)."""
+    assert turn_discounts(3, 0.5) == pytest.approx([1.0, 3 / 7, 1 / 7])
+    assert turn_discounts(4, 1.0) == pytest.approx([1.0, 0.75, 0.5, 0.25])
+    assert turn_discounts(3, 1e-9) == pytest.approx([1.0, 0.0, 0.0], abs=1e-8)
+    assert turn_discounts(1, 0.3) == [1.0]
+    paper = [0.8**t * (1 - 0.8 ** (5 - t)) / (1 - 0.8**5) for t in range(5)]
+    assert turn_discounts(5, 0.8) == pytest.approx(paper)
+
+
+@dataclass
+class Case:
+    trajectories: list
+    advantages: list = field(default_factory=list)
+
+    def __post_init__(self):
+        self.advantages = [[t.match_return - 0.1] * len(t.turns) for t in self.trajectories]
+
+    def batch(self, objective, **options):
+        rows = to_batch("main", self.trajectories, self.advantages, WEIGHT, **options)
+        if objective is KTO:
+            whole = labelled(rows, self.trajectories, self.advantages, [1.0] * len(self.trajectories), WEIGHT)
+        else:
+            whole = paired(rows, self.trajectories, [1.0] * len(self.trajectories), WEIGHT)
+        return rows._replace(whole=whole)
+
+
+class Scored(BatchLoss):
+    """A batch's loss whose trajectories are scored before each step, as an update does."""
+
+    def losses(self, step, sums):
+        self.weigh_trajectories(self.score_trajectories())
+        yield from super().losses(step, sums)
+
+
+@pytest.fixture(scope="module")
+def lm():
+    return brief(kuhn_pocket())
+
+
+@pytest.fixture(scope="module", params=[CHOICE, RETRIED], ids=["choice", "free"])
+def case(lm, request):
+    """Return whole matches of Kuhn poker, eight of each of three deals; some seats speak more than once."""
+    roles = roles_for(**request.param)
+    requests = [
+        MatchRequest(i, "kuhn_poker", i % 3, derive_seed(5, i), ("main", "main"), (True, True)) for i in range(24)
+    ]
+    episodes = played(engine_with(main=lm), requests, 24, roles)
+    trajectories = [t for t in to_trajectories(episodes, lambda _: roles, {"kuhn_poker": 2.0}) if t.turns]
+    if request.param is CHOICE:
+        assert {len(t.turns) for t in trajectories} == {1, 2}
+        return Case(trajectories)
+    assert {len(t.turns) for t in trajectories} >= {3}, "an illegal reply is another turn"
+    return Case([t._replace(match_return=float(i // 3 % 3 - 1)) for i, t in enumerate(trajectories)])
+
+
+def log_prob(model, prompt, trace, reply, ids):
+    """Return one reply's log-prob with its graph, by a pass of its own."""
+    if trace.mask is not None:
+        tries = [model.trie(trace.mask)]
+        (chunk,) = model.plan_choice([prompt], tries, 8192)
+        return model.choice_logprobs(chunk, tries, 1.0).replies[0, trace.mask.index(reply)]
+    (chunk,) = model.plan([prompt], [(ids,)], 8192)
+    scores = model.reply_logits(chunk, [ids])[0].log_softmax(-1)
+    return scores.gather(1, torch.tensor(ids)[:, None]).sum()
+
+
+def log_ratio(lm, reference, prompt, trace, reply, ids):
+    with torch.no_grad():
+        base = log_prob(reference, prompt, trace, reply, ids)
+    return log_prob(lm, prompt, trace, reply, ids) - base
+
+
+def plain_scores(lm, reference, trajectories, discounted):
+    """Return each trajectory's score, turn by turn as the papers write it."""
+    scores = []
+    for t in trajectories:
+        turns = len(t.turns)
+        weights = [
+            GAMMA**k * (1 - GAMMA ** (turns - k)) / (1 - GAMMA**turns) if discounted else 1.0 for k in range(turns)
+        ]
+        traces = [turn.trace for turn in t.turns]
+        scores.append(
+            sum(
+                weight * log_ratio(lm, reference, trace.prompt_ids, trace, turn.reply, trace.reply_ids)
+                for weight, trace, turn in zip(weights, traces, t.turns, strict=True)
+            )
+        )
+    return scores
+
+
+def plain_dmpo(lm, reference, case):
+    scores = plain_scores(lm, reference, case.trajectories, True)
+    found = [
+        (a, b)
+        for a, better in enumerate(case.trajectories)
+        for b, worse in enumerate(case.trajectories)
+        if (better.seat, better.deal_seed) == (worse.seat, worse.deal_seed)
+        and better.match_return > worse.match_return
+        and [(turn.trace.prompt_ids, turn.reply) for turn in better.turns]
+        != [(turn.trace.prompt_ids, turn.reply) for turn in worse.turns]
+    ]
+    assert len(found) > 10
+    return 2.0 * torch.stack([dpo_loss(scores[a], scores[b], BETA) for a, b in found]).mean()
+
+
+def plain_kto(lm, reference, case):
+    """Return the loss; the reference point is exact where replies are chosen, else from mismatched replies."""
+    trajectories = case.trajectories
+    scores = torch.stack(plain_scores(lm, reference, trajectories, False))
+    points = {}
+    for seat in {t.seat for t in trajectories}:
+        mine = [t for t in trajectories if t.seat == seat]
+        nats = []
+        for i, t in enumerate(mine):
+            other = mine[(i + len(mine) // 2) % len(mine)]
+            for k, turn in enumerate(t.turns):
+                trace = turn.trace
+                with torch.no_grad():
+                    if trace.mask is None:
+                        if k < len(other.turns):
+                            ids = other.turns[k].trace.reply_ids
+                            nats.append(float(log_ratio(lm, reference, trace.prompt_ids, trace, None, ids)))
+                    else:
+                        for reply in trace.mask:
+                            own = log_prob(lm, trace.prompt_ids, trace, reply, None)
+                            ratio = log_ratio(lm, reference, trace.prompt_ids, trace, reply, None)
+                            nats.append(float(own.exp() * ratio))
+        points[seat] = max(0.0, sum(nats) / len(mine))
+    desirable = torch.tensor([t.match_return > 0.1 for t in trajectories])
+    return 2.0 * kto_loss(scores, torch.tensor([points[t.seat] for t in trajectories]), desirable, KTO.surrogate).mean()
+
+
+PLAIN = [(DMPO, plain_dmpo), (KTO, plain_kto)]
+
+
+def losses_of(student, case, objective, reference, **cut):
+    options = {"max_tokens": 8192, **cut}
+    merge = options.pop("merge", True)
+    return Scored(student, None, case.batch(objective, merge=merge), objective, reference=reference, **options)
+
+
+@pytest.mark.parametrize(("objective", "plainly"), PLAIN, ids=["dmpo", "kto"])
+@pytest.mark.parametrize("cut", [{}, {"max_tokens": 30}, {"minibatches": 3}], ids=["one", "chunks", "minibatches"])
+def test_loss_and_gradient_are_the_plain_ones(lm, case, objective, plainly, cut):
+    student, reference = copied(lm), kuhn_pocket(2)
+    move(student)
+    sums = MetricSums()
+    loss, slope = gradient(student, losses_of(student, case, objective, reference, **cut).losses(0, sums))
+    expected_loss, expected = gradient(student, [plainly(student, reference, case)])
+    assert loss == pytest.approx(expected_loss, rel=1e-4)
+    assert float(expected.abs().max()) > 1e-3
+    torch.testing.assert_close(slope, expected, atol=2e-5 * float(expected.abs().max()) + 2e-6, rtol=1e-3)
+    counted = "pairs" if objective is DMPO else "trajectories"
+    assert sums.totals[counted] == pytest.approx(
+        len(case.batch(objective).whole.pairs) if objective is DMPO else len(case.trajectories)
+    )
+
+
+def test_the_gradient_is_the_slope_of_the_loss(lm, case):
+    """Along the gradient the loss of pairs rises by its norm: central differences through the whole model."""
+    student, reference = copied(lm), kuhn_pocket(2)
+    losses, values = losses_of(student, case, DMPO, reference), []
+    _, slope = gradient(student, losses.losses(0, MetricSums()))
+    norm = float(slope.norm())
+    for sign in (1, -1):
+        shift(student, slope / norm, sign * 1e-3)
+        with torch.no_grad():
+            values.append(sum(float(loss) for loss in losses.losses(0, MetricSums())))
+        shift(student, slope / norm, -sign * 1e-3)
+    assert (values[0] - values[1]) / 2e-3 == pytest.approx(norm, rel=0.03)
+
+
+@pytest.mark.parametrize("objective", [DMPO, KTO], ids=["dmpo", "kto"])
+def test_merged_rows_have_the_gradient_of_single_ones(lm, case, objective):
+    reference, slopes = kuhn_pocket(2), []
+    for merge in (True, False):
+        student = copied(lm)
+        move(student)
+        losses = losses_of(student, case, objective, reference, merge=merge)
+        slopes.append(gradient(student, losses.losses(0, MetricSums()))[1])
+    torch.testing.assert_close(*slopes, atol=2e-5 * float(slopes[0].abs().max()), rtol=1e-3)
+
+
+@pytest.mark.parametrize("objective", [DMPO, KTO], ids=["dmpo", "kto"])
+def test_two_processes_take_the_step_of_one(lm, case, objective):
+    """Each scores its rows; scores are summed, and so are gradients."""
+
+    class Half:
+        def __init__(self, rank):
+            self.rank = rank
+
+        def local_units(self, units, rows):
+            return units[self.rank :: 2]
+
+    reference, batch = kuhn_pocket(2), case.batch(objective)
+    students = [copied(lm) for _ in range(3)]
+    halves = [
+        BatchLoss(student, None, batch, objective, max_tokens=64, reference=reference, process_group=Half(rank))
+        for rank, student in enumerate(students[:2])
+    ]
+    parts = [half.score_trajectories() for half in halves]
+    summed = [[a + b for a, b in zip(*numbers, strict=True)] for numbers in zip(*parts, strict=True)]
+    results = []
+    for half, student in zip(halves, students[:2], strict=True):
+        half.weigh_trajectories(parts[0]._make(summed))
+        results.append(gradient(student, half.losses(0, MetricSums())))
+    loss, slope = gradient(students[2], losses_of(students[2], case, objective, reference).losses(0, MetricSums()))
+    assert sum(value for value, _ in results) == pytest.approx(loss, rel=1e-4)
+    torch.testing.assert_close(results[0][1] + results[1][1], slope, atol=2e-5 * float(slope.abs().max()), rtol=1e-3)
+
+
+def test_where_policy_and_reference_are_one_nothing_is_preferred(lm, case):
+    sums = MetricSums()
+    sum(losses_of(copied(lm), case, DMPO, lm).losses(0, sums)).backward()
+    assert sums.mean("margin", "pairs") == pytest.approx(0.0, abs=1e-4)
+    value = sum(loss.item() for loss in losses_of(copied(lm), case, DMPO, lm).losses(0, MetricSums()))
+    assert value == pytest.approx(2.0 * math.log(2), abs=1e-4)
+    value = sum(loss.item() for loss in losses_of(copied(lm), case, KTO, lm).losses(0, MetricSums()))
+    desirable = sum(t.match_return > 0.1 for t in case.trajectories)
+    rest = len(case.trajectories) - desirable
+    assert value == pytest.approx((1.5 * desirable + 0.5 * rest) / len(case.trajectories), abs=1e-4), "half of each"
+
+
+def test_labels_leave_out_what_is_neither_good_nor_bad(case):
+    rows = case.batch(KTO)
+    none = [[0.0] * len(t.turns) for t in case.trajectories]
+    assert labelled(rows, case.trajectories, none, [1.0] * len(none), WEIGHT).scored == ()
+    dropped = [0.0, *[1.0] * (len(none) - 1)]
+    left = labelled(rows, case.trajectories, case.advantages, dropped, WEIGHT).scored
+    assert len(left) == len(none) - 1
+    assert sum(one.weight for one in left) == pytest.approx(WEIGHT["kuhn_poker"])
+
+
+def test_pairs_leave_out_trajectories_of_no_weight(case):
+    """What has weight 0 has no row either."""
+    weights = [float(i % 2) for i in range(len(case.trajectories))]
+    rows = to_batch("main", case.trajectories, case.advantages, WEIGHT, weights=weights)
+    found = paired(rows, case.trajectories, weights, WEIGHT)
+    assert 0 < len(found.scored) <= sum(weights)
+    assert 0 < len(found.pairs) < len(case.batch(DMPO).whole.pairs)
+    assert sum(pair.weight for pair in found.pairs) == pytest.approx(WEIGHT["kuhn_poker"])
+
+
+def test_one_process_has_its_own_sums():
+    assert SINGLE_PROCESS.sum_numbers([1.0, 2.5]) == [1.0, 2.5]
