@@ -72,7 +72,7 @@ def groups_of(rule: str, trajectories: Sequence[Trajectory]) -> dict[GroupKey, l
 
     Raises UsageError, with rule, key and sizes, for a group of fewer than two or groups of different sizes.
     """
-    groups = _by_group(trajectories)
+    groups = by_group(trajectories)
     sizes = {key: len(indices) for key, indices in groups.items()}
     largest = max(sizes.values(), default=0)
     for key, size in sizes.items():
@@ -99,14 +99,15 @@ def flat_groups(trajectories: Sequence[Trajectory]) -> dict[tuple[str, str], tup
     Every group-relative advantage of a flat group is 0, so nothing is learned from it.
     """
     counts: dict[tuple[str, str], tuple[int, int]] = {}
-    for key, indices in _by_group(trajectories).items():
+    for key, indices in by_group(trajectories).items():
         flat, total = counts.get((key.game, key.role), (0, 0))
         is_flat = len({trajectories[index].match_return for index in indices}) == 1
         counts[key.game, key.role] = flat + is_flat, total + 1
     return counts
 
 
-def _by_group(trajectories: Sequence[Trajectory]) -> dict[GroupKey, list[int]]:
+def by_group(trajectories: Sequence[Trajectory]) -> dict[GroupKey, list[int]]:
+    """Return the indices of the trajectories of each group, whatever their number."""
     groups: dict[tuple[Any, ...], list[int]] = {}
     for index, key in enumerate(map(_KEY, trajectories)):
         groups.setdefault(key, []).append(index)

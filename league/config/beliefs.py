@@ -1,4 +1,4 @@
-"""The table ``[beliefs]``: whether seats are asked what they believe, and what is paid for what changes in it."""
+"""The tables ``[beliefs]`` and ``[shaping]``: what seats are asked, and what is paid beside the game's rewards."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pydantic import Field
 from games.common.section import NonNegative, Section
 
 
-class BeliefTerm(Section):
-    """One use of beliefs in training, with its weight over the run."""
+class WeightedTerm(Section):
+    """One reward or loss beside the game's, with its weight over the run."""
 
     weight: NonNegative = Field(0.0, description="its weight at the start; 0: off")
     weight_end: NonNegative | None = Field(None, description="its weight at the end, reached geometrically; None: same")
@@ -26,8 +26,8 @@ class BeliefTerm(Section):
         return self.roles.get(f"{game}/{role}", 1.0)
 
 
-class ShapingTerm(BeliefTerm):
-    """A reward beside the game's."""
+class PotentialTerm(WeightedTerm):
+    """A reward for beliefs, as it is or as a potential."""
 
     potential: bool = Field(
         False,
@@ -42,19 +42,19 @@ class BeliefsConfig(Section):
     ask: bool = Field(
         False, description="ask the probes of the role cards; they are asked anyway where one of the weights is set"
     )
-    speaking: ShapingTerm = Field(
-        ShapingTerm(), description="pays what is said for the change in the others' mean belief in the truth"
+    speaking: PotentialTerm = Field(
+        PotentialTerm(), description="pays what is said for the change in the others' mean belief in the truth"
     )
-    gain: ShapingTerm = Field(
-        ShapingTerm(), description="pays for what a seat has learned since its last turn of the truth, in bits"
+    gain: PotentialTerm = Field(
+        PotentialTerm(), description="pays for what a seat has learned since its last turn of the truth, in bits"
     )
 
-    listening: BeliefTerm = Field(
-        BeliefTerm(), description="adds minus the mean log-probability of the truth at probes to the loss, in nats"
+    listening: WeightedTerm = Field(
+        WeightedTerm(), description="adds minus the mean log-probability of the truth at probes to the loss, in nats"
     )
 
     @property
-    def terms(self) -> dict[str, BeliefTerm]:
+    def terms(self) -> dict[str, WeightedTerm]:
         """All uses of beliefs by name."""
         return {"speaking": self.speaking, "gain": self.gain, "listening": self.listening}
 
@@ -62,3 +62,36 @@ class BeliefsConfig(Section):
     def asked(self) -> bool:
         """Whether probes are asked."""
         return self.ask or any(term.on for term in self.terms.values())
+
+
+class PreferredTerm(WeightedTerm):
+    """A reward for being preferred by a judge, and the judge."""
+
+    judge: str = Field(
+        "",
+        description="who compares matches of one start: a player as `league match` takes it that can be asked, such as "
+        "a run or hf:NAME; empty: the game, if it judges its own matches",
+    )
+    question: str = Field(
+        "Which of the two is better? Answer with first or second.",
+        min_length=1,
+        description="what a player that judges is asked, after both matches",
+    )
+
+
+class ShapingConfig(Section):
+    """Rewards beside the game's that need no beliefs."""
+
+    preferred: PreferredTerm = Field(
+        PreferredTerm(), description="pays the share of the other matches of its start that a judge prefers a match to"
+    )
+    agreement: WeightedTerm = Field(
+        WeightedTerm(),
+        description="pays a free reply whose thoughts end on the action that it plays, and charges one whose thoughts "
+        "end on another",
+    )
+
+    @property
+    def terms(self) -> dict[str, WeightedTerm]:
+        """All rewards by name."""
+        return {"preferred": self.preferred, "agreement": self.agreement}

@@ -8,7 +8,7 @@ from statistics import fmean, pstdev
 from games.common.seeds import derive_seed
 from games.registry import make_game
 from league.config import RunConfig
-from league.learning.schedules import belief_weight_at, imitation_at, objective_at, steps_at
+from league.learning.schedules import term_weight_at, imitation_at, objective_at, steps_at
 from league.storage.learner_checkpoint import Learning
 from learners.advantages import assign_credit
 from learners.advantages.forks import share_among_forks
@@ -153,7 +153,7 @@ def _update(
     if share:
         seed = derive_seed(config.seed, "imitated replies", policy.name, iteration)
         batch = batch._replace(imitation=draw_imitation(imitated, config.imitation.replies, share, seed))
-    if weight := belief_weight_at(config, config.beliefs.listening, iteration):
+    if weight := term_weight_at(config, config.beliefs.listening, iteration):
         factors = [config.beliefs.listening.factor(one.game, one.role) for one in trajectories]
         batch = batch._replace(listening=listening_rows(trajectories, gathered.evidence, factors, weight))
     steps = steps_at(config, iteration, policy.name)

@@ -12,7 +12,7 @@ from math import sqrt
 from typing import NamedTuple
 
 from league.config import RunConfig
-from league.config.beliefs import BeliefTerm
+from league.config.beliefs import WeightedTerm
 from learners.losses.objective import EntropyBand, Objective
 from learners.losses.surrogates import Surrogate
 from learners.normalisation import Normalisation
@@ -91,8 +91,8 @@ def reward_weight_at(config: RunConfig, iteration: int) -> float:
     return pull(settings.magnet, settings.magnet_end, Time(iteration, _share(config, iteration)))
 
 
-def belief_weight_at(config: RunConfig, term: BeliefTerm, iteration: int) -> float:
-    """Return the weight of a use of beliefs in an iteration (counted from 1)."""
+def term_weight_at(config: RunConfig, term: WeightedTerm, iteration: int) -> float:
+    """Return the weight of a reward or loss beside the game's in an iteration (counted from 1)."""
     return geometric(term.weight, term.weight_end, _share(config, iteration))
 
 

@@ -54,6 +54,8 @@ NAMED_BY_USERS = (
     "beliefs.speaking.roles",
     "beliefs.gain.roles",
     "beliefs.listening.roles",
+    "shaping.preferred.roles",
+    "shaping.agreement.roles",
 )  # tables of keys of theirs
 
 

@@ -10,7 +10,7 @@ import league
 from arena.replays import load_episodes
 from games.common.errors import UsageError
 from league.config.load import load
-from league.learning.schedules import belief_weight_at
+from league.learning.schedules import term_weight_at
 from league.monitors.metrics_log import figures_of
 from learners.beliefs import bits
 
@@ -115,9 +115,9 @@ def test_the_board_shows_beliefs_and_utterances(tmp_path):
 
 def test_weights_are_annealed(tmp_path):
     settings = config(tmp_path, "iterations=5", "beliefs.speaking.weight=1.0", "beliefs.speaking.weight_end=0.0001")
-    found = [belief_weight_at(settings, settings.beliefs.speaking, iteration) for iteration in range(1, 6)]
+    found = [term_weight_at(settings, settings.beliefs.speaking, iteration) for iteration in range(1, 6)]
     assert found == pytest.approx([1.0, 0.1, 0.01, 0.001, 0.0001])
-    assert belief_weight_at(settings, settings.beliefs.gain, 3) == 0.0
+    assert term_weight_at(settings, settings.beliefs.gain, 3) == 0.0
 
 
 @pytest.mark.parametrize(
