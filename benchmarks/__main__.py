@@ -68,7 +68,8 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     | {"public_goods": "benchmarks.studies.public_goods", "beliefs": "benchmarks.studies.beliefs"}
     | dict.fromkeys(("timescales", "equal_steps"), "benchmarks.studies.defence")
     | {"starts": "benchmarks.studies.tasks.sums", "starts_programs": "benchmarks.studies.tasks.programs"}
-    | {"inject_repair": "benchmarks.studies.tasks.repairs"}
+    | {"inject_repair": "benchmarks.studies.tasks.repairs", "curriculum": "benchmarks.studies.curriculum"}
+    | dict.fromkeys(("distilling", "breeding"), "benchmarks.studies.one_model")
     | dict.fromkeys(("taught-kuhn", "taught-leduc", "taught-mixture"), "benchmarks.studies.teachers.distilled")
     | dict.fromkeys(("sighted-kuhn", "sighted-leduc"), "benchmarks.studies.teachers.sighted")
 )

@@ -168,6 +168,16 @@ def _so_named(game: Game, name: str) -> Game:
     return game
 
 
+def own_name(name: str) -> str:
+    """Return the game's own name for a name with parameters in another order, or at their defaults.
+
+    Of OpenSpiel's games and wrappers every name stays. Raises UsageError for a wrong parameter.
+    """
+    base = name.split("(")[0]
+    make = None if base in WRAPPERS or ":" in base else _constructor(base)
+    return name if make is None else make(**_parameters(name, base, make)).spec.name
+
+
 def _parts(text: str) -> list[str]:
     """Return the parts of a text between the commas that stand in no bracket."""
     parts, depth = [""], 0

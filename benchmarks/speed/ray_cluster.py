@@ -97,7 +97,8 @@ def measure(matches: int, repeats: int) -> Figures:
     """Return the tokens/s of all three, and the ratios."""
     config = validate(CONFIG)
     requests = match_requests(GAME, [("main", "main")] * matches)
-    lm = start_policies(config, run_roles(config))["main"].lm
+    policies = start_policies(config, run_roles(config))
+    lm = policies["main"].lm
     rates: dict[str, list[float]] = {name: [] for name in ("alone", "beside", "ray", "ratio", "ratio_beside")}
     context = multiprocessing.get_context("spawn")
     with (
@@ -107,10 +108,10 @@ def measure(matches: int, repeats: int) -> Figures:
         ProcessPoolExecutor(1, context) as second,
     ):
         lm.save(Path(folder))
-        base = BaseWeights("", cluster.put(saved_files(lm)))
-        worker = WorkerSpec("worker", MatchWorker, (config, base, False, 1.0), 1.0, calls=2)
+        base = BaseWeights("", cluster.put(saved_files(lm)), adapters=False)
+        worker = WorkerSpec("worker", MatchWorker, (config, {"main": base}, 1.0), 1.0, calls=2)
         pool = MatchPool(cluster, PoolSpec(worker, 2), chunk_size=None)
-        rollouts = ClusterRollouts(pool, cluster)
+        rollouts = ClusterRollouts(pool, cluster, policies)
         rollouts.engine.add("main", lm)
         halves = list(zip((first, second), (requests[::2], requests[1::2]), strict=True))
         for number in range(1 + repeats):

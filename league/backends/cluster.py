@@ -23,7 +23,8 @@ from arena.remote.usage import Usage
 from arena.samplers.torch_lm import LoadsWeights
 from games.common.errors import UsageError, unknown_name
 from league.backends.cluster_learners import ClusterLearner
-from league.backends.cluster_workers import EngineWorker, MatchWorker, RemotePlayersWorker, is_remote_player
+from league.backends.cluster_workers import MatchWorker, RemotePlayersWorker, is_remote_player
+from league.backends.engine_worker import EngineWorker
 from league.backends.interface import Metrics, RolloutBackend
 from league.backends.placement import assign_bundles, check_cluster, check_resources
 from league.backends.weight_transfer import (
@@ -43,6 +44,7 @@ from league.players.given import GivenPlayers, given_players
 from league.players.model_engine import ModelEngine, check_context, engine_kind
 from league.players.outside import anchors_and_guests
 from league.storage.run_state import RunState
+from learners.update.policy import Policy
 from roles.role import Roles
 
 
@@ -56,16 +58,11 @@ class ClusterDeployment:
                 "[beliefs] asks players beside their matches, which engines on a cluster cannot be. Train without "
                 "--cluster, or set beliefs.ask = false and the weights of [beliefs] to 0."
             )
-        if own := [name for name, policy in config.policies.items() if policy.model]:
-            raise UsageError(
-                f"policies.{own[0]}.model is a base model of its own, but a cluster's processes are sent one base for "
-                "all policies. Train without --cluster, or leave it out."
-            )
         self._config, self._run_dir, self._address = config, run_dir, address
         self._learners = learners_of(config)
         check_resources(config, len(self._learners))  # before Ray starts, which takes a while
-        self.device = "cpu" if self._learners else config.model.device
-        self._base: BaseWeights | None = None
+        self.on_cpu = bool(self._learners)
+        self._bases: dict[str, BaseWeights] = {}  # by policy
         self._pool: MatchPool | None = None
         self._learner: ClusterLearner | None = None
 
@@ -107,28 +104,28 @@ class ClusterDeployment:
         """See ``Deployment``."""
         given = given_players(roles, engines)
         outside = [*anchors_and_guests(config, engines), *given.engines]
-        check_context(config, roles, next(iter(state.policies.values())).lm)
+        for first in config.by_model(state.policies):
+            check_context(config, roles, state.policies[first].lm)
         self._pool = MatchPool(
             self._cluster,
-            self._pool_spec(self._base_weights(state), state, given.roles, any(map(is_remote_player, outside))),
+            self._pool_spec(self._base_weights(state), given.roles, any(map(is_remote_player, outside))),
             chunk_size=config.cluster.matches,
         )
-        return ClusterRollouts(self._pool, self._cluster, given)
+        return ClusterRollouts(self._pool, self._cluster, state.policies, given)
 
     def usage(self) -> dict[str, Usage]:
         """See ``Deployment``."""
         config = self._config
-        outside = (*config.evaluation.anchors, *config.matchmaking.guests, *config.roles.player.values())
-        if self._pool is None or not any(map(is_remote_player, outside)):
+        outside = [*config.evaluation.anchors, *config.matchmaking.guests, *config.curriculum.controls]
+        if self._pool is None or not any(map(is_remote_player, [*outside, *config.roles.player.values()])):
             return {}
         usage: dict[str, Usage] = self._pool.call_remote_players("usage")
         return usage
 
-    def _pool_spec(self, base: BaseWeights, state: RunState, roles: Roles, remote_players: bool) -> PoolSpec:
+    def _pool_spec(self, bases: Mapping[str, BaseWeights], roles: Roles, remote_players: bool) -> PoolSpec:
         """Return the workers and engines that play."""
         config, table = self._config, self._config.cluster
-        adapters = any(config.policy(name).adapted for name in state.policies)
-        arguments = (config, base, adapters, table.engine_cpus)
+        arguments = (config, bases, table.engine_cpus)
         engine = WorkerSpec(
             "engine",
             EngineWorker,
@@ -154,25 +151,32 @@ class ClusterDeployment:
             server if remote_players else None,
         )
 
-    def _base_weights(self, state: RunState) -> BaseWeights:
-        """Return the base of all policies, which is put into the object store once."""
-        if self._base is None:
-            adapted = any(self._config.policy(name).adapted for name in state.policies)
-            source = verified_base(self._config, self._run_dir, next(iter(state.policies))) if adapted else ""
-            if adapted and not Path(source).is_dir():
-                self._base = BaseWeights(str(source), None)
-            else:
-                lm = next(iter(state.policies.values())).lm
-                files = read_files(Path(source)) if adapted else saved_files(lm)
-                self._base = BaseWeights("", self._cluster.put(files))
-        return self._base
+    def _base_weights(self, state: RunState) -> dict[str, BaseWeights]:
+        """Return each policy's base; each is put into the object store once."""
+        if not self._bases:
+            for group in self._config.by_model(state.policies).values():
+                self._bases |= dict.fromkeys(group, self._base_of(state, group))
+        return self._bases
+
+    def _base_of(self, state: RunState, policies: Sequence[str]) -> BaseWeights:
+        """Return the base that these policies share."""
+        adapted = [name for name in policies if self._config.policy(name).adapted]
+        if not adapted:
+            return BaseWeights("", self._cluster.put(saved_files(state.policies[policies[0]].lm)), adapters=False)
+        source = verified_base(self._config, self._run_dir, adapted[0])
+        if not Path(source).is_dir():
+            return BaseWeights(str(source), None, adapters=True)
+        return BaseWeights("", self._cluster.put(read_files(Path(source))), adapters=True)
 
 
 class ClusterRollouts:
     """A ``RolloutBackend`` that plays on a pool of workers."""
 
-    def __init__(self, pool: MatchPool, cluster: Cluster, given: GivenPlayers | None = None) -> None:
-        self._pool, self._engine = pool, ClusterEngine(pool, cluster)
+    def __init__(
+        self, pool: MatchPool, cluster: Cluster, policies: Mapping[str, Policy], given: GivenPlayers | None = None
+    ) -> None:
+        """``policies`` are those in training."""
+        self._pool, self._engine = pool, ClusterEngine(pool, cluster, policies)
         self.given = given or GivenPlayers({}, {})
         self.engine: ModelEngine = self._engine
         self._matches_before: dict[int, int] = {}  # by engine, at the last call of ``metrics``
@@ -198,8 +202,9 @@ class ClusterRollouts:
 class ClusterEngine:
     """The engines of a pool, as a ``ModelEngine`` that holds all players' weights and sends them with each call."""
 
-    def __init__(self, pool: MatchPool, cluster: Cluster) -> None:
-        self._pool, self._cluster = pool, cluster
+    def __init__(self, pool: MatchPool, cluster: Cluster, policies: Mapping[str, Policy]) -> None:
+        self._pool, self._cluster, self._policies = pool, cluster, policies
+        self._policy_of: dict[str, str] = {}  # by player
         self._live: dict[str, LanguageModel] = {}
         self._stale: set[str] = set()  # live players whose weights may have changed
         self._folders: dict[str, Callable[[], Path]] = {}  # of registered players, checked when called
@@ -215,6 +220,7 @@ class ClusterEngine:
         """See ``ModelEngine``."""
         self._live[player] = lm
         self._stale.add(player)
+        self._policy_of[player] = self._policy_with(lm)
 
     def register(
         self,
@@ -223,7 +229,7 @@ class ClusterEngine:
         check: Callable[[], object] | None = None,
         like: LoadsWeights | None = None,
     ) -> None:
-        """See ``ModelEngine``."""
+        """See ``ModelEngine``; ``like`` is one of the models in training."""
 
         def folder() -> Path:
             if check is not None:
@@ -231,6 +237,7 @@ class ClusterEngine:
             return Path(source)
 
         self._folders[player] = folder
+        self._policy_of[player] = self._policy_with(like)
 
     def refresh(self) -> None:
         """See ``ModelEngine``."""
@@ -255,6 +262,9 @@ class ClusterEngine:
     def close(self) -> None:
         """Do nothing: the pool's owner closes it."""
 
+    def _policy_with(self, lm: object) -> str:
+        return next(name for name, policy in self._policies.items() if policy.lm is lm)
+
     def _has(self, player: str) -> bool:
         return player in self._live or player in self._folders
 
@@ -273,7 +283,9 @@ class ClusterEngine:
         elif player not in self._messages:
             folder = self._folders[player]()
             files = self._cluster.put(snapshot_files(folder))
-            self._messages[player] = WeightMessage(player, files, is_adapter(folder), live=False)
+            self._messages[player] = WeightMessage(
+                player, files, self._policy_of[player], is_adapter(folder), live=False
+            )
         return self._messages[player]
 
     def _put_live(self, player: str) -> None:
@@ -285,5 +297,9 @@ class ClusterEngine:
             before = self._messages.get(player)
             number = 1 if before is None else int(before.version.rpartition("#")[2]) + 1
             self._messages[player] = WeightMessage(
-                f"{player}#{number}", self._cluster.put(files), isinstance(lm, AdapterLM), live=True
+                f"{player}#{number}",
+                self._cluster.put(files),
+                self._policy_of[player],
+                isinstance(lm, AdapterLM),
+                live=True,
             )

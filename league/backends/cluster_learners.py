@@ -6,7 +6,7 @@ the last iteration that was collected, and submits the trajectories since to it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from arena.cluster.interface import Cluster, Ref, WorkerDied, WorkerSpec
@@ -34,14 +34,23 @@ class ClusterLearner:
     """A ``Learner`` whose work is done by groups of workers on a cluster."""
 
     def __init__(
-        self, cluster: Cluster, config: RunConfig, run_dir: Path, state: RunState, base: BaseWeights, spec: WorkerSpec
+        self,
+        cluster: Cluster,
+        config: RunConfig,
+        run_dir: Path,
+        state: RunState,
+        bases: Mapping[str, BaseWeights],
+        spec: WorkerSpec,
     ) -> None:
-        """``spec`` has the resources of a worker; its object and arguments are filled in for each learner."""
+        """``bases`` are by policy. ``spec`` has a worker's resources; its object and arguments are filled in."""
         self.lead = config.async_learners.max_staleness
         self._cluster, self._run_dir, self._state = cluster, run_dir, state
         self._learners = learners_of(config)
         self._specs = {
-            name: spec._replace(make=LearnerWorker, arguments=(config, policies, base, spec.cpus, imitated))
+            name: spec._replace(
+                make=LearnerWorker,
+                arguments=(config, {policy: bases[policy] for policy in policies}, spec.cpus, imitated),
+            )
             for name, policies in self._learners.items()
             for imitated in [{policy: state.imitated[policy] for policy in policies if policy in state.imitated}]
         }

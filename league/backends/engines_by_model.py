@@ -63,15 +63,15 @@ class EnginesByModel:
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """See ``ModelEngine``."""
-        return self._by_engine(requests, lambda engine, mine: engine.sample(mine))
+        return asked_by_engine(requests, self.engine_of, lambda engine, mine: engine.sample(mine))
 
     def distributions(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
         """See ``ModelEngine``."""
-        return self._by_engine(requests, lambda engine, mine: engine.distributions(mine))
+        return asked_by_engine(requests, self.engine_of, lambda engine, mine: engine.distributions(mine))
 
     def beliefs(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...] | None]:
         """See ``arena.records.Believing``."""
-        return self._by_engine(requests, lambda engine, mine: cast(Believing, engine).beliefs(mine))
+        return asked_by_engine(requests, self.engine_of, lambda engine, mine: cast(Believing, engine).beliefs(mine))
 
     def sleep(self) -> None:
         """See ``ModelEngine``."""
@@ -86,15 +86,16 @@ class EnginesByModel:
     def _engine_for(self, lm: object) -> ModelEngine:
         return next(one.engine for one in self._engines if any(lm is model for model in one.models))
 
-    def _by_engine(
-        self,
-        requests: Sequence[ReplyRequest],
-        ask: Callable[[ModelEngine, list[ReplyRequest]], Sequence[Answer]],
-    ) -> list[Answer]:
-        """Return one answer for each request, in their order; each engine is asked once."""
-        answers: dict[int, Answer] = {}
-        for one in self._engines:
-            mine = [i for i, request in enumerate(requests) if self._by_player[request.player] is one.engine]
-            if mine:
-                answers |= zip(mine, ask(one.engine, [requests[i] for i in mine]), strict=True)
-        return [answers[i] for i in range(len(requests))]
+
+def asked_by_engine(
+    requests: Sequence[ReplyRequest],
+    engine_of: Callable[[str], ModelEngine],
+    ask: Callable[[ModelEngine, list[ReplyRequest]], Sequence[Answer]],
+) -> list[Answer]:
+    """Return one answer for each request, in their order; each engine is asked once."""
+    answers: dict[int, Answer] = {}
+    engines = [engine_of(request.player) for request in requests]
+    for engine in {id(engine): engine for engine in engines}.values():
+        mine = [i for i, other in enumerate(engines) if other is engine]
+        answers |= zip(mine, ask(engine, [requests[i] for i in mine]), strict=True)
+    return [answers[i] for i in range(len(requests))]

@@ -55,7 +55,7 @@ class Deployment(Protocol):
     It is entered before anything that a forked process should not inherit: threads, locks, the live view.
     """
 
-    device: str  # of the policies in the driver process
+    on_cpu: bool  # whether policies are on the processor in the driver process: others have the GPUs
 
     def __enter__(self) -> Self: ...
 

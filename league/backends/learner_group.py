@@ -18,13 +18,13 @@ from typing import NamedTuple
 from arena.cluster.interface import Cluster, PendingCall, Ref, WorkerDied, WorkerSpec
 from arena.cluster.ray_cluster import node_address
 from arena.process import tuned_process
-from league.backends.cluster_workers import base_folder
+from league.backends.engine_worker import base_folder
 from league.backends.weight_transfer import BaseWeights, Files, read_files, write_files
 from league.config import RunConfig
 from league.config.load import run_roles
 from league.learning.data_parallel import Rendezvous, join_process_group, shard_policies
 from league.learning.learner import LearnerReport, learn_subset
-from league.learning.policies import policies_on_base
+from league.learning.policies import policies_on_bases
 from league.storage.learner_checkpoint import Learning, LearningState, load_learning, save_learning
 from learners.imitated import ImitatedReply
 from learners.parallel.process_group import SINGLE_PROCESS, ProcessGroup
@@ -47,16 +47,16 @@ class LearnerWorker:
     def __init__(
         self,
         config: RunConfig,
-        policies: tuple[str, ...],
-        base: BaseWeights,
+        bases: Mapping[str, BaseWeights],
         cpus: float,
         imitated: Mapping[str, Sequence[ImitatedReply]],
     ) -> None:
+        """``bases`` are those of the policies that learn here, by policy."""
         ExitStack().enter_context(tuned_process(max(int(cpus), 1)))  # for as long as the process lives
-        self._config, self._policies = config, policies
+        self._config, self._policies = config, tuple(bases)
         with tempfile.TemporaryDirectory() as folder:
-            on_base = policies_on_base(config, run_roles(config), base_folder(base, Path(folder)), policies)
-        self._state = LearningState(on_base, imitated=imitated)
+            folders = {name: base_folder(base, Path(folder) / name) for name, base in bases.items()}
+            self._state = LearningState(policies_on_bases(config, run_roles(config), folders), imitated=imitated)
         self._process_group: ProcessGroup = SINGLE_PROCESS
         self._rank = 0
 

@@ -96,7 +96,7 @@ class LocalDeployment:
 
     def __init__(self, config: RunConfig, run_dir: Path) -> None:
         check_processes(config, run_roles(config))
-        self.device = config.model.device
+        self.on_cpu = False
         self._learners, self._followers = LearnerPool(config, run_dir), FollowerProcesses(config, run_dir)
 
     def __enter__(self) -> Self:

@@ -79,12 +79,14 @@ def check_resources(config: RunConfig, learners: int) -> None:
             f"optimizer.processes = {config.optimizer.processes}: on a cluster, those are the processes of a learner "
             "apart from the one that drives the run. Set async_learners.processes = 'each', or optimizer.processes = 1."
         )
-    on_gpu = config.model.device.startswith("cuda")
+    own = {f"policies.{name}.model": config.model_of(name) for name, policy in config.policies.items() if policy.model}
+    on_gpu = {where: m.device for where, m in ({"model": config.model} | own).items() if m.device.startswith("cuda")}
     gpus_by_setting = {"engine_gpus": table.engine_gpus} | ({"learner_gpus": table.learner_gpus} if learners else {})
     for setting, gpus in gpus_by_setting.items():
         if on_gpu and not gpus:
+            where, device = next(iter(on_gpu.items()))
             raise UsageError(
-                f"model.device = {config.model.device!r}, but cluster.{setting} = 0. Set it to 1, or to a part of one."
+                f"{where}.device = {device!r}, but cluster.{setting} = 0. Set it to 1, or to a part of one."
             )
         if gpus > 1.0 and gpus != int(gpus):
             raise UsageError(f"cluster.{setting} = {gpus:g}: more than one GPU is a whole number. Set {int(gpus)}.")

@@ -22,15 +22,17 @@ class WeightMessage(NamedTuple):
 
     version: str  # equal versions of a player have equal weights
     files: Ref  # to Files
+    policy: str
     adapter: bool
     live: bool  # in training: the next version replaces this one
 
 
 class BaseWeights(NamedTuple):
-    """A run's base model: adapters are on it, and whole models have its shape and tokenizer."""
+    """A base model of a run: adapters are on it, and whole models have its shape and tokenizer."""
 
     source: str  # a hub id, from which every machine loads; or empty
     files: Ref | None  # to Files, in Hugging Face layout
+    adapters: bool  # whether adapters are on it
 
 
 def read_files(folder: Path) -> Files:

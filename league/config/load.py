@@ -14,16 +14,15 @@ from typing import Any
 import tomli_w
 
 from arena.gpus import Gpu, find_gpu
-from games.aliases import full_name
 from games.common.errors import UsageError, unknown_name
 from games.common.files import atomic_write
 from games.common.validation import validated
 from games.registry import make_game, with_submatches
 from games.spec import GameSpec
 from league.config.checks.config import check_config
-from league.config.other_games import with_games
+from league.config.other_games import resolve_names, with_games
 from league.config.plugins import config_model, prepared, used_plugins
-from league.config.run import MEASURED, RolesConfig, RunConfig
+from league.config.run import MEASURED, ModelConfig, RolesConfig, RunConfig
 from league.config.wordings import with_wordings
 from roles.cards import load_roles, with_overrides
 from roles.role import Role, Roles, bound_policies
@@ -68,7 +67,7 @@ def load(
     for override in overrides:
         keys, value = parse_override(override)
         _set_key(data, keys, value)
-    _resolve_aliases(data)
+    resolve_names(data)
     config = _fitted(with_wordings(validate(data), wording), tell)
     check_config(config, run_roles(config))
     needed = [*config.plugins, *(name for name in used_plugins(config) if name not in config.plugins)]
@@ -78,7 +77,8 @@ def load(
 def _fitted(config: RunConfig, tell: Callable[[str], object] | None) -> RunConfig:
     """Return the configuration with what it leaves to this machine."""
     config = config.model_copy(update={"threads": threads_for(config.threads, config.optimizer.processes)})
-    if "auto" not in (config.model.device, config.model.dtype) and config.optimizer.micro_batch_tokens:
+    models = [config.model, *map(config.model_of, config.policies)]
+    if all("auto" not in (m.device, m.dtype) for m in models) and config.optimizer.micro_batch_tokens:
         return config
     gpu = find_gpu()
     config = chosen(config, gpu)
@@ -103,18 +103,18 @@ def chosen(config: RunConfig, gpu: Gpu | None) -> RunConfig:
 
     vLLM needs a GPU, so a run that it plays has one, here or on the machines of a cluster, or is refused later.
     """
-    model, optimizer = config.model, config.optimizer
-    device = model.device
-    if device == "auto":
-        device = "cuda" if gpu is not None or config.engine.wants_gpu else "cpu"
-    dtype = model.dtype if model.dtype != "auto" else "bfloat16" if device.startswith("cuda") else "float32"
-    tokens = optimizer.micro_batch_tokens or (CPU_TOKENS if device == "cpu" else gpu_tokens(config, gpu))
-    return config.model_copy(
-        update={
-            "model": model.model_copy(update={"device": device, "dtype": dtype}),
-            "optimizer": optimizer.model_copy(update={"micro_batch_tokens": tokens}),
-        }
-    )
+
+    def placed(model: ModelConfig) -> ModelConfig:
+        device = model.device
+        if device == "auto":
+            device = "cuda" if gpu is not None or config.engine.wants_gpu else "cpu"
+        dtype = model.dtype if model.dtype != "auto" else "bfloat16" if device.startswith("cuda") else "float32"
+        return model.model_copy(update={"device": device, "dtype": dtype})
+
+    fitting, optimizer = config.with_models(placed), config.optimizer
+    in_memory = CPU_TOKENS if fitting.devices == {"cpu"} else gpu_tokens(config, gpu)
+    tokens = optimizer.micro_batch_tokens or in_memory
+    return fitting.model_copy(update={"optimizer": optimizer.model_copy(update={"micro_batch_tokens": tokens})})
 
 
 def gpu_tokens(config: RunConfig, gpu: Gpu | None) -> int:
@@ -128,23 +128,13 @@ def told(config: RunConfig, gpu: Gpu | None) -> str:
     """Return a sentence on what was chosen."""
     threads = config.threads or os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1
     found = f"{gpu.name}, {gpu.memory / 1e9:.0f} GB" if gpu is not None else "no GPU was found"
+    run = f"{config.model.device}, {config.model.dtype}"
+    own = {name: f"{model.device}, {model.dtype}" for name in config.policies for model in [config.model_of(name)]}
+    others = "".join(f" ({name}: {said})" for name, said in own.items() if said != run)
     return (
-        f"Chosen for this machine ({found}): device {config.model.device}, {config.model.dtype}, threads {threads}, "
+        f"Chosen for this machine ({found}): device {run}{others}, threads {threads}, "
         f"{config.optimizer.micro_batch_tokens:,} tokens in a pass of an update."
     )
-
-
-def _resolve_aliases(data: dict[str, Any]) -> None:
-    """Replace aliases of games by their names: in the table of games, and in keys of the form game/role."""
-    if isinstance(games := data.get("games"), dict):
-        data["games"] = {full_name(name): settings for name, settings in games.items()}
-    for table, key in (("roles", "policy"), ("roles", "player"), ("credit", "rules")):
-        section = data.get(table)
-        if isinstance(section, dict) and isinstance(by_role := section.get(key), dict):
-            parts = {name: name.rpartition("/") for name in by_role}
-            section[key] = {
-                full_name(game) + slash + role: by_role[name] for name, (game, slash, role) in parts.items()
-            }
 
 
 def load_run_config(run_dir: Path, overrides: Sequence[str] = ()) -> RunConfig:

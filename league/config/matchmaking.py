@@ -1,4 +1,7 @@
-"""The tables ``[matchmaking]``, ``[branching]``, ``[starts]``, ``[exploiters]``, ``[descent]``: who meets whom."""
+"""Who meets whom, and in which games.
+
+The tables ``[matchmaking]``, ``[branching]``, ``[starts]``, ``[curriculum]``, ``[exploiters]`` and ``[descent]``.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from games.common import plugins
-from games.common.section import LARGEST_COUNT, NonNegative, Positive, Section, Share
+from games.common.section import LARGEST_COUNT, Count, NonNegative, Positive, Section, Share
 from league.config.evaluation import MetaSolver
 
 StartRule = Literal["uniform", "learnability", "plr", "staged", "hard", "backward", "variance"]
@@ -157,6 +160,44 @@ class StartsConfig(Section):
                 "alike. Take rule 'uniform', or a smaller floor."
             )
         return self
+
+
+PREVIOUS = "previous"  # curriculum.control: the one that is no player from outside
+
+
+class CurriculumConfig(Section):
+    """Games that are neither trivial nor impossible, after XLand (Open-Ended Learning Team 2021, arXiv 2107.12808).
+
+    Scores are returns as a place in a game's range, from 0 to 1.
+    """
+
+    matches: Count = Field(
+        0,
+        description="matches of the newest snapshots in each game whenever main policies are frozen, and as many of "
+        "the control and of the best snapshots so far; 0: no game is judged",
+    )
+    filter: bool = Field(
+        True, description="train only games that the matches let through, until the next ones; false: only measure"
+    )
+    control: Annotated[str, Field(min_length=1)] = Field(
+        "random", description="who is compared: a scripted player, or previous, the snapshots before the newest"
+    )
+    high: Share = Field(0.9, description="a score above this is high")
+    solved: Share = Field(0.9, description="a game is trivial if this share of the scores or more is high")
+    margin: Share = Field(0.0, description="a score is better than the control's if it is above it by more than this")
+    better: Share = Field(0.1, description="a game is impossible if only this share of the scores or less is better")
+    sufficient: Share = Field(0.75, description="a game is trivial, too, if the control's mean score is this or more")
+    active: Positive | None = Field(
+        None, description="most games that are trained at a time, drawn of those let through"
+    )
+    most_matches: Count = Field(
+        0, description="matches of all judging together that are never exceeded; 0: as many as snapshots and games need"
+    )
+
+    @property
+    def controls(self) -> tuple[str, ...]:
+        """The player from outside who is the control, if one is."""
+        return (self.control,) if self.matches and self.control != PREVIOUS else ()
 
 
 class ExploitersConfig(Section):

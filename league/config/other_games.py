@@ -1,4 +1,4 @@
-"""Other games in a preset's place, with what fits their size: `league train PRESET --game G`.
+"""The names of a run's games, and other games in a preset's place with what fits their size (`--game G`).
 
 An iteration of the new games has about as many matches as one of the preset's own, shared equally as powers of two, but
 no more than ``LONGER`` times as many turns. Of its own games the preset states how much each explores and weighs; a new
@@ -14,6 +14,7 @@ from typing import Any
 
 from games.aliases import full_name, short_name
 from games.common.errors import UsageError
+from games.families import family
 from games.registry import make_game
 from games.spec import GameSpec
 
@@ -28,11 +29,11 @@ def with_games(data: Mapping[str, Any], names: Sequence[str], source: str) -> di
     Raises UsageError for an unknown game, one that is named twice, and data that says who plays which role of a game
     that is no longer there.
     """
-    full = [full_name(name) for name in names]
+    full = [full_name(name) for written in names for name in family(written)]
     if repeated := next((name for name in full if full.count(name) > 1), None):
         raise UsageError(f"--game {short_name(repeated)} is given twice. Name each game once.")
     specs = {name: make_game(name).spec for name in full}
-    old = {full_name(name): table for name, table in data["games"].items()}
+    old = {full_name(name): table for written, table in data["games"].items() for name in family(written)}
     old_specs = {name: make_game(name).spec for name in old}
     _check_roles(data, full, source)
     played = {name: table.get("matches", 512) / table.get("every", 1) for name, table in old.items()}
@@ -43,6 +44,27 @@ def with_games(data: Mapping[str, Any], names: Sequence[str], source: str) -> di
         for name, spec in specs.items()
     }
     return {**data, "games": games}
+
+
+def resolve_names(data: dict[str, Any]) -> None:
+    """Replace aliases and families of games by games' names, and aliases in keys of the form game/role.
+
+    Raises UsageError for a family with too many games, and for a game that is in the table twice.
+    """
+    if isinstance(games := data.get("games"), dict):
+        data["games"] = {}
+        for written, settings in games.items():
+            for name in map(full_name, family(written)):
+                if name in data["games"]:
+                    raise UsageError(f"games names {name} twice, the second time as {written}. Name each game once.")
+                data["games"][name] = settings
+    for table, key in BY_ROLE:
+        section = data.get(table)
+        if isinstance(section, dict) and isinstance(by_role := section.get(key), dict):
+            parts = {name: name.rpartition("/") for name in by_role}
+            section[key] = {
+                full_name(game) + slash + role: by_role[name] for name, (game, slash, role) in parts.items()
+            }
 
 
 def _check_roles(data: Mapping[str, Any], names: Sequence[str], source: str) -> None:

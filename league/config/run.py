@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
@@ -26,7 +26,14 @@ from league.config.learning import (
     OptimizerConfig,
     PolicyConfig,
 )
-from league.config.matchmaking import BranchingConfig, DescentConfig, ExploitersConfig, MatchmakingConfig, StartsConfig
+from league.config.matchmaking import (
+    BranchingConfig,
+    CurriculumConfig,
+    DescentConfig,
+    ExploitersConfig,
+    MatchmakingConfig,
+    StartsConfig,
+)
 from league.config.teacher import TeacherConfig
 
 MEASURED = -1  # threads
@@ -173,7 +180,10 @@ class RunConfig(Section):
         12,
         description="matches kept to be read when a snapshot is frozen: first, best, worst, most surprising of a game",
     )
-    games: dict[str, GameConfig] = Field(min_length=1, description="games of the curriculum by name")
+    games: dict[str, GameConfig] = Field(
+        min_length=1, description="games of the curriculum by name; hex(board_size={2..4}) names one for each value"
+    )
+    curriculum: CurriculumConfig = CurriculumConfig()
     roles: RolesConfig = RolesConfig()
     model: ModelConfig = ModelConfig()
     engine: EngineConfig = EngineConfig()
@@ -221,6 +231,28 @@ class RunConfig(Section):
         """Return the configuration with a policy's base model as that of the run."""
         return self.model_copy(update={"model": self.model_of(name)}) if self.policy(name).model else self
 
+    def with_models(self, change: Callable[[ModelConfig], ModelConfig]) -> RunConfig:
+        """Return the configuration with other devices and types of weights: ``change`` of the run's and of each own."""
+        model, policies = change(self.model), dict(self.policies)
+        for name in (name for name, policy in self.policies.items() if policy.model):
+            own, its = self.policies[name].model, change(self.model_of(name))
+            said = {
+                key: getattr(its, key)
+                for key in ("device", "dtype")
+                if key in own or getattr(its, key) != getattr(model, key)
+            }
+            policies[name] = self.policies[name].model_copy(update={"model": own | said})
+        return self.model_copy(update={"model": model, "policies": policies})
+
+    def on_devices(self, device: Callable[[str], str]) -> RunConfig:
+        """Return the configuration with each model on ``device`` of its own."""
+        return self.with_models(lambda model: model.model_copy(update={"device": device(model.device)}))
+
+    @property
+    def devices(self) -> set[str]:
+        """The devices of the run's model and of those that are policies' own."""
+        return {self.model.device, *(self.model_of(name).device for name in self.policies)}
+
     def pretrained(self, policies: Iterable[str]) -> list[str]:
         """Return the pretrained models that policies begin from, each once."""
         return list(dict.fromkeys(source for p in policies if (source := self.model_of(p).source) != "pocket"))
@@ -246,7 +278,7 @@ class RunConfig(Section):
                 ) from error
             if policy.model and policy.league_role != "main":
                 raise ValueError(
-                    f"policies.{name}.model is set, but an exploiter begins from the weights of main, so it has that "
-                    "one's base model. Leave it out."
+                    f"policies.{name}.model is set, but {name} is an exploiter, which begins from the run's [model]. "
+                    "Leave it out."
                 )
         return self

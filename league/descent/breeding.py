@@ -24,6 +24,7 @@ from games.common.section import LARGEST_SEED
 from games.common.seeds import derive_seed
 from league.config import RunConfig
 from league.config.load import load, to_toml
+from league.contests.judged_games import most_matches
 from league.descent import RULES
 from league.descent.gate import Gain, exact_values, judge, ranked
 from league.descent.mutate import explored
@@ -48,6 +49,7 @@ class BreedingBudget(NamedTuple):
     members: int
     generations: int
     iterations: int  # of a member in one generation
+    matches: int  # of all members, in training and to judge games, at most
 
     @property
     def total(self) -> int:
@@ -57,7 +59,7 @@ class BreedingBudget(NamedTuple):
     def __str__(self) -> str:
         return (
             f"{self.generations} generations of {self.members} members, {self.iterations} iterations each: "
-            f"{self.total:,} iterations"
+            f"{self.total:,} iterations of {self.matches:,} matches at most"
         )
 
 
@@ -72,7 +74,7 @@ def budget_of(config: RunConfig) -> BreedingBudget:
             f"which ends with a snapshot (snapshot_every = {config.snapshot_every}). Set iterations to a multiple of "
             f"{unit}, such as {max(round(config.iterations / unit), 1) * unit}."
         )
-    return BreedingBudget(settings.members, settings.generations, each)
+    return BreedingBudget(settings.members, settings.generations, each, settings.members * most_matches(config))
 
 
 class Breeding:

@@ -25,7 +25,7 @@ from typing import NamedTuple, Self
 import torch
 import torch.distributed as dist
 from pydantic import ConfigDict, TypeAdapter
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from arena.process import available_threads, tuned_process
 from games.common.child_processes import child_process
@@ -208,9 +208,7 @@ def run_follower(rendezvous: Rendezvous) -> None:
     process_group = join_process_group(rendezvous)
     run_dir = Path(process_group.broadcast_text(""))
     config = load_run_config(run_dir)
-    if config.model.device != "cpu":
-        model = config.model.model_copy(update={"device": f"cuda:{rendezvous.local_rank}"})
-        config = config.model_copy(update={"model": model})
+    config = config.on_devices(lambda device: device if device == "cpu" else f"cuda:{rendezvous.local_rank}")
     with tuned_process(config.threads or max(available_threads() // rendezvous.size, 1)):
         policies = _open_policies(config, run_dir, process_group)
         while (task := _MESSAGES.validate_json(process_group.broadcast_text("")).task) is not None:
@@ -267,6 +265,9 @@ def _open_policies(config: RunConfig, run_dir: Path, process_group: TorchProcess
 
 def shard_policies(config: RunConfig, policies: Mapping[str, Policy], process_group: TorchProcessGroup) -> None:
     """Shard policies over the processes; none of them has been updated yet."""
-    mesh = init_device_mesh("cpu" if config.model.device == "cpu" else "cuda", (process_group.size,))
-    for policy in policies.values():
-        policy.shard(mesh)
+    meshes: dict[str, DeviceMesh] = {}
+    for name, policy in policies.items():
+        kind = "cpu" if config.model_of(name).device == "cpu" else "cuda"
+        if kind not in meshes:
+            meshes[kind] = init_device_mesh(kind, (process_group.size,))
+        policy.shard(meshes[kind])

@@ -8,7 +8,7 @@ from statistics import fmean, pstdev
 from games.common.seeds import derive_seed
 from games.registry import make_game
 from league.config import RunConfig
-from league.learning.schedules import term_weight_at, imitation_at, objective_at, steps_at
+from league.learning.schedules import imitation_at, objective_at, steps_at, term_weight_at
 from league.storage.learner_checkpoint import Learning
 from learners.advantages import assign_credit
 from learners.advantages.forks import share_among_forks

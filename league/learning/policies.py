@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,26 +77,28 @@ def policies_for_resume(config: RunConfig, roles: Roles, run_dir: Path) -> dict[
     adapted = [name for name in names if config.policy(name).adapted]
     for first, group in config.by_model(adapted).items():
         models |= _adapters(config, group, load_base(config, run_dir, first))
-    for name in names:
-        if name not in adapted:
-            model = config.model_of(name)
-            shaped_as = name if population.all(name) else names[0]  # an exploiter without a snapshot has main's shape
-            newest = population.verify(population.newest(shaped_as))
-            models[name] = LanguageModel.load(newest.path, device=model.device, dtype=model.dtype)
+    for group in config.by_model(names).values():
+        for name in (name for name in group if name not in adapted):
+            # an exploiter without a snapshot has the shape of another policy on its base
+            shaped_as = next(shaped for shaped in (name, *group) if population.all(shaped))
+            models[name] = _loaded(config, name, population.verify(population.newest(shaped_as)).path)
     return {name: new_policy(config, name, models[name], roles) for name in names}
 
 
-def policies_on_base(config: RunConfig, roles: Roles, base: str, names: Sequence[str]) -> dict[str, Policy]:
-    """Return some of a run's policies on a base (a folder or a hub id), with weights still to be loaded."""
-    model = config.model
-    adapted = [name for name in names if config.policy(name).adapted]
+def policies_on_bases(config: RunConfig, roles: Roles, bases: Mapping[str, str]) -> dict[str, Policy]:
+    """Return policies on bases (folders or hub ids, by policy), with weights still to be loaded."""
     models: dict[str, LanguageModel] = {}
-    if adapted:
-        models |= _adapters(config, adapted, LanguageModel.load(base, device=model.device, dtype=model.dtype))
-    for name in names:
-        if name not in adapted:
-            models[name] = LanguageModel.load(base, device=model.device, dtype=model.dtype)
-    return {name: new_policy(config, name, models[name], roles) for name in names}
+    for first, group in config.by_model(bases).items():
+        adapted = [name for name in group if config.policy(name).adapted]
+        models |= _adapters(config, adapted, _loaded(config, first, bases[first])) if adapted else {}
+        models |= {name: _loaded(config, name, bases[name]) for name in group if name not in adapted}
+    return {name: new_policy(config, name, models[name], roles) for name in bases}
+
+
+def _loaded(config: RunConfig, policy: str, source: Path | str) -> LanguageModel:
+    """Return the model in a folder or on the hub, held as a policy's is."""
+    model = config.model_of(policy)
+    return LanguageModel.load(source, device=model.device, dtype=model.dtype)
 
 
 def _adapters(config: RunConfig, names: Sequence[str], base: LanguageModel) -> dict[str, LanguageModel]:

@@ -7,9 +7,10 @@ name it in ``lineups.PAST_RULES``, and give it a weight of the same name in ``Sh
 give it to ``register``.
 """
 
+from league.matchmaking.curriculum import matches_by_game
 from league.matchmaking.draw import draw_matches
 from league.matchmaking.lineups import DrawContext, register
 from league.matchmaking.opponent_pool import OpponentPool
 from league.storage.members import Member, MetaStrategy
 
-__all__ = ["DrawContext", "Member", "MetaStrategy", "OpponentPool", "draw_matches", "register"]
+__all__ = ["DrawContext", "Member", "MetaStrategy", "OpponentPool", "draw_matches", "matches_by_game", "register"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -74,13 +74,19 @@ class PhaseClock:
         return metrics
 
 
-def clock_of_models(device: str, dtype: str) -> PhaseClock:
-    """Return a clock that also says how much of a device's rate of products models reach, measured when it is asked."""
+def clock_of_models(models: Collection[tuple[str, str]]) -> PhaseClock:
+    """Return a clock that also says how much of a device's rate of products models reach, measured when it is asked.
+
+    ``models`` are their devices and types; of several, the rate is that of the fastest.
+    """
     import torch
 
     from arena.flops import COUNTED, peak_rate
 
-    return PhaseClock(work=lambda: COUNTED.total, peak=lambda: peak_rate(device, dtype, torch.get_num_threads()))
+    def peak() -> float:
+        return max(peak_rate(device, dtype, torch.get_num_threads()) for device, dtype in models)
+
+    return PhaseClock(work=lambda: COUNTED.total, peak=peak)
 
 
 class _HasPhases(Protocol):

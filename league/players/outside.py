@@ -85,6 +85,7 @@ def _try_words(name: str, engine: Sampler, role: Role, position: Game, asked: Fr
 
 
 def anchors_and_guests(config: RunConfig, engines: Engines) -> dict[str, Sampler]:
-    """Return the engines of a run's anchors and guests. Raises UsageError for a player that is not from outside."""
+    """Return the engines of a run's anchors, guests and control. Raises UsageError for one that is not from outside."""
     anchors = outside_engines(config.evaluation.anchors, "evaluation.anchors", engines)
+    anchors |= outside_engines(config.curriculum.controls, "curriculum.control", engines)
     return anchors | outside_engines(config.matchmaking.guests, "matchmaking.guests", engines)

@@ -179,13 +179,16 @@ def _from_run(text: str, run: Run, which: str, spec: GameSpec, engines: Engines)
             by_seat.append(given.members[role.seat])
             others |= given.engines()
             continue
-        weighted = run.members(which, role.policy, spec.name, role.seat)
-        engine = engines.of_run(run, weighted[0][0])
         home, prefix = (run.distilled, f"{DISTILLED}/") if which == DISTILLED else (run.population, "")
-        for snapshot, _ in weighted:
-            check = partial(home.verify, snapshot)
-            engine.register(f"{run.path}@{prefix}{snapshot.id}", snapshot.path, check, engines.adapters(run, snapshot))
-        by_seat.append(tuple((f"{run.path}@{prefix}{snapshot.id}", weight) for snapshot, weight in weighted))
+        members: list[tuple[str, float]] = []
+        for snapshot, weight in run.members(which, role.policy, spec.name, role.seat):
+            name, its = f"{run.path}@{prefix}{snapshot.id}", engines.of_run(run, snapshot)
+            its.register(name, snapshot.path, partial(home.verify, snapshot), engines.adapters(run, snapshot))
+            members.append((name, weight))
+            engine = engine or its
+            if its is not engine:
+                others[name] = its
+        by_seat.append(tuple(members))
     engine = engine or next(iter(others.values()))
     return Player(text, spec, engine, tuple(roles), tuple(by_seat), others=tuple(others.items()))
 

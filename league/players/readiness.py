@@ -15,7 +15,7 @@ from league.players.outside import check_players, scripted_only
 
 def check_start(config: RunConfig, cluster: str) -> None:
     """Raise UsageError, with what would work, for a new run that could not begin here, or on the Ray ``cluster``."""
-    names = [*config.evaluation.anchors, *config.matchmaking.guests]
+    names = [*config.evaluation.anchors, *config.matchmaking.guests, *config.curriculum.controls]
     roles = run_roles(config)
     check_players(scripted_only(names), roles)
     with Engines() as engines:

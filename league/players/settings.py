@@ -52,6 +52,8 @@ class PlayerSettings(NamedTuple):
         table["roles"] = self.roles(config.roles).model_dump(exclude_none=True)
         if self.dtype is not None:
             table["model"]["dtype"] = self.dtype
+            for policy in table["policies"].values():
+                policy["model"].pop("dtype", None)
             for of_engine in table["engine"].values():
                 if isinstance(of_engine, dict):  # an engine's own type of weights, which would go before the model's
                     of_engine.pop("dtype", None)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from games.spec import Utility
+from league.contests.percentiles import PERCENTILES
 from league.reports.pages import plain
 from league.reports.run_record import RunRecord
 from league.reports.strategies import GameStrategies
@@ -23,7 +24,7 @@ class Headline(NamedTuple):
 
 def headline(record: RunRecord, strategies: Sequence[GameStrategies]) -> Headline:
     """Return a run's headline; ``strategies`` are of this run alone."""
-    sentences = [_progress(record)]
+    sentences = [_progress(record), *_over_games(record)]
     for game in record.specs:
         sentences += _learned(record, game)
         sentences += _leader(record, game)
@@ -40,6 +41,13 @@ def _progress(record: RunRecord) -> str:
     population = f"{len(record.snapshots)} snapshots of {', '.join(policies)}" if policies else "no snapshot yet"
     state = "finished" if record.finished else "not finished: it trains on, or was stopped"
     return f"{record.done} of {config.iterations} iterations ({state}), on {games}; {population}."
+
+
+def _over_games(record: RunRecord) -> list[str]:
+    """Return how well it does over all games, where they are judged."""
+    shares = [(p, record.last(f"curriculum/percentile_{p}")) for p in PERCENTILES]
+    told = ", ".join(f"{plain(share)} ({p}th)" for p, share in shares if share is not None)
+    return [f"Of the best score so far it has, by percentiles over games: {told}."] if told else []
 
 
 def _learned(record: RunRecord, game: str) -> list[str]:

@@ -1,8 +1,8 @@
 """Evolve: continue the population of a run in a new run under new settings.
 
 The new run has a copy of the source's snapshots, matches, ratings and curves, and its policies continue from their
-weights. Policies that the new settings add start from snapshots of the first policy: exploiters from its oldest, as
-they would in a new run, and main policies from its newest.
+weights. Policies that the new settings add start from snapshots of the first policy on their base model: exploiters
+from its oldest, as they would in a new run, and main policies from its newest.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from torch import Tensor
 
 from games.common.errors import UsageError
 from games.common.files import atomic_write, sync_folder, sync_tree
-from league.config import RunConfig
+from league.config import ModelConfig, RunConfig
 from league.config.load import load_run_config, policy_names, run_roles, write_run_config
 from league.learning.imitation import keep_matches, matches_to_imitate
 from league.learning.policies import new_policy, policies_for_resume
 from league.learning.teaching.names import with_lasting_judge, with_lasting_teachers
+from league.models.base_model import base_name
 from league.players.given import with_lasting_names
 from league.run.exploiter_cycle import save_initial_weights
 from league.run.failures import telling_of_a_full_disk
@@ -48,7 +49,7 @@ from learners.advantages import forget_policy
 from learners.update.policy import Policy
 
 ORIGIN_FILE = "origin.json"  # of an evolved run: its source
-_SHARED = ("population", "base", "distilled")  # immutable folders, whose files the two runs may share
+_SHARED = ("population", "base", "base-*", "distilled")  # immutable folders, whose files the two runs may share
 
 
 class Replacement(NamedTuple):
@@ -134,7 +135,7 @@ def _copy_below(source: Path, target: Path, left_out: Sequence[str], may_share: 
         copy = target / path.name
         if path.is_dir():
             copy.mkdir()
-            _copy_below(path, copy, left_out, may_share or path.name in _SHARED)
+            _copy_below(path, copy, left_out, may_share or any(map(path.match, _SHARED)))
         elif not (may_share and _linked(path, copy)):
             shutil.copy2(path, copy)
 
@@ -149,13 +150,25 @@ def _linked(path: Path, target: Path) -> bool:
 
 def _check_weights_fit(old: RunConfig, new: RunConfig) -> None:
     """Raise UsageError for settings that do not fit the weights of the source."""
-    changed = [name for name in type(old.model).model_fields if getattr(old.model, name) != getattr(new.model, name)]
-    changed = [name for name in changed if name not in ("device", "dtype")]
-    if changed:
-        raise UsageError(
-            f"model.{changed[0]} cannot be changed: the snapshots of the population were made with the model as it is. "
-            "Leave it out, or begin a new run with league train."
-        )
+    models = {"model": (old.model, new.model)}
+    for name in policy_names(old, run_roles(old)):
+        models[f"policies.{name}.model"] = old.model_of(name), new.model_of(name)
+    for table, (before, after) in models.items():
+        if changed := _changed(before, after):
+            raise UsageError(
+                f"{table}.{changed[0]} cannot be changed: the snapshots of the population were made with the model as "
+                "it is. Leave it out, or begin a new run with league train."
+            )
+    _check_policies_fit(old, new)
+
+
+def _changed(before: ModelConfig, after: ModelConfig) -> list[str]:
+    """Return what of a model is another, but for where and in which type its weights are held."""
+    names = (name for name in ModelConfig.model_fields if getattr(before, name) != getattr(after, name))
+    return [name for name in names if name not in ("device", "dtype")]
+
+
+def _check_policies_fit(old: RunConfig, new: RunConfig) -> None:
     remaining = policy_names(new, run_roles(new))
     for name in policy_names(old, run_roles(old)):
         if name not in remaining and new.roles.player != old.roles.player:
@@ -164,6 +177,11 @@ def _check_weights_fit(old: RunConfig, new: RunConfig) -> None:
                 "role, or give its roles away in a new run."
             )
         after, before = new.policy(name), old.policy(name)
+        if after.adapted and before.adapted and base_name(new, name) != base_name(old, name):
+            raise UsageError(
+                f"policies.{name}.model shares its base, {base_name(old, name)}/, with others, and cannot leave it. "
+                "Set the device or type of all of them."
+            )
         if any(getattr(after, key) != getattr(before, key) for key in ("weights", "rank", "alpha", "targets")):
             raise UsageError(
                 f"policies.{name} cannot change its weights, rank, alpha or targets: its saved weights depend on them. "
@@ -180,9 +198,8 @@ def _adapt_checkpoint(old: RunConfig, new: RunConfig, run_dir: Path, replaced: M
     for name, policy in old_policies.items():
         policy.restore(folder / f"{name}.safetensors")
         (folder / f"{name}.safetensors").unlink()
-    first = old_policies[policy_names(old, run_roles(old))[0]]
     policies = {
-        name: _evolved_policy(new, name, old_policies, first, population) for name in policy_names(new, run_roles(new))
+        name: _evolved_policy(new, name, old_policies, population) for name in policy_names(new, run_roles(new))
     }
     _replace(policies, record, replaced)
     for name, policy in policies.items():
@@ -190,9 +207,8 @@ def _adapt_checkpoint(old: RunConfig, new: RunConfig, run_dir: Path, replaced: M
     new_exploiters = [policies[name] for name in new.league_roles if name not in old_policies]
     save_initial_weights(run_dir, new_exploiters)
     clear_unfinished(folder, policies.keys() - {name for name, (_, weights) in replaced.items() if weights is not None})
-    newest = population.newest(first.name).id
     record.begun |= {
-        name: Beginning(Origin.TRAINED, newest)
+        name: Beginning(Origin.TRAINED, population.newest(_first_like(new, name, old_policies).name).id)
         for name in policies
         if name not in old_policies and name not in new.league_roles
     }
@@ -212,16 +228,16 @@ def _replace(policies: Mapping[str, Policy], record: Checkpoint, replaced: Mappi
         if weights is not None:
             policies[name].reset(weights)
             record.credit = forget_policy(record.credit, name)
+            record.judged = record.judged._replace(active=())  # games were judged by weights that are gone
 
 
-def _evolved_policy(
-    config: RunConfig, name: str, old_policies: dict[str, Policy], first: Policy, population: Population
-) -> Policy:
+def _evolved_policy(config: RunConfig, name: str, old_policies: Mapping[str, Policy], population: Population) -> Policy:
     """Return a policy of the new configuration, which continues the old policy of its name if there is one."""
     if name in old_policies:
         policy = new_policy(config, name, old_policies[name].lm, run_roles(config))
         policy.copy_from(old_policies[name])
         return policy
+    first = _first_like(config, name, old_policies)
     if config.policy(name).adapted or first.lm.adapters is not None:
         raise UsageError(
             f"policies.{name} is new, and an evolved run can only add policies that train all weights "
@@ -230,3 +246,14 @@ def _evolved_policy(
     snapshots = population.all(first.name)
     initial = snapshots[0 if name in config.league_roles else -1]
     return new_policy(config, name, first.lm.with_weights(population.verify(initial).path), run_roles(config))
+
+
+def _first_like(config: RunConfig, name: str, old_policies: Mapping[str, Policy]) -> Policy:
+    """Return the first policy of the source that has a new one's base model. Raises UsageError if there is none."""
+    for policy in old_policies.values():
+        if not _changed(config.model_of(policy.name), config.model_of(name)):
+            return policy
+    raise UsageError(
+        f"policies.{name} is new, and no policy of the run to evolve has its base model: it would begin from nothing "
+        "amid trained ones. Leave policies.NAME.model out of it, or begin a new run with league train."
+    )

@@ -102,7 +102,8 @@ def _full_memory(config: RunConfig, run_dir: Path, error: str, measured: int) ->
     if not optimizer.checkpointing and config.roles.reply == "free":
         advice.append("optimizer.checkpointing = true")
     advice.append(f"in_flight = {max(config.in_flight // 2, 1)} (now {config.in_flight}), for play")
+    devices = " or ".join(sorted(config.devices))
     return (
-        f"The memory of {config.model.device} is full ({' '.join(error.split())[:200]}). {last} is saved. "
+        f"The memory of {devices} is full ({' '.join(error.split())[:200]}). {last} is saved. "
         f"Set in its {CONFIG_FILE} {'; '.join(advice)}. Then go on:\n  league train --resume --run-dir {folder}"
     )

@@ -12,6 +12,7 @@ import numpy as np
 
 from games.aliases import short_name
 from games.spec import GameSpec
+from league.contests.percentiles import PERCENTILES
 from league.evaluation.strategies import GameStrategy
 from league.monitors.alarms import Alarm
 from league.monitors.conduct import RoleConduct
@@ -26,7 +27,7 @@ from league.storage.population import Snapshot
 
 # The metrics whose history figures need.
 KEPT = re.compile(
-    r"^(alarms|time|memory)/|^seconds$|/(mixture_)?exploitability$|/return$|/judge/|/(best_)?welfare$|/pareto_share$|/ce_gap$|/score_against_|^rating|/replies/|equilibrium_distance|/belief/.+/\d+$|/information/\d+$"
+    r"^(alarms|time|memory)/|^seconds$|/(mixture_)?exploitability$|/return$|/judge/|/(best_)?welfare$|/pareto_share$|/ce_gap$|/score_against_|^rating|/replies/|equilibrium_distance|/belief/.+/\d+$|/information/\d+$|^curriculum/"
 )
 EARNED = {  # first where interests are common or mixed
     "return": "joint return",
@@ -75,6 +76,7 @@ def figures(subject: Subject) -> dict[str, Task]:
     tasks: dict[str, Task] = {
         f"{BREAKING}/alarms": partial(_alarms, subject),
         f"{LEARNING}/learning": partial(_learning, subject),
+        **_over_games(subject),
     }
     for game, played in subject.strategies.items():
         tasks[f"{DOING}/strategy/{game}"] = partial(_strategy, game, played)
@@ -165,6 +167,17 @@ def _learning(subject: Subject) -> Pixels:
     if rating.steps:
         panels["newest snapshot"] = [rating]
     return training.draw_curves("Is it learning?", panels)
+
+
+def _over_games(subject: Subject) -> dict[str, Task]:
+    """Return the figure of normalised percentiles over games and of how many are trained, if games are judged."""
+    names = {f"curriculum/percentile_{p}": f"{p}th percentile" for p in PERCENTILES}
+    curves = [training.Curve(label, *_series(subject, name)) for name, label in names.items()]
+    if not any(curve.steps for curve in curves):
+        return {}
+    active = training.Curve("games", *_series(subject, "curriculum/active"))
+    panels = {"score as a share of the best so far": curves, "games that are trained": [active]}
+    return {f"{LEARNING}/games": partial(training.draw_curves, "How well over all games?", panels)}
 
 
 def _strategy(game: str, played: GameStrategy) -> Pixels:

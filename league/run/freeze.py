@@ -104,7 +104,7 @@ class Snapshots:
         if last is not None:
             return Beginning(Origin.TRAINED, last)
         if name in self._config.league_roles:
-            return Beginning(Origin.EXPLOITER, initial_snapshot(self._state))
+            return Beginning(Origin.EXPLOITER, initial_snapshot(self._config, self._state))
         return Beginning(Origin.START, None)
 
     def _gates(self, name: str, parent: str, iteration: int) -> Metrics:

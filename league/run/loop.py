@@ -19,6 +19,7 @@ from games.registry import make_game
 from league.backends.interface import RolloutBackend
 from league.backends.local import LocalRollouts
 from league.config import RunConfig
+from league.contests.judged_games import judge_games
 from league.evaluation.teams import live_cast, training_metrics
 from league.learning.evidence.beliefs import belief_metrics, with_heard
 from league.learning.evidence.counterfactuals import counterfactuals
@@ -29,7 +30,7 @@ from league.learning.learner import InProcessLearner, Learner, LearnResult
 from league.learning.proposals import proposal_metrics
 from league.learning.starts import record_starts, with_starts
 from league.learning.teaching.teachers import Teachers
-from league.matchmaking import DrawContext, MetaStrategy, draw_matches
+from league.matchmaking import DrawContext, MetaStrategy, draw_matches, matches_by_game
 from league.matchmaking.self_play import rotate_seats
 from league.monitors.alarms import Alarm, check_alarms
 from league.monitors.conduct import conduct_metrics, observe_conduct, reply_metrics
@@ -114,7 +115,7 @@ class League:
         self._live = {game: tuple(role.policy for role in game_roles) for game, game_roles in roles.items()}
         self.rollouts = rollouts or LocalRollouts(config, run_dir, roles, state.policies)
         self._engine, self.view = self.rollouts.engine, view
-        self.phases = clock_of_models(config.model.device, config.model.dtype)
+        self.phases = clock_of_models({(model.device, model.dtype) for model in map(config.model_of, state.policies)})
         self._board = Board(config, run_dir, self.specs, roles, state, self.phases)
         self._started, self._tokens_before = time.perf_counter(), 0
         for policy in state.policies.values():
@@ -148,26 +149,25 @@ class League:
         members, kinds, given = self._snapshots.members(), self.config.league_roles, frozenset(given_names(self.roles))
         learning = learning_now(self.config, list(self.state.policies), iteration)
         requests: list[MatchRequest] = []
-        for game, settings in self.config.games.items():
-            if (iteration - 1) % settings.every == 0:
-                meta = self.state.meta.get(game, MetaStrategy())
-                cast = live_cast(self.specs[game], self.roles, learning)
-                live = rotate_seats(self._live[game], iteration, self.config.matchmaking.swap_every)
-                drawn = draw_matches(
-                    config=self.config.matchmaking,
-                    exploiters=self.config.exploiters,
-                    run_seed=self.config.seed,
-                    iteration=iteration,
-                    game=self.specs[game],
-                    context=DrawContext(game, live, members, self.state.payoffs.pair_record, meta, given),
-                    learning=[name for name in learning if name not in kinds],
-                    exploiting={name: kinds[name] for name in learning if name in kinds},
-                    matches=settings.matches,
-                    first_index=self.state.next_match + len(requests),
-                    trains_in_submatches=any(any(below.trained) for below in cast),
-                )
-                drawn = with_starts(self.config, self.state.starts, drawn, iteration)
-                requests += [request._replace(cast=cast) for request in drawn] if cast else drawn
+        for game, matches in matches_by_game(self.config, self.specs, self.state.judged.active, iteration).items():
+            meta = self.state.meta.get(game, MetaStrategy())
+            cast = live_cast(self.specs[game], self.roles, learning)
+            live = rotate_seats(self._live[game], iteration, self.config.matchmaking.swap_every)
+            drawn = draw_matches(
+                config=self.config.matchmaking,
+                exploiters=self.config.exploiters,
+                run_seed=self.config.seed,
+                iteration=iteration,
+                game=self.specs[game],
+                context=DrawContext(game, live, members, self.state.payoffs.pair_record, meta, given),
+                learning=[name for name in learning if name not in kinds],
+                exploiting={name: kinds[name] for name in learning if name in kinds},
+                matches=matches,
+                first_index=self.state.next_match + len(requests),
+                trains_in_submatches=any(any(below.trained) for below in cast),
+            )
+            drawn = with_starts(self.config, self.state.starts, drawn, iteration)
+            requests += [request._replace(cast=cast) for request in drawn] if cast else drawn
         self.state.next_match += len(requests)
         return requests
 
@@ -232,6 +232,9 @@ class League:
         if not due:
             return {}
         measured = self._snapshots.freeze(due, iteration) | distil_if_due(self.config, self.run_dir, iteration)
+        if main:
+            tell = self.view.print_line if self.view is not None else None
+            measured |= judge_games(self.config, self.roles, self.specs, self.state, self.play, tell)
         return measured or {"snapshots": float(len(self.state.population.all()))}  # where nothing is to be measured
 
     def report(self, iteration: int, learned: LearnResult | None, results: Results | None, snapshot: Metrics) -> None:

@@ -19,6 +19,7 @@ from league.backends.interface import Deployment
 from league.backends.local import LocalDeployment
 from league.config import RunConfig
 from league.config.load import CONFIG_FILE, load_run_config, policy_names, run_roles, write_run_config
+from league.contests.judged_games import budget
 from league.learning.evidence.preferences import Judges
 from league.learning.imitation import imitated_replies, keep_matches, matches_to_imitate
 from league.learning.learner_pool import LearnerFailed
@@ -156,7 +157,7 @@ class _Session:
         check_unused(self._run_dir)
         keep_matches(self._run_dir, imitated)
         write_run_config(self._run_dir, config)
-        self.start_view()
+        self.start_view([budget(config)] if config.curriculum.matches else [])
 
     def discard(self) -> None:
         """Remove a run that could not begin: the folder, which was empty before ``write_config``, and its lock."""
@@ -240,6 +241,6 @@ def _deployment(config: RunConfig, run_dir: Path, cluster: str) -> Deployment:
 
 def _driver_config(config: RunConfig, deployment: Deployment) -> RunConfig:
     """Return the configuration of the driver process. Raises UsageError if its engine could not play."""
-    driver = config.model_copy(update={"model": config.model.model_copy(update={"device": deployment.device})})
+    driver = config.on_devices(lambda _: "cpu") if deployment.on_cpu else config
     check_engine(driver, policy_names(driver, run_roles(driver)))
     return driver

@@ -1,4 +1,4 @@
-"""The members of a population, and the mixture over them that a best response is trained against."""
+"""The members of a population, the mixture that a best response is trained against, and what games came to."""
 
 from __future__ import annotations
 
@@ -24,3 +24,12 @@ class MetaStrategy(NamedTuple):
     weights: Mapping[str, float] = {}  # psro: by player, among those of one seat
     joint: Sequence[tuple[tuple[str, ...], float]] = ()  # jpsro: line-ups by seat with their probabilities
     advised: tuple[str, ...] = ()  # jpsro, correlated: the snapshot recommended to each seat  # [seats]
+
+
+class JudgedGames(NamedTuple):
+    """What the matches that judge a run's games have come to; it holds until the next ones."""
+
+    active: tuple[str, ...] = ()  # games that are trained; (): all
+    fitness: Mapping[str, str] = {}  # whether a game is worth training, by game
+    best: Mapping[str, tuple[str, ...]] = {}  # the line-up of snapshots with the best score so far, by game  # [seats]
+    matches: int = 0  # that judged games so far

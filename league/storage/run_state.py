@@ -15,7 +15,7 @@ from league.results.match_store import STORE_FILE, MatchStore
 from league.results.payoffs import PayoffTable, Result, summarise
 from league.results.ratings import Ratings
 from league.starts.pool import POOL_FILE, StartPool
-from league.storage.members import MetaStrategy
+from league.storage.members import JudgedGames, MetaStrategy
 from league.storage.population import Origin, Population
 from learners.imitated import ImitatedReply
 from learners.trajectory_buffer import TrajectoryBuffer
@@ -53,6 +53,7 @@ class Checkpoint:
     )  # snapshots that are no longer drawn as opponents
     meta: dict[str, MetaStrategy] = field(default_factory=dict)  # for the next draw of matches, by game
     mixtures: dict[str, list[dict[str, float]]] = field(default_factory=dict)  # RUN@mixture by game, seat and snapshot
+    judged: JudgedGames = field(default_factory=JudgedGames)  # which games are trained
     # By these a resumed run knows what stands outside its checkpoint, as it was when the checkpoint was saved.
     ratings_sha256: str = ""  # of the file of ratings
     journal_sha256: str = ""  # the last line's checksum

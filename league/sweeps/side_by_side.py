@@ -185,7 +185,9 @@ class _SideBySide:
 def needed(runs: Sequence[SweepRun], nodes: Sequence[Resources]) -> Resources:
     """Return what a process needs that can train any of the runs: its threads' cores, all of a machine's for 0."""
     cpus = max((run.config.threads or max(node.cpus for node in nodes)) for run in runs)
-    return Resources(cpus, float(any(run.config.model.device.startswith(("cuda", "xpu")) for run in runs)))
+    return Resources(
+        cpus, float(any(device.startswith(("cuda", "xpu")) for run in runs for device in run.config.devices))
+    )
 
 
 def room_for(need: Resources, nodes: Sequence[Resources]) -> int:

@@ -49,3 +49,22 @@ def test_a_league_trains_and_plays_from_its_folder(kind, tmp_path):
         players = tuple(resolve(f"{tmp_path / 'run'}{which}", spec, engines) for which in ("", "@mixture"))
         found = compare(players, 40, 0)
     assert len(found.episodes) == 40
+
+
+def test_two_base_models_are_each_served_by_an_engine_of_its_own(tmp_path):
+    """Of two widths and vocabularies, adapters and whole, they meet in training and from the run's folder."""
+    bound = 'roles.policy={"kuhn_poker/first"="a", "kuhn_poker/second"="b"}'
+    own = ["policies.a.weights=lora", "policies.b.model={hidden_size=256, vocabulary=320}"]
+    config = settings.load("pocket", [*CONFIG, "iterations=2", bound, *own])
+    train(config, tmp_path / "run")
+    gaps = {}
+    for line in read_metrics(tmp_path / "run"):
+        gaps |= {key: max(value, gaps.get(key, 0.0)) for key, value in line.items() if key.endswith("gap")}
+    assert {name for name in ("a", "b") if any(key.startswith(f"{name}/") for key in gaps)} == {"a", "b"}
+    assert max(gaps.values()) < 1e-4  # nats: each engine's log-probs are its learner's
+    spec = make_game("kuhn_poker").spec
+    with Engines() as engines:
+        player = resolve(str(tmp_path / "run"), spec, engines)
+        assert len({id(engine) for engine in player.engines().values()}) == 2
+        turns = [turn for one in compare((player, player), 20, 0).episodes for turn in one.turns]
+    assert {turn.player.rpartition("@")[2] for turn in turns} == {"a-000002", "b-000002"}

@@ -16,6 +16,7 @@ from support.pages import EXTENDING, blocks, commands
 from support.source import ROOT
 
 from arena.replays import load_episodes
+from games.common import plugins
 from games.spec import Game
 from league.cli import main
 from learners.trajectories import Evidence
@@ -53,11 +54,15 @@ def league(folder, *commands, python=sys.executable, status=0, **settings):
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
-    """Return a folder with the page's files, from which its modules can be imported."""
+    """Return a folder with the page's files, from which its modules can be imported; other tests do not know them."""
     folder = write_package(tmp_path_factory.mktemp("extended"))
     sys.path.append(str(folder))
-    yield folder
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(plugins, "_registered", dict(plugins._registered))
+        yield folder
     sys.path.remove(str(folder))
+    for module in [name for name in sys.modules if name.partition(".")[0] == "race_games"]:
+        del sys.modules[module]
 
 
 @pytest.fixture(scope="module")

@@ -65,7 +65,7 @@ LESSONS = {
         "Kuhn poker, equilibrium", "kuhn_poker", "equilibrium", 40, 128, 300, ("imitation", *DIVERGENCES)
     ),
     "taught-leduc": Lesson(
-        "Leduc poker, equilibrium", "leduc_poker", "equilibrium", 40, 256, 1100, ("imitation", *DIVERGENCES[:2])
+        "Leduc poker, equilibrium", "leduc_poker", "equilibrium", 160, 256, 1100, ("imitation", *DIVERGENCES[:2])
     ),
     "taught-mixture": Lesson(
         "Leduc poker, a run's mixture", "leduc_poker", MIXTURE, 40, 256, 1100, ("imitation", *DIVERGENCES[:2])

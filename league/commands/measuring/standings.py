@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from games.registry import make_game
 from games.spec import GameSpec, Utility
 from league.commands.formatting import format_number
 from league.commands.measuring.standings_report import game_to_json, print_exact, print_game, skill_to_json
+from league.contests.percentiles import PERCENTILES
 from league.monitors.metrics_log import read_metrics
 from league.results.match_store import STORE_FILE, MatchStore
 from league.results.ratings import PlayerRating, Ratings
@@ -52,6 +54,7 @@ class StandingsReport(NamedTuple):
     run: Run | None  # None: a tournament
     iterations: int  # done
     games: dict[str, GameReport]
+    percentiles: Mapping[int, list[tuple[int, float]]] = {}  # of normalised scores over games, where they are judged
     matrix: bool = False  # print the payoffs as a matrix too
 
 
@@ -68,7 +71,14 @@ def load_report(run: Run, game: str | None = None) -> StandingsReport:
     metrics = list(read_metrics(run.path))
     names = _selected(game, list(run.config.games), run.path)
     games = {name: _game_report(run, name, metrics) for name in names}
-    return StandingsReport(run.path, run, metrics[-1]["iteration"] if metrics else 0, games)
+    return StandingsReport(run.path, run, metrics[-1]["iteration"] if metrics else 0, games, _percentiles(metrics))
+
+
+def _percentiles(metrics: list[dict[str, Any]]) -> dict[int, list[tuple[int, float]]]:
+    """Return the percentiles over games, each as it was measured, oldest first; none where games are not judged."""
+    names = {percentile: f"curriculum/percentile_{percentile}" for percentile in PERCENTILES}
+    found = {p: [(line["iteration"], line[name]) for line in metrics if name in line] for p, name in names.items()}
+    return {percentile: points for percentile, points in found.items() if points}
 
 
 def _game_report(run: Run, game: str, metrics: list[dict[str, Any]]) -> GameReport:
@@ -118,6 +128,10 @@ def to_json(report: StandingsReport) -> dict[str, Any]:
         "run": str(report.path),
         "iterations": report.iterations,
         "snapshots": [snapshot.id for snapshot in report.run.population.all()],
+        "percentiles": {
+            str(percentile): [{"iteration": iteration, "value": value} for iteration, value in points]
+            for percentile, points in report.percentiles.items()
+        },
         "lineage": {s.id: {"parents": list(s.parents), "how": s.how} for s in report.run.population.all()},
         "games": games,
     }
@@ -152,6 +166,9 @@ def print_report(report: StandingsReport, console: Console) -> None:
     for snapshot in report.run.population.all() if report.run is not None else ():
         if snapshot.how not in HOW.values() and snapshot.parents:
             console.print(f"{snapshot.id}: {snapshot.how}; from {parents_of(snapshot)}", markup=False)
+    if report.percentiles:
+        shown = ", ".join(f"{p}th {_format_change(points)}" for p, points in report.percentiles.items())
+        console.print(f"share of the best score so far, percentiles over games: {shown}", markup=False)
     for name, game in report.games.items():
         console.print(f"\n{short_name(name)}", style="bold")
         for metric, points in game.measured.items():
@@ -174,4 +191,9 @@ def _format_curve(title: str, points: list[tuple[int, float]]) -> str:
     """Return a measurement's first and last value, and its range in between."""
     values = [value for _, value in points]
     span = f", between {format_number(min(values))} and {format_number(max(values))}" if len(values) > 2 else ""
-    return f"{title}: {format_number(values[0])} → {format_number(values[-1])} over {len(values)} snapshots{span}"
+    return f"{title}: {_format_change(points)} over {len(values)} snapshots{span}"
+
+
+def _format_change(points: list[tuple[int, float]]) -> str:
+    """Return a measurement's first and last value."""
+    return f"{format_number(points[0][1])} → {format_number(points[-1][1])}"

@@ -117,11 +117,18 @@ def _kind(annotation: Any, metadata: Sequence[Any]) -> str:
     if origin is Literal:
         return " | ".join(map(str, parts))
     if origin is tuple:
-        return f"list of {_kind(parts[0], [])}s"
+        return _of_each("list", parts[0])
     if origin is dict:
-        return f"table of {_kind(parts[1], [])}s"
+        return "table" if parts[1] is Any else _of_each("table", parts[1])
     names = {bool: "true | false", int: "whole number", float: "number", str: "word"}
     return f"{names.get(annotation, str(annotation))}{_bounds(metadata)}"
+
+
+def _of_each(collection: str, values: Any) -> str:
+    """Return in words a list or a table whose values are of one kind."""
+    kind = _kind(values, [])
+    plural = kind in ("word", "number", "whole number", "table")
+    return f"{collection} of {kind}s" if plural else f"{collection}, each {kind}"
 
 
 def _bounds(metadata: Sequence[Any]) -> str:
@@ -136,5 +143,9 @@ def _bounds(metadata: Sequence[Any]) -> str:
 
 
 def _written(value: Any) -> str:
-    """Return a default as TOML has it."""
+    """Return a default as TOML has it, a table in one line."""
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_written, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{tomli_w.dumps({key: 0})[:-5]} = {_written(own)}' for key, own in value.items())}}}"
     return "none" if value is None else tomli_w.dumps({"x": value}).removeprefix("x = ").strip().replace("\n", " ")

@@ -100,7 +100,7 @@ def _facts(run: Run, snapshot: Snapshot, name: str, *, merged: bool) -> CardFact
         name,
         snapshot.id,
         games,
-        _base(config.model.source),
+        _base(config.model_of(snapshot.policy).source),
         merged,
         snapshot.step,
         settings,

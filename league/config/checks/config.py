@@ -11,6 +11,7 @@ from games.spec import Utility
 from league.config.checks.beliefs import check_beliefs, check_shaping
 from league.config.checks.branching import check_branching
 from league.config.checks.credit import check_credit
+from league.config.checks.curriculum import check_curriculum
 from league.config.checks.learners import check_async_learners, check_optimizer, check_settling
 from league.config.checks.teacher import check_teacher_settings
 from league.config.run import RunConfig
@@ -43,6 +44,7 @@ def check_config(config: RunConfig, roles: Roles) -> None:
     _check_given(config, roles, bound)
     _check_policies(config, bound)
     _check_gate(config, roles, bound)
+    check_curriculum(config, roles)
     check_async_learners(config, bound)
     check_optimizer(config, roles)
     check_credit(config, roles)
@@ -155,6 +157,11 @@ def _check_exploiters(config: RunConfig, roles: Roles) -> None:
     if exploiters and all(sum(not role.given for role in game_roles) < 2 for game_roles in roles.values()):
         seat = "one seat that is given to no player" if config.roles.player else "one seat"
         raise UsageError(f"{_listed(exploiters)} cannot exploit anybody: every game of the run has {seat}.")
+    if exploiters and not any(config.model_of(name) == config.model for name in bound_policies(roles)):
+        raise UsageError(
+            f"{_listed(exploiters)} begins from [model], but no policy that it should exploit does: each has a model "
+            "of its own (policies.NAME.model). Set [model] to what one of them has."
+        )
     if config.exploiters.freeze_from > config.exploiters.freeze_after:
         raise UsageError(
             f"exploiters.freeze_from = {config.exploiters.freeze_from} is later than exploiters.freeze_after = "

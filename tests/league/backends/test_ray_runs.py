@@ -33,6 +33,11 @@ TWO = TINY + SPLIT + "cluster = { matches = 8, engine_cpus = 0.5, worker_cpus = 
 EACH = ["--set", "async_learners.processes=each"]
 AHEAD = ["--set", "async_learners.max_staleness=2", "--set", "objective.truncate=2.0", "--set", "optimizer.max_gap=5.0"]
 ADAPTERS = ["--set", 'policies={opener={weights="lora", rank=4}, caller={weights="lora", rank=2}}']
+OWN = ["--set", "policies.caller.model={hidden_size=48, vocabulary=300}"]
+OWN_ADAPTERS = [
+    "--set",
+    'policies={opener={weights="lora", rank=4}, caller={weights="lora", rank=2, model={hidden_size=48}}}',
+]
 ROUNDED = 1e-6  # nats, units of the game, and weights
 
 
@@ -109,8 +114,17 @@ def test_learners_and_workers_on_a_cluster_are_the_run_of_this_machine(config, l
     assert all(sum(share.values()) == pytest.approx(1.0) for share in shares[1:])
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("where", [[], EACH], ids=["learning here", "learners there"])
+def test_two_base_models_on_a_cluster_are_the_run_of_this_machine(where, config, tmp_path):
+    here = train(config, *OWN, run_dir=tmp_path / "here")
+    assert_same(here, train(config, *OWN, *where, "--cluster", "local", run_dir=tmp_path / "there"))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("variant", [[], ADAPTERS], ids=["full models", "adapters"])
+@pytest.mark.parametrize(
+    "variant", [[], ADAPTERS, OWN, OWN_ADAPTERS], ids=["full models", "adapters", "two bases", "adapters on two bases"]
+)
 def test_so_are_engines_of_their_own(variant, config, tmp_path):
     engines = ["--set", "cluster.engines=2", "--cluster", "local"]
     expected = train(config, *variant, run_dir=tmp_path / "here")

@@ -17,6 +17,11 @@ def test_one_game_takes_the_place_of_another_with_as_many_matches():
     assert config.objective == load("settle").objective
 
 
+def test_a_family_takes_a_place_for_each_of_its_games():
+    games = load("settle", games=["hex(board_size={2,3})", "kuhn_poker"]).games
+    assert list(games) == ["hex(board_size=2)", "hex(board_size=3)", "kuhn_poker"]
+
+
 def test_long_matches_are_fewer():
     """Connect four lasts 42 turns: 4 * 3 * 1024 / 42 = 293 matches, and 256 is the nearest power of two."""
     assert load("settle", games=["connect_four"]).games["connect_four"].matches == 256

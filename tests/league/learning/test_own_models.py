@@ -164,7 +164,10 @@ def test_a_pretrained_policy_reads_all_rules_and_the_other_the_brief_cards(tmp_p
         ({"b": {"model": {"width": 3}}}, r"policies\.b\.model\.width.*keys are those of \[model\]"),
         ({"b": {"model": {"hidden_size": 0}}}, r"policies\.b\.model\.hidden_size"),
         ({"b": {"model": {"hidden_size": 30}}}, "not a multiple of model.heads"),
-        ({"p": {"league_role": "main_exploiter", "model": {"layers": 1}}}, "exploiter begins from the weights of main"),
+        (
+            {"p": {"league_role": "main_exploiter", "model": {"layers": 1}}},
+            r"exploiter, which begins from the run.s \[model\]",
+        ),
     ],
 )
 def test_models_that_cannot_be_are_refused_in_a_sentence(policies, told):
@@ -176,11 +179,3 @@ def test_a_model_that_is_not_there_is_named_with_its_policy(tmp_path, capsys):
     words = ["train", "pocket", "--run-dir", str(tmp_path / "run"), "--set", "policies.main.model.source=/nowhere"]
     assert main(words) == 2
     assert "policies.main.model.source = '/nowhere'" in capsys.readouterr().err
-
-
-def test_a_cluster_is_refused(tmp_path):
-    from league.backends.cluster import ClusterDeployment
-
-    config = validate({"games": {"kuhn_poker": {}}, "policies": {"main": {"model": {"layers": 1}}}})
-    with pytest.raises(UsageError, match="base model of its own"):
-        ClusterDeployment(config, tmp_path, "local")

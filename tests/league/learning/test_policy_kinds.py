@@ -174,7 +174,7 @@ def test_a_changed_base_is_refused_by_name(unbroken_runs, tmp_path):
     (run / "base" / "base.json").chmod(0o644)
     (run / "base" / "base.json").unlink()
     with pytest.raises(UsageError, match="is not the base of a run's adapters"):
-        load_base(load(str(run / "config.toml")), run)
+        load_base(load(str(run / "config.toml")), run, "main")
 
 
 def test_adapters_on_a_checkpoint_refer_to_it(unbroken_runs, tmp_path):

@@ -14,6 +14,7 @@ from league.learning.evidence.preferences import Contest, Judges, PlayerJudge, b
 from league.learning.evidence.shaping import agreement, with_shaping
 from league.players.engines import Engines
 from roles.cards import load_roles
+from roles.role import ReplyForm
 
 THROW = TINY.replace("games.kuhn_poker.matches = 64", "games.throw.matches = 24") + "\nmatchmaking.group_size = 4\n"
 FREE = TINY + '\nroles.reply = "free"\n'
@@ -127,7 +128,9 @@ def reply(text, action, legal=("bet", "pass")):
 
 def test_a_thought_agrees_or_not_with_the_action():
     (role,) = [
-        one.model_copy(update={"reply": "free"}) for one in load_roles(make_game("kuhn_poker").spec) if one.seat == 0
+        one.model_copy(update={"reply": ReplyForm.FREE})
+        for one in load_roles(make_game("kuhn_poker").spec)
+        if one.seat == 0
     ]
     assert agreement(role, reply("I hold a king, so I bet. [bet]", "bet")) == 1.0
     assert agreement(role, reply("<think>I will pass.</think>[bet]", "bet")) == -1.0

@@ -10,6 +10,7 @@ from league.config import RunConfig
 from league.config.load import run_roles
 from league.results.payoffs import PayoffTable
 from league.run.loop import League
+from league.storage.members import JudgedGames
 
 CONFIG = RunConfig(games={"kuhn_poker": {"matches": 8}, "tiny_hanabi": {"matches": 6, "every": 3}})
 
@@ -21,7 +22,12 @@ def drawing_league():
         roles=roles,
         specs={game: make_game(game).spec for game in CONFIG.games},
         state=SimpleNamespace(
-            policies={"main": None}, meta={}, payoffs=PayoffTable(["main"]), next_match=100, starts=None
+            policies={"main": None},
+            meta={},
+            payoffs=PayoffTable(["main"]),
+            next_match=100,
+            starts=None,
+            judged=JudgedGames(),
         ),
         _live={game: tuple(role.policy for role in game_roles) for game, game_roles in roles.items()},
         _snapshots=SimpleNamespace(members=list),

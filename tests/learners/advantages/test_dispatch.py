@@ -77,12 +77,13 @@ def test_what_rules_need():
     assert needing == {
         Need.GROUPS: {
             *("grpo", "dr_grpo", "rloo", "m_grpo", "matpo", "cory", "gigpo", "at_grpo", "flow_grpo"),
-            *("dapo", "gdpo", "advantage_alignment"),
+            *("dapo", "gdpo", "advantage_alignment", "spo"),
         },
         Need.TREE: {"malt"},
         Need.VALUES: {"gae_turn"},
         Need.CONTRIBUTIONS: {"contribution"},
         Need.COUNTERFACTUALS: {"regret"},
+        Need.PREFERENCES: {"spo"},
     }
     assert DEFAULT_RULE in RULES
 

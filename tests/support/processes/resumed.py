@@ -4,6 +4,11 @@ from __future__ import annotations
 
 VARIANTS = {
     "plain": "",
+    "games that are judged": """
+games."sums(digits={1,9},base=2)".matches = 32
+curriculum = { matches = 8, active = 2 }
+matchmaking.group_size = 4
+""",
     "magnet, PFSP, three games": """
 games.tiny_hanabi.matches = 16
 games.tic_tac_toe = { matches = 8, every = 2 }
