@@ -17,13 +17,18 @@ from collections.abc import Sequence
 
 from games.common.section import Section
 from learners.advantages.rule import Credited, CreditRule, Need, State, unweighted
+from learners.groups import groups_of
 from learners.trajectories import Evidence, Trajectory
 
 
 def spo(
     trajectories: Sequence[Trajectory], _evidence: Sequence[Evidence], state: State, _settings: Section
 ) -> Credited:
-    """Return 2 w - 1 for every turn. Raises ValueError for a trajectory that no judge has compared."""
+    """Return 2 w - 1 for every turn.
+
+    Raises UsageError for groups of one or of different sizes, and ValueError for a trajectory that no judge compared.
+    """
+    groups_of("spo", trajectories)
     advantages = []
     for one in trajectories:
         if one.preferred is None:

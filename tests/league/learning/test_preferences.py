@@ -136,7 +136,7 @@ def test_a_thought_agrees_or_not_with_the_action():
     assert agreement(role, reply("<think>I will pass.</think>[bet]", "bet")) == -1.0
     assert agreement(role, reply("I will bet or pass. [bet]", "bet")) == 0.0, "two actions are none"
     assert agreement(role, reply("A king is high. [bet]", "bet")) == 0.0, "no action is named"
-    assert agreement(role, reply("I will not bet, so I pass. [pass]", "pass")) == 1.0
+    assert agreement(role, reply("I will not bet. So I pass. [pass]", "pass")) == 1.0
     assert agreement(role, reply("I will bet.", None)) == 0.0, "an illegal reply"
     assert agreement(load_roles(make_game("kuhn_poker").spec)[0], reply("bet", "bet")) == 0.0, "a choice"
 
