@@ -180,7 +180,9 @@ class Episode(NamedTuple):
     children: tuple[Episode, ...] = ()
     outcome: str = ""  # what the parent of a submatch learns of it
     beliefs: tuple[Belief, ...] = ()  # answers to probes, position by position
-    shaping: tuple[float, ...] = ()  # what beliefs paid beside for each turn, in units of scaled returns  # [K]
+    shaping: tuple[float, ...] = ()  # what is paid beside the game for each turn, in units of scaled returns  # [K]
+    # by seat the share of the other matches of its start that a judge prefers this to; None: not compared  # [seats]
+    preferred: tuple[float | None, ...] = ()
 
 
 def flatten_episodes(episodes: Iterable[Episode]) -> list[Episode]:

@@ -54,7 +54,7 @@ def episode_to_record(episode: Episode) -> dict[str, Any]:
             del request[field]
     record = {**episode._asdict(), "request": request, "turns": turns, "children": children}
     record["beliefs"] = [belief._asdict() for belief in episode.beliefs]
-    for field in ("beliefs", "shaping"):
+    for field in ("beliefs", "shaping", "preferred"):
         if not record[field]:
             del record[field]
     return record
@@ -100,6 +100,7 @@ def episode_from_record(record: dict[str, Any]) -> Episode:
         outcome=record.get("outcome", ""),
         beliefs=tuple([Belief(**with_tuples(belief)) for belief in record.get("beliefs", ())]),
         shaping=tuple(record.get("shaping", ())),
+        preferred=tuple(record.get("preferred", ())),
     )
 
 

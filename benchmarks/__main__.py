@@ -63,7 +63,7 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     )
     | dict.fromkeys(("mars", "spiral", "smol_spiral"), "benchmarks.studies.suites")
     | dict.fromkeys(("verdicts-team", "verdicts-relay"), "benchmarks.studies.verdicts")
-    | {"brevity": "benchmarks.studies.language.brevity"}
+    | {"brevity": "benchmarks.studies.language.brevity", "debate": "benchmarks.studies.language.debate"}
     | {"talk": "benchmarks.studies.language.talk", "microscope": "benchmarks.studies.credit.microscope"}
     | {"public_goods": "benchmarks.studies.cooperation.public_goods", "beliefs": "benchmarks.studies.beliefs"}
     | {"sighted_critic": "benchmarks.studies.credit.sighted_critic"}

@@ -23,6 +23,7 @@ from games.native.pair_arithmetic import PairArithmetic
 from games.native.relay_arithmetic import RelayArithmetic
 from games.native.repeated_kuhn import RepeatedKuhn
 from games.native.team_race import TeamRace
+from games.native.throw import Throw
 from games.openspiel.game import OpenSpielGame, openspiel_names
 from games.spec import Game, GameSpec
 from games.talk.debate import Debate
@@ -67,6 +68,7 @@ NATIVE: dict[str, Callable[..., Game]] = {
     "reference": ReferenceGame,
     "repeated_kuhn_poker": RepeatedKuhn,
     "team_race": TeamRace,
+    "throw": Throw,
     "sums": Sums,
     "programs": Programs,
     "repair": Repair,

@@ -8,8 +8,10 @@ is as good a comparison as any.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 from operator import attrgetter
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +19,8 @@ from numpy.typing import NDArray
 
 from games.common.errors import UsageError
 from learners.trajectories import Trajectory
+
+Pair = tuple[int, int]
 
 
 class GroupKey(NamedTuple):
@@ -112,3 +116,21 @@ def group_members(trajectories: Sequence[Trajectory]) -> dict[GroupKey, list[int
     for index, key in enumerate(map(_KEY, trajectories)):
         groups.setdefault(key, []).append(index)
     return {GroupKey(*key): indices for key, indices in groups.items()}
+
+
+def pairs_within_groups(trajectories: Sequence[Trajectory]) -> list[Pair]:
+    """Return the indices of each two trajectories of one group, once."""
+    return [pair for indices in group_members(trajectories).values() for pair in combinations(indices, 2)]
+
+
+def win_shares(preferences: Mapping[Pair, float]) -> dict[int, float]:
+    """Return by index the mean probability of being preferred, over all pairs that it is in (SPO, arXiv 2401.04056).
+
+    w_i = (1 / (G - 1)) sum over the others j of its group of P(i > j), with P(j > i) = 1 - P(i > j).
+    ``preferences`` are those of the first of each pair over the second.
+    """
+    won: dict[int, list[float]] = {}
+    for (first, second), preference in preferences.items():
+        won.setdefault(first, []).append(preference)
+        won.setdefault(second, []).append(1.0 - preference)
+    return {index: fmean(shares) for index, shares in won.items()}

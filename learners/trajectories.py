@@ -21,7 +21,7 @@ class Trajectory(NamedTuple):
     """One trained seat's part of one episode.
 
     A seat whose match ended before its first turn has no turns, but it has a return and counts in its group. Returns
-    and rewards are divided by the game's scale (``to_trajectories``); what beliefs paid is in both.
+    and rewards are divided by the game's scale (``to_trajectories``); what is paid beside the game is in both.
     """
 
     game: str
@@ -40,6 +40,7 @@ class Trajectory(NamedTuple):
     root_game: str | None = None  # the game of the match that its rollout began with; None: this one
     order: tuple[int, ...] = ()  # how many turns of the match, of all seats, came before each turn  # [K]
     fork: tuple[int, ...] = ()  # the request's: the match that it goes on from, and how many turns came before
+    preferred: float | None = None  # the share of its group's others that a judge prefers it to; None: not compared
 
 
 class Counterfactuals(NamedTuple):
@@ -139,6 +140,7 @@ def _of_seat(episode: Episode, seat: int, role: str, scale: float) -> Trajectory
         branch=request.branch,
         order=order,
         fork=request.fork,
+        preferred=episode.preferred[seat] if episode.preferred else None,
     )
 
 

@@ -1,7 +1,8 @@
-"""What is learned beside the game's rewards: the tables ``[beliefs]`` and ``[prediction]``.
+"""What is learned and paid beside the game's rewards: the tables ``[beliefs]``, ``[shaping]`` and ``[prediction]``.
 
-``[beliefs]`` says whether seats are asked what they believe, and what is paid for what changes in it; ``[prediction]``
-lets policies learn from what others say and do, and from what tools return.
+``[beliefs]`` says whether seats are asked what they believe, and what is paid for what changes in it; ``[shaping]``
+pays for what needs no beliefs; ``[prediction]`` lets policies learn from what others say and do, and from what tools
+return.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ class WeightedTerm(Section):
         return self.roles.get(f"{game}/{role}", 1.0)
 
 
-class ShapingTerm(WeightedTerm):
-    """A reward beside the game's."""
+class PotentialTerm(WeightedTerm):
+    """A reward for beliefs, as it is or as a potential."""
 
     potential: bool = Field(
         False,
@@ -46,11 +47,11 @@ class BeliefsConfig(Section):
     ask: bool = Field(
         False, description="ask the probes of the role cards; they are asked anyway where one of the weights is set"
     )
-    speaking: ShapingTerm = Field(
-        ShapingTerm(), description="pays what is said for the change in the others' mean belief in the truth"
+    speaking: PotentialTerm = Field(
+        PotentialTerm(), description="pays what is said for the change in the others' mean belief in the truth"
     )
-    gain: ShapingTerm = Field(
-        ShapingTerm(), description="pays for what a seat has learned since its last turn of the truth, in bits"
+    gain: PotentialTerm = Field(
+        PotentialTerm(), description="pays for what a seat has learned since its last turn of the truth, in bits"
     )
 
     listening: WeightedTerm = Field(
@@ -84,3 +85,36 @@ class PredictionConfig(Section):
     def terms(self) -> dict[str, WeightedTerm]:
         """The terms by what they predict."""
         return {"replies": self.replies, "tools": self.tools}
+
+
+class PreferredTerm(WeightedTerm):
+    """A reward for being preferred by a judge, and the judge."""
+
+    judge: str = Field(
+        "",
+        description="who compares matches of one start: a player as `league match` takes it that can be asked, such as "
+        "a run or hf:NAME; empty: the game, if it judges its own matches",
+    )
+    question: str = Field(
+        "Which of the two is better? Answer with first or second.",
+        min_length=1,
+        description="what a player that judges is asked, after both matches",
+    )
+
+
+class ShapingConfig(Section):
+    """Rewards beside the game's that need no beliefs."""
+
+    preferred: PreferredTerm = Field(
+        PreferredTerm(), description="pays the share of the other matches of its start that a judge prefers a match to"
+    )
+    agreement: WeightedTerm = Field(
+        WeightedTerm(),
+        description="pays a free reply whose thoughts end on the action that it plays, and charges one whose thoughts "
+        "end on another",
+    )
+
+    @property
+    def terms(self) -> dict[str, WeightedTerm]:
+        """All rewards by name."""
+        return {"preferred": self.preferred, "agreement": self.agreement}

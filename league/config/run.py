@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from games.common.section import LARGEST_SEED, Count, LearningRate, NonNegative, Positive, Section
-from league.config.auxiliary import BeliefsConfig, PredictionConfig
+from league.config.auxiliary import BeliefsConfig, PredictionConfig, ShapingConfig
 from league.config.cluster import AsyncLearnersConfig, ClusterConfig
 from league.config.credit import CreditConfig, CriticConfig, ValuesConfig
 from league.config.engine import EngineConfig, ProgramsConfig
@@ -202,6 +202,7 @@ class RunConfig(Section):
     imitation: ImitationConfig = ImitationConfig()
     teacher: TeacherConfig = TeacherConfig()
     beliefs: BeliefsConfig = BeliefsConfig()
+    shaping: ShapingConfig = ShapingConfig()
     prediction: PredictionConfig = PredictionConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     matchmaking: MatchmakingConfig = MatchmakingConfig()

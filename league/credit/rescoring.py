@@ -29,6 +29,7 @@ _NOT_STORED = {
     Need.CONTRIBUTIONS: "what each turn contributed by an estimator",
     Need.COUNTERFACTUALS: "what the actions that were not played would have paid",
     Need.TREE: "whole trees of replies (matchmaking.tree)",
+    Need.PREFERENCES: "which of two matches a judge prefers",
 }
 
 

@@ -36,6 +36,7 @@ TRACE = "trace_decay"  # of a rule that weighs later turns' surprises; with 0 a 
 _UNFIT = {
     Need.TREE: "it compares sibling replies within whole trees (matchmaking.tree), and these matches have none",
     Need.COUNTERFACTUALS: "it follows what other actions would have paid against the others' moves, and not the return",
+    Need.PREFERENCES: "it follows which of two matches a judge prefers, and not the return",
 }
 
 

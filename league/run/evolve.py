@@ -23,7 +23,7 @@ from league.config import ModelConfig, RunConfig
 from league.config.load import load_run_config, policy_names, run_roles, write_run_config
 from league.learning.imitation import keep_matches, matches_to_imitate
 from league.learning.policies import new_policy, policies_for_resume
-from league.learning.teaching.names import with_lasting_teachers
+from league.learning.teaching.names import with_lasting_judge, with_lasting_teachers
 from league.models.base_model import base_name
 from league.players.given import with_lasting_names
 from league.run.exploiter_cycle import save_initial_weights
@@ -86,7 +86,7 @@ def evolve(
         old = load_run_config(source)
         done = finished_iterations(source)
         settings = [*overrides, f"iterations={done + (iterations or max(done, 1))}"]
-        config = with_lasting_teachers(with_lasting_names(load_run_config(source, settings)))
+        config = with_lasting_judge(with_lasting_teachers(with_lasting_names(load_run_config(source, settings))))
         _check_weights_fit(old, config)
         changed = config.imitation.weight and config.imitation != old.imitation
         imitated = matches_to_imitate(config, run_roles(config)) if changed else []

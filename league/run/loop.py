@@ -21,7 +21,9 @@ from league.backends.local import LocalRollouts
 from league.config import RunConfig
 from league.contests.judged_games import judge_games
 from league.evaluation.teams import live_cast, training_metrics
-from league.learning.evidence.beliefs import belief_metrics, with_shaping
+from league.learning.evidence.beliefs import belief_metrics
+from league.learning.evidence.preferences import Judges
+from league.learning.evidence.shaping import agreement_metrics, with_shaping
 from league.learning.iteration import credit_metrics, learning_now
 from league.learning.learner import InProcessLearner, Learner, LearnResult
 from league.learning.proposals import proposal_metrics
@@ -38,7 +40,6 @@ from league.run.board import Board, Frozen
 from league.run.comparison import compare_population
 from league.run.continuing.branched import with_forks
 from league.run.continuing.continued import play_on
-from league.run.continuing.counted_out import count_out
 from league.run.continuing.evidence import evidence_from_play
 from league.run.distilling import distil_if_due
 from league.run.exploiter_cycle import exploiters_due
@@ -102,8 +103,9 @@ class League:
         rollouts: RolloutBackend | None = None,
         view: LiveView | None = None,
         teachers: Teachers | None = None,
+        judges: Judges | None = None,
     ) -> None:
-        self.learner, self._teachers = learner or InProcessLearner(config, state), teachers
+        self.learner, self._teachers, self._judges = learner or InProcessLearner(config, state), teachers, judges
         self.config, self.run_dir, self.roles, self.state = config, run_dir, roles, state
         self.specs = {game: make_game(game).spec for game in config.games}
         self._all_specs = {game: make_game(game).spec for game in roles}  # submatches' games too
@@ -185,11 +187,9 @@ class League:
     @counts_as("learn")
     def submit(self, iteration: int, episodes: list[Episode]) -> None:
         """Give an iteration's trajectories and evidence to the learner; keep its matches until its turn comes."""
-        episodes = with_shaping(self.config, self.roles, iteration, episodes)
+        episodes = with_shaping(self.config, self.roles, self._judges, iteration, episodes)
         trajectories = to_trajectories(episodes, self.roles.__getitem__, self.scales)
-        played_on = play_on(self.config, self.rollouts.play, self.scales, iteration, episodes, trajectories)
-        counted = count_out(self.config, self._engine, self.roles, self.scales, episodes, trajectories)
-        played_on.contributions.update(counted)
+        played_on = play_on(self.config, self.rollouts, self.roles, self.scales, iteration, episodes, trajectories)
         self._engine.sleep()
         self.state.played_ahead[iteration] = episodes
         settings = self.config, self.state.policies, self.roles, self.scales, self._teachers
@@ -209,7 +209,7 @@ class League:
         metrics |= count_metrics(episodes, self.specs)
         metrics |= score_metrics(recorded, self.specs, self.roles, self._live, self.config.league_roles)
         metrics |= training_metrics(episodes, self._all_specs, self.roles)
-        metrics |= belief_metrics(episodes, self.roles)
+        metrics |= belief_metrics(episodes, self.roles) | agreement_metrics(self.config, episodes, self.roles)
         metrics |= reply_metrics(episodes) | self.rollouts.metrics() | proposal_metrics(episodes, self.specs)
         metrics |= record_starts(self.config, self.roles, self._all_specs, self.state.starts, episodes, iteration)
         before, self._tokens_before = self._tokens_before, self._engine.tokens

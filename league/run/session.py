@@ -21,12 +21,13 @@ from league.backends.local import LocalDeployment
 from league.config import RunConfig
 from league.config.load import CONFIG_FILE, load_run_config, policy_names, run_roles, write_run_config
 from league.contests.judged_games import budget
+from league.learning.evidence.preferences import Judges
 from league.learning.imitation import imitated_replies, keep_matches, matches_to_imitate
 from league.learning.learner_pool import LearnerFailed
 from league.learning.learner_process import FAILED_BATCH_FILE
 from league.learning.policies import policies_for_resume, start_policies
 from league.learning.starts import first_starts
-from league.learning.teaching.names import with_lasting_teachers
+from league.learning.teaching.names import with_lasting_judge, with_lasting_teachers
 from league.learning.teaching.teachers import Teachers
 from league.monitors.live_view import LiveView
 from league.monitors.metrics_log import read_metrics
@@ -79,11 +80,12 @@ def train(
     finite, its log-probs disagree with the engine's, a learner dies, or the disk is full.
     """
     rule_named(config.credit.rule)
-    config = with_lasting_teachers(with_lasting_names(config))
+    config = with_lasting_judge(with_lasting_teachers(with_lasting_names(config)))
     with Engines() as engines:
         check_players(anchors_and_guests(config, engines), run_roles(config))
         check_given(config, engines)
         Teachers(config, run_roles(config), engines, {})
+        Judges(config, run_roles(config), engines)
     imitated = matches_to_imitate(config, run_roles(config))
     with (
         telling_of_a_full_disk(run_dir),
@@ -233,7 +235,7 @@ class _Session:
         """Train from a state to the run's end or an interrupt. Raises RunFailed, with what to do."""
         config, run_dir, roles, deployment = self.config, self._run_dir, self.roles, self._deployment
         state.imitated = imitated_replies(config, roles, run_dir, state.policies)
-        teachers = self.open_teachers(state)
+        teachers, judges = self.open_teachers(state), Judges(config, roles, self._engines)
         try:
             rollouts = deployment.rollouts(config, run_dir, roles, state, self._engines)
             for note in rollouts.notes:
@@ -241,7 +243,9 @@ class _Session:
             learner = deployment.learner(state)
             with (
                 telling_of_memory(config, run_dir, state.policies),
-                closing(League(config, run_dir, roles, state, learner, rollouts, self._view, teachers)) as league,
+                closing(
+                    League(config, run_dir, roles, state, learner, rollouts, self._view, teachers, judges)
+                ) as league,
             ):
                 finished = run_loop(league, self._stop)
                 usage = self._engines.usage() | deployment.usage()

@@ -38,6 +38,7 @@ from learners.advantages.regret import RULE as REGRET
 from learners.advantages.reinforce import RULE as REINFORCE
 from learners.advantages.rloo import RULE as RLOO
 from learners.advantages.rule import Advantages, Credited, CreditRule, State
+from learners.advantages.spo import RULE as SPO
 from learners.trajectories import Evidence, Trajectory
 
 DEFAULT_RULE = "rae"
@@ -63,6 +64,7 @@ RULES: dict[str, CreditRule[Any]] = {
     "flow_grpo": FLOW_GRPO,
     "advantage_alignment": ADVANTAGE_ALIGNMENT,
     "regret": REGRET,
+    "spo": SPO,
 }
 
 

@@ -28,6 +28,7 @@ class Need(Enum):
     VALUES = "values"  # an estimate of each turn's value
     CONTRIBUTIONS = "contributions"  # an estimate of what each turn added
     COUNTERFACTUALS = "counterfactuals"  # the payoffs of the actions that were not played
+    PREFERENCES = "preferences"  # which of two matches of a start a judge prefers
 
 
 class CreditFacts(NamedTuple):

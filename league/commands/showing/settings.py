@@ -26,6 +26,7 @@ NEEDS = {
     "values.": Need.VALUES,
     "matchmaking.group_size": Need.GROUPS,
     "matchmaking.tree": Need.TREE,
+    "shaping.preferred.": Need.PREFERENCES,
 }
 
 

@@ -1,4 +1,4 @@
-"""Checks of ``[beliefs]`` and ``[prediction]``: that somebody is asked, and that what is learned from is known."""
+"""Checks of ``[beliefs]``, ``[shaping]`` and ``[prediction]``: that what is asked and paid for is known."""
 
 from __future__ import annotations
 
@@ -6,8 +6,37 @@ from games.beliefs import KnowsAnswers
 from games.common.errors import UsageError, unknown_name
 from games.registry import make_game
 from league.config.run import RunConfig
+from learners.advantages.rule import Need
 from roles.probes import AskedWhen
-from roles.role import Roles
+from roles.role import ReplyForm, Roles
+
+
+def check_shaping(config: RunConfig, roles: Roles) -> None:
+    """Raise UsageError, with what to set instead, for rewards beside the game's that nobody could earn."""
+    names = [f"{game}/{role.name}" for game, seats in roles.items() for role in seats]
+    for term, settings in config.shaping.terms.items():
+        for name in settings.roles:
+            if name not in names:
+                raise unknown_name("role", name, names, f"shaping.{term}.roles takes keys of the form game/role.")
+    preferred, size = config.shaping.preferred, config.matchmaking.group_size
+    if preferred.on and size < 2:
+        raise UsageError(
+            f"shaping.preferred compares matches from one start, but matchmaking.group_size = {size}. Set it to 2 or "
+            "more (8 is usual)."
+        )
+    judged = any(Need.PREFERENCES in config.credit.needs(*name.rsplit("/", 1)) for name in names)
+    if preferred.judge and not preferred.on and not judged:
+        raise UsageError(
+            f"shaping.preferred.judge names {preferred.judge}, but nothing asks it. Set shaping.preferred.weight, or a "
+            "credit.rule that compares matches by a judge."
+        )
+    if config.shaping.agreement.on and all(
+        role.reply is ReplyForm.CHOICE for seats in roles.values() for role in seats
+    ):
+        raise UsageError(
+            "shaping.agreement pays for thoughts that agree with the action, but every role chooses its reply without "
+            "a thought. Set roles.reply = 'free', or shaping.agreement.weight = 0."
+        )
 
 
 def check_beliefs(config: RunConfig, roles: Roles) -> None:

@@ -8,7 +8,7 @@ from games.common.errors import UsageError, unknown_name
 from games.common.section import LARGEST_COUNT
 from games.registry import make_game, with_submatches
 from games.spec import Utility
-from league.config.checks.beliefs import check_beliefs, check_prediction
+from league.config.checks.beliefs import check_beliefs, check_prediction, check_shaping
 from league.config.checks.branching import check_branching
 from league.config.checks.credit import check_credit
 from league.config.checks.curriculum import check_curriculum
@@ -58,6 +58,7 @@ def check_config(config: RunConfig, roles: Roles) -> None:
     check_teacher_settings(config, names, roles)
     check_beliefs(config, roles)
     check_prediction(config, roles)
+    check_shaping(config, roles)
     for game, game_roles in roles.items():
         if game in config.games:  # the number of submatches is not configured
             _check_groups(config, game)

@@ -1,4 +1,4 @@
-"""What a run makes of its seats' beliefs: rewards beside the game's, and what the board shows of them."""
+"""What a run makes of its seats' beliefs: what they learn to say at probes, and what the board shows of them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 from arena.lm.chunks import Tokens
 from arena.records import Episode, flatten_episodes
 from league.config import RunConfig
-from league.learning.schedules import term_weight_at
 from learners.beliefs import bits, changes, histories, spoken
-from learners.shaping import Shaping, shaping_rewards
 from learners.trajectories import Evidence, Heard, Trajectory
 from roles.probes import Probe
 from roles.prompts import messages
@@ -28,35 +26,6 @@ MOST_SPEECHES = 12  # of a match, of which each has a number on the board
 def probes_of(roles: Sequence[Role]) -> list[Probe]:
     """Return the probes of a game's roles, each once."""
     return list({probe.name: probe for role in roles for probe in role.probes}.values())
-
-
-def with_shaping(config: RunConfig, roles: Roles, iteration: int, episodes: list[Episode]) -> list[Episode]:
-    """Return an iteration's matches with what beliefs pay for each turn; the same where nothing is paid."""
-    settings = config.beliefs
-    speaking = term_weight_at(config, settings.speaking, iteration)
-    gain = term_weight_at(config, settings.gain, iteration)
-    if not speaking and not gain:
-        return episodes
-    by_game = {
-        game: [
-            Shaping(
-                speaking * settings.speaking.factor(game, role.name),
-                gain * settings.gain.factor(game, role.name),
-                settings.speaking.potential,
-                settings.gain.potential,
-            )
-            for role in seats
-        ]
-        for game, seats in roles.items()
-    }
-    probes = {game: probes_of(seats) for game, seats in roles.items()}
-
-    def shaped(episode: Episode) -> Episode:
-        game = episode.request.game
-        rewards = shaping_rewards(episode, by_game[game], probes[game])
-        return episode._replace(shaping=rewards, children=tuple([shaped(child) for child in episode.children]))
-
-    return [shaped(episode) for episode in episodes]
 
 
 def with_heard(
@@ -94,8 +63,8 @@ def belief_metrics(episodes: Sequence[Episode], roles: Roles) -> Metrics:
 
     ``GAME/belief/ROLE`` is the mean probability of the truth when a match is over, ``GAME/belief/ROLE/N`` after N
     speeches; ``GAME/information/ROLE`` what a speech of the role tells each hearer, in bits, ``GAME/information/N``
-    what the N-th speech of a match does; ``GAME/shaping/ROLE`` what beliefs paid a match; ``GAME/unasked`` the share of
-    the seats' probes whose players cannot be asked.
+    what the N-th speech of a match does; ``GAME/shaping/ROLE`` what is paid a match beside the game; ``GAME/unasked``
+    the share of the seats' probes whose players cannot be asked.
     """
     numbers: dict[str, list[float]] = {}
     for episode in flatten_episodes(episodes):

@@ -1,4 +1,4 @@
-"""Which player teaches which role of a run, by names that mean the same wherever and whenever the run is resumed."""
+"""Which players teach and judge in a run, by names that mean the same wherever and whenever the run is resumed."""
 
 from __future__ import annotations
 
@@ -46,8 +46,24 @@ def with_lasting_teachers(config: RunConfig) -> RunConfig:
     return config.model_copy(update={"teacher": config.teacher.model_copy(update={"player": "", "players": players})})
 
 
-def _lasting(text: str, role: Role) -> str:
-    """Return a teacher's name without what depends on the present folder or on what another run does next."""
+def with_lasting_judge(config: RunConfig) -> RunConfig:
+    """Return the configuration of a run with its judge named for as long as the run lasts; the same if none is named.
+
+    Raises UsageError for a player that does not exist.
+    """
+    preferred = config.shaping.preferred
+    if not preferred.judge:
+        return config
+    first = next(role for seats in run_roles(config).values() for role in seats)
+    lasting = preferred.model_copy(update={"judge": _lasting(preferred.judge, first, "judge")})
+    return config.model_copy(update={"shaping": config.shaping.model_copy(update={"preferred": lasting})})
+
+
+def _lasting(text: str, role: Role, to: str = "teach") -> str:
+    """Return a teacher's name without what depends on the present folder or on what another run does next.
+
+    ``to`` is what it is to do with the role, as a verb.
+    """
     if text == SELF or scripted_player(text):
         return text
     for prefix in FILES:
@@ -58,12 +74,12 @@ def _lasting(text: str, role: Role) -> str:
     path = find_run(name)
     if path is None:
         forms = [*scripted_forms(), SELF, "RUN", "RUN@SNAPSHOT", "RUN@mixture", "hf:NAME"]
-        raise unknown_name("teacher", name, [*forms, *run_names()], f"It is to teach {role.game}/{role.name}.")
+        raise unknown_name("player", name, [*forms, *run_names()], f"It is to {to} {role.game}/{role.name}.")
     run = Run(path)
     own = seat_roles(run.config.roles, make_game(role.game).spec)[role.seat]
     if own.given:
         raise UsageError(
-            f"{text} cannot teach {role.game}/{role.name}: in that run the role was given to {own.policy}. Name that "
+            f"{text} cannot {to} {role.game}/{role.name}: in that run the role was given to {own.policy}. Name that "
             "player itself."
         )
     members = run.members(which, own.policy, role.game, role.seat)

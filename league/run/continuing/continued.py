@@ -7,14 +7,17 @@ from typing import NamedTuple
 
 from arena.records import Episode, flatten_episodes
 from games.common.seeds import derive_seed
+from league.backends.interface import RolloutBackend
 from league.config import RunConfig
 from league.credit.alternatives import TriedAlternatives
-from league.credit.continuations import Continuations, ContinuationValues, PlayMatches
+from league.credit.continuations import Continuations, ContinuationValues
 from league.learning.evidence.influence import Answers
 from league.learning.evidence.turn_values import asked_of
+from league.run.continuing.counted_out import count_out
 from learners.trajectories import Trajectory
 from learners.values import ALTERNATIVES, CONTINUATIONS
 from learners.values.estimator import Estimates
+from roles.role import Roles
 
 
 class PlayedOn(NamedTuple):
@@ -27,26 +30,28 @@ class PlayedOn(NamedTuple):
 
 def play_on(
     config: RunConfig,
-    play: PlayMatches,
+    rollouts: RolloutBackend,
+    roles: Roles,
     scales: Mapping[str, float],
     iteration: int,
     episodes: Sequence[Episode],
     trajectories: Sequence[Trajectory],
 ) -> PlayedOn:
-    """Return what turns were worth, with the weights that play now, where an estimator is asked that plays on."""
+    """Return what turns were worth, with the weights that play now, where an estimator plays on or counts out."""
     by_index = {episode.request.index: episode for episode in flatten_episodes(episodes)}
     asked = [asked_of(config, t.game, t.role) for t in trajectories]
     continued, tried = ([i for i, name in enumerate(asked) if name == known] for known in (CONTINUATIONS, ALTERNATIVES))
     values: Estimates = []
     if continued:
         seed = derive_seed(config.seed, "continued", iteration)
-        continuations = Continuations(play, config.values.continuations.count, seed)
+        continuations = Continuations(rollouts.play, config.values.continuations.count, seed)
         estimator = ContinuationValues(continuations, by_index, scales)
         values = estimator.estimate([trajectories[i] for i in continued])
-    found = PlayedOn(dict(zip(continued, values, strict=True)), {}, {})
+    counted = count_out(config, rollouts.engine, roles, scales, episodes, trajectories)
+    found = PlayedOn(dict(zip(continued, values, strict=True)), counted, {})
     if tried:
         settings, seed = config.values.alternatives, derive_seed(config.seed, "alternatives", iteration)
-        others = TriedAlternatives(play, settings.count, settings.said, by_index, scales, seed)
+        others = TriedAlternatives(rollouts.play, settings.count, settings.said, by_index, scales, seed)
         contributions, answers = others.estimate([trajectories[i] for i in tried])
         found.contributions.update(zip(tried, contributions, strict=True))
         found.answers.update(zip(tried, answers, strict=True))

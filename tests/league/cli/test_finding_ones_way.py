@@ -56,6 +56,8 @@ NAMED_BY_USERS = (
     "beliefs.listening.roles",
     "prediction.replies.roles",
     "prediction.tools.roles",
+    "shaping.preferred.roles",
+    "shaping.agreement.roles",
 )  # tables of keys of theirs
 
 

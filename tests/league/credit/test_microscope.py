@@ -172,6 +172,7 @@ def test_rules_are_written_with_settings_of_their_own():
     [
         ("malt", {}, "whole trees"),
         ("regret", {}, "not the return"),
+        ("spo", {}, "a judge prefers"),
         ("nosuch", {}, "no credit rule named 'nosuch'"),
         ("rae:deca=1", {}, "no setting of rae named 'deca'"),
         ("rae:decay=3", {}, "less than or equal to 1"),

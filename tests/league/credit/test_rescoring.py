@@ -118,7 +118,7 @@ def test_matches_in_which_nobody_was_trained_are_credited_for_every_seat(tmp_pat
     assert all(abs(role["mean"]) < 1.0 < role["turns"] for role in roles)
 
 
-@pytest.mark.parametrize("rule", ["gae_turn", "regret", "malt"])
+@pytest.mark.parametrize("rule", ["gae_turn", "regret", "malt", "spo"])
 def test_a_rule_that_needs_more_than_matches_is_refused(rule):
     with pytest.raises(UsageError, match="which is not stored with matches"):
         rescore(stored("kuhn_poker", number=4), roles_with("kuhn_poker"), scoring(rule))

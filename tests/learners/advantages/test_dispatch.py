@@ -77,12 +77,13 @@ def test_what_rules_need():
     assert needing == {
         Need.GROUPS: {
             *("grpo", "dr_grpo", "rloo", "m_grpo", "matpo", "cory", "gigpo", "at_grpo", "flow_grpo"),
-            *("dapo", "gdpo", "advantage_alignment"),
+            *("dapo", "gdpo", "advantage_alignment", "spo"),
         },
         Need.TREE: {"malt"},
         Need.VALUES: {"gae_turn"},
         Need.CONTRIBUTIONS: {"contribution"},
         Need.COUNTERFACTUALS: {"regret"},
+        Need.PREFERENCES: {"spo"},
     }
     assert DEFAULT_RULE in RULES
 
@@ -152,8 +153,8 @@ def ten_thousand(turns=10):
 
 
 @pytest.mark.timed
-@pytest.mark.parametrize("rule", sorted(RULES.keys() - {"gae_turn", "contribution", "regret", "malt"}))
+@pytest.mark.parametrize("rule", sorted(RULES.keys() - {"gae_turn", "contribution", "regret", "malt", "spo"}))
 def test_ten_thousand_trajectories_of_ten_turns_take_under_a_tenth_of_a_second(rule):
-    """Processor time, once in several runs: other work must not count. (Others need a critic or a game first.)"""
+    """Processor time, once in several runs: other work must not count. (Others need more than a batch.)"""
     batch = ten_thousand()
     assert processor_seconds(lambda: credit(rule, batch), repeats=40) < 0.1
