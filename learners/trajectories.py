@@ -146,7 +146,7 @@ def _of_seat(episode: Episode, seat: int, role: str, scale: float) -> Trajectory
 
 def was_silent(turn: Turn) -> bool:
     """Return whether nothing was sampled or played in a turn: its program did not answer. There is nothing to learn."""
-    return turn.trace is None and turn.action is None
+    return turn.trace is None and turn.action is None and not turn.reply
 
 
 def _without_silence(turns: Sequence[Turn]) -> tuple[Turn, ...]:
