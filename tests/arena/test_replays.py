@@ -79,6 +79,7 @@ def episodes_with(children):
         outcome=TEXTS,
         beliefs=st.lists(BELIEFS, max_size=1).map(tuple),
         shaping=st.lists(FLOATS, max_size=2).map(tuple),
+        preferred=st.lists(st.none() | FLOATS, max_size=2).map(tuple),
     )
 
 

@@ -10,7 +10,7 @@ from arena.records import EndReason, Episode, MatchRequest
 from league.config import RunConfig
 from league.results import journal
 from league.storage.checkpoint import JOURNAL_FILE, checkpoints, load_checkpoint, save_checkpoint, save_ratings
-from league.storage.members import MetaStrategy
+from league.storage.members import JudgedGames, MetaStrategy
 from league.storage.population import Origin
 from league.storage.run_dir import STATE_FOLDER
 from league.storage.run_state import Beginning, Checkpoint, new_state
@@ -31,6 +31,7 @@ FIELDS = {
     "begun": {"probe": Beginning(Origin.RESET, "main-000000")},
     "retired": {"main-000000"},
     "meta": {"kuhn_poker": MetaStrategy({"main-000002": 1.0}, [(("a", "b"), 0.5)], ("a", "b"))},
+    "judged": JudgedGames(("kuhn_poker",), {"kuhn_poker": "fit"}, {"kuhn_poker": ("main-000004",) * 2}, 32),
     "mixtures": {"kuhn_poker": [{"main-000002": 0.75}, {"main-000004": 1.0}]},
 }
 OUTSIDE = {
