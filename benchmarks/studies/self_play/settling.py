@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Any
 
 from benchmarks.studies.runs import Result, measure_runs, run_study, table_lines
-from league import RunConfig, load_config, open_run
+from league import RunConfig, exploitability, load_config, open_run
 
 GAMES = {
     "settle-kuhn": "kuhn_poker",
@@ -52,8 +52,16 @@ def measure(run_dir: Path) -> dict[str, Any]:
     """Return a run's figures: the exploitability of its newest snapshot at the end and over the last quarter."""
     run = open_run(run_dir)
     [game] = run.config.games
-    lines = [line for line in run.iterations() if f"{game}/exploitability" in line]
-    quarter = [line[f"{game}/exploitability"] for line in lines if line["iteration"] >= 0.75 * lines[-1]["iteration"]]
+    lines = run.iterations()
+    start = 0.75 * lines[-1]["iteration"]
+    quarter = [
+        line[f"{game}/exploitability"]
+        for line in lines[1:]
+        if f"{game}/exploitability" in line and line["iteration"] >= start
+    ]
+    if not quarter:  # beyond evaluation.exact_limit, so that the run did not measure it
+        late = [snapshot for snapshot in run.snapshots("main") if snapshot.step >= start]
+        quarter = [exploitability(f"{run_dir}@{snapshot.id}", game=game).exploitability for snapshot in late]
     figures = {"figure": quarter[-1], "quarter": fmean(quarter), "rise": quarter[-1] - quarter[0]}
     mixture = lines[-1].get(f"{game}/mixture_exploitability")  # boards have none
     return figures if mixture is None else {**figures, "mixture": mixture}
