@@ -14,8 +14,8 @@ from learners.advantages import RULES
 from learners.trajectories import Evidence, to_trajectories
 
 # Some rules have tests of their own: advantage alignment pairs the two seats of a match, which these batches need not
-# have, and regret asks what other actions would have paid. So have malt, for trees, cory, for whole teams, and spo, which
-# looks at no return.
+# have, and regret asks what other actions would have paid. So have malt, for trees, cory, for whole teams, and spo,
+# which looks at no return.
 NAMES = sorted(RULES.keys() - {"advantage_alignment", "regret", "malt", "cory", "spo"})
 GROUPED = ["grpo", "dr_grpo", "rloo", "m_grpo", "matpo", "gigpo", "at_grpo", "flow_grpo", "gdpo"]
 
