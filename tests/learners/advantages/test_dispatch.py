@@ -155,6 +155,6 @@ def ten_thousand(turns=10):
 @pytest.mark.timed
 @pytest.mark.parametrize("rule", sorted(RULES.keys() - {"gae_turn", "contribution", "regret", "malt", "spo"}))
 def test_ten_thousand_trajectories_of_ten_turns_take_under_a_tenth_of_a_second(rule):
-    """Processor time, once in several runs: other work must not count. (Others need more than a batch.)"""
+    """Processor time, once in several runs: other work must not count. (Others need a critic, judge or game first.)"""
     batch = ten_thousand()
     assert processor_seconds(lambda: credit(rule, batch), repeats=40) < 0.1
