@@ -29,7 +29,7 @@ from roles.role import Role, Roles
 FIRST, SECOND = "first", "second"
 
 
-class Comparison(NamedTuple):
+class JudgedPair(NamedTuple):
     """Two matches of one start that are compared for what a seat did."""
 
     first: Episode
@@ -40,7 +40,7 @@ class Comparison(NamedTuple):
 class Judge(Protocol):
     """Who compares matches of one game."""
 
-    def preferences(self, contests: Sequence[Comparison]) -> list[float]:
+    def preferences(self, contests: Sequence[JudgedPair]) -> list[float]:
         """Return for each the probability that the first match is preferred."""
         ...
 
@@ -79,7 +79,7 @@ class Judges:
         places = {episode.request.index: place for place, episode in enumerate(episodes)}
         pairs = pairs_within_groups(trajectories)
         played = [episodes[places[one.match]] for one in trajectories]
-        contests = [Comparison(played[i], played[j], trajectories[i].seat) for i, j in pairs]
+        contests = [JudgedPair(played[i], played[j], trajectories[i].seat) for i, j in pairs]
         shares = win_shares(dict(zip(pairs, judge.preferences(contests), strict=True)))
         by_match: dict[int, dict[int, float]] = {}
         for index, share in shares.items():
@@ -114,11 +114,11 @@ class GameJudge:
             )
         self._game = game
 
-    def preferences(self, contests: Sequence[Comparison]) -> list[float]:
+    def preferences(self, contests: Sequence[JudgedPair]) -> list[float]:
         """Return the game's preferences, but for forfeits."""
         ends = _Ends(self._game)
 
-        def preference(contest: Comparison) -> float:
+        def preference(contest: JudgedPair) -> float:
             first, second = ends.of(contest.first), ends.of(contest.second)
             assert isinstance(first, JudgesMatches)
             assert isinstance(second, JudgesMatches)
@@ -147,7 +147,7 @@ class PlayerJudge:
                     "shaping.preferred.judge to a run, a snapshot of one, or hf:NAME."
                 )
 
-    def preferences(self, contests: Sequence[Comparison]) -> list[float]:
+    def preferences(self, contests: Sequence[JudgedPair]) -> list[float]:
         """Return the player's preferences, both ways round, but for forfeits and for matches in the same words."""
         ends = _Ends(self._game)
         shown = [(ends.told(one.first, one.seat), ends.told(one.second, one.seat)) for one in contests]
@@ -191,7 +191,7 @@ class PlayerJudge:
         return found
 
 
-def by_forfeit(contest: Comparison) -> float | None:
+def by_forfeit(contest: JudgedPair) -> float | None:
     """Return the preference where a match ended by a forfeit; None where none did.
 
     Who forfeited is preferred to nobody who did not; where others did there is nothing to compare.

@@ -10,7 +10,7 @@ from arena.scheduler import play
 from games.common.errors import UsageError
 from games.registry import make_game
 from league.config.load import load, run_roles
-from league.learning.evidence.preferences import Comparison, Judges, PlayerJudge, by_forfeit
+from league.learning.evidence.preferences import JudgedPair, Judges, PlayerJudge, by_forfeit
 from league.learning.evidence.shaping import agreement, with_shaping
 from league.players.engines import Engines
 from roles.cards import load_roles
@@ -55,8 +55,8 @@ def test_who_forfeits_is_preferred_to_nobody(tmp_path):
     found = compared(tmp_path, throws("rock", "paper", "rock", offenders=(2,)), "credit.rule=spo")
     assert [one.preferred for one in found] == [(0.5,), (1.0,), (0.0,)]
     plain, lost = throws("rock", "rock", offenders=(1,))
-    assert (by_forfeit(Comparison(plain, lost, 0)), by_forfeit(Comparison(lost, plain, 0))) == (1.0, 0.0)
-    assert (by_forfeit(Comparison(lost, lost, 0)), by_forfeit(Comparison(plain, plain, 0))) == (0.5, None)
+    assert (by_forfeit(JudgedPair(plain, lost, 0)), by_forfeit(JudgedPair(lost, plain, 0))) == (1.0, 0.0)
+    assert (by_forfeit(JudgedPair(lost, lost, 0)), by_forfeit(JudgedPair(plain, plain, 0))) == (0.5, None)
 
 
 def test_nobody_is_compared_where_nothing_asks_for_it(tmp_path):
@@ -92,7 +92,7 @@ def test_a_player_that_judges_is_asked_both_ways_round(monkeypatch, tmp_path):
     leaning = Leaning()
     object.__setattr__(judge._player, "engine", leaning)
     rock, paper, again = throws("rock", "paper", "rock")
-    found = judge.preferences([Comparison(rock, paper, 0), Comparison(paper, rock, 0), Comparison(rock, again, 0)])
+    found = judge.preferences([JudgedPair(rock, paper, 0), JudgedPair(paper, rock, 0), JudgedPair(rock, again, 0)])
     assert found == pytest.approx([(0.4 + 1 - 0.9) / 2, (0.9 + 1 - 0.4) / 2, 0.5])
     assert len(leaning.asked) == 2, "each order once, and equal matches are not asked about"
     assert leaning.asked[0] == "first:\nYou threw rock.\nrock\n\nsecond:\nYou threw paper.\npaper\n"
