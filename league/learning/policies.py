@@ -80,7 +80,7 @@ def policies_for_resume(config: RunConfig, roles: Roles, run_dir: Path) -> dict[
     for group in config.by_model(names).values():
         for name in (name for name in group if name not in adapted):
             # an exploiter without a snapshot has the shape of another policy on its base
-            shaped_as = next(shaped for shaped in (name, *group) if population.all(shaped))
+            shaped_as = next((shaped for shaped in (name, *group) if population.all(shaped)), name)
             models[name] = _loaded(config, name, population.verify(population.newest(shaped_as)).path)
     return {name: new_policy(config, name, models[name], roles) for name in names}
 

@@ -161,7 +161,7 @@ def test_a_new_main_policy_begins_as_the_newest_snapshot_and_an_exploiter_as_the
     lm = SimpleNamespace(adapters=None, with_weights=lambda path: path.name)
     monkeypatch.setattr(evolving, "new_policy", lambda config, name, lm, roles: lm)
     begun = [
-        evolving._evolved_policy(config, name, {}, SimpleNamespace(name="main", lm=lm), population)
+        evolving._evolved_policy(config, name, {"main": SimpleNamespace(name="main", lm=lm)}, population)
         for name in ("rival", "probe")
     ]
     assert begun == ["main-000004", "main-000000"]
