@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from games.beliefs import KnowsAnswers
-from games.common.errors import UsageError, unknown_name
+from games.common.errors import UsageError
 from games.registry import make_game
 from league.config.run import RunConfig
 from learners.advantages.rule import Need
@@ -13,18 +13,15 @@ from roles.role import ReplyForm, Roles
 
 def check_shaping(config: RunConfig, roles: Roles) -> None:
     """Raise UsageError, with what to set instead, for rewards beside the game's that nobody could earn."""
-    names = [f"{game}/{role.name}" for game, seats in roles.items() for role in seats]
-    for term, settings in config.shaping.terms.items():
-        for name in settings.roles:
-            if name not in names:
-                raise unknown_name("role", name, names, f"shaping.{term}.roles takes keys of the form game/role.")
     preferred, size = config.shaping.preferred, config.matchmaking.group_size
     if preferred.on and size < 2:
         raise UsageError(
             f"shaping.preferred compares matches from one start, but matchmaking.group_size = {size}. Set it to 2 or "
             "more (8 is usual)."
         )
-    judged = any(Need.PREFERENCES in config.credit.needs(*name.rsplit("/", 1)) for name in names)
+    judged = any(
+        Need.PREFERENCES in config.credit.needs(game, role.name) for game, seats in roles.items() for role in seats
+    )
     if preferred.judge and not preferred.on and not judged:
         raise UsageError(
             f"shaping.preferred.judge names {preferred.judge}, but nothing asks it. Set shaping.preferred.weight, or a "
@@ -41,11 +38,6 @@ def check_shaping(config: RunConfig, roles: Roles) -> None:
 
 def check_beliefs(config: RunConfig, roles: Roles) -> None:
     """Raise UsageError, with what to set instead, for beliefs that nobody is asked for or that nothing comes of."""
-    names = [f"{game}/{role.name}" for game, seats in roles.items() for role in seats]
-    for term, settings in config.beliefs.terms.items():
-        for name in settings.roles:
-            if name not in names:
-                raise unknown_name("role", name, names, f"beliefs.{term}.roles takes keys of the form game/role.")
     if not config.beliefs.asked:
         return
     probes = {game: [probe for role in seats for probe in role.probes] for game, seats in roles.items()}
@@ -73,11 +65,6 @@ def check_beliefs(config: RunConfig, roles: Roles) -> None:
 def check_prediction(config: RunConfig, roles: Roles) -> None:
     """Raise UsageError, with what to set instead, for a prediction of what no role is ever shown."""
     trained = [(game, role) for game, seats in roles.items() for role in seats if not role.given]
-    names = [f"{game}/{role.name}" for game, seats in roles.items() for role in seats]
-    for source, term in config.prediction.terms.items():
-        for name in term.roles:
-            if name not in names:
-                raise unknown_name("role", name, names, f"prediction.{source}.roles takes keys of the form game/role.")
     replies, tools = config.prediction.replies, config.prediction.tools
     learning = [(game, role) for game, role in trained if replies.factor(game, role.name)]
     if replies.on:

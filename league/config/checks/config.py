@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from games.common.errors import UsageError, unknown_name
 from games.common.section import LARGEST_COUNT
@@ -22,18 +22,7 @@ from roles.role import Role, Roles, bound_policies
 def check_config(config: RunConfig, roles: Roles) -> None:
     """Raise UsageError, with what to set instead, for a configuration that could not train."""
     names = [f"{game}/{role.name}" for game, game_roles in roles.items() for role in game_roles]
-    by_section: dict[str, Iterable[str]] = {
-        "roles.policy": config.roles.policy,
-        "roles.player": config.roles.player,
-        "credit.rules": config.credit.rules,
-        "credit.settings": config.credit.settings,
-        "values.estimators": config.values.estimators,
-        "programs.roles": config.programs.roles,
-    }
-    for section, by_role in by_section.items():
-        for name in by_role:
-            if name not in names:
-                raise unknown_name("role", name, names, f"{section} takes keys of the form game/role.")
+    _check_role_keys(config, names)
     for name in set(config.programs.roles) & set(config.roles.player):
         raise UsageError(
             f"programs.roles lets a program take the turns of {name}, and roles.player gives it to "
@@ -65,6 +54,25 @@ def check_config(config: RunConfig, roles: Roles) -> None:
             _check_starts(config, game)
             check_branching(config, game, game_roles)
         _check_update_sizes(config, game, game_roles)
+
+
+def _check_role_keys(config: RunConfig, names: Collection[str]) -> None:
+    """Refuse keys of tables by role that name no role of the run (``names``, as game/role)."""
+    by_section: dict[str, Iterable[str]] = {
+        "roles.policy": config.roles.policy,
+        "roles.player": config.roles.player,
+        "credit.rules": config.credit.rules,
+        "credit.settings": config.credit.settings,
+        "values.estimators": config.values.estimators,
+        "programs.roles": config.programs.roles,
+    }
+    tables = {"beliefs": config.beliefs.terms, "prediction": config.prediction.terms, "shaping": config.shaping.terms}
+    for table, terms in tables.items():
+        by_section |= {f"{table}.{term}.roles": settings.roles for term, settings in terms.items()}
+    for section, by_role in by_section.items():
+        for name in by_role:
+            if name not in names:
+                raise unknown_name("role", name, names, f"{section} takes keys of the form game/role.")
 
 
 def _check_given(config: RunConfig, roles: Roles, bound: set[str]) -> None:

@@ -85,21 +85,17 @@ def check_optimizer(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) ->
             "optimizer.name = 'adamw8bit' cannot keep the state of weights that optimizer.sharded shards. "
             "Set optimizer.name = 'adamw'."
         )
-    if optimizer.sharded and config.imitation.weight:
-        raise UsageError(
-            f"imitation.weight = {config.imitation.weight:g} adds passes to an update, which processes with shards "
-            "(optimizer.sharded) could not make in step. Set optimizer.sharded = false, or imitation.weight = 0."
-        )
-    if optimizer.sharded and config.beliefs.listening.on:
-        raise UsageError(
-            "beliefs.listening adds passes to an update, which processes with shards (optimizer.sharded) could not "
-            "make in step. Set optimizer.sharded = false, or beliefs.listening.weight = 0."
-        )
-    if optimizer.sharded and any(term.on for term in config.prediction.terms.values()):
-        raise UsageError(
-            "prediction adds passes to an update, which processes with shards (optimizer.sharded) could not make in "
-            "step. Set optimizer.sharded = false, or the weights of prediction to 0."
-        )
+    adding = (  # what, whether it is on, and how it is not
+        (f"imitation.weight = {config.imitation.weight:g}", config.imitation.weight, "imitation.weight = 0"),
+        ("beliefs.listening", config.beliefs.listening.on, "beliefs.listening.weight = 0"),
+        ("prediction", any(term.on for term in config.prediction.terms.values()), "the weights of prediction to 0"),
+    )
+    for name, on, without in adding:
+        if optimizer.sharded and on:
+            raise UsageError(
+                f"{name} adds passes to an update, which processes with shards (optimizer.sharded) could not make in "
+                f"step. Set optimizer.sharded = false, or {without}."
+            )
     masked = sorted(
         f"{game}/{role.name}"
         for game, game_roles in roles.items()
