@@ -103,6 +103,17 @@ def run_study(
         print(line)
 
 
+def run_untrained(description: str | None, part: str, measure: Callable[[Sequence[int]], Result]) -> None:
+    """Run the command line of a study in which nothing is trained: print ``measure(seeds)`` as JSON."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", nargs="?", choices=[part], default=part)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--keep", metavar="DIR", help="accepted as by other studies; nothing is trained here")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    arguments = parser.parse_args()
+    print(json.dumps(measure(arguments.seeds), indent=None if arguments.json else 2))
+
+
 def table_lines(result: Result) -> Iterator[str]:
     """Yield a line for each game and condition of a result with ``tables``."""
     for table in result["tables"]:

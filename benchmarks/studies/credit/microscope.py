@@ -8,12 +8,11 @@ turns.
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Sequence
 from typing import Any
 
+from benchmarks.studies.runs import run_untrained
 from games.aliases import full_name
 from games.registry import make_game
 from league.config import RolesConfig
@@ -72,13 +71,7 @@ def _run(rule: RuleAccuracy) -> dict[str, float]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", nargs="?", choices=["microscope"], default="microscope")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    parser.add_argument("--keep", metavar="DIR", help="accepted as by other studies; nothing is trained here")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-    arguments = parser.parse_args()
-    print(json.dumps(measure(arguments.seeds), indent=None if arguments.json else 2))
+    run_untrained(__doc__, "microscope", measure)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,6 @@ of width 64, after 1,000 steps on 4,096 other matches. Alternatives are replies 
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Sequence
 from statistics import fmean
@@ -20,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.studies.credit.value_heads import learned_values
+from benchmarks.studies.runs import run_untrained
 from games.aliases import full_name
 from games.common.seeds import derive_seed
 from games.registry import make_game
@@ -115,13 +114,7 @@ def _figures(rule: RuleAccuracy) -> dict[str, float]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", nargs="?", choices=["sighted_critic"], default="sighted_critic")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    parser.add_argument("--keep", metavar="DIR", help="accepted as by other studies; nothing is trained here")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-    arguments = parser.parse_args()
-    print(json.dumps(measure(arguments.seeds), indent=None if arguments.json else 2))
+    run_untrained(__doc__, "sighted_critic", measure)
 
 
 if __name__ == "__main__":
