@@ -21,7 +21,7 @@ from arena.process import available_cores
 from arena.records import Episode, MatchRequest, Reply, ReplyRequest
 from arena.remote.usage import Usage
 from arena.samplers.torch_lm import LoadsWeights
-from games.common.errors import UsageError, unknown_name
+from games.common.errors import unknown_name
 from league.backends.cluster_learners import ClusterLearner
 from league.backends.cluster_workers import MatchWorker, RemotePlayersWorker, is_remote_player
 from league.backends.engine_worker import EngineWorker
@@ -31,14 +31,12 @@ from league.backends.weight_transfer import (
     BaseWeights,
     WeightMessage,
     live_files,
-    read_files,
-    saved_files,
+    put_base,
     snapshot_files,
 )
 from league.config import RunConfig
 from league.learning.learner import InProcessLearner, Learner
 from league.learning.learner_process import learners_of
-from league.models.base_model import verified_base
 from league.players.engines import Engines
 from league.players.given import GivenPlayers, given_players
 from league.players.model_engine import ModelEngine, check_context, engine_kind
@@ -53,11 +51,6 @@ class ClusterDeployment:
 
     def __init__(self, config: RunConfig, run_dir: Path, address: str) -> None:
         """Prepare to join the cluster at an address, which is that of ``RayCluster``."""
-        if config.beliefs.asked:
-            raise UsageError(
-                "[beliefs] asks players beside their matches, which engines on a cluster cannot be. Train without "
-                "--cluster, or set beliefs.ask = false and the weights of [beliefs] to 0."
-            )
         self._config, self._run_dir, self._address = config, run_dir, address
         self._learners = learners_of(config)
         check_resources(config, len(self._learners))  # before Ray starts, which takes a while
@@ -155,18 +148,11 @@ class ClusterDeployment:
         """Return each policy's base; each is put into the object store once."""
         if not self._bases:
             for group in self._config.by_model(state.policies).values():
-                self._bases |= dict.fromkeys(group, self._base_of(state, group))
+                base = put_base(
+                    self._cluster, self._config, self._run_dir, {name: state.policies[name] for name in group}
+                )
+                self._bases |= dict.fromkeys(group, base)
         return self._bases
-
-    def _base_of(self, state: RunState, policies: Sequence[str]) -> BaseWeights:
-        """Return the base that these policies share."""
-        adapted = [name for name in policies if self._config.policy(name).adapted]
-        if not adapted:
-            return BaseWeights("", self._cluster.put(saved_files(state.policies[policies[0]].lm)), adapters=False)
-        source = verified_base(self._config, self._run_dir, adapted[0])
-        if not Path(source).is_dir():
-            return BaseWeights(str(source), None, adapters=True)
-        return BaseWeights("", self._cluster.put(read_files(Path(source))), adapters=True)
 
 
 class ClusterRollouts:

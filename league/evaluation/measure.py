@@ -22,7 +22,7 @@ from league.exact.snapshot_regret import snapshot_regrets
 from league.meta_solvers import BY_AGE
 from league.players.given import GivenPlayers
 from league.players.model_engine import ModelEngine
-from league.results.payoffs import summarise
+from league.results.payoffs import Result, summarise
 from league.storage.members import MetaStrategy
 from league.storage.population import Snapshot
 from league.storage.run_dir import STATE_FOLDER
@@ -141,16 +141,19 @@ class Measurements:
         metrics: Metrics = {"rating": fmean(ratings)} if ratings else {}
         if ratings:
             metrics["rating_error"] = fmean([state.ratings.rating(snapshot.id, game)[1] for game in played])
-        for game in self._specs:
-            for anchor in self._config.evaluation.anchors:
-                score = score_against(results, snapshot.id, anchor, game)
-                if score is not None:
-                    metrics[f"{game}/score_against_{anchor}"] = score
-            for given in given_names(self._roles) if len(_free_seats(self._roles[game])) == 1 else ():
-                score = score_against(results, snapshot.id, given, game)
-                if score is not None:
-                    metrics[f"{game}/score_against_given"] = score
+        metrics |= self._scores(snapshot, results)
         return with_prefix(snapshot.policy, metrics) if exploiter else metrics
+
+    def _scores(self, snapshot: Snapshot, results: Sequence[Result]) -> Metrics:
+        """Return a snapshot's scores against the anchors, and, where it is the only free seat, beside given players."""
+        metrics: Metrics = {}
+        for game in self._specs:
+            against = [(f"score_against_{anchor}", anchor) for anchor in self._config.evaluation.anchors]
+            if len(_free_seats(self._roles[game])) == 1:
+                against += [("score_against_given", given) for given in given_names(self._roles)]
+            found = [(name, score_against(results, snapshot.id, player, game)) for name, player in against]
+            metrics |= {f"{game}/{name}": score for name, score in found if score is not None}
+        return metrics
 
     def rate_teams(self) -> Metrics:
         """Play the live policies, which equal the newest snapshots now, in games of one seat; return their metrics."""

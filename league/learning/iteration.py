@@ -120,6 +120,26 @@ def update_policies(
     return metrics
 
 
+def _with_given_texts(
+    config: RunConfig,
+    batch: TrainBatch,
+    trajectories: Sequence[Trajectory],
+    evidence: Sequence[Evidence],
+    iteration: int,
+) -> TrainBatch:
+    """Return the batch with the answers of probes to listen for, and the texts of others to predict, where weighed."""
+    listening = config.beliefs.listening
+    if weight := term_weight_at(config, listening, iteration):
+        factors = [listening.factor(one.game, one.role) for one in trajectories]
+        batch = batch._replace(listening=listening_rows(trajectories, evidence, factors, weight))
+    terms = config.prediction.terms
+    weights = {name: term_weight_at(config, term, iteration) for name, term in terms.items()}
+    if any(weights.values()):
+        by_term = {name: [term.factor(one.game, one.role) for one in trajectories] for name, term in terms.items()}
+        batch = batch._replace(prediction=predicted_rows(trajectories, evidence, by_term, weights))
+    return batch
+
+
 def _is_due(config: RunConfig, name: str, pending: TrajectoryBuffer, iteration: int) -> bool:
     """Return whether a policy has gathered enough; in the last iteration every policy has."""
     return pending.iterations >= config.policy(name).every or iteration == config.iterations
@@ -159,14 +179,7 @@ def _update(
     if share:
         seed = derive_seed(config.seed, "imitated replies", policy.name, iteration)
         batch = batch._replace(imitation=draw_imitation(imitated, config.imitation.replies, share, seed))
-    if weight := term_weight_at(config, config.beliefs.listening, iteration):
-        factors = [config.beliefs.listening.factor(one.game, one.role) for one in trajectories]
-        batch = batch._replace(listening=listening_rows(trajectories, gathered.evidence, factors, weight))
-    terms = config.prediction.terms
-    weights = {name: term_weight_at(config, term, iteration) for name, term in terms.items()}
-    if any(weights.values()):
-        by_term = {name: [term.factor(one.game, one.role) for one in trajectories] for name, term in terms.items()}
-        batch = batch._replace(prediction=predicted_rows(trajectories, gathered.evidence, by_term, weights))
+    batch = _with_given_texts(config, batch, trajectories, gathered.evidence, iteration)
     steps = steps_at(config, iteration, policy.name)
     metrics = update(policy, batch, objective, steps) | {"learning_rate": steps.learning_rate}
     if policy.critic is not None:

@@ -51,8 +51,13 @@ def require_ray(cluster: str) -> None:
         )
 
 
-def check_no_programs(config: RunConfig, cluster: str) -> None:
-    """Raise UsageError for a run on a cluster in which programs take turns: they ask the process that plays."""
+def check_cluster_plays(config: RunConfig, cluster: str) -> None:
+    """Raise UsageError for a run that a cluster cannot play: its players are asked beside matches, or programs ask."""
+    if config.beliefs.asked:
+        raise UsageError(
+            "[beliefs] asks players beside their matches, which engines on a cluster cannot be. Train without "
+            "--cluster, or set beliefs.ask = false and the weights of [beliefs] to 0."
+        )
     if config.programs.roles:
         raise UsageError(
             f"programs.roles lets programs take the turns of {', '.join(config.programs.roles)}, and with --cluster "

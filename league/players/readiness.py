@@ -9,7 +9,7 @@ from league.monitors.loggers.interface import check_loggers
 from league.players.engines import Engines
 from league.players.given import check_given, with_lasting_names
 from league.players.hub import check_model
-from league.players.machine import check_no_programs, check_processes, no_gpu, require_engine_package
+from league.players.machine import check_cluster_plays, check_processes, no_gpu, require_engine_package
 from league.players.outside import check_players, scripted_only
 
 
@@ -22,7 +22,7 @@ def check_start(config: RunConfig, cluster: str) -> None:
         check_given(with_lasting_names(config), engines, ask_servers=False)
     check_loggers(config.board.loggers)
     if cluster:
-        check_no_programs(config, cluster)
+        check_cluster_plays(config, cluster)
         return
     check_processes(config, roles)
     require_engine_package(config)

@@ -33,7 +33,7 @@ from league.monitors.live_view import LiveView
 from league.monitors.metrics_log import read_metrics
 from league.players.engines import Engines
 from league.players.given import check_given, with_lasting_names
-from league.players.machine import check_no_programs, require_ray
+from league.players.machine import check_cluster_plays, require_ray
 from league.players.model_check import check_model
 from league.players.model_engine import check_engine
 from league.players.outside import anchors_and_guests, check_players
@@ -264,7 +264,7 @@ def _deployment(config: RunConfig, run_dir: Path, cluster: str, program: Program
     """Return where the session plays and learns. Raises UsageError for a cluster where Ray is not installed."""
     if not cluster:
         return LocalDeployment(config, run_dir, program)
-    check_no_programs(config, cluster)
+    check_cluster_plays(config, cluster)
     require_ray(cluster)
     from league.backends.cluster import ClusterDeployment  # imported here because Ray is slow to import
 

@@ -65,7 +65,14 @@ class BatchLoss:
         for (key, temperature, _), units in _split(batch.choice, single_units, minibatches, minibatch_rows).items():
             rows = [batch.choice[index] for (index,) in process_group.local_units(units, batch.choice)]
             self._chunks.setdefault(key, []).extend(self._choice_chunks(rows, temperature))
-        pairs: dict[int, list[Pair]] = {}  # of free rows, by the chosen row
+        self._add_free(batch, minibatches, minibatch_rows, process_group)
+        self._add_given(batch.imitation, minibatches, minibatch_rows, process_group, IMITATION)
+        self._add_given(batch.listening, minibatches, minibatch_rows, process_group, LISTENING)
+        self._add_given(batch.prediction, minibatches, minibatch_rows, process_group, PREDICTION)
+
+    def _add_free(self, batch: TrainBatch, minibatches: int, minibatch_rows: int, process_group: ProcessGroup) -> None:
+        """Add this process's share of free replies; those of a pair stay together."""
+        pairs: dict[int, list[Pair]] = {}  # by the chosen row
         for pair in batch.free_pairs:
             pairs.setdefault(pair.chosen, []).append(pair)
         paired_units = group_paired_rows(batch.free, batch.free_pairs)
@@ -75,9 +82,6 @@ class BatchLoss:
             local_units = process_group.local_units(units, batch.free)
             chunks = self._free_chunks(batch.free, local_units, pairs, temperature, truncation)
             self._chunks.setdefault(key, []).extend(chunks)
-        self._add_given(batch.imitation, minibatches, minibatch_rows, process_group, IMITATION)
-        self._add_given(batch.listening, minibatches, minibatch_rows, process_group, LISTENING)
-        self._add_given(batch.prediction, minibatches, minibatch_rows, process_group, PREDICTION)
 
     def _add_given(
         self, given: ImitationRows, minibatches: int, minibatch_rows: int, process_group: ProcessGroup, names: SumNames
