@@ -4,7 +4,8 @@
 
 Each study is one game, trained by the preset `settle` as `league train settle --game GAME` does it, and by plain
 self-play: `settle-sampled` without magnet and average, and with the weights of entropy and the old policy of `pocket`.
-Both play the same number of matches. Figures are exact. With --keep, an interrupted study continues, and further seeds join it.
+Both play the same number of matches. Figures are exact. With --keep, an interrupted study continues, and further
+seeds join it.
 """
 
 from __future__ import annotations
