@@ -78,7 +78,7 @@ def test_a_games_table_that_says_nothing_has_the_defaults():
 )
 def test_what_does_not_go_together_says_so(overrides, message):
     with pytest.raises(UsageError, match=message):
-        load("settle", overrides)
+        load("settle-sampled", overrides)
 
 
 def test_a_games_own_end_does_not_fit_mirror_descents_schedule():
