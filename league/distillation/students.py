@@ -47,6 +47,8 @@ def _starts(run: Run, players: Mapping[str, Player]) -> dict[str, tuple[Snapshot
                     counted[name] = counted.get(name, 0.0) + weight
     found = {}
     for policy, counted in weights.items():
+        if not counted:  # of roles in other games
+            continue
         members = sorted((run.population.get(name) for name in counted), key=lambda snapshot: snapshot.step)
         start = max(members, key=lambda snapshot: (round(counted[snapshot.id], 9), snapshot.step))
         found[policy] = start, tuple(snapshot.id for snapshot in members)
