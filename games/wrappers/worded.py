@@ -1,8 +1,8 @@
 """``worded(GAME)``: each action may be said in several ways, and a seat chooses among the sentences.
 
-``ways`` sentences stand for each action. What the others are shown is the move, not how it was said, so that the game is
-the one inside with more ways to say the same: its values and equilibria stay. It is what clustering of utterances can
-be tried on, as the right clusters are known.
+``ways`` sentences stand for each action. What the others are shown is the move, not how it was said, so that the game
+is the one inside with more ways to say the same: its values and equilibria stay. It is what clustering of utterances
+can be tried on, as the right clusters are known.
 """
 
 from __future__ import annotations

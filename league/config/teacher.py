@@ -52,8 +52,8 @@ class LatentConfig(Section):
     clusters: Positive = Field(4, description="most clusters of what a role says")
     embedding: Literal["ngrams", "states"] = Field(
         "ngrams",
-        description="what utterances are clustered by: ngrams: their words and letters; states: the model's last hidden "
-        "state at their end",
+        description="what utterances are clustered by: ngrams: their words and letters; states: the model's last "
+        "hidden state at their end",
     )
     matches: Positive = Field(256, description="matches of the player with itself whose utterances are clustered")
     samples: Positive = Field(64, description="replies drawn in each situation in which replies are free")

@@ -14,9 +14,14 @@ from arena.lm.language_model import LanguageModel
 
 SIZE = 1024  # of a vector of hashed words and letters
 FUNCTION_WORDS = frozenset(  # they say how something is said, not what; negations are not among them
-    "a an the i you he she it we they me him us them my your his her our their this that these those am is are was were "
-    "be been being do does did have has had will would shall should can could may might must let to of in on at for with "
-    "from by as and or but so if then than now here there well please just really very too also".split()
+    re.findall(
+        r"\w+",
+        """
+        a an the i you he she it we they me him us them my your his her our their this that these those am is are was
+        were be been being do does did have has had will would shall should can could may might must let to of in on at
+        for with from by as and or but so if then than now here there well please just really very too also
+        """,
+    )
 )
 LETTERS = 3  # of a word that stand side by side make one feature
 MAX_TOKENS = 8192  # padded tokens in one forward pass
@@ -27,9 +32,9 @@ Vectors = NDArray[np.float64]  # one row for each utterance  # [N, D]
 def ngram_vectors(texts: Sequence[str], size: int = SIZE) -> Vectors:
     """Return unit vectors of texts by their words: the hashing trick of Weinberger et al. 2009, arXiv 0902.2206.
 
-    Each word has length 1, half of it (squared) the whole word and half its trigrams of letters, ends included; so words
-    of one stem are near each other, and a long word weighs no more than a short one. Function words count for nothing;
-    a text of these alone is 0.
+    Each word has length 1, half of it (squared) the whole word and half its trigrams of letters, ends included; so
+    words of one stem are near each other, and a long word weighs no more than a short one. Function words count for
+    nothing; a text of these alone is 0.
     """
     return _unit(np.array([_sum_of_words(text, size) for text in texts]).reshape(len(texts), size))
 

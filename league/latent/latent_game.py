@@ -45,11 +45,19 @@ class Heard(NamedTuple):
         return math.fsum(u.share for u, own in zip(self.said, self.clusters, strict=True) if own == cluster)
 
 
-def hear(player: Player, space: LatentSpace, samples: int, members: int, seed: int) -> dict[Shown, Heard]:
+class Listening(NamedTuple):
+    """How closely a player is listened to."""
+
+    samples: int  # free replies in each situation
+    members: int  # actions of a cluster that stand for it in a situation, the likeliest
+    seed: int
+
+
+def hear(player: Player, space: LatentSpace, how: Listening, earlier: Mapping[Shown, Heard]) -> dict[Shown, Heard]:
     """Return what the player says wherever its clusters may lead, by what a seat is shown.
 
-    ``members`` actions of a cluster stand for it in a position, the likeliest. Raises UsageError for a game whose
-    chance is not data, or where more positions than can be enumerated are met.
+    What was said ``earlier`` somewhere may still be said there, with share 0 if it is not any more. Raises UsageError
+    for a game whose chance is not data, or where more positions are met than can be solved.
     """
     heard: dict[Shown, Heard] = {}
     frontier, met, turn = list(_after_chance(_root(player.spec.name))), 0, 0
@@ -62,9 +70,11 @@ def hear(player: Player, space: LatentSpace, samples: int, members: int, seed: i
             )
         new = {shown: match for match in frontier if (shown := _shown(match)) not in heard}
         positions = [(seat, match) for (seat, _), match in new.items()]
-        told = utterances(player, positions, samples, derive_seed(seed, "hear", turn))
-        for (shown, match), said in zip(new.items(), told, strict=True):
-            heard[shown] = _clustered(match, said, space, player.roles[shown[0]].name, members)
+        told = utterances(player, positions, how.samples, derive_seed(how.seed, "hear", turn))
+        for (shown, match), now in zip(new.items(), told, strict=True):
+            before = earlier[shown].said if shown in earlier else ()
+            role = player.roles[shown[0]].name
+            heard[shown] = _clustered(match, [*now, *_silent(before, now)], space, role, how.members)
         frontier = [
             after
             for match in frontier
@@ -106,6 +116,12 @@ def _applied(match: Any, action: str) -> Any:
 def _shown(match: Any) -> Shown:
     seat = match.to_act()
     return seat, match.observe(seat)
+
+
+def _silent(before: Sequence[Utterance], now: Sequence[Utterance]) -> list[Utterance]:
+    """Return what was said before and is not now, with share 0."""
+    said = {utterance.reply for utterance in now}
+    return [utterance._replace(share=0.0) for utterance in before if utterance.reply not in said]
 
 
 def _clustered(match: Any, said: Sequence[Utterance], space: LatentSpace, role: str, members: int) -> Heard:
@@ -179,7 +195,8 @@ class LatentGame:
     """A player's latent game, in sequence form."""
 
     form: SequenceForm
-    heard: tuple[Heard, ...]  # of each information state  # [I]
+    heard: Mapping[Shown, Heard]
+    said: tuple[Heard, ...]  # in each information state  # [I]
     masses: Behaviour  # of the clusters, as the player says them  # [I][clusters]
 
     def exploitability(self, behaviour: Behaviour) -> float:
@@ -192,19 +209,19 @@ class LatentGame:
         return solved(self.form)
 
 
-def latent_game(player: Player, space: LatentSpace, samples: int, members: int, seed: int) -> LatentGame:
+def latent_game(
+    player: Player, space: LatentSpace, how: Listening, earlier: Mapping[Shown, Heard] | None = None
+) -> LatentGame:
     """Return the latent game of what a player says. Raises UsageError as ``hear``, and for what has no perfect recall.
 
-    ``samples`` and ``members`` as in ``hear``.
+    ``earlier`` is what was heard of it before, as in ``hear``.
     """
-    heard = hear(player, space, samples, members, seed)
+    heard = hear(player, space, how, earlier or {})
     root = _State(_root(player.spec.name), heard, ((),) * player.spec.seats)
     form = enumerated(player.spec.name, root, _State.key, limit=100 * MOST_TURNS)  # ``hear`` has counted
-    if not form.keys:
-        raise UsageError(f"{player.spec.name} has no turn in which anything is said.")
-    by_state = tuple([heard[seat, key.rpartition("\n")[0]] for seat, key in form.keys])
-    masses = [_masses(one, ids) for one, ids in zip(by_state, form.legal, strict=True)]
-    return LatentGame(form, by_state, masses)
+    said = tuple([heard[seat, key.rpartition("\n")[0]] for seat, key in form.keys])
+    masses = [_masses(one, ids) for one, ids in zip(said, form.legal, strict=True)]
+    return LatentGame(form, heard, said, masses)
 
 
 def _masses(heard: Heard, clusters: Sequence[int]) -> tuple[float, ...]:

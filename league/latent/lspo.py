@@ -1,7 +1,7 @@
 """LSPO: what a player says is clustered, the game between clusters solved, and the player taught its equilibrium.
 
-Latent Space Policy Optimization (Xu et al. 2025, arXiv 2502.04686): each round a player speaks, k-means makes the latent
-strategy space, counterfactual regret minimisation solves the game in it, and the model is fine-tuned towards the
+Latent Space Policy Optimization (Xu et al. 2025, arXiv 2502.04686): each round a player speaks, k-means makes the
+latent strategy space, counterfactual regret minimisation solves the game in it, and the model is fine-tuned towards the
 solution, by preferences (DPO) there. Here the sequence form solves the game exactly, and the loss is the cross-entropy
 to the solution, within a cluster in the player's own proportions: in each situation
 
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.registry import make_game
-from games.spec import GameSpec, Utility
+from games.spec import FreeText, GameSpec, Utility
 from league.config import RunConfig
 from league.config.teacher import LatentConfig
 from league.distillation.fit import Lesson, Teaching
@@ -27,12 +27,12 @@ from league.distillation.targets import Target, choice_target, exact_table, norm
 from league.exact.exploitability import exploitability
 from league.exact.sequence_form import Behaviour
 from league.latent.embedding import ngram_vectors, state_vectors
-from league.latent.latent_game import Heard, LatentGame, latent_game
+from league.latent.latent_game import Heard, LatentGame, Listening, Shown, latent_game
 from league.latent.space import Embed, LatentSpace, latent_space
 from league.players.engines import Engines
 from league.players.player import Player, resolve
 from league.storage.run_dir import Run
-from roles.prompts import messages, position_messages
+from roles.prompts import position_messages
 from roles.replies import speaking, strip_thoughts
 from roles.role import ReplyForm, Role
 
@@ -86,12 +86,14 @@ def lspo(
     learning = students(run, {game: player})
     engine = engine_of(learning, config)
     speaker = view(player, engine)
-    begun, rounds = _exploitability(speaker, config), []
+    begun, rounds = _exploitability(speaker, config), list[Round]()
+    heard: Mapping[Shown, Heard] = {}
     for number in range(settings.rounds):
         own = derive_seed(seed, "latent", number)
         tell(f"round {number + 1}: listening", 0, 1)
         space = _space(speaker, learning, settings, own)
-        before = _game(speaker, space, settings, own)
+        how = Listening(settings.samples, settings.members, own)
+        before = latent_game(speaker, space, how, heard)
         value, equilibrium = before.equilibrium()
         targets = targets_of(before, equilibrium, speaker.roles)
         kls = [_kl(learning, targets, config)]
@@ -100,7 +102,8 @@ def lspo(
                 _teach(config, taught, targets, own, partial(tell, f"round {number + 1}: teaching {name}"))
         engine.refresh()
         kls.append(_kl(learning, targets, config))
-        after = _game(speaker, space, settings, own)
+        after = latent_game(speaker, space, how, before.heard)
+        heard = after.heard
         gains = [latent.exploitability(latent.masses) for latent in (before, after)]
         told = tuple(_clusters(space, before, equilibrium, speaker.roles))
         rounds.append(Round(len(before.form.keys), value, gains[0], gains[1], kls[0], kls[1], told))
@@ -145,10 +148,6 @@ def _embedding(taught: Taught, settings: LatentConfig) -> Embed:
     return partial(state_vectors, taught.policy.lm.frozen_copy()) if settings.embedding == "states" else ngram_vectors
 
 
-def _game(speaker: Player, space: LatentSpace, settings: LatentConfig, seed: int) -> LatentGame:
-    return latent_game(speaker, space, settings.samples, settings.members, seed)
-
-
 def targets_of(latent: LatentGame, equilibrium: Behaviour, roles: Sequence[Role]) -> list[Target]:
     """Return what is to be said in each information state of a latent game, in an equilibrium [I][clusters].
 
@@ -157,7 +156,7 @@ def targets_of(latent: LatentGame, equilibrium: Behaviour, roles: Sequence[Role]
     weights = reach(latent.form, equilibrium)
     found: list[Target] = []
     for (seat, _), ids, heard, row, weight in zip(
-        latent.form.keys, latent.form.legal, latent.heard, equilibrium, weights, strict=True
+        latent.form.keys, latent.form.legal, latent.said, equilibrium, weights, strict=True
     ):
         if weight > 0.0 and len(heard.said) > 1:
             shares = _shares(heard, dict(zip(ids, row, strict=True)))
@@ -176,11 +175,9 @@ def _shares(heard: Heard, wanted: Mapping[int, float]) -> list[float]:
 
 def _targets(role: Role, heard: Heard, shares: Sequence[float], weight: float) -> list[Target]:
     actions = heard.match.actions()
-    words = hasattr(actions, "read")
-    if role.reply is ReplyForm.CHOICE and not words:
-        chat = messages(role, heard.match.observe(role.seat), actions.labels)
-        return [choice_target(role, chat, actions.labels, shares, weight)]
-    asked = speaking(role) if words else role
+    if role.reply is ReplyForm.CHOICE and not isinstance(actions, FreeText):
+        return [choice_target(role, position_messages(role, heard.match), actions.labels, shares, weight)]
+    asked = speaking(role) if isinstance(actions, FreeText) else role
     chat = position_messages(asked, heard.match)
     return [
         Target(
@@ -225,14 +222,12 @@ def _exploitability(speaker: Player, config: RunConfig) -> float | None:
     return None if table is None else exploitability(table)
 
 
-def _clusters(
-    space: LatentSpace, latent: LatentGame, equilibrium: Behaviour, roles: Sequence[Role]
-) -> list[Cluster]:
+def _clusters(space: LatentSpace, latent: LatentGame, equilibrium: Behaviour, roles: Sequence[Role]) -> list[Cluster]:
     """Return the clusters of each role, with how much the equilibrium says them."""
     found, weights = [], reach(latent.form, equilibrium)
     for role in roles:
         mine = [i for i, (seat, _) in enumerate(latent.form.keys) if seat == role.seat]
-        texts = sorted({utterance.text for i in mine for utterance in latent.heard[i].said})
+        texts = sorted({utterance.text for i in mine for utterance in latent.said[i].said})
         labels, total = space.clusters(role.name, texts), math.fsum(weights[i] for i in mine)
         for cluster, typical in enumerate(space.typical(role.name, texts, TYPICAL)):
             said = [weights[i] * _said(latent.form.legal[i], equilibrium[i], cluster) for i in mine]

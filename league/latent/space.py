@@ -78,7 +78,9 @@ class LatentSpace:
         return found
 
 
-def latent_space(said: Mapping[str, Sequence[str]], embed: Mapping[str, Embed], clusters: int, seed: int) -> LatentSpace:
+def latent_space(
+    said: Mapping[str, Sequence[str]], embed: Mapping[str, Embed], clusters: int, seed: int
+) -> LatentSpace:
     """Return the space of what each role has said, different utterances each once."""
     centres = {}
     for role, texts in said.items():

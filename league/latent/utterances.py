@@ -30,9 +30,9 @@ Position = tuple[int, Any]  # (seat, a match in which it is that seat's turn)
 def utterances(player: Player, positions: Sequence[Position], samples: int, seed: int) -> list[list[Utterance]]:
     """Return what the player may say in each position, shares summing to one.
 
-    Of a list everything, with its exact probability. Free replies are sampled, ``samples`` in each position; illegal
-    ones are left out, and where none is legal each legal action is as likely. Raises UsageError where none is legal and
-    there is no list of actions.
+    Of a list everything, with its exact probability. Free replies are sampled, ``samples`` in each position, and
+    illegal ones are left out; a legal action of a list that none of them names is there in its shortest form with share
+    0, and where none is legal all are as likely. Raises UsageError where none is legal and there is no list.
     """
     rng = random.Random(seed)
     requests = [_request(player, seat, match, rng) for seat, match in positions]
@@ -80,8 +80,9 @@ def _sampled(player: Player, request: ReplyRequest, match: Any, samples: int) ->
             f"cluster. First let it learn to speak: league train, with a cold start. It was shown: "
             f"{request.observation!r}"
         )
-    if not counts:
-        counts = Counter(format_reply(request.role, action) for action in request.legal)
+    even = 0 if counts else 1
+    named = {read(reply) for reply in counts}
+    counts.update({format_reply(request.role, action): even for action in request.legal if action not in named})
     total = counts.total()
     return [
         Utterance(strip_thoughts(reply).strip(), reply, str(read(reply)), times / total)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
+from rich.text import Text
 
 from arena.process import tuned_process
 from games.aliases import short_name
 from games.common.destinations import folder_to_fill
 from games.common.errors import UsageError, unknown_name
+from games.common.text import plain
 from games.registry import make_game
 from league.commands.formatting import format_number
 from league.config.load import load_run_config
@@ -99,9 +102,8 @@ def print_report(report: LatentReport, console: Console) -> None:
         console.print(f"Exploitability in the whole game {before} → {after}.", markup=False)
     else:
         console.print("The whole game has no table, so what it can be exploited for there is not known.", markup=False)
-    console.print(
-        f"\nIt is a player:  league match {report.folder} random --game {short_name(result.game)}", markup=False
-    )
+    game = shlex.quote(short_name(result.game))
+    console.print(f"\nIt is a player:  league match {report.folder} random --game {game}", markup=False)
 
 
 def _clusters(one: Round) -> Table:
@@ -111,8 +113,8 @@ def _clusters(one: Round) -> Table:
     numbers: dict[str, int] = {}
     for cluster in one.clusters:
         numbers[cluster.role] = number = numbers.get(cluster.role, 0) + 1
-        shown = "; ".join(cluster.utterances)
-        table.add_row(cluster.role, str(number), f"{cluster.equilibrium:.0%}", str(cluster.size), shown)
+        shown = plain("; ".join(cluster.utterances))
+        table.add_row(cluster.role, str(number), f"{cluster.equilibrium:.0%}", str(cluster.size), Text(shown))
     return table
 
 
