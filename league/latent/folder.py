@@ -9,11 +9,11 @@ from typing import Any
 
 from games.common.files import atomic_write
 from league.distillation.folder import save_policy, write_run
-from league.latent.lspo import Lspo, Round, in_few_words
+from league.latent.lspo import LatentRound, Lspo, in_few_words
 from league.storage.population import Origin, Population, Snapshot
 from league.storage.run_dir import Run
 
-REPORT_FILE = "latent.json"
+REPORT_FILE = "lspo.json"
 
 
 def write_folder(folder: Path, run: Run, result: Lspo, source: str) -> list[Snapshot]:
@@ -49,5 +49,5 @@ def to_json(source: str, snapshots: list[Snapshot], result: Lspo) -> dict[str, A
     }
 
 
-def _round_to_json(one: Round) -> dict[str, Any]:
+def _round_to_json(one: LatentRound) -> dict[str, Any]:
     return one._asdict() | {"clusters": [c._asdict() | {"utterances": list(c.utterances)} for c in one.clusters]}

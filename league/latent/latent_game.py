@@ -32,7 +32,7 @@ MOST_TURNS = 100_000  # positions in which a seat is to act
 LEAST = 1e-12  # share of what is never said
 
 
-class Heard(NamedTuple):
+class Situation(NamedTuple):
     """What may be said where a seat is shown something."""
 
     match: Any  # one such position
@@ -53,13 +53,15 @@ class Listening(NamedTuple):
     seed: int
 
 
-def hear(player: Player, space: LatentSpace, how: Listening, earlier: Mapping[Shown, Heard]) -> dict[Shown, Heard]:
+def hear(
+    player: Player, space: LatentSpace, how: Listening, earlier: Mapping[Shown, Situation]
+) -> dict[Shown, Situation]:
     """Return what the player says wherever its clusters may lead, by what a seat is shown.
 
     What was said ``earlier`` somewhere may still be said there, with share 0 if it is not any more. Raises UsageError
     for a game whose chance is not data, or where more positions are met than can be solved.
     """
-    heard: dict[Shown, Heard] = {}
+    heard: dict[Shown, Situation] = {}
     frontier, met, turn = list(_after_chance(_root(player.spec.name))), 0, 0
     while frontier:
         met += len(frontier)
@@ -124,7 +126,7 @@ def _silent(before: Sequence[Utterance], now: Sequence[Utterance]) -> list[Utter
     return [utterance._replace(share=0.0) for utterance in before if utterance.reply not in said]
 
 
-def _clustered(match: Any, said: Sequence[Utterance], space: LatentSpace, role: str, members: int) -> Heard:
+def _clustered(match: Any, said: Sequence[Utterance], space: LatentSpace, role: str, members: int) -> Situation:
     clusters = tuple(space.clusters(role, [utterance.text for utterance in said]))
     spoken = {}
     for cluster in sorted(set(clusters)):
@@ -135,7 +137,7 @@ def _clustered(match: Any, said: Sequence[Utterance], space: LatentSpace, role: 
         likeliest = sorted(shares.items(), key=lambda item: -round(item[1], 12))[:members]
         total = math.fsum(share for _, share in likeliest)
         spoken[cluster] = tuple([(action, share / total) for action, share in likeliest])
-    return Heard(match, tuple(said), clusters, spoken)
+    return Situation(match, tuple(said), clusters, spoken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,7 @@ class _State:
     """A position of the latent game, with the methods of ``pyspiel.State`` that ``enumerated`` uses."""
 
     match: Any
-    heard: Mapping[Shown, Heard]
+    heard: Mapping[Shown, Situation]
     own: tuple[tuple[int, ...], ...]  # clusters that each seat has said  # [seats]
     cluster: int | None = None  # chosen, and a member of it not yet said
 
@@ -195,8 +197,8 @@ class LatentGame:
     """A player's latent game, in sequence form."""
 
     form: SequenceForm
-    heard: Mapping[Shown, Heard]
-    said: tuple[Heard, ...]  # in each information state  # [I]
+    heard: Mapping[Shown, Situation]
+    said: tuple[Situation, ...]  # in each information state  # [I]
     masses: Behaviour  # of the clusters, as the player says them  # [I][clusters]
 
     def exploitability(self, behaviour: Behaviour) -> float:
@@ -210,7 +212,7 @@ class LatentGame:
 
 
 def latent_game(
-    player: Player, space: LatentSpace, how: Listening, earlier: Mapping[Shown, Heard] | None = None
+    player: Player, space: LatentSpace, how: Listening, earlier: Mapping[Shown, Situation] | None = None
 ) -> LatentGame:
     """Return the latent game of what a player says. Raises UsageError as ``hear``, and for what has no perfect recall.
 
@@ -224,6 +226,6 @@ def latent_game(
     return LatentGame(form, heard, said, masses)
 
 
-def _masses(heard: Heard, clusters: Sequence[int]) -> tuple[float, ...]:
+def _masses(heard: Situation, clusters: Sequence[int]) -> tuple[float, ...]:
     masses = [heard.mass(cluster) for cluster in clusters]
     return tuple([mass / math.fsum(masses) for mass in masses])

@@ -27,7 +27,7 @@ from league.distillation.targets import Target, choice_target, exact_table, norm
 from league.exact.exploitability import exploitability
 from league.exact.sequence_form import Behaviour
 from league.latent.embedding import ngram_vectors, state_vectors
-from league.latent.latent_game import Heard, LatentGame, Listening, Shown, latent_game
+from league.latent.latent_game import LatentGame, Listening, Shown, Situation, latent_game
 from league.latent.space import Embed, LatentSpace, latent_space
 from league.players.engines import Engines
 from league.players.player import Player, resolve
@@ -42,7 +42,7 @@ UNLIKELY = 1e-9  # share of a free reply that is not worth a pass
 Progress = Callable[[str, int, int], None]  # what is done, how much of it, of how much
 
 
-class Cluster(NamedTuple):
+class UtteranceCluster(NamedTuple):
     """A cluster of one role, as people see it."""
 
     role: str
@@ -51,7 +51,7 @@ class Cluster(NamedTuple):
     equilibrium: float  # its mean probability over the role's information states, by how likely these are
 
 
-class Round(NamedTuple):
+class LatentRound(NamedTuple):
     """One round. Exploitability is in the game's units; before and after it is that in the same latent space."""
 
     states: int  # information states of the latent game
@@ -60,7 +60,7 @@ class Round(NamedTuple):
     after: float
     kl_before: float  # of the targets to the player, nats a situation
     kl_after: float
-    clusters: tuple[Cluster, ...]
+    clusters: tuple[UtteranceCluster, ...]
 
 
 class Lspo(NamedTuple):
@@ -68,7 +68,7 @@ class Lspo(NamedTuple):
 
     game: str
     taught: dict[str, Taught]
-    rounds: list[Round]
+    rounds: list[LatentRound]
     exact: tuple[float, float] | None  # exploitability in the whole game, before and after; None: it has no table
 
 
@@ -86,8 +86,8 @@ def lspo(
     learning = students(run, {game: player})
     engine = engine_of(learning, config)
     speaker = view(player, engine)
-    begun, rounds = _exploitability(speaker, config), list[Round]()
-    heard: Mapping[Shown, Heard] = {}
+    begun, rounds = _exploitability(speaker, config), list[LatentRound]()
+    heard: Mapping[Shown, Situation] = {}
     for number in range(settings.rounds):
         own = derive_seed(seed, "latent", number)
         tell(f"round {number + 1}: listening", 0, 1)
@@ -106,7 +106,7 @@ def lspo(
         heard = after.heard
         gains = [latent.exploitability(latent.masses) for latent in (before, after)]
         told = tuple(_clusters(space, before, equilibrium, speaker.roles))
-        rounds.append(Round(len(before.form.keys), value, gains[0], gains[1], kls[0], kls[1], told))
+        rounds.append(LatentRound(len(before.form.keys), value, gains[0], gains[1], kls[0], kls[1], told))
     ended = _exploitability(speaker, config)
     return Lspo(game, learning, rounds, None if begun is None or ended is None else (begun, ended))
 
@@ -164,7 +164,7 @@ def targets_of(latent: LatentGame, equilibrium: Behaviour, roles: Sequence[Role]
     return normalised(found)
 
 
-def _shares(heard: Heard, wanted: Mapping[int, float]) -> list[float]:
+def _shares(heard: Situation, wanted: Mapping[int, float]) -> list[float]:
     """Return how likely each utterance is to be: within a cluster in proportion; evenly in one never said."""
     shares = []
     for utterance, cluster in zip(heard.said, heard.clusters, strict=True):
@@ -173,7 +173,7 @@ def _shares(heard: Heard, wanted: Mapping[int, float]) -> list[float]:
     return shares
 
 
-def _targets(role: Role, heard: Heard, shares: Sequence[float], weight: float) -> list[Target]:
+def _targets(role: Role, heard: Situation, shares: Sequence[float], weight: float) -> list[Target]:
     actions = heard.match.actions()
     if role.reply is ReplyForm.CHOICE and not isinstance(actions, FreeText):
         return [choice_target(role, position_messages(role, heard.match), actions.labels, shares, weight)]
@@ -222,7 +222,9 @@ def _exploitability(speaker: Player, config: RunConfig) -> float | None:
     return None if table is None else exploitability(table)
 
 
-def _clusters(space: LatentSpace, latent: LatentGame, equilibrium: Behaviour, roles: Sequence[Role]) -> list[Cluster]:
+def _clusters(
+    space: LatentSpace, latent: LatentGame, equilibrium: Behaviour, roles: Sequence[Role]
+) -> list[UtteranceCluster]:
     """Return the clusters of each role, with how much the equilibrium says them."""
     found, weights = [], reach(latent.form, equilibrium)
     for role in roles:
@@ -231,7 +233,7 @@ def _clusters(space: LatentSpace, latent: LatentGame, equilibrium: Behaviour, ro
         labels, total = space.clusters(role.name, texts), math.fsum(weights[i] for i in mine)
         for cluster, typical in enumerate(space.typical(role.name, texts, TYPICAL)):
             said = [weights[i] * _said(latent.form.legal[i], equilibrium[i], cluster) for i in mine]
-            found.append(Cluster(role.name, tuple(typical), labels.count(cluster), math.fsum(said) / total))
+            found.append(UtteranceCluster(role.name, tuple(typical), labels.count(cluster), math.fsum(said) / total))
     return found
 
 

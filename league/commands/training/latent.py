@@ -25,7 +25,7 @@ from league.players.engines import Engines
 from league.storage.run_dir import Run, check_unused, find_run, run_names
 
 if TYPE_CHECKING:
-    from league.latent.lspo import Lspo, Round
+    from league.latent.lspo import LatentRound, Lspo
     from league.storage.population import Snapshot
 
 
@@ -106,7 +106,7 @@ def print_report(report: LatentReport, console: Console) -> None:
     console.print(f"\nIt is a player:  league match {report.folder} random --game {game}", markup=False)
 
 
-def _clusters(one: Round) -> Table:
+def _clusters(one: LatentRound) -> Table:
     table = Table(box=None, pad_edge=False)
     for heading in ("role", "cluster", "in equilibrium", "utterances", "such as"):
         table.add_column(heading, justify="left" if heading in ("role", "such as") else "right", overflow="fold")
@@ -118,7 +118,7 @@ def _clusters(one: Round) -> Table:
     return table
 
 
-def _sentence(number: int, one: Round) -> str:
+def _sentence(number: int, one: LatentRound) -> str:
     return (
         f"Round {number}: latent exploitability {format_number(one.before)} → {format_number(one.after)}; the latent "
         f"game has {one.states} information states and the value {format_number(one.value)} to its first seat; KL of "

@@ -50,7 +50,7 @@ def exploitability(player, capsys):
 
 
 def test_latent_exploitability_falls_and_so_does_that_of_the_whole_game(run, taught, capsys):
-    report = json.loads((taught / "latent.json").read_text())
+    report = json.loads((taught / "lspo.json").read_text())
     (one,) = report["rounds"]
     assert (report["game"], one["states"]) == (GAME, 12)
     assert one["value"] == pytest.approx(-1 / 18, abs=1e-9)
@@ -65,7 +65,7 @@ def test_latent_exploitability_falls_and_so_does_that_of_the_whole_game(run, tau
 
 
 def test_the_clusters_are_the_moves_and_are_told_with_what_the_equilibrium_says(taught):
-    clusters = json.loads((taught / "latent.json").read_text())["rounds"][0]["clusters"]
+    clusters = json.loads((taught / "lspo.json").read_text())["rounds"][0]["clusters"]
     assert [cluster["role"] for cluster in clusters] == ["first", "first", "second", "second"]
     for cluster in clusters:
         assert cluster["size"] == len(cluster["utterances"]) == 3
