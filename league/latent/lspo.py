@@ -232,6 +232,8 @@ def _clusters(
         texts = sorted({utterance.text for i in mine for utterance in latent.said[i].said})
         labels, total = space.clusters(role.name, texts), math.fsum(weights[i] for i in mine)
         for cluster, typical in enumerate(space.typical(role.name, texts, TYPICAL)):
+            if not typical:  # of what was said in matches, and not again
+                continue
             said = [weights[i] * _said(latent.form.legal[i], equilibrium[i], cluster) for i in mine]
             found.append(UtteranceCluster(role.name, tuple(typical), labels.count(cluster), math.fsum(said) / total))
     return found

@@ -113,7 +113,7 @@ def _clusters(one: LatentRound) -> Table:
     numbers: dict[str, int] = {}
     for cluster in one.clusters:
         numbers[cluster.role] = number = numbers.get(cluster.role, 0) + 1
-        shown = plain("; ".join(cluster.utterances))
+        shown = plain("; ".join(" ".join(text.split()) for text in cluster.utterances))
         table.add_row(cluster.role, str(number), f"{cluster.equilibrium:.0%}", str(cluster.size), Text(shown))
     return table
 
