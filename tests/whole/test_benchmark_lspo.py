@@ -19,8 +19,9 @@ def test_every_lesson_is_of_one_game_with_its_clusters(lesson, tmp_path):
     assert (config.roles.reply == ReplyForm.FREE) == lesson.title.endswith("free replies")
 
 
-def test_held_out_sentences_are_counted_by_the_cluster_of_most_of_their_move():
+def test_held_out_sentences_are_counted_by_the_cluster_of_their_move():
     assert lspo.held_out_share(ngram_vectors, 0) == 1.0
+    assert lspo.held_out_share(lambda texts: ngram_vectors(["the same"] * len(texts)), 0) == 0.5
 
     def by_first_word(texts):
         return ngram_vectors(["mine" if text.startswith("I ") else "other" for text in texts])
@@ -42,8 +43,8 @@ def test_figures_become_a_table_for_each_game(tmp_path, monkeypatch):
 
     monkeypatch.setattr(lspo, "measure_runs", measured)
     lines = comparison_lines(lspo.measure_study("lspo", [0, 1], 1, tmp_path)["tables"])
-    after = [line for line in lines if line.startswith("| after, clustered by words and letters")]
-    assert len(after) == 3
-    assert "0.400 | 0.000 | 0.200 | 1.000 |" in after[0]
-    assert "0.400 | 0.000 | – | – |" in after[1]
-    assert "| before, clustered by words and letters | 0.400 (0.400 to 0.400) | – | – | – | 0.400 | – |" in lines
+    after = [line for line in lines if line.startswith("| after 2 rounds | 0.100 (0.100 to 0.100)")]
+    assert len(after) == 6
+    assert after[0].endswith("| 0.000 | 0.200 | 1.000 |")
+    assert after[2].endswith("| 0.000 | – | – |")
+    assert next(line for line in lines if line.startswith("| before")).endswith("| – | – | 0.400 | – |")

@@ -11,7 +11,6 @@ with their move's.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -63,7 +62,6 @@ COMMON: dict[str, Any] = {
 ROUNDS, SAMPLES, MEMBERS = 2, 128, 2
 EMBEDDINGS = {"ngrams": "words and letters", "states": "hidden states"}
 COLUMNS = {
-    "before": "before, in the same space",
     "value": "value of the latent game",
     "whole": "exploitability in the whole game",
     "paraphrases": "held-out sentences with their move's",
@@ -106,44 +104,48 @@ def taught(run_dir: Path, embedding: str) -> dict[str, float]:
 
 
 def held_out_share(embed: Any, seed: int) -> float:
-    """Return the share of held-out sentences that fall into the cluster of most of their move's sentences."""
+    """Return the share of held-out sentences that fall into their move's cluster, of two.
+
+    Which is whose is as fits the seen sentences best, so that clusters which know nothing of moves come to a half.
+    """
     from league.latent.space import latent_space
 
     ways = len(SENTENCES) // 2
     said = {move: sentences(move, len(SENTENCES)) for move in ("pass", "bet")}
     seen = [sentence for move in said.values() for sentence in move[:ways]]
     space = latent_space({"seat": seen}, {"seat": embed}, 2, seed)
-    right = 0
-    for move in said.values():
-        of_seen, of_unseen = (space.clusters("seat", part) for part in (move[:ways], move[ways:]))
-        right += of_unseen.count(Counter(of_seen).most_common(1)[0][0])
-    return right / (2 * (len(SENTENCES) - ways))
+    passes, bets = (space.clusters("seat", move) for move in said.values())
+    own = int(passes[:ways].count(0) + bets[:ways].count(1) < ways)  # the cluster of passing
+    return (passes[ways:].count(own) + bets[ways:].count(1 - own)) / (len(passes[ways:]) + len(bets[ways:]))
 
 
 def measure_study(_study: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:
-    """Measure all runs that are not in ``keep`` yet; return a table for each game."""
+    """Measure all runs that are not in ``keep`` yet; return a table for each game and embedding."""
     configs = {lesson.title: load_settings(tomli_w.dumps(settings_of(lesson))) for lesson in LESSONS}
     figures = measure_runs(configs, seeds, measure, keep, workers)
     tables = []
     for lesson in LESSONS:
-        runs = [figures[lesson.title, seed] for seed in seeds]
-        before = [{"figure": run["ngrams"]["before"], "whole": run["ngrams"].get("whole_before")} for run in runs]
-        known = [{name: value for name, value in run.items() if value is not None} for run in before]
-        after = [
-            {"name": f"after, clustered by {words}", "runs": [run[name] for run in runs]}
-            for name, words in EMBEDDINGS.items()
-        ]
-        tables.append(
-            {
-                "game": f"{lesson.game}: {lesson.title}",
-                "figure": f"latent exploitability in {lesson.clusters} clusters",
-                "less_is_better": True,
-                "places": 3,
-                "columns": COLUMNS,
-                "conditions": [{"name": "before, clustered by words and letters", "runs": known}, *after],
-            }
-        )
+        for name, words in EMBEDDINGS.items():
+            after = [figures[lesson.title, seed][name] for seed in seeds]
+            tables.append(
+                {
+                    "game": f"{lesson.game}: {lesson.title}, in {lesson.clusters} clusters by {words}",
+                    "figure": "latent exploitability",
+                    "less_is_better": True,
+                    "places": 3,
+                    "columns": COLUMNS,
+                    "conditions": [
+                        {"name": "before", "runs": [_before(run) for run in after]},
+                        {"name": f"after {ROUNDS} rounds", "runs": after},
+                    ],
+                }
+            )
     return {"study": "lspo", "seeds_used": list(seeds), "tables": tables}
+
+
+def _before(after: dict[str, float]) -> dict[str, float]:
+    known = {"figure": after["before"]}
+    return known | ({"whole": after["whole_before"]} if "whole_before" in after else {})
 
 
 def main() -> None:
