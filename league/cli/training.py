@@ -101,8 +101,8 @@ def _add_latent(subparsers: Any) -> None:
         subparsers,
         "latent",
         "cluster what a run's players say, solve the game between clusters, and teach it (LSPO)",
-        notes="The table [latent] says how: league settings latent. For games of two seats, one of which wins what the "
-        "other loses.",
+        notes="The tables [latent] and [distil] say how: league settings latent. It is for games of two seats, one of "
+        "which\nwins what the other loses.",
     )
     parser.add_argument("source", metavar="RUN", help="a run's newest snapshot, RUN@SNAPSHOT or RUN@mixture")
     parser.add_argument("--game", metavar="GAME", help="which of the run's games, where it has several")

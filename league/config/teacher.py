@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from games.common.section import LearningRate, Positive, Section, Share
+from games.common.section import Positive, Section, Share
 
 SELF = "self"  # the teacher that is the policy in training itself
 
@@ -46,7 +46,7 @@ class TeacherConfig(Section):
 
 
 class LatentConfig(Section):
-    """How `league latent` clusters what is said, and teaches the equilibrium of the game between clusters."""
+    """How `league latent` clusters what is said; its teaching has the steps and the rate of ``[distil]``."""
 
     rounds: Positive = Field(1, description="rounds of clustering, solving and teaching")
     clusters: Positive = Field(4, description="most clusters of what a role says")
@@ -59,11 +59,4 @@ class LatentConfig(Section):
     samples: Positive = Field(64, description="replies drawn in each situation in which replies are free")
     members: Positive = Field(
         8, description="actions of a cluster that stand for it in a situation, the likeliest; fewer: a smaller game"
-    )
-    steps: Positive = Field(200, description="optimiser steps of a policy in each round")
-    prompts: Positive = Field(
-        256, description="situations in a step; if there are more, each step draws so many, by their weights"
-    )
-    learning_rate: LearningRate | None = Field(
-        None, description="peak learning rate; None: optimizer.learning_rate, the rate at the start of the run"
     )

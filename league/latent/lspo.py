@@ -194,7 +194,7 @@ def _teach(
 ) -> None:
     mine = [target for target in targets if target.policy == taught.policy.name]
     if mine:
-        settings, own = config.latent, config.latent.learning_rate
+        settings, own = config.distil, config.distil.learning_rate
         rate = config.optimizer.learning_rate if own is None else own
         teaching = Teaching(settings.steps, settings.prompts, rate, config.optimizer.max_grad_norm)
         lesson = Lesson(taught.policy.lm, mine, _tokens(config))

@@ -23,7 +23,8 @@ from league.storage.population import Origin, Population
 
 GAME = "worded(kuhn_poker,ways=3)"
 SETTINGS = """
-latent = { clusters = 2, steps = 120, matches = 16, learning_rate = 1e-2 }
+latent = { clusters = 2, matches = 16 }
+distil = { steps = 120, learning_rate = 1e-2 }
 """
 
 
