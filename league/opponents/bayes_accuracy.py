@@ -6,7 +6,7 @@ over matches in which the types are met equally often and seats in turn,
 
     accuracy = Σ over I of max_y P(I, y) / Σ over I of Σ_y P(I, y),
 
-where y runs over the types, or over the other's next actions; turns after which the other never acts are not asked about.
+where y runs over the types, or over the other's next actions; where the other never acts again there is no question.
 """
 
 from __future__ import annotations

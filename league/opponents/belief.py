@@ -4,7 +4,7 @@ The other seat is played by one of K types, whose policies are known; one is dra
 probability w_k. With c(z) the probability of chance's moves on the way to terminal z and x_k(z) that of type k's, the
 seat believes at its information state I, by Bayes' rule,
 
-    b_k(I) ∝ w_k ρ_k(I),  ρ_k(I) = Σ of c(z) x_k(z) over the z below I that one and the same continuation of its own leads to,
+    b_k(I) ∝ w_k ρ_k(I),  ρ_k(I) = Σ of c(z) x_k(z) over the z below I that one and the same way of going on leads to,
 
 and its own moves cancel out. With G_k(a) = Σ of c(z) x_k(z) u(z) over the z below I and its action a, where it goes on
 as it plans to, the best response to the belief plays the a that maximises Σ_k b_k(I) G_k(a) / ρ_k(I), from the last

@@ -1,4 +1,4 @@
-"""A player that keeps the exact belief about which of several known players it meets, and plays the best response to it."""
+"""A player that believes, by Bayes' rule, in one of several known players, and plays the best response to that."""
 
 from __future__ import annotations
 

@@ -18,10 +18,10 @@ from league.players.settings import PlayerSettings
 from league.storage.run_dir import Run
 
 if TYPE_CHECKING:
-    from league.exact.exploitability import PolicyTable
     from arena.lm.lora import Adapters
     from arena.samplers.openai_api import OpenAIApi
     from arena.samplers.policy_net import PolicyNetEngine
+    from league.exact.exploitability import PolicyTable
     from league.players.model_engine import ModelEngine
     from league.storage.population import Snapshot
 

@@ -246,7 +246,7 @@ def exploiter(text: str, engines: Engines) -> PolicyNetEngine | None:
 
 
 def believer(text: str, spec: GameSpec, engines: Engines) -> Believer | None:
-    """Return the engine of ``bayes:PLAYER,PLAYER``, None for any other player. Raises UsageError where it cannot play."""
+    """Return the engine of ``bayes:PLAYER,PLAYER``, None for any other. Raises UsageError where it cannot play."""
     if not text.startswith("bayes:"):
         return None
     names = text.removeprefix("bayes:").split(",")

@@ -15,7 +15,8 @@ def table(bets):
 
 def test_who_bets_surely_or_never_is_known_once_he_has_acted():
     """Seat 0 is right half the time at its first turn and always at its second; seat 1 always. Seat 0, which always
-    passes, has its second turn beside the bettor alone: one match in two. So 1/2 of one turn, all of one, all of ½."""
+    passes, has its second turn beside the bettor alone: one match in two. So 1/2 of one turn, all of one, all of ½.
+    """
     found = bayes_accuracies(table(0.0), [table(0.0), table(1.0)]).type
     assert found.by_turn == pytest.approx({0: 0.75, 1: 1.0})
     assert found.overall == pytest.approx((0.5 + 1.0 + 0.5) / 2.5)
@@ -36,6 +37,7 @@ def test_of_equal_types_nothing_can_be_known():
 
 def test_the_posterior_counts_as_often_as_it_arises():
     """Uniform or bettor, beside one who passes. After a bet the bettor is likelier: right with 1/2 of 3/4 and 1/4 sure.
-    Seat 1 sees pass (uniform alone, 1/4) or bet (3/4, of which 1/2 of the bettor). Seat 0's second turn: as a bet."""
+    Seat 1 sees pass (uniform alone, 1/4) or bet (3/4, of which 1/2 of the bettor). Seat 0's second turn: as a bet.
+    """
     found = bayes_accuracies(table(0.0), [table(0.5), table(1.0)]).type
     assert found.by_turn == pytest.approx({0: (0.5 + 0.75) / 2, 1: (0.5 / 0.75)})

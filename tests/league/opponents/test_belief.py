@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from open_spiel.python.algorithms.best_response import BestResponsePolicy
 from open_spiel.python.policy import TabularPolicy
+from support.matches.codes import code_table
 
 from games.common.errors import UsageError
 from games.openspiel.game import load_pyspiel
@@ -12,7 +13,6 @@ from league.exact.exploitability import PolicyTable, best_response_values, head_
 from league.exact.game_value import nash_equilibrium
 from league.exact.sequence_form import sequence_form
 from league.opponents.belief import best_response_to, exact_beliefs
-from support.matches.codes import code_table
 
 KUHN = "kuhn_poker"
 
@@ -45,7 +45,8 @@ def test_the_posterior_is_bayes_rule():
 
 def test_a_hidden_card_counts_in_the_posterior():
     """Type A bets with the king alone, type B with king and queen. Beside a queen the other holds king or jack: the
-    same of both. Beside a jack he holds king or queen: A bets half the time, B always."""
+    same of both. Beside a jack he holds king or queen: A bets half the time, B always.
+    """
     bets = {"A": {"2"}, "B": {"1", "2"}}
     types = [
         PolicyTable(KUHN, {key: (0.0, 1.0) if key[1][0] in cards else (1.0, 0.0) for key in PASSES.probabilities})
@@ -103,7 +104,8 @@ def test_it_beats_a_fixed_equilibrium_beside_the_weak():
 @pytest.mark.parametrize("seat", [0, 1])
 def test_a_partner_is_understood_once_its_code_shows(seat):
     """Two codes have the word of one state of three in common. In round 1 the seats understand each other in that state
-    and by chance in half of the others, which show the code: ⅔. In round 2 they do so surely if it has shown: ⅔ + ⅓ ⅔."""
+    and by chance in half of the others, which show the code: ⅔. In round 2 they do so surely if it has shown: ⅔ + ⅓ ⅔.
+    """
     game = "signalling(rounds=2,form=1)"
     types = [code_table(game, code) for code in [(0, 1, 2), (0, 2, 1)]]
     response = best_response_to(types, seat, exact_beliefs(types, seat, [0.5, 0.5]))
@@ -120,7 +122,7 @@ def test_a_stranger_is_answered_by_those_who_err():
 
 
 def test_a_wrong_belief_costs_what_it_is_wrong_by():
-    """Beside one who always bets, the queen that believes in one who never bluffs folds: it loses 1, not 0 on average."""
+    """Beside one who always bets, it costs to believe in one who always passes."""
     types = [BETS, always(0)]
     wrong = dict.fromkeys(exact_beliefs(types, 0, [0.5, 0.5]), (0.0, 1.0))
     right = dict.fromkeys(wrong, (1.0, 0.0))
