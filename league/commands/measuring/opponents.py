@@ -149,7 +149,7 @@ def _table(one: Prediction) -> Table:
 def _share(share: Estimate | None) -> str:
     if share is None or share.low is None:
         return format_percent(share.mean if share else None)
-    return f"{format_percent(share.mean)} ({format_percent(share.low)} to {format_percent(share.high)})"
+    return f"{format_percent(share.mean)} ({100.0 * share.low:.1f} to {100.0 * (share.high or 0.0):.1f})"
 
 
 def _print_play(play: PlayValues, console: Console) -> None:
