@@ -136,7 +136,7 @@ def measure_study(_study: str, seeds: Sequence[int], workers: int, keep: Path) -
     for name, setting in SETTINGS.items():
         paths = [Path(runs[name, seed].run.path) for seed in seeds]
         following = [*paths[1:], paths[0]]
-        found = [measure(setting, *both, seed) for *both, seed in zip(paths, following, seeds, strict=True)]
+        found = [measure(setting, *who) for who in zip(paths, following, seeds, strict=True)]
         beside = ", ".join(text.format(own="its run", next="the next seed's run") for text in setting.types)
         told: dict[str, Any] = {"game": f"{setting.game} beside {beside}", "less_is_better": False, "places": 3}
         right = {"figure": "share of turns at which it is right who that is", "columns": COLUMNS}

@@ -123,11 +123,9 @@ def _own(form: SequenceForm, seat: int) -> list[int]:
 def _summed(form: SequenceForm, seat: int, types: Sequence[PolicyTable]) -> _Sums:
     """Return the sums over the terminals whose last sequence of the seat it is."""
     weights = form.chance * seat_reach(form, 1 - seat, types)  # [K, Z]
-    last = form.last[:, seat]
-    gains, reach = (
-        np.stack([np.bincount(last, row, form.sequences) for row in rows], axis=1)
-        for rows in (weights * form.returns[:, seat], weights)
-    )
+    reach, gains = np.zeros((form.sequences, len(types))), np.zeros((form.sequences, len(types)))
+    np.add.at(reach, form.last[:, seat], weights.T)
+    np.add.at(gains, form.last[:, seat], (weights * form.returns[:, seat]).T)
     return _Sums(reach, gains)
 
 
