@@ -26,8 +26,8 @@ from league.opponents.bayes_accuracy import BayesAccuracy, bayes_accuracies
 from league.opponents.belief import Beliefs, best_response_to, exact_beliefs, two_seat_form
 from league.opponents.predictors import (
     HELD_OUT,
-    Accuracy,
-    Probe,
+    AnswerProbe,
+    PredictionAccuracy,
     States,
     accuracy,
     by_majority,
@@ -36,7 +36,7 @@ from league.opponents.predictors import (
     split,
     train_probe,
 )
-from league.opponents.questions import Asked, Question, Seen, asked_in
+from league.opponents.questions import AskedTurn, Question, Seen, asked_in
 from league.players.player import Player
 
 
@@ -45,9 +45,9 @@ class Prediction(NamedTuple):
 
     turns: tuple[int, int]  # that were learned from, and held out
     answers: int  # that there are: a uniform guess is right once in so many times
-    probe: Accuracy | None  # None: the player has no hidden states that can be read
-    table: Accuracy
-    majority: Accuracy
+    probe: PredictionAccuracy | None  # None: the player has no hidden states that can be read
+    table: PredictionAccuracy
+    majority: PredictionAccuracy
     bayes: BayesAccuracy | None  # None: the game cannot be counted out
 
 
@@ -73,7 +73,7 @@ class OpponentModels(NamedTuple):
 class _Played(NamedTuple):
     """The player's turns in all its matches."""
 
-    asked: Mapping[Question, Sequence[Asked]]
+    asked: Mapping[Question, Sequence[AskedTurn]]
     prompts: Mapping[Seen, tuple[int, ...]]
 
 
@@ -125,7 +125,7 @@ def play_values(
 
 
 def probed_beliefs(
-    player: Player, engine: HoldsModels, probe: Probe, types: Sequence[Player]
+    player: Player, engine: HoldsModels, probe: AnswerProbe, types: Sequence[Player]
 ) -> dict[Key, tuple[float, ...]]:
     """Return what the probe believes at every information state, of each type in the order of ``types``."""
     states = hidden_states(player, engine, prompts_everywhere(player, engine))
@@ -142,7 +142,7 @@ def _play(
     on_episode: Callable[[Episode], None] | None,
 ) -> _Played:
     """Play the same deals beside each type, in both seats. Raises UsageError for too few."""
-    asked: dict[Question, list[Asked]] = {question: [] for question in Question}
+    asked: dict[Question, list[AskedTurn]] = {question: [] for question in Question}
     prompts: dict[Seen, tuple[int, ...]] = {}
     for kind in types:
         scheduled = schedule((player, kind), matches, seed)
@@ -160,8 +160,8 @@ def _play(
 
 
 def _predict(
-    asked: Sequence[Asked], states: States | None, bayes: BayesAccuracy | None
-) -> tuple[Prediction | None, Probe | None]:
+    asked: Sequence[AskedTurn], states: States | None, bayes: BayesAccuracy | None
+) -> tuple[Prediction | None, AnswerProbe | None]:
     """Return how often the predictors of a question are right, and the probe; None where nothing was asked."""
     learned, tried = split(asked)
     if not learned or not tried:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from league.opponents.logistic import LinearProbe, fit_probe
-from league.opponents.questions import Asked, Seen
+from league.opponents.questions import AskedTurn, Seen
 from league.results.statistics import Estimate, clustered_mean
 
 Floats = NDArray[np.float64]
@@ -24,14 +24,14 @@ SHRINK = 1.0  # of the probe's weights, beside a sum over turns
 HELD_OUT = 3  # one deal of so many is held out
 
 
-class Accuracy(NamedTuple):
+class PredictionAccuracy(NamedTuple):
     """How often a predictor is right on deals that it has not learned from."""
 
     by_turn: Mapping[int, Estimate]  # by the number of turns that the seat had before
     overall: Estimate
 
 
-class Probe(NamedTuple):
+class AnswerProbe(NamedTuple):
     """A linear probe of hidden states, and the answers that it knows."""
 
     linear: LinearProbe
@@ -42,24 +42,24 @@ class Probe(NamedTuple):
         return self.linear.probabilities(states)
 
 
-def split(asked: Sequence[Asked]) -> tuple[list[Asked], list[Asked]]:
+def split(asked: Sequence[AskedTurn]) -> tuple[list[AskedTurn], list[AskedTurn]]:
     """Return what is learned from and what is held out: every third deal, with all of its matches."""
     held_out = [one.deal % HELD_OUT == HELD_OUT - 1 for one in asked]
     learned, tried = ([one for one, out in zip(asked, held_out, strict=True) if out is side] for side in (False, True))
     return learned, tried
 
 
-def train_probe(asked: Sequence[Asked], states: States) -> Probe:
+def train_probe(asked: Sequence[AskedTurn], states: States) -> AnswerProbe:
     """Return the probe of hidden states that is fitted to these answers."""
     answers = tuple(sorted({one.answer for one in asked}))
     counts: defaultdict[Seen, Counter[str]] = defaultdict(Counter)
     for one in asked:
         counts[one.seen][one.answer] += 1
     rows = np.array([[found[answer] for answer in answers] for found in counts.values()], np.float64)
-    return Probe(fit_probe(np.stack([states[seen] for seen in counts]), rows, SHRINK), answers)
+    return AnswerProbe(fit_probe(np.stack([states[seen] for seen in counts]), rows, SHRINK), answers)
 
 
-def by_probe(probe: Probe, asked: Sequence[Asked], states: States) -> list[str]:
+def by_probe(probe: AnswerProbe, asked: Sequence[AskedTurn], states: States) -> list[str]:
     """Return the answers that the probe thinks likeliest."""
     seen = list(dict.fromkeys(one.seen for one in asked))
     best = probe.beliefs(np.stack([states[one] for one in seen])).argmax(axis=1)
@@ -67,7 +67,7 @@ def by_probe(probe: Probe, asked: Sequence[Asked], states: States) -> list[str]:
     return [told[one.seen] for one in asked]
 
 
-def by_table(learned: Sequence[Asked], asked: Sequence[Asked]) -> list[str]:
+def by_table(learned: Sequence[AskedTurn], asked: Sequence[AskedTurn]) -> list[str]:
     """Return the answers that were most frequent after what was seen, or of all where it was never seen."""
     [usual] = by_majority(learned, asked[:1])
     counts: defaultdict[Seen, Counter[str]] = defaultdict(Counter)
@@ -76,19 +76,19 @@ def by_table(learned: Sequence[Asked], asked: Sequence[Asked]) -> list[str]:
     return [_most_frequent(counts[one.seen]) if one.seen in counts else usual for one in asked]
 
 
-def by_majority(learned: Sequence[Asked], asked: Sequence[Asked]) -> list[str]:
+def by_majority(learned: Sequence[AskedTurn], asked: Sequence[AskedTurn]) -> list[str]:
     """Return the answer that was most frequent of all, for each question."""
     return [_most_frequent(Counter(one.answer for one in learned))] * len(asked)
 
 
-def accuracy(answers: Sequence[str], asked: Sequence[Asked]) -> Accuracy:
+def accuracy(answers: Sequence[str], asked: Sequence[AskedTurn]) -> PredictionAccuracy:
     """Return how often the answers are right."""
     right = [float(answer == one.answer) for answer, one in zip(answers, asked, strict=True)]
     turns = sorted({one.turn for one in asked})
-    return Accuracy({turn: _share(right, asked, turn) for turn in turns}, _share(right, asked))
+    return PredictionAccuracy({turn: _share(right, asked, turn) for turn in turns}, _share(right, asked))
 
 
-def _share(right: Sequence[float], asked: Sequence[Asked], turn: int | None = None) -> Estimate:
+def _share(right: Sequence[float], asked: Sequence[AskedTurn], turn: int | None = None) -> Estimate:
     """Return the share that is right at a turn, or over all."""
     kept = [(value, one.deal) for value, one in zip(right, asked, strict=True) if turn in (None, one.turn)]
     return clustered_mean([value for value, _ in kept], [deal for _, deal in kept], (0.0, 1.0))

@@ -18,7 +18,7 @@ class Question(StrEnum):
     ACTION = "action"  # what the other does at its next turn
 
 
-class Asked(NamedTuple):
+class AskedTurn(NamedTuple):
     """One question at one turn of a seat, with its answer."""
 
     deal: int  # matches of one deal are all learned from, or all held out
@@ -27,7 +27,7 @@ class Asked(NamedTuple):
     answer: str
 
 
-def asked_in(episode: Episode, seat: int, deal: int, kind: str) -> Iterator[tuple[Question, Asked]]:
+def asked_in(episode: Episode, seat: int, deal: int, kind: str) -> Iterator[tuple[Question, AskedTurn]]:
     """Yield the questions at a seat's turns of a match with the player ``kind``, and their answers.
 
     Turns are those in which an action was read. The other's next action is its next choice of a list, whenever that is;
@@ -39,8 +39,8 @@ def asked_in(episode: Episode, seat: int, deal: int, kind: str) -> Iterator[tupl
         if turn.seat != seat:
             continue
         seen = (seat, turn.observation)
-        yield Question.TYPE, Asked(deal, own, seen, kind)
+        yield Question.TYPE, AskedTurn(deal, own, seen, kind)
         following = next((later for later in turns[place + 1 :] if later.seat != seat), None)
         if following is not None and not following.form:
-            yield Question.ACTION, Asked(deal, own, seen, str(following.action))
+            yield Question.ACTION, AskedTurn(deal, own, seen, str(following.action))
         own += 1

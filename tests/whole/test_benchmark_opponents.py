@@ -59,6 +59,6 @@ def test_predictors_and_ways_of_playing_become_tables(found):
     }
     lines = comparison_lines([table, table | {"columns": {}, "conditions": earned}])
     assert any(line.startswith("| exact Bayesian | ") for line in lines)
-    # A passer loses 1 to every bet; of a bettor the king wins 2, the queen nothing on average, and the jack folds for 1.
+    # A passer loses 1 to every bet; of a bettor a king wins 2, a queen nothing on average, and a jack folds for 1.
     assert values["best response to each, told who it is"] == pytest.approx((1 + 1 / 3) / 2)
     assert any(line.startswith("| best response to each, told who it is | 0.667") for line in lines)

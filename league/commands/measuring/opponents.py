@@ -20,7 +20,7 @@ from league.commands.formatting import (
     print_usage,
 )
 from league.contests.opponent_models import OpponentModels, PlayValues, Prediction, measure_opponents
-from league.opponents.predictors import Accuracy
+from league.opponents.predictors import PredictionAccuracy
 from league.players.engines import Engines
 from league.players.player import resolve
 from league.players.settings import PlayerSettings
@@ -84,7 +84,7 @@ def _prediction_to_json(one: Prediction) -> dict[str, Any]:
     }
 
 
-def _accuracy_to_json(one: Accuracy) -> dict[str, Any]:
+def _accuracy_to_json(one: PredictionAccuracy) -> dict[str, Any]:
     by_turn = {turn: estimate_to_json("accuracy", share) for turn, share in one.by_turn.items()}
     return {**estimate_to_json("accuracy", one.overall), "by_turn": _by_turn(by_turn)}
 

@@ -5,7 +5,7 @@ import pytest
 
 from arena.records import EndReason, Episode, MatchRequest, Turn
 from league.opponents.predictors import accuracy, by_majority, by_probe, by_table, split, train_probe
-from league.opponents.questions import Asked, Question, asked_in
+from league.opponents.questions import AskedTurn, Question, asked_in
 
 
 def turn(seat, action, **other):
@@ -23,8 +23,8 @@ def asked_of(turns, seat):
 
 def test_each_turn_asks_who_the_other_is_and_what_it_does_next():
     found = asked_of([turn(0, "pass"), turn(1, "bet"), turn(0, "bet")], 0)
-    assert found[Question.TYPE] == [Asked(4, 0, (0, "seen by 0"), "bob"), Asked(4, 1, (0, "seen by 0"), "bob")]
-    assert found[Question.ACTION] == [Asked(4, 0, (0, "seen by 0"), "bet")]  # nothing follows its second turn
+    assert found[Question.TYPE] == [AskedTurn(4, 0, (0, "seen by 0"), "bob"), AskedTurn(4, 1, (0, "seen by 0"), "bob")]
+    assert found[Question.ACTION] == [AskedTurn(4, 0, (0, "seen by 0"), "bet")]  # nothing follows its second turn
     other = asked_of([turn(0, "pass"), turn(1, "bet"), turn(0, "bet")], 1)
     assert [one.answer for one in other[Question.ACTION]] == ["bet"]
 
@@ -42,13 +42,13 @@ def examples(shares, number, rng, seat=0):
     seen = rng.integers(0, len(shares), number)
     answers = np.where(rng.random(number) < np.asarray(shares)[seen], "a", "b")
     return [
-        Asked(deal, int(deal % 2), (seat, str(what)), str(answer))
+        AskedTurn(deal, int(deal % 2), (seat, str(what)), str(answer))
         for deal, (what, answer) in enumerate(zip(seen, answers, strict=True))
     ]
 
 
 def test_whole_deals_are_held_out():
-    asked = [Asked(deal, 0, (0, ""), "a") for deal in (0, 1, 2, 2, 3, 5, 5)]
+    asked = [AskedTurn(deal, 0, (0, ""), "a") for deal in (0, 1, 2, 2, 3, 5, 5)]
     learned, tried = split(asked)
     assert {one.deal for one in learned} == {0, 1, 3}
     assert [one.deal for one in tried] == [2, 2, 5, 5]
@@ -76,13 +76,13 @@ def test_a_probe_of_states_that_say_nothing_is_chance():
 
 
 def test_what_was_never_seen_is_answered_by_the_most_frequent():
-    learned = [Asked(0, 0, (0, "x"), "a"), Asked(0, 0, (0, "y"), "b"), Asked(1, 0, (0, "y"), "b")]
-    tried = [Asked(2, 0, (0, name), "a") for name in ("x", "y", "never")]
+    learned = [AskedTurn(0, 0, (0, "x"), "a"), AskedTurn(0, 0, (0, "y"), "b"), AskedTurn(1, 0, (0, "y"), "b")]
+    tried = [AskedTurn(2, 0, (0, name), "a") for name in ("x", "y", "never")]
     assert by_table(learned, tried) == ["a", "b", "b"]
 
 
 def test_shares_are_told_by_turn_with_intervals_by_deal():
-    tried = [Asked(deal, number, (0, ""), "a") for deal in range(4) for number in (0, 1)]
+    tried = [AskedTurn(deal, number, (0, ""), "a") for deal in range(4) for number in (0, 1)]
     answers = ["a" if one.turn == 0 else "b" for one in tried]
     found = accuracy(answers, tried)
     assert {number: share.mean for number, share in found.by_turn.items()} == {0: 1.0, 1: 0.0}
