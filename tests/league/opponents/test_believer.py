@@ -4,12 +4,14 @@ import json
 
 import pytest
 
+from games.common.errors import UsageError
 from games.registry import make_game
 from league.cli import main
 from league.evaluation.head_to_head import compare
 from league.exact.exploitability import best_response_values, head_to_head, mixture, uniform_table
 from league.players.engines import Engines
 from league.players.player import resolve
+from league.storage.run_dir import load_plugins_of
 
 KUHN = "kuhn_poker"
 
@@ -76,3 +78,13 @@ def test_what_it_cannot_play_is_told(capsys, name, game, part):
     told = capsys.readouterr().err
     assert part in told
     assert "Traceback" not in told
+
+
+def test_the_plugins_of_runs_that_it_names_are_loaded(tmp_path):
+    """The run's configuration names a module, which its game may come from; a module that is missing is told."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.toml").write_text(f'plugins = ["there_is_no_{name}"]\n')
+    for name in ("one", "two"):
+        with pytest.raises(UsageError, match=f"there_is_no_{name}"):
+            load_plugins_of([f"bayes:random,{tmp_path / name}"])
