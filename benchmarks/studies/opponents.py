@@ -5,9 +5,11 @@
 In each game a pocket model is trained by self-play; its newest snapshot then meets known players on the same deals, in
 both seats. A linear probe of its hidden states names, at each of its turns, which of them it meets and what that one
 does next, tried on deals that it was not fitted to. Beside it stand chance, a table of the answers after exactly what
-the seat sees, and the exact Bayesian. In the signalling game the others are its own newest snapshot, that of the next
-seed, which has a code of its own, and a script with a third. Then what play by a belief earns, exactly: the best
-response to Bayes' belief, to the probe's, and to each of them, told who it is.
+the seat sees, the exact Bayesian, and a probe of the model before training, which reads the same: probes can find in
+random features what no model has made its own (compare Hewitt and Liang 2019, arXiv 1909.03368). In the signalling game
+the others are its own newest snapshot, that of the next seed, which has a code of its own, and a script with a third.
+Then what play by a belief earns, exactly: the best response to Bayes' belief, to the probe's, and to each of them, told
+who it is.
 """
 
 from __future__ import annotations
@@ -67,11 +69,13 @@ SETTINGS = {
         ("{own}", "{next}", "scripted:good"),
     ),
 }
+PROBE, UNTRAINED = "linear probe of its hidden states", "the same before training"
 COLUMNS = {"first": "at its first turn", "second": "at its second", "action": "right about the next action"}
 PLAYED = {
-    "itself": "the model as it plays",
     "equilibrium": "an equilibrium, whoever it is",
+    "itself": "the model as it plays",
     "by_probe": "best response to the probe's belief",
+    "untrained": "best response to that before training",
     "by_belief": "best response to Bayes' belief",
     "knowing": "best response to each, told who it is",
 }
@@ -82,23 +86,45 @@ def configs() -> dict[str, RunConfig]:
     return {name: load_settings(COMMON + setting.toml) for name, setting in SETTINGS.items()}
 
 
-def measure(setting: Setting, own: Path, following: Path, seed: int) -> OpponentModels:
+class Measured(NamedTuple):
+    """What is known of whom a model plays with."""
+
+    trained: OpponentModels
+    untrained: OpponentModels  # the same matches, read by the model before training
+
+
+def measure(setting: Setting, own: Path, following: Path, seed: int) -> Measured:
     """Return what the newest snapshot of a run knows of whom it plays with."""
     spec, names = make_game(setting.game).spec, [text.format(own=own, next=following) for text in setting.types]
     with Engines() as engines:
-        player, *types = (resolve(text, spec, engines) for text in (str(own), *names))
-        return measure_opponents(player, types, MATCHES, seed)
+        player, before, *types = (resolve(text, spec, engines) for text in (str(own), f"{own}@main-000000", *names))
+        return Measured(
+            measure_opponents(player, types, MATCHES, seed),
+            measure_opponents(player, types, MATCHES, seed, reader=before),
+        )
 
 
-def predicted(found: Sequence[OpponentModels]) -> list[dict[str, Any]]:
+def predicted(found: Sequence[Measured]) -> list[dict[str, Any]]:
     """Return a condition for each predictor, with a run for each seed."""
     rows: dict[str, list[dict[str, float]]] = {}
-    for models in found:
-        for name, kind in _shares(models.type).items():
-            action = {} if models.action is None else {"action": _shares(models.action)[name][0]}
-            figures = dict(zip(("figure", "first", "second"), kind, strict=True))
+    for measured in found:
+        kinds, actions = (_all_shares(measured, question) for question in ("type", "action"))
+        for name, shares in kinds.items():
+            action = {"action": actions[name][0]} if name in actions else {}
+            figures = dict(zip(("figure", "first", "second"), shares, strict=True))
             rows.setdefault(name, []).append(figures | action)
     return [{"name": name, "runs": runs} for name, runs in rows.items()]
+
+
+def _all_shares(measured: Measured, question: str) -> dict[str, tuple[float, float, float]]:
+    """Return ``_shares`` of a question, with those of the probe before training; {} where it was never asked."""
+    trained, untrained = (getattr(models, question) for models in measured)
+    if trained is None:
+        return {}
+    shares = _shares(trained)
+    if untrained.probe is not None:
+        shares[UNTRAINED] = _shares(untrained)[PROBE]
+    return shares
 
 
 def _shares(one: Prediction) -> dict[str, tuple[float, float, float]]:
@@ -108,7 +134,7 @@ def _shares(one: Prediction) -> dict[str, tuple[float, float, float]]:
         name: (found.overall.mean, found.by_turn[0].mean, found.by_turn[last].mean)
         for name, found in (
             ("the most frequent answer", one.majority),
-            ("linear probe of its hidden states", one.probe),
+            (PROBE, one.probe),
             ("table of what it sees", one.table),
         )
         if found is not None
@@ -119,15 +145,14 @@ def _shares(one: Prediction) -> dict[str, tuple[float, float, float]]:
     return shares
 
 
-def played(found: Sequence[OpponentModels]) -> list[dict[str, Any]]:
+def played(found: Sequence[Measured]) -> list[dict[str, Any]]:
     """Return a condition for each way of playing, with a run for each seed; what knows nothing comes first."""
-    values = [models.play._asdict() for models in found if models.play is not None]
+    values = []
+    for trained, untrained in found:
+        if trained.play is not None and untrained.play is not None:
+            values.append(trained.play._asdict() | {"untrained": untrained.play.by_probe})
     names = [name for name in PLAYED if all(value[name] is not None for value in values)]
-    first = "equilibrium" if "equilibrium" in names else "itself"
-    return [
-        {"name": PLAYED[name], "runs": [{"figure": value[name]} for value in values]}
-        for name in (first, *(name for name in names if name != first))
-    ]
+    return [{"name": PLAYED[name], "runs": [{"figure": value[name]} for value in values]} for name in names]
 
 
 def measure_study(_study: str, seeds: Sequence[int], workers: int, keep: Path) -> Result:

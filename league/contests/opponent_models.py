@@ -83,15 +83,18 @@ def measure_opponents(
     matches: int,
     seed: int,
     on_episode: Callable[[Episode], None] | None = None,
+    reader: Player | None = None,
 ) -> OpponentModels:
     """Play at least ``matches`` matches beside each type, and return what can be known of it.
 
+    ``reader``, another snapshot of the player's run, reads what the player reads: then its hidden states are probed.
     Raises UsageError for a game of other than two seats, players that do not fit, and too few matches.
     """
     _check(player, types)
     played = _play(player, types, matches, seed, on_episode)
-    engine = readable(player)
-    states = None if engine is None else hidden_states(player, engine, played.prompts)
+    reader = reader or player
+    engine = readable(reader)
+    states = None if engine is None else hidden_states(reader, engine, played.prompts)
     tables, why_not = _tables(player, types)
     bayes = bayes_accuracies(tables[0], tables[1:]) if tables else None
     kind, probe = _predict(played.asked[Question.TYPE], states, bayes.type if bayes else None)
@@ -100,7 +103,7 @@ def measure_opponents(
         raise UsageError(f"{player.label} acted in too few matches to learn anything from. Raise --matches.")
     play = None
     if tables:
-        believed = probed_beliefs(player, engine, probe, types) if engine and probe else None
+        believed = probed_beliefs(reader, engine, probe, types) if engine and probe else None
         play = play_values(tables[0], tables[1:], believed)
     return OpponentModels(kind, action, play, why_not)
 
@@ -125,10 +128,10 @@ def play_values(
 
 
 def probed_beliefs(
-    player: Player, engine: HoldsModels, probe: AnswerProbe, types: Sequence[Player]
+    reader: Player, engine: HoldsModels, probe: AnswerProbe, types: Sequence[Player]
 ) -> dict[Key, tuple[float, ...]]:
     """Return what the probe believes at every information state, of each type in the order of ``types``."""
-    states = hidden_states(player, engine, prompts_everywhere(player, engine))
+    states = hidden_states(reader, engine, prompts_everywhere(reader, engine))
     order = [probe.answers.index(one.label) for one in types]
     beliefs = probe.beliefs(np.stack([*states.values()]))[:, order]
     return {key: tuple(row) for key, row in zip(states, beliefs.tolist(), strict=True)}

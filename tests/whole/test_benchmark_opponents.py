@@ -19,7 +19,8 @@ def found():
         player, *types = [
             resolve(name, make_game(KUHN).spec, engines) for name in ("random", "always:bet", "always:pass")
         ]
-        return measure_opponents(player, types, 60, seed=0)
+        models = measure_opponents(player, types, 60, seed=0)
+        return opponents.Measured(models, models)
 
 
 def test_each_game_is_trained_and_snapshots_that_are_met_are_kept():

@@ -88,6 +88,18 @@ def test_hidden_states_are_those_of_what_the_seat_had_read(model, lm):
         assert states[key] == pytest.approx(output.hidden_states[-1][0, -1].double().numpy(), abs=1e-4)
 
 
+def test_another_snapshot_reads_the_same_matches(run_dir):
+    """Only what is made of the hidden states differs; what was seen, and what can be known of it, does not."""
+    own, other = player(f"{run_dir}@main-000010"), player(f"{run_dir}@main-000000")
+    types = [player(name) for name in TYPES[:2]]
+    plain, read, again = (measure_opponents(own, types, 60, seed=5, reader=one) for one in (None, other, own))
+    assert again == plain
+    assert read._replace(type=read.type._replace(probe=None), action=None, play=None) == plain._replace(
+        type=plain.type._replace(probe=None), action=None, play=None
+    )
+    assert read.type.probe is not None
+
+
 def test_scripts_have_no_hidden_states():
     assert readable(player("random")) is None
     found = measure_opponents(player("random"), [player("random"), player("always:bet")], 60, seed=0)
