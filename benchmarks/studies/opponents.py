@@ -69,13 +69,13 @@ SETTINGS = {
         ("{own}", "{next}", "scripted:good"),
     ),
 }
-PROBE, UNTRAINED = "linear probe of its hidden states", "the same before training"
+PROBE, UNTRAINED = "linear probe of its hidden states", "linear probe before training"
 COLUMNS = {"first": "at its first turn", "second": "at its second", "action": "right about the next action"}
 PLAYED = {
     "equilibrium": "an equilibrium, whoever it is",
     "itself": "the model as it plays",
     "by_probe": "best response to the probe's belief",
-    "untrained": "best response to that before training",
+    "untrained": "best response to the probe's before training",
     "by_belief": "best response to Bayes' belief",
     "knowing": "best response to each, told who it is",
 }
