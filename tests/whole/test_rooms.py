@@ -48,6 +48,7 @@ ORDER = {
         "credit",
         "contests",
         "distillation",
+        "latent",
         "standings",
         "reports",
         "backends",
