@@ -13,6 +13,7 @@ from arena.submatches import begin_match
 from games.common.errors import UsageError
 from games.registry import make_game
 from games.spec import Game, OpensSubmatches
+from league.reports.beliefs import BeliefCurves, belief_curves
 from league.storage.sampled_matches import SampledMatch, TurnAdvantages
 from roles.replies import THINK_CLOSE
 
@@ -97,6 +98,7 @@ class MatchReplay:
     kept_as: tuple[str, ...]  # why the run kept it
     steps: tuple[Step, ...]
     last_board: BoardView  # when the match is over
+    beliefs: tuple[BeliefCurves, ...]  # by probe; none where nobody was asked
     children: tuple[MatchReplay, ...]
 
     @property
@@ -146,6 +148,7 @@ def _replay(episode: Episode, sample: SampledMatch, advantages: Iterator[TurnAdv
         kept_as=sample.kept_as,
         steps=steps,
         last_board=to_board(views[-1], roles, None),
+        beliefs=belief_curves(episode, roles),
         children=tuple([_replay(child, sample, advantages) for child in episode.children]),
     )
 
