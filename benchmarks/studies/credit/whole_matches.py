@@ -37,19 +37,26 @@ def _condition(objective: str, *more: dict[str, Any], **tables: Any) -> dict[str
     return {"objective": found, **tables}
 
 
-CONDITIONS: dict[str, dict[str, Any]] = {
-    "ppo": _condition("ppo"),
-    "ppo, near": _condition("ppo", NEAR),
-    "ppo, near, exact": _condition("ppo", NEAR, **EXACT),
-    "kto": _condition("kto"),
-    "kto, difference": _condition("kto", DIFFERENCE),
-    "kto, near": _condition("kto", NEAR),
-    "kto, near, difference": _condition("kto", NEAR, DIFFERENCE),
-    "kto, near, difference, exact": _condition("kto", NEAR, DIFFERENCE, **EXACT),
-    "dmpo": _condition("dmpo", **GROUPS),
-    "dmpo, near": _condition("dmpo", NEAR, **GROUPS),
-    "dmpo, near, difference": _condition("dmpo", NEAR, DIFFERENCE, **GROUPS),
-    "dpo": _condition("dpo", **TREES),
+CONDITIONS: dict[str, dict[str, dict[str, Any]]] = {  # by game
+    "kuhn_poker": {
+        "ppo": _condition("ppo"),
+        "ppo, near": _condition("ppo", NEAR),
+        "kto": _condition("kto"),
+        "kto, difference": _condition("kto", DIFFERENCE),
+        "kto, near": _condition("kto", NEAR),
+        "kto, near, difference": _condition("kto", NEAR, DIFFERENCE),
+        "kto, near, difference, exact": _condition("kto", NEAR, DIFFERENCE, **EXACT),
+        "dmpo, near": _condition("dmpo", NEAR, **GROUPS),
+        "dmpo, near, difference": _condition("dmpo", NEAR, DIFFERENCE, **GROUPS),
+    },
+    "tiny_hanabi": {
+        "ppo": _condition("ppo"),
+        "dpo": _condition("dpo", **TREES),
+        "kto": _condition("kto"),
+        "kto, difference": _condition("kto", DIFFERENCE),
+        "dmpo": _condition("dmpo", **GROUPS),
+        "dmpo, difference": _condition("dmpo", DIFFERENCE, **GROUPS),
+    },
 }
 COMMON: dict[str, Any] = {
     "threads": 1,
@@ -62,8 +69,8 @@ COMMON: dict[str, Any] = {
     "board": {"time": 0.0},
 }
 GAMES: dict[str, dict[str, Any]] = {
-    "kuhn_poker": {"iterations": 50, "games": {"kuhn_poker": {"matches": 384, "entropy": 0.005}}},
-    "tiny_hanabi": {"iterations": 40, "games": {"tiny_hanabi": {"matches": 144, "entropy": 0.005}}},
+    "kuhn_poker": {"iterations": 40, "games": {"kuhn_poker": {"matches": 256, "entropy": 0.005}}},
+    "tiny_hanabi": {"iterations": 30, "games": {"tiny_hanabi": {"matches": 144, "entropy": 0.005}}},
 }
 BETS = {  # metrics below kuhn_poker/strategy/: how often one bets or calls
     "first/jack_bets/bet": "first bets J",
@@ -76,8 +83,7 @@ BETS = {  # metrics below kuhn_poker/strategy/: how often one bets or calls
 
 def settings_of(game: str) -> dict[str, dict[str, Any]]:
     """Return the settings of each condition's runs in a game."""
-    conditions = {name: one for name, one in CONDITIONS.items() if game == "tiny_hanabi" or name != "dpo"}
-    return {name: COMMON | GAMES[game] | one for name, one in conditions.items()}
+    return {name: COMMON | GAMES[game] | one for name, one in CONDITIONS[game].items()}
 
 
 def measure(run_dir: Path) -> dict[str, Any]:
