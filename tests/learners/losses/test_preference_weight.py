@@ -1,7 +1,9 @@
 """What matches and pairs weigh in ``kto`` and ``dmpo``: alike, or by how much better they did."""
 
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from support.matches.kuhn import CHOICE, engine_with, kuhn_pocket, played, roles_for
@@ -9,6 +11,7 @@ from support.models.pocket import brief
 
 from arena.records import MatchRequest
 from games.common.seeds import derive_seed
+from league.exact.exploitability import exact_form
 from learners.batching import to_batch
 from learners.losses.surrogates import Surrogate, kto_loss
 from learners.losses.whole_trajectories import labelled, paired
@@ -70,3 +73,13 @@ def test_weighed_by_difference_pairs_count_as_their_returns_differ(trajectories)
     alike = paired(rows, trajectories, ones, WEIGHT)
     assert [pair.weight for pair in alike.pairs] == pytest.approx([2.0 / len(pairs)] * len(pairs))
     assert [pair[:2] for pair in differing.pairs] == [pair[:2] for pair in alike.pairs]
+
+
+def test_to_bet_always_is_an_equilibrium_of_kuhn_poker_where_only_the_sign_of_what_is_won_counts():
+    """It is why ``kto``, weighed alike, learned it. In chips a best response to it gains 1/3: it folds the jack."""
+    chips = exact_form("kuhn_poker")
+    signs = replace(chips, returns=np.sign(chips.returns))
+    always = [(0.0, 1.0)] * len(chips.keys)
+    assert signs.best_responses(always) == pytest.approx(signs.values(always))
+    gains = [best - value for best, value in zip(chips.best_responses(always), chips.values(always), strict=True)]
+    assert gains == pytest.approx([1 / 3, 1 / 3])
