@@ -50,6 +50,7 @@ from games.wrappers.permuted import Permuted
 from games.wrappers.remembered import Remembered
 from games.wrappers.renamed import Renamed
 from games.wrappers.replaced import Replaced
+from games.wrappers.worded import Worded
 from games.wrappers.wrapper import Wrapper
 
 NATIVE: dict[str, Callable[..., Game]] = {
@@ -81,7 +82,7 @@ NATIVE: dict[str, Callable[..., Game]] = {
 
 WRAPPERS: dict[str, type[Wrapper]] = {
     wrapper.title: wrapper
-    for wrapper in (Renamed, Permuted, Paraphrased, Noisy, Injected, Remembered, Replaced, Late, Informed)
+    for wrapper in (Renamed, Permuted, Paraphrased, Noisy, Injected, Remembered, Replaced, Late, Informed, Worded)
 }
 
 

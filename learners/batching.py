@@ -121,7 +121,8 @@ def to_batch(
     """Pack one policy's trajectories; tokens weigh as ``normalisation`` says, times their root game's loss weight.
 
     ``weights`` are the trajectories' weights in the loss, None: all 1; those of weight 0 are left out. ``evidence`` has
-    the numbers of tokens of whole rollouts, where they were counted, and what teachers say. ``pairs`` are indices of
+    the numbers of tokens of whole rollouts, where they were counted, what teachers say, and the credit of all replies
+    to choose from, which then takes the place of the advantage of the one that was drawn. ``pairs`` are indices of
     trajectories of one turn, the better one first; all pairs of a game have the same weight, and their sum is the
     game's loss weight. ``merge=False`` keeps a row for every turn. Raises ValueError for advantages that do not fit the
     turns, and for a pair whose prompts differ.
@@ -136,11 +137,15 @@ def to_batch(
             continue
         turns += len(trajectory.turns)
         scale = loss_weights.get(root_game_of(trajectory), 1.0)
-        taught_K = (evidence[index].taught if evidence is not None else None) or ((),) * len(trajectory.turns)
-        for turn, advantage, weight, said in zip(trajectory.turns, advantages_K, weights_K, taught_K, strict=True):
+        known, nothing = Evidence() if evidence is None else evidence[index], ((),) * len(trajectory.turns)
+        beside_K = zip(known.taught or nothing, known.reply_credits or nothing, strict=True)
+        for turn, advantage, weight, (said, by_reply) in zip(
+            trajectory.turns, advantages_K, weights_K, beside_K, strict=True
+        ):
             trace = trace_of(trajectory, turn)
             snapshots[trace.snapshot] = None
-            credit = _Credit(scale * weight, scale * weight * advantage, said)
+            share = scale * weight
+            credit = _Credit(share, share * advantage, said, tuple([share * worth for worth in by_reply]))
             _add_turn(rows, index, trajectory, trace, turn.reply, credit, merge)
     free_pairs = _add_pairs(rows, trajectories, pairs, loss_weights)
     choice = tuple([row._replace(**_by_turn(rows, key)) for key, row in rows.choice.items()])
@@ -164,6 +169,7 @@ class _Credit(NamedTuple):
     weight: float
     advantage: float  # times the weight
     said: tuple[float, ...]  # () where no teacher was asked
+    by_reply: tuple[float, ...]  # of all legal replies, times the weight  # [A]; () where the one drawn has it all
 
 
 def _add_turn(
@@ -201,7 +207,8 @@ def _add_choice(
         rows.choice[key] = row
     row.counts[drawn] += 1
     row.weights[drawn] += credit.weight
-    (row.gains if credit.advantage > 0 else row.losses)[drawn] += credit.advantage
+    for reply, advantage in enumerate(credit.by_reply) if credit.by_reply else ((drawn, credit.advantage),):
+        (row.gains if advantage > 0 else row.losses)[reply] += advantage
 
 
 def _add_free(rows: _Rows, key: object, games: tuple[str, str], trace: TokenTrace, credit: _Credit) -> None:

@@ -20,6 +20,8 @@ from learners.trajectories import Evidence, Trajectory
 TokenWeights = list[list[float]]  # of each token of turn k of trajectory i
 _Pool = tuple[str, str]  # what is averaged by itself: a game, and the game that its rollouts began in
 
+_Prompt = tuple[tuple[int, ...], tuple[str, ...] | None]  # token ids, and the legal replies to choose from
+
 
 class Normalisation(NamedTuple):
     """Which average; ``length`` is the divisor that ``constant`` has for a reply's sum over tokens."""
@@ -58,9 +60,11 @@ def token_weights(
     mean over tokens. role_mean: the mean over roles of the mean over trajectories of the mean over turns of
     the mean over tokens (MARS, arXiv 2510.15414), so that a role with long replies does not outweigh one with
     short replies. rollout_mean: the mean over rollouts, a match with all its submatches, of the mean over all
-    their tokens (MATPO, arXiv 2510.04678). All but ``constant`` sum to 1 over a game's tokens; for
-    ``rollout_mean`` these are the tokens of the rollouts that began in the game, and where
-    ``count_rollout_tokens`` has counted them, also those of other policies than the batch's.
+    their tokens (MATPO, arXiv 2510.04678). prompt_mean: the mean over prompts of the mean over their turns of the
+    mean over tokens, so that a situation that is seldom reached moves as far as one that every match has, as in
+    updates of tables. All but ``constant`` sum to 1 over a game's tokens; for ``rollout_mean`` these are the tokens
+    of the rollouts that began in the game, and where ``count_rollout_tokens`` has counted them, also those of other
+    policies than the batch's.
 
     ``weights`` are those of the trajectories; None: all 1.
     """
@@ -144,6 +148,25 @@ def _rollout_mean(batch: _Batch) -> TokenWeights:
     return [[_share(w, divisors[rollout_of(t)]) for _ in t.turns] for t, w in batch.weighted]
 
 
+def _prompt_mean(batch: _Batch) -> TokenWeights:
+    turns: defaultdict[_Pool, Counter[_Prompt]] = defaultdict(Counter)
+    for t, w in batch.weighted:
+        for turn in t.turns if w else ():
+            turns[_pool(t)][_prompt(t, turn)] += w  # type: ignore[assignment]  # a weighted count
+    return [
+        [
+            _share(w, len(turns[_pool(t)]) * turns[_pool(t)][_prompt(t, turn)] * tokens)
+            for turn, tokens in zip(t.turns, _tokens(t), strict=True)
+        ]
+        for t, w in batch.weighted
+    ]
+
+
+def _prompt(trajectory: Trajectory, turn: Turn) -> _Prompt:
+    trace = trace_of(trajectory, turn)
+    return trace.prompt_ids, trace.mask
+
+
 def _pool(trajectory: Trajectory) -> _Pool:
     return trajectory.game, root_game_of(trajectory)
 
@@ -175,4 +198,5 @@ _WEIGHTS: dict[str, Callable[[_Batch], TokenWeights]] = {
     "sequence_mean": _sequence_mean,
     "role_mean": _role_mean,
     "rollout_mean": _rollout_mean,
+    "prompt_mean": _prompt_mean,
 }

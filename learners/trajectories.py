@@ -86,6 +86,8 @@ class Evidence(NamedTuple):
     # by how much each turn moved the next seat's choice among its replies, nats; None where nobody can tell  # [K]
     influence: tuple[float | None, ...] | None = None
     predicted: tuple[Predicted, ...] = ()  # what others said and tools returned, where its policy learns to predict it
+    # where all legal replies are credited, each one's probability times its advantage, in the mask's order  # [K][A]
+    reply_credits: tuple[tuple[float, ...], ...] | None = None
 
 
 def to_trajectories(
@@ -176,7 +178,14 @@ def return_scale(spec: GameSpec) -> float:
     return max((spec.max_return - spec.min_return) / 2, 1e-9)
 
 
-_SELDOM = ("taught", "heard", "critic_prompts", "influence", "predicted")  # left out where nothing was computed
+_SELDOM = (
+    "taught",
+    "heard",
+    "critic_prompts",
+    "influence",
+    "predicted",
+    "reply_credits",
+)  # left out where nothing was computed
 
 
 def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
@@ -189,12 +198,12 @@ def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
 
 def evidence_from_json(record: dict[str, Any]) -> Evidence:
     """Return what ``evidence_to_json`` wrote."""
-    fields, taught, prompts = record["counterfactuals"], record.get("taught"), record.get("critic_prompts")
+    fields = record["counterfactuals"]
+    by_turn = {name: record.get(name) for name in ("taught", "critic_prompts", "reply_credits")}
     nested = {
+        **{name: rows if rows is None else tuple(map(tuple, rows)) for name, rows in by_turn.items()},
         "counterfactuals": fields and Counterfactuals(**with_tuples(fields)),
-        "taught": taught if taught is None else tuple([tuple(said) for said in taught]),
         "heard": tuple([Heard(*map(tuple, asked)) for asked in record.get("heard", ())]),
-        "critic_prompts": prompts if prompts is None else tuple([tuple(prompt) for prompt in prompts]),
         "predicted": tuple([Predicted(one[0], tuple(one[1]), tuple(one[2])) for one in record.get("predicted", ())]),
     }
     return Evidence(**{**with_tuples(record), **nested})

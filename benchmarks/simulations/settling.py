@@ -1,5 +1,7 @@
 """Which constants settle: tables that learn Kuhn and Leduc poker by the update of `objective`, rule by rule.
 
+Goofspiel stands beside them for what constants do that were not chosen on it.
+
     python -m benchmarks.simulations.settling [--seeds 101 102 103] [--json]
 
 The model of the update is `benchmarks/simulations/settling_table.py`. Every rule plays the same number of matches.
@@ -35,6 +37,8 @@ class Rule(NamedTuple):
     optimism: float = 0.0
     schedule: str = "geometric"
     exact: bool = False
+    updates: int = 200  # that share ``MATCHES``
+    damping: float = DAMPING  # 0: all states move alike, however seldom they are met
 
 
 class Course(NamedTuple):
@@ -44,20 +48,31 @@ class Course(NamedTuple):
     averaged: list[float]
 
 
-SETTLE = Rule("settle", (1.2, 12.0), (0.15, 0.004), (0.15, 0.05), 5, average=0.95)
+SAMPLED = Rule("`settle-sampled`", (1.2, 12.0), (0.15, 0.004), (0.15, 0.05), 5, average=0.95)
+SETTLE = Rule("`settle`", (0.7, 2.0), (0.02, 0.001), (0.2, 0.2), 10, 0.01, 0.95, exact=True, updates=400, damping=0.0)
 RULES = (
     Rule("plain, as `pocket`", (2.0, 2.0), (0.15, 0.04)),
     Rule("plain, longer steps and less entropy", (0.5, 0.5), (0.03, 0.02)),
     Rule("mirror descent, annealed: kl_old 1, entropy 0.2", (1.0, 1.0), (0.2, 0.2), schedule="mmd"),
     Rule("the same within its guarantee: kl_old 5, entropy 0.2", (5.0, 5.0), (0.2, 0.2), schedule="mmd"),
     Rule("a magnet of 0.2 every 25, kl_old 5", (5.0, 5.0), (0.15, 0.02), (0.2, 0.2)),
-    SETTLE._replace(average=0.0, name="`settle` without the average"),
-    SETTLE._replace(name="`settle`"),
-    SETTLE._replace(name="`settle`, its magnet in the rewards (R-NaD)", in_rewards=True),
-    SETTLE._replace(name="`settle`, optimistic steps", optimism=1.0),
-    SETTLE._replace(name="`settle` without noise: exact advantages", exact=True),
+    SAMPLED._replace(average=0.0, name="`settle-sampled` without the average"),
+    SAMPLED,
+    SAMPLED._replace(name="`settle-sampled`, its magnet in the rewards (R-NaD)", in_rewards=True),
+    SAMPLED._replace(name="`settle-sampled`, optimistic steps", optimism=1.0),
+    SAMPLED._replace(name="`settle-sampled` with exact advantages", exact=True),
+    SAMPLED._replace(name="the same, and all states move alike", exact=True, damping=0.0),
+    SETTLE._replace(name="`settle`, but states move as often as they are met", damping=DAMPING),
+    SETTLE._replace(
+        name="`settle` with a weaker magnet: 0.07 to 0.04 every 25, kl_old 0.7 to 1",
+        kl_old=(0.7, 1.0),
+        magnet=(0.07, 0.04),
+        magnet_every=25,
+    ),
+    SETTLE,
 )
-BUDGETS = {"kuhn_poker": (200, 1024), "leduc_poker": (200, 1024)}  # updates, and matches of each
+GAMES = ("kuhn_poker", "leduc_poker", "goofspiel(imp_info=True,num_cards=4,points_order=descending)")
+MATCHES = 200 * 1024
 
 
 def learn(table: Table, rule: Rule, updates: int, matches: int, seed: int) -> Course:
@@ -77,7 +92,8 @@ def learn(table: Table, rule: Rule, updates: int, matches: int, seed: int) -> Co
         baselines = 0.95 * baselines + 0.05 * _mean_returns(table, batch)
         step = advantages + rule.optimism * (advantages - before)
         before = np.where(turns > 0, advantages, before)
-        policy = _updated(policy, pulled, step, turns, weights | ({"magnet": 0.0} if rule.in_rewards else {}))
+        weights |= {"magnet": 0.0} if rule.in_rewards else {}
+        policy = _updated(policy, pulled, step, turns, weights, rule.damping)
         policy = table.normalised(policy)
         decay = min(rule.average, (update - 1) / update)
         mean = decay * mean + (1 - decay) * policy
@@ -139,9 +155,11 @@ def _mean_returns(table: Table, batch: Batch) -> Floats:
     return np.asarray(sums / np.maximum(np.bincount(seat, times, table.seats), 1e-12))
 
 
-def _updated(policy: Floats, magnet: Floats, step: Floats, turns: Floats, weights: dict[str, float]) -> Floats:
+def _updated(
+    policy: Floats, magnet: Floats, step: Floats, turns: Floats, weights: dict[str, float], damping: float = DAMPING
+) -> Floats:
     """Return the logits at the minimum of the loss [Q]; those of states without turns stay."""
-    kappa = weights["kl_old"] + DAMPING / np.maximum(turns, 1e-12)
+    kappa = weights["kl_old"] + damping / np.maximum(turns, 1e-12)
     total = kappa + weights["magnet"] + weights["entropy"]
     moved = (kappa * policy + weights["magnet"] * magnet + step) / total
     return np.maximum(np.where(turns > 0, moved, policy), -25.0)
@@ -150,10 +168,11 @@ def _updated(policy: Floats, magnet: Floats, step: Floats, turns: Floats, weight
 def measure(seeds: Sequence[int]) -> dict[str, Any]:
     """Return the tables of both games."""
     tables = []
-    for game, (updates, matches) in BUDGETS.items():
+    for game in GAMES:
         table, conditions = Table(game), []
         for rule in RULES:
-            runs = [_figures(rule, learn(table, rule, updates, matches, seed)) for seed in seeds]
+            matches = MATCHES // rule.updates
+            runs = [_figures(rule, learn(table, rule, rule.updates, matches, seed)) for seed in seeds]
             conditions.append({"name": rule.name, "runs": runs})
         label = "exploitability over the last quarter of the updates"
         columns = {"end": "at the end", "rise": "rise over the last quarter"}

@@ -23,6 +23,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "runs/pocket@mixture -o runs/pocket-distilled",
         "runs/pocket@mixture -o one --set distil.steps=1000 --json",
     ),
+    "latent": (
+        "runs/lspo -o runs/lspo-latent",
+        "runs/pocket --game kuhn_poker -o one --set latent.clusters=2 --json",
+    ),
     "breed": (
         "pocket --set descent.members=4 --set descent.generations=5",
         "pocket --set descent.rule=merge --set descent.merge=ties --set descent.generations=5",

@@ -96,6 +96,30 @@ def _add_distil(subparsers: Any) -> None:
     add_json_option(parser)
 
 
+def _add_latent(subparsers: Any) -> None:
+    parser = add_command(
+        subparsers,
+        "latent",
+        "cluster what a run's players say, solve the game between clusters, and teach it (LSPO)",
+        notes="The tables [latent] and [distil] say how: league settings latent. It is for games of two seats, one of "
+        "which\nwins what the other loses.",
+    )
+    parser.add_argument("source", metavar="RUN", help="a run's newest snapshot, RUN@SNAPSHOT or RUN@mixture")
+    parser.add_argument("--game", metavar="GAME", help="which of the run's games, where it has several")
+    parser.add_argument(
+        "-o", "--out", required=True, metavar="DIR", help="where the model is kept, as a run of its own"
+    )
+    parser.add_argument("--seed", type=SEED, metavar="N", help="fixes what is drawn (default: the run's)")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a setting for this command, such as latent.clusters; may be given several times",
+    )
+    add_json_option(parser)
+
+
 def _add_breed(subparsers: Any) -> None:
     parser = add_command(
         subparsers, "breed", "breed a population of runs: settings that mutate, weights that are merged or crossed"
@@ -209,6 +233,7 @@ TRAINING = {
     "serve-seats": _add_serve_seats,
     "evolve": _add_evolve,
     "distil": _add_distil,
+    "latent": _add_latent,
     "breed": _add_breed,
     "models": _add_models,
     "push": _add_push,

@@ -89,6 +89,15 @@ class AlternativesConfig(Section):
     )
 
 
+class ExactConfig(Section):
+    """What exact advantages credit."""
+
+    all_replies: bool = Field(
+        False,
+        description="credit every legal reply of a turn, by its probability times its advantage: also those not drawn",
+    )
+
+
 class ValuesConfig(EstimatorTables):
     """Who estimates turn values: each role's estimator, and a table for each that has settings."""
 
@@ -99,6 +108,7 @@ class ValuesConfig(EstimatorTables):
     estimators: dict[str, str] = Field({}, description='another estimator for a role, as "game/role" = "estimator"')
     continuations: ContinuationsConfig = ContinuationsConfig()
     alternatives: AlternativesConfig = AlternativesConfig()
+    exact: ExactConfig = ExactConfig()
 
     def estimator_for(self, game: str, role: str) -> str:
         """Return the name of a role's estimator."""

@@ -67,8 +67,8 @@ class ObjectiveConfig(Section):
         description="surrogate objective; dpo prefers the better of two replies, and needs a credit rule of trees; "
         "dmpo prefers the better of two whole matches of one start; kto tells good whole matches from bad ones",
     )
-    normalisation: Literal["constant", "token_mean", "sequence_mean", "role_mean", "rollout_mean"] = Field(
-        "constant", description="how a game's tokens are averaged; a choice reply counts as one token"
+    normalisation: Literal["constant", "token_mean", "sequence_mean", "role_mean", "rollout_mean", "prompt_mean"] = (
+        Field("constant", description="how a game's tokens are averaged; a choice reply counts as one token")
     )
     length: Positive = Field(1, description="constant: what a reply's sum over tokens is divided by")
     clip_low: NonNegative = Field(0.2, description="ppo, gspo: lower clip of the ratio, 1 - clip_low")

@@ -34,7 +34,7 @@ from league.config.matchmaking import (
     MatchmakingConfig,
     StartsConfig,
 )
-from league.config.teacher import TeacherConfig
+from league.config.teacher import LatentConfig, TeacherConfig
 
 MEASURED = -1  # threads
 MOST_THREADS = 1024  # torch dies of a thread that the system refuses: machines have fewer cores, and allow more
@@ -211,6 +211,7 @@ class RunConfig(Section):
     exploiters: ExploitersConfig = ExploitersConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     distil: DistilConfig = DistilConfig()
+    latent: LatentConfig = LatentConfig()
     descent: DescentConfig = DescentConfig()
     alarms: AlarmsConfig = AlarmsConfig()
     board: BoardConfig = BoardConfig()

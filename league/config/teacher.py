@@ -1,4 +1,7 @@
-"""Who teaches a run's policies while they play: ``[teacher]``. How much that weighs is ``objective.distill``."""
+"""Who teaches a run's policies while they play (``[teacher]``), and how they are taught the latent game (``[latent]``).
+
+How much a teacher weighs is ``objective.distill``.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from games.common.section import Section, Share
+from games.common.section import Positive, Section, Share
 
 SELF = "self"  # the teacher that is the policy in training itself
 
@@ -39,4 +42,21 @@ class TeacherConfig(Section):
     uniform: Share = Field(
         0.01,
         description="share of the uniform policy in what the teacher says to choice replies, so that no KL is infinite",
+    )
+
+
+class LatentConfig(Section):
+    """How `league latent` clusters what is said; its teaching has the steps and the rate of ``[distil]``."""
+
+    rounds: Positive = Field(1, description="rounds of clustering, solving and teaching")
+    clusters: Positive = Field(4, description="most clusters of what a role says")
+    embedding: Literal["ngrams", "states"] = Field(
+        "ngrams",
+        description="what utterances are clustered by: ngrams: their words and letters; states: the model's last "
+        "hidden state at their end",
+    )
+    matches: Positive = Field(256, description="matches of the player with itself whose utterances are clustered")
+    samples: Positive = Field(64, description="replies drawn in each situation in which replies are free")
+    members: Positive = Field(
+        8, description="actions of a cluster that stand for it in a situation, the likeliest; fewer: a smaller game"
     )

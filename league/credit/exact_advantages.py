@@ -9,19 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from arena.records import Episode, Sampler
 from games.registry import make_game
-from league.credit.matches import locate
+from league.credit.matches import PlaceOfTurn, locate
 from league.exact.exploitability import PolicyTable, exact_form
 from league.exact.states import Key
-from league.exact.turn_values import TurnValues, turn_values
+from league.exact.turn_values import turn_values
 from league.players.player import Player
+from learners.normalisation import trace_of
 from learners.trajectories import Trajectory
-from learners.values.estimator import Estimates
 from roles.role import Role
+
+
+class CountedOut(NamedTuple):
+    """What the turns of one trajectory were worth, in the game's units divided by a scale."""
+
+    advantages: tuple[float, ...]  # of what was played  # [K]
+    # of each legal reply, in the order of the turn's mask, its probability times its advantage  # [K][A]
+    reply_credits: tuple[tuple[float, ...], ...]
 
 
 def exact_advantages(
@@ -31,13 +42,13 @@ def exact_advantages(
     episodes: Sequence[Episode],
     trajectories: Sequence[Trajectory],
     scale: float,
-) -> Estimates:
-    """Return the advantage of each turn of trajectories of one game, in the game's units divided by ``scale``.
+) -> list[CountedOut]:
+    """Return what each turn of trajectories of one game was worth, in the game's units divided by ``scale``.
 
     ``engine`` knows all players of their matches, with the weights that they played with. Raises NotEnumerable or
     UsageError for a game that is too large.
     """
-    found: Estimates = [()] * len(trajectories)
+    found = [CountedOut((), ())] * len(trajectories)
     by_match = {episode.request.index: episode for episode in episodes if episode.request.game == game}
     tables: dict[str, PolicyTable] = {}
     places = _places(game)
@@ -48,12 +59,31 @@ def exact_advantages(
         turns = turn_values(exact_form(game), [tables[players[key[0]]].probabilities[key] for key in places])
         mine = [i for i, trajectory in enumerate(trajectories) if trajectory.players == players]
         asked = [trajectories[i] for i in mine]
-        advantages = _of_turns(turns, [by_match[m] for m in dict.fromkeys(t.match for t in asked)], asked, places)
-        start = 0
+        where = iter(locate([by_match[m] for m in dict.fromkeys(t.match for t in asked)], asked, places))
+        rows = _Rows(turns.first, turns.advantages / scale, turns.probabilities)
         for i, trajectory in zip(mine, asked, strict=True):
-            found[i] = tuple((advantages[start : start + len(trajectory.turns)] / scale).tolist())
-            start += len(trajectory.turns)
+            found[i] = _counted_out(rows, trajectory, list(islice(where, len(trajectory.turns))))
     return found
+
+
+class _Rows(NamedTuple):
+    """A game's actions; those of information state i are ``first[i] : first[i + 1]``."""
+
+    first: NDArray[np.intp]  # [I + 1]
+    advantages: NDArray[np.float64]  # [P]
+    probabilities: NDArray[np.float64]  # [P]
+
+
+def _counted_out(rows: _Rows, trajectory: Trajectory, where: Sequence[PlaceOfTurn]) -> CountedOut:
+    """Return what the turns of a trajectory were worth."""
+    advantages, reply_credits = list[float](), list[tuple[float, ...]]()
+    for turn, place in zip(trajectory.turns, where, strict=True):
+        actions = slice(rows.first[place.state], rows.first[place.state + 1])
+        advantages.append(float(rows.advantages[actions][place.action]))
+        weighted = (rows.advantages[actions] * rows.probabilities[actions]).tolist()
+        by_action = dict(zip(place.legal, weighted, strict=True))
+        reply_credits.append(tuple([by_action[reply] for reply in trace_of(trajectory, turn).mask or ()]))
+    return CountedOut(tuple(advantages), tuple(reply_credits))
 
 
 @lru_cache(maxsize=8)
@@ -66,11 +96,3 @@ def _table(game: str, roles: tuple[Role, ...], engine: Sampler, player: str) -> 
     """Return how a player of the engine plays every seat."""
     spec = make_game(game).spec
     return Player(player, spec, engine, roles, (((player, 1.0),),) * spec.seats).tabulate().table
-
-
-def _of_turns(
-    turns: TurnValues, episodes: Sequence[Episode], trajectories: Sequence[Trajectory], places: dict[Key, int]
-) -> np.ndarray:
-    """Return the advantages of the trajectories' turns, one after the other [T], in the game's units."""
-    where = np.array(locate(episodes, trajectories, places), np.intp).reshape(-1, 2)
-    return np.asarray(turns.advantages[turns.first[where[:, 0]] + where[:, 1]])

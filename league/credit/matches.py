@@ -95,29 +95,38 @@ def play_batches(
         episodes = play(requests, roles_of=lambda _: roles, engine_of=lambda _: engine, make_game=make_game)
         trajectories = to_trajectories(episodes, lambda _: roles, {table.game: return_scale(spec)})
         where = locate(episodes, trajectories, places)
-        states = np.array([state for state, _ in where], np.intp)
-        actions = first[states] + np.array([a for _, a in where])
+        states = np.array([place.state for place in where], np.intp)
+        actions = first[states] + np.array([place.action for place in where])
         batches.append(PlayedBatch(plan.batch, trajectories, states, actions, episodes))
     return batches
 
 
+class PlaceOfTurn(NamedTuple):
+    """Where in a game a turn was."""
+
+    state: int  # of the information state
+    legal: tuple[str, ...]  # actions there, by ascending id
+    action: int  # of those, the one that was played
+
+
 def locate(
     episodes: Sequence[Episode], trajectories: Sequence[Trajectory], places: dict[Key, int]
-) -> list[tuple[int, int]]:
-    """Return the information state, and the action's place among the legal ids, of each trajectory's turns in order.
+) -> list[PlaceOfTurn]:
+    """Return where each trajectory's turns were, in order; ``places`` numbers the information states.
 
     Matches are played again from their records, since what a seat observed need not tell all it knows.
     """
-    turns: dict[tuple[int, int], list[tuple[int, int]]] = {}  # by match and seat
+    turns: dict[tuple[int, int], list[PlaceOfTurn]] = {}  # by match and seat
     game = choice_game(make_game(episodes[0].request.game))
     for episode in episodes:
         begin_match(game, episode.request)
         for turn in episode.turns:
             assert turn.action is not None
-            action = game.legal_ids()[game.legal_actions().index(turn.action)]
+            by_id = sorted(zip(game.legal_ids(), game.legal_actions(), strict=True))
+            legal = tuple([action for _, action in by_id])
             state = places[turn.seat, game.information_state(turn.seat)]
-            place = sorted(game.legal_ids()).index(action)
-            turns.setdefault((episode.request.index, turn.seat), []).append((state, place))
+            place = PlaceOfTurn(state, legal, legal.index(turn.action))
+            turns.setdefault((episode.request.index, turn.seat), []).append(place)
             game.apply(turn.action)
     return list(chain.from_iterable(turns.get((t.match, t.seat), []) for t in trajectories))
 

@@ -10,24 +10,17 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from arena.lm.language_model import LanguageModel
-from arena.lm.lora import Adapters
-from arena.samplers.torch_lm import TorchLM
 from games.common.seeds import derive_seed
 from games.registry import make_game
 from games.spec import Utility
 from league.config import RunConfig
-from league.config.load import run_roles
 from league.distillation.fit import Lesson, Teaching
+from league.distillation.students import Taught, engine_of, students, view
 from league.distillation.targets import Target, exact_table, sampled_targets, targets_of
 from league.exact.exploitability import PolicyTable, exploitability, head_to_head
-from league.models.base_model import base_name, base_source, load_base
 from league.players.engines import Engines
 from league.players.player import Player, resolve
-from league.storage.population import Snapshot
 from league.storage.run_dir import Run
-from learners.update.policy import Policy
-from roles.role import bound_policies
 
 MIXTURE = "mixture"
 HELD_OUT = 4  # sampled matches to measure by, as a share of those that are imitated: one in so many
@@ -55,14 +48,6 @@ class GameResult(NamedTuple):
     worth: Worth | None  # None: the game is too large
 
 
-class Taught(NamedTuple):
-    """A policy that was taught, with what it comes from."""
-
-    policy: Policy
-    start: Snapshot
-    parents: tuple[str, ...]  # ids of the mixture's members that it plays for
-
-
 class Distilled(NamedTuple):
     """The distilled policies of a run by name, and how near they are."""
 
@@ -81,13 +66,9 @@ def distil(run: Run, which: str, engines: Engines, seed: int = 0, on_progress: P
         tell("asking the mixture", number, len(config.games))
         players[game] = resolve(f"{run.path}@{which}", make_game(game).spec, engines)
     lessons = {game: _lesson(config, player, seed) for game, player in players.items()}
-    starts = _starts(run, players)
-    adapters: dict[str, Adapters] = {}
-    learning = {name: Taught(_policy(run, start, adapters), start, of) for name, (start, of) in starts.items()}
-    engine = TorchLM(device=config.model.device, dtype=config.model.dtype)
-    for name, taught in learning.items():
-        engine.add(_live(name), taught.policy.lm)
-    views = {game: _view(player, engine) for game, player in players.items()}
+    learning = students(run, players)
+    engine = engine_of(learning, config)
+    views = {game: view(player, engine) for game, player in players.items()}
     limit = config.evaluation.exact_limit
     before = {game: _measured(lesson, learning, config, views[game], limit) for game, lesson in lessons.items()}
     for name, taught in learning.items():
@@ -117,50 +98,6 @@ def _lesson(config: RunConfig, player: Player, seed: int) -> _GameLesson:
         return _GameLesson(targets, table, targets)
     fewer = -(-matches // HELD_OUT)
     return _GameLesson(targets, None, sampled_targets(player, fewer, derive_seed(seed, "held out", game)))
-
-
-def _starts(run: Run, players: Mapping[str, Player]) -> dict[str, tuple[Snapshot, tuple[str, ...]]]:
-    """Return for each policy the member of greatest weight, the newest of equals, and all members, the oldest first."""
-    weights: dict[str, dict[str, float]] = {name: {} for name in bound_policies(run_roles(run.config))}
-    for player in players.values():
-        for home in (player, *player.team):
-            for role, drawn in zip(home.roles, home.members, strict=True):
-                for identity, weight in drawn if not role.given else ():
-                    counted, name = weights[role.policy], identity.rpartition("@")[2]
-                    counted[name] = counted.get(name, 0.0) + weight
-    found = {}
-    for policy, counted in weights.items():
-        members = sorted((run.population.get(name) for name in counted), key=lambda snapshot: snapshot.step)
-        start = max(members, key=lambda snapshot: (round(counted[snapshot.id], 9), snapshot.step))
-        found[policy] = start, tuple(snapshot.id for snapshot in members)
-    return found
-
-
-def _policy(run: Run, start: Snapshot, shared: dict[str, Adapters]) -> Policy:
-    """Return a policy with a snapshot's weights; adapters share their bases, which are kept by name in ``shared``."""
-    config, model = run.config, run.config.model_of(start.policy)
-    run.population.verify(start)
-    if config.policy(start.policy).adapted:
-        name = base_name(config, start.policy)
-        if name not in shared:
-            shared[name] = Adapters(load_base(config, run.path, start.policy), base_source(config, start.policy))
-        lm: LanguageModel = shared[name].with_weights(start.path).copy()
-    else:
-        lm = LanguageModel.load(start.path, device=model.device, dtype=model.dtype)
-    return Policy(start.policy, lm, weight_decay=0.0, magnet=False)
-
-
-def _live(policy: str) -> str:
-    return f"distilled {policy}"
-
-
-def _view(player: Player, engine: TorchLM) -> Player:
-    """Return the distilled policies in the seats of a player; who is given a role keeps it."""
-    members = tuple(
-        seat if role.given else ((_live(role.policy), 1.0),)
-        for role, seat in zip(player.roles, player.members, strict=True)
-    )
-    return Player(player.label, player.spec, engine, player.roles, members, others=player.others)
 
 
 def _teach(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,21 @@ def write_folder(folder: Path, run: Run, distilled: Distilled, source: str) -> l
 
     Raises UsageError for a folder with something in it.
     """
+
+    def fill(partial_folder: Path) -> list[Snapshot]:
+        frozen = freeze(Population(partial_folder / "population"), distilled, source, f"{run.path.name}@")
+        atomic_write(partial_folder / REPORT_FILE, json.dumps(to_json(source, frozen, distilled), indent=1))
+        return frozen
+
+    return write_run(folder, run, fill)
+
+
+def write_run(folder: Path, run: Run, fill: Callable[[Path], list[Snapshot]]) -> list[Snapshot]:
+    """Make a run with another's configuration and base, and the snapshots of ``fill``; return them.
+
+    ``fill`` is given a folder of another name, which becomes ``folder`` at once when it is complete. Raises UsageError
+    for a folder with something in it.
+    """
     check_unused(folder)
     partial_folder = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial_folder, ignore_errors=True)
@@ -33,8 +49,7 @@ def write_folder(folder: Path, run: Run, distilled: Distilled, source: str) -> l
         write_run_config(partial_folder, run.config)
         for base in run.path.glob(f"{BASE_FOLDER}*"):
             shutil.copytree(base, partial_folder / base.name)
-        frozen = freeze(Population(partial_folder / "population"), distilled, source, f"{run.path.name}@")
-        atomic_write(partial_folder / REPORT_FILE, json.dumps(to_json(source, frozen, distilled), indent=1))
+        frozen = fill(partial_folder)
         sync_tree(partial_folder)
         if folder.is_dir():
             shutil.rmtree(folder)
@@ -55,12 +70,13 @@ def freeze(
     frozen = []
     for name, taught in distilled.taught.items():
         parents = [f"{prefix}{identity}" for identity in taught.parents]
-        save = partial(_save, taught.policy)
+        save = partial(save_policy, taught.policy)
         frozen.append(population.add(name, newest, None, save, Origin.DISTILLED, parents, how))
     return frozen
 
 
-def _save(policy: Policy, folder: Path) -> None:
+def save_policy(policy: Policy, folder: Path) -> None:
+    """Write a policy's weights into a snapshot's folder. Raises NotFinite for weights that are not finite."""
     policy.lm.save(folder)
     check_weights(policy.name, folder, live=True)
 

@@ -24,7 +24,7 @@ from games.common.seeds import derive_seed
 from games.registry import make_game
 from games.spec import labels
 from league.exact.exploitability import PolicyTable, count_information_states, exact_form, information_positions
-from league.exact.sequence_form import SequenceForm
+from league.exact.sequence_form import Behaviour, SequenceForm
 from league.players.player import Player
 from roles.chat_text import Message
 from roles.prompts import messages
@@ -57,7 +57,7 @@ def exact_targets(player: Player, table: PolicyTable) -> list[Target]:
     game = player.spec.name
     form = exact_form(game)
     assert isinstance(form, SequenceForm), "boards have no table of a mixture"
-    weights = _reach(form, table)
+    weights = reach(form, [table.probabilities[key] for key in form.keys])
     found = []
     for (key, position), weight in zip(
         information_positions(game).items(), _in_order(game, form, weights), strict=True
@@ -68,8 +68,8 @@ def exact_targets(player: Player, table: PolicyTable) -> list[Target]:
         by_id = dict(zip(sorted(position.legal_ids()), table.probabilities[key], strict=True))
         shares = tuple([by_id[action] for action in position.legal_ids()])
         chat = messages(role, position.observe(key[0]), legal)
-        found.append(_choice(role, chat, legal, shares, weight))
-    return _normalised(found)
+        found.append(choice_target(role, chat, legal, shares, weight))
+    return normalised(found)
 
 
 def _in_order(game: str, form: SequenceForm, weights: Sequence[float]) -> Iterator[float]:
@@ -77,9 +77,12 @@ def _in_order(game: str, form: SequenceForm, weights: Sequence[float]) -> Iterat
     return (by_key[key] for key in information_positions(game))
 
 
-def _reach(form: SequenceForm, table: PolicyTable) -> list[float]:
-    """Return the chance of coming to each information state [I], against the mixture itself and uniform opponents."""
-    own = form.plan([table.probabilities[key] for key in form.keys])
+def reach(form: SequenceForm, behaviour: Behaviour) -> list[float]:
+    """Return the chance of coming to each information state [I] by a behaviour [I][actions].
+
+    Half of the time opponents follow it too, half of the time they play uniformly.
+    """
+    own = form.plan(behaviour)
     uniform = form.plan([[1.0 / len(legal)] * len(legal) for legal in form.legal])
     total = np.zeros(form.sequences)
     for seat in range(form.seats):
@@ -87,19 +90,19 @@ def _reach(form: SequenceForm, table: PolicyTable) -> list[float]:
         for share, plan in ((1.0 - OFF_PATH, own), (OFF_PATH, uniform)):
             to_here = form.chance * plan[others].prod(axis=1)  # by terminal: the seat's own actions do not count
             total += share * np.bincount(form.last[:, seat], to_here, form.sequences)
-    reach = np.zeros(len(form.keys))
+    to_state = np.zeros(len(form.keys))
     for index in range(len(form.keys) - 1, -1, -1):  # an information state comes after those the seat passes before
         actions = slice(form.first[index], form.first[index] + len(form.legal[index]))
-        reach[index] = total[actions].mean()  # equal for all: what others do below an action sums to one
-        total[form.parent[index]] += reach[index]
-    return [float(value * own[parent]) for value, parent in zip(reach, form.parent, strict=True)]
+        to_state[index] = total[actions].mean()  # equal for all: what others do below an action sums to one
+        total[form.parent[index]] += to_state[index]
+    return [float(value * own[parent]) for value, parent in zip(to_state, form.parent, strict=True)]
 
 
 def sampled_targets(player: Player, matches: int, seed: int) -> list[Target]:
     """Return the turns of matches that the player plays with itself, submatches included, each of the same weight."""
     everywhere = {p.spec.name: p for p in (player, *player.team)}
     played: dict[tuple[str, int], list[list[Turn]]] = {}  # by game and seat
-    for episode in flatten_episodes(_play(player, matches, seed)):
+    for episode in flatten_episodes(self_play(player, matches, seed)):
         for role in everywhere[episode.request.game].roles:
             if not role.given:
                 own = [turn for turn in episode.turns if turn.seat == role.seat]
@@ -110,10 +113,11 @@ def sampled_targets(player: Player, matches: int, seed: int) -> list[Target]:
         said = _ask_members(home, home.roles[seat], by_match)
         for turns in by_match:
             found += _turns(home, home.roles[seat], turns, said)
-    return _normalised(found)
+    return normalised(found)
 
 
-def _play(player: Player, matches: int, seed: int) -> list[Episode]:
+def self_play(player: Player, matches: int, seed: int) -> list[Episode]:
+    """Return matches that a player plays with itself, a member drawn for each seat."""
     spec, engines = player.spec, player.engines()
     requests = []
     for index in range(matches):
@@ -162,7 +166,7 @@ def _turns(player: Player, role: Role, turns: Sequence[Turn], said: Said) -> Ite
         elif len(turn.legal) > 1:
             shares = said[turn.observation, turn.legal]  # [N, A]
             mixed = tuple((posterior @ shares).tolist())
-            yield _choice(role, messages(role, turn.observation, turn.legal), turn.legal, mixed, 1.0)
+            yield choice_target(role, messages(role, turn.observation, turn.legal), turn.legal, mixed, 1.0)
             posterior = posterior * shares[:, turn.legal.index(turn.action)]
             posterior /= posterior.sum()
 
@@ -195,16 +199,17 @@ def exact_table(player: Player, limit: int) -> PolicyTable | None:
     return tabulated.table if tabulated.exact else None
 
 
-def _choice(
+def choice_target(
     role: Role, chat: Sequence[Message], legal: Sequence[str], shares: Sequence[float], weight: float
 ) -> Target:
+    """Return what is to be chosen in a situation: ``shares`` of the legal replies, which sum to one."""
     entropy = -math.fsum(share * math.log(share) for share in shares if share > 0.0)
     return Target(
         role.game, role.policy, tuple(chat), tuple(legal), "", tuple(shares), entropy, role.temperature, weight
     )
 
 
-def _normalised(targets: Sequence[Target]) -> list[Target]:
+def normalised(targets: Sequence[Target]) -> list[Target]:
     """Return the targets, equal ones as one, with weights that sum to one."""
     merged: dict[object, Target] = {}
     for target in targets:

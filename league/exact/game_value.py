@@ -62,14 +62,30 @@ def reached_equilibrium(spec: GameSpec, limit: int = PLAYED_LIMIT) -> dict[Key, 
     form = _solvable(spec, limit)
     if form is None or isinstance(form, PositionGraph):
         return None
-    solution = _solution(spec.name)
+    rows = _reached_rows(form, _solution(spec.name))
+    return {form.keys[index]: dict(zip(form.legal[index], row, strict=True)) for index, row in rows.items()}
+
+
+def solved(form: SequenceForm) -> tuple[float, list[tuple[float, ...]]]:
+    """Return the value of a two-seat zero-sum sequence form to its first seat, and one of its equilibria [I][actions].
+
+    Where a seat never gets by its own moves the equilibrium is uniform. Raises ArithmeticError when the solver fails.
+    """
+    solution = _solve(form)
+    rows = _reached_rows(form, solution)
+    behaviour = [rows.get(index, (1.0 / len(ids),) * len(ids)) for index, ids in enumerate(form.legal)]
+    return float(-solution.fun), behaviour
+
+
+def _reached_rows(form: SequenceForm, solution: Any) -> dict[int, tuple[float, ...]]:
+    """Return the distributions of the information states, by index, that a seat gets to by its own moves."""
     plan = np.maximum(solution.x[: form.sequences], 0.0) + np.maximum(-solution.ineqlin.marginals, 0.0)
     rows = {}
-    for key, first, ids in zip(form.keys, form.first, form.legal, strict=True):
+    for index, (first, ids) in enumerate(zip(form.first, form.legal, strict=True)):
         weights = plan[first : first + len(ids)]
         total = float(weights.sum())
         if total > _UNREACHED:
-            rows[key] = dict(zip(ids, (weights / total).tolist(), strict=True))
+            rows[index] = tuple((weights / total).tolist())
     return rows
 
 
@@ -86,8 +102,12 @@ def _solvable(spec: GameSpec, limit: int = SEQUENCE_LIMIT) -> SequenceForm | Pos
 
 @lru_cache(maxsize=8)
 def _solution(game: str) -> Any:
+    """Return SciPy's solution of a game's linear program. Raises ArithmeticError when the solver fails."""
+    return _solve(sequence_form(game))
+
+
+def _solve(form: SequenceForm) -> Any:
     """Return SciPy's solution of the linear program. Raises ArithmeticError when the solver fails."""
-    form = sequence_form(game)
     payoff = coo_array(
         (form.chance * form.returns[:, 0], (form.last[:, 0], form.last[:, 1])), shape=(form.sequences, form.sequences)
     )

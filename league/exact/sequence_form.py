@@ -9,9 +9,10 @@ of chance * product over seats of x(last sequence) * return. It needs perfect re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,8 +118,16 @@ def sequence_form(game: str, limit: int = HISTORY_LIMIT) -> SequenceForm:
     """
     if is_native(game) and has_more_positions(game, limit):  # a walk over so many takes long where rules are in Python
         raise too_many_positions(game, limit)
-    builder = _Builder(game, limit)
-    builder.walk()
+    return enumerated(game, root_state(game), partial(state_key, game), limit)
+
+
+def enumerated(game: str, root: Any, key: Callable[[Any, int], str], limit: int = HISTORY_LIMIT) -> SequenceForm:
+    """Enumerate the tree below a state with the methods of ``pyspiel.State``; ``game`` is its name in errors.
+
+    ``key`` gives the information state of a seat in a state. Raises UsageError as ``sequence_form``.
+    """
+    builder = _Builder(game, key, limit)
+    builder.walk(root)
     return builder.finish()
 
 
@@ -134,6 +143,7 @@ class _Builder:
     """The fields of a ``SequenceForm``, while a walk over the tree fills them."""
 
     game: str
+    key: Callable[[Any, int], str]
     limit: int
     seats: int = 0
     index: dict[Key, int] = field(default_factory=dict)
@@ -143,9 +153,8 @@ class _Builder:
     sequences: int = 0
     terminals: list[tuple[float, tuple[int, ...], list[float]]] = field(default_factory=list)
 
-    def walk(self) -> None:
+    def walk(self, root: Any) -> None:
         """Visit every position, parents before children."""
-        root = root_state(self.game)
         self.seats = self.sequences = root.num_players()
         stack = [(root, 1.0, tuple(range(self.seats)))]
         visited = 0
@@ -160,7 +169,7 @@ class _Builder:
                 stack += [(state.child(action), chance * p, last) for action, p in state.chance_outcomes() if p > 0]
             else:
                 seat = state.current_player()
-                key = (seat, state_key(self.game, state, seat))
+                key = (seat, self.key(state, seat))
                 first = self.first[self._information_state(key, tuple(state.legal_actions()), last[seat])]
                 stack += [
                     (state.child(action), chance, (*last[:seat], first + offset, *last[seat + 1 :]))

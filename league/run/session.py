@@ -37,6 +37,7 @@ from league.players.machine import check_cluster_plays, require_ray
 from league.players.model_check import check_model
 from league.players.model_engine import check_engine
 from league.players.outside import anchors_and_guests, check_players
+from league.run.continuing.counted_out import check_counted_out
 from league.run.exploiter_cycle import check_initial_weights, save_initial_weights
 from league.run.failures import RunFailed, telling_of_a_full_disk, telling_of_memory
 from league.run.interrupt import StopRequest
@@ -80,6 +81,7 @@ def train(
     finite, its log-probs disagree with the engine's, a learner dies, or the disk is full.
     """
     rule_named(config.credit.rule)
+    check_counted_out(config, run_roles(config))
     config = with_lasting_judge(with_lasting_teachers(with_lasting_names(config)))
     with Engines() as engines:
         check_players(anchors_and_guests(config, engines), run_roles(config))

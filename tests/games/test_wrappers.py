@@ -13,7 +13,7 @@ from games.wrappers.wrapper import Kept
 from league.config import RolesConfig
 from league.config.load import seat_roles
 from league.exact.exploitability import exploitability, head_to_head, tabulate, uniform_table
-from league.exact.game_value import nash_equilibrium
+from league.exact.game_value import game_value, nash_equilibrium
 from league.exact.sequence_form import sequence_form
 from roles.cards import load_roles
 
@@ -25,7 +25,8 @@ def plays(name, seed):
     game, rng = make_game(name), random.Random(seed)
     game.reset(seed)
     while (seat := game.to_act()) is not None:
-        index = rng.randrange(len(game.legal_ids()))
+        ways = getattr(game, "ways", 1)  # in which an action may be said
+        index = ways * rng.randrange(len(game.legal_ids()) // ways)
         yield {
             Kept.IDS: game.legal_ids(),
             Kept.LABELS: game.legal_actions(),
@@ -109,6 +110,16 @@ def test_wrapped_uniform_play_has_the_published_exploitability():
         assert exploitability(uniform_table(name)) == pytest.approx(11 / 24, abs=1e-12)
 
 
+def test_sentences_change_no_value_and_only_how_a_move_is_said():
+    game = make_game("worded(kuhn_poker,ways=3)")
+    assert game.legal_actions()[::3] == ("I pass.", "I bet.")
+    assert (game.spec.num_actions, len(game.legal_actions())) == (6, 6)
+    game.apply("My move: bet.")
+    assert game.observe(1).endswith("Moves: bet")
+    assert exploitability(uniform_table("worded(kuhn_poker,ways=3)")) == pytest.approx(11 / 24, abs=1e-12)
+    assert game_value(make_game("worded(kuhn_poker)").spec) == pytest.approx(-1 / 18, abs=1e-9)
+
+
 def test_a_newcomer_who_plays_the_same_changes_nothing():
     equilibrium = nash_equilibrium(make_game("kuhn_poker").spec).probabilities
     form = sequence_form("replaced(kuhn_poker)")
@@ -172,7 +183,7 @@ def test_what_is_injected_is_quoted_or_not():
     [
         *("renamed", "renamed()", "renamed(nothing)", "renamed(kuhn_poker,seed=x)", "renamed(kuhn_poker,words=1)"),
         *("renamed(kuhn_poker,seed=0)", "noisy(kuhn_poker,percent=101)", "replaced(kuhn_poker,seat=2)"),
-        *("injected(kuhn_poker,quoted=2)", "renamed(debate)", "late(lookup_chain)"),
+        *("injected(kuhn_poker,quoted=2)", "renamed(debate)", "late(lookup_chain)", "worded(kuhn_poker,ways=9)"),
     ],
 )
 def test_a_wrong_name_is_told(name):

@@ -13,7 +13,7 @@ from learners.losses.batch_loss import BatchLoss
 from learners.losses.objective import Objective
 from learners.losses.surrogates import Surrogate
 from learners.metric_sums import MetricSums
-from learners.trajectories import Trajectory
+from learners.trajectories import Evidence, Trajectory
 from roles.truncation import NO_TRUNCATION, Truncation
 
 LEGAL = ("pass", "bet")
@@ -44,6 +44,22 @@ def test_equal_prompts_are_one_row_worked_by_hand():
     assert second.draws == (Draw(1, (-0.5,), 1.0, 0.1875, 0.0),)
     assert (first.weights, second.weights) == ([0.75, 1.5], [0.0, 0.75])  # a turn weighs 3 / 4
     assert (batch.policy, batch.turns, batch.snapshots, batch.free) == ("main", 4, ("main",), ())
+
+
+def test_the_credit_of_all_replies_takes_the_place_of_that_of_the_one_drawn():
+    """Two turns of weight 1/2 each: one says of both replies what they were worth, one of a third prompt of none."""
+    evidence = [Evidence(reply_credits=((0.5, -0.5),)), Evidence()]
+    batch = to_batch(
+        "main",
+        [trajectory(turn("bet")), trajectory(turn("bet", prompt=(1, 3)))],
+        [[-2.0], [4.0]],
+        {"kuhn_poker": 1.0},
+        evidence=evidence,
+    )
+    first, second = batch.choice
+    assert (first.counts, first.weights) == ([0.0, 1.0], [0.0, 0.5])
+    assert (first.gains, first.losses) == ([0.25, 0.0], [0.0, -0.25])
+    assert (second.gains, second.losses) == ([0.0, 2.0], [0.0, 0.0])
 
 
 def test_equal_free_replies_are_one_row_worked_by_hand():

@@ -8,7 +8,7 @@ from arena.records import TokenTrace, Turn
 from learners.normalisation import Normalisation, count_rollout_tokens, token_weights
 from learners.trajectories import Evidence, Trajectory
 
-MEANS = ("token_mean", "sequence_mean", "role_mean", "rollout_mean")
+MEANS = ("token_mean", "sequence_mean", "role_mean", "rollout_mean", "prompt_mean")
 
 
 def turn(tokens, mask=False):
@@ -36,6 +36,7 @@ TERSE = [trajectory("terse", turn(4, mask=True)), trajectory("terse", turn(2, ma
         ("sequence_mean", 1, [[1 / 15, 1 / 5], [1 / 5], [1 / 5, 1 / 5]]),
         ("role_mean", 1, [[1 / 12, 1 / 4], [1 / 4], [1 / 8, 1 / 8]]),
         ("rollout_mean", 1, [[1 / 10, 1 / 10], [1 / 10], [1 / 4, 1 / 4]]),  # match 0: 5 tokens, match 1: 2
+        ("prompt_mean", 1, [[1 / 12, 1 / 4], [1 / 6], [1 / 6, 1 / 6]]),  # 2 turns are free, 3 choose
     ],
 )
 def test_weights_worked_by_hand(name, length, expected):
@@ -52,6 +53,15 @@ def test_a_talkative_role_does_not_outvote_a_terse_one():
         (talker,), _ = token_weights(pair, Normalisation(name))
         shares[name] = 100 * talker
     assert shares == {"token_mean": pytest.approx(100 / 101), "role_mean": pytest.approx(0.5)}
+
+
+def test_a_prompt_that_is_seldom_met_weighs_as_much_as_one_that_is_met_often():
+    """Three turns with one prompt, one of weight 2, and one turn with another."""
+    rare = turn(1)
+    rare = rare._replace(trace=rare.trace._replace(prompt_ids=(2,)))
+    batch = [trajectory("r", turn(1)), trajectory("r", turn(1), turn(1)), trajectory("r", rare)]
+    weights = token_weights(batch, Normalisation("prompt_mean"), [2.0, 1.0, 1.0])
+    assert weights == [[pytest.approx(1 / 4)], [pytest.approx(1 / 8)] * 2, [pytest.approx(1 / 2)]]
 
 
 def test_a_rollout_has_the_tokens_of_all_matches_that_it_opened():
@@ -74,6 +84,7 @@ def test_a_rollout_has_the_tokens_of_all_matches_that_it_opened():
         ("sequence_mean", [1 / 2, 1 / 4, 1 / 4, 1 / 10, 1 / 2]),
         ("role_mean", [1 / 2, 1 / 4, 1 / 4, 1 / 10, 1 / 2]),
         ("rollout_mean", [1 / 2, 1 / 4, 1 / 10, 1 / 10, 1 / 10]),  # rollouts of 1, 2 and 4 + 5 + 1 tokens
+        ("prompt_mean", [1 / 2, 1 / 4, 1 / 4, 1 / 10, 1 / 2]),
     ],
 )
 def test_a_game_that_another_opens_is_averaged_apart_from_its_own_matches(name, expected):

@@ -47,6 +47,7 @@ ORDER = {
         "credit",
         "contests",
         "distillation",
+        "latent",
         "standings",
         "reports",
         "backends",

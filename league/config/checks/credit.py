@@ -82,6 +82,11 @@ def _check_exact(config: RunConfig, game: str, roles: tuple[Role, ...]) -> None:
             f"{name} counts a game out, so it needs every seat of {game} trained, with replies that are chosen from "
             "the legal ones, and no matches within matches. Choose another values.estimator."
         )
+    if config.values.exact.all_replies and config.objective.truncate is not None:
+        raise UsageError(
+            "values.exact.all_replies credits replies that were not drawn, which have no importance weight. Leave "
+            "objective.truncate unset, or set values.exact.all_replies = false."
+        )
     if config.objective.magnet_rule == "rewards" and config.objective.magnet:
         raise UsageError(
             f"{name} knows the rewards of {game} alone, not those of the magnet. Set objective.magnet_rule = 'loss', "

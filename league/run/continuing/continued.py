@@ -25,6 +25,7 @@ class PlayedOn(NamedTuple):
 
     values: dict[int, tuple[float, ...]]  # of ``continuations``  # [K]
     contributions: dict[int, tuple[float, ...]]  # of ``alternatives`` and ``exact``  # [K]
+    reply_credits: dict[int, tuple[tuple[float, ...], ...]]  # of ``exact``, where it credits all replies  # [K][A]
     answers: dict[int, list[Answers]]  # of ``alternatives``  # [K][1 + count]
 
 
@@ -48,7 +49,12 @@ def play_on(
         estimator = ContinuationValues(continuations, by_index, scales)
         values = estimator.estimate([trajectories[i] for i in continued])
     counted = count_out(config, rollouts.engine, roles, scales, episodes, trajectories)
-    found = PlayedOn(dict(zip(continued, values, strict=True)), counted, {})
+    found = PlayedOn(
+        values=dict(zip(continued, values, strict=True)),
+        contributions={i: worth.advantages for i, worth in counted.items()},
+        reply_credits={i: w.reply_credits for i, w in counted.items()} if config.values.exact.all_replies else {},
+        answers={},
+    )
     if tried:
         settings, seed = config.values.alternatives, derive_seed(config.seed, "alternatives", iteration)
         others = TriedAlternatives(rollouts.play, settings.count, settings.said, by_index, scales, seed)

@@ -47,6 +47,8 @@ def _with_played_on(
         found[i] = found[i]._replace(values=values)
     for i, contributions in played_on.contributions.items():
         found[i] = found[i]._replace(contributions=contributions)
+    for i, reply_credits in played_on.reply_credits.items():
+        found[i] = found[i]._replace(reply_credits=reply_credits)
     moved = influences(policies, list(played_on.answers.values())) if played_on.answers else []
     for i, influence in zip(played_on.answers, moved, strict=True):
         found[i] = found[i]._replace(influence=influence)

@@ -13,7 +13,7 @@ def test_one_game_takes_the_place_of_another_with_as_many_matches():
     """Kuhn poker lasts 3 turns, Leduc poker 8: less than four times as many turns an iteration."""
     config = load("settle", games=["leduc_poker"])
     assert list(config.games) == ["leduc_poker"]
-    assert config.games["leduc_poker"].matches == load("settle").games["kuhn_poker"].matches == 1024
+    assert config.games["leduc_poker"].matches == load("settle").games["kuhn_poker"].matches == 512
     assert config.objective == load("settle").objective
 
 
@@ -24,11 +24,11 @@ def test_a_family_takes_a_place_for_each_of_its_games():
 
 def test_long_matches_are_fewer():
     """Connect four lasts 42 turns: 4 * 3 * 1024 / 42 = 293 matches, and 256 is the nearest power of two."""
-    assert load("settle", games=["connect_four"]).games["connect_four"].matches == 256
+    assert load("settle-sampled", games=["connect_four"]).games["connect_four"].matches == 256
 
 
 def test_several_games_share_the_matches():
-    games = load("settle", games=["kuhn_poker(players=3)", GOOFSPIEL]).games
+    games = load("settle-sampled", games=["kuhn_poker(players=3)", GOOFSPIEL]).games
     assert {name: game.matches for name, game in games.items()} == {"kuhn_poker(players=3)": 512, GOOFSPIEL: 512}
 
 
@@ -78,7 +78,7 @@ def test_a_games_table_that_says_nothing_has_the_defaults():
 )
 def test_what_does_not_go_together_says_so(overrides, message):
     with pytest.raises(UsageError, match=message):
-        load("settle", overrides)
+        load("settle-sampled", overrides)
 
 
 def test_a_games_own_end_does_not_fit_mirror_descents_schedule():

@@ -61,11 +61,22 @@ def test_each_turn_has_openspiels_advantage_of_its_information_state():
         expected = [
             advantage(game, policy, (first, second), moves, place, trajectory.seat) / 2 for place in trajectory.order
         ]
-        assert credit == pytest.approx(expected, abs=1e-9)
+        assert credit.advantages == pytest.approx(expected, abs=1e-9)
+        for turn, place, by_reply in zip(trajectory.turns, trajectory.order, credit.reply_credits, strict=True):
+            of_move = [
+                advantage(game, policy, (first, second), [*moves[:place], move], place, trajectory.seat) / 2
+                for move in (0, 1)
+            ]
+            row = table.probabilities[
+                trajectory.seat, f"{(first, second)[trajectory.seat]}{''.join('pb'[move] for move in moves[:place])}"
+            ]
+            assert turn.trace.mask == ("pass", "bet")
+            assert by_reply == pytest.approx([p * a for p, a in zip(row, of_move, strict=True)], abs=1e-9)
 
 
-def test_a_run_that_learns_from_them_goes_on_bit_for_bit(tmp_path):
-    config = league.load_config("pocket", *TINY)
+@pytest.mark.parametrize("all_replies", ["false", "true"])
+def test_a_run_that_learns_from_them_goes_on_bit_for_bit(all_replies, tmp_path):
+    config = league.load_config("pocket", *TINY, f"values.exact.all_replies={all_replies}")
     whole = league.train(config, tmp_path / "whole")
     league.train(config, tmp_path / "broken", watch=lambda iteration, _: iteration == 1)
     broken = league.resume(tmp_path / "broken")
@@ -82,9 +93,17 @@ def test_a_run_that_learns_from_them_goes_on_bit_for_bit(tmp_path):
         (["roles.reply=free"], "chosen from the legal ones"),
         (["roles.player={'kuhn_poker/second'='random'}"], "every seat of kuhn_poker trained"),
         (["objective.magnet=0.1", "objective.magnet_rule=rewards"], "those of the magnet"),
+        (["values.exact.all_replies=true", "objective.truncate=2"], "have no importance weight"),
         (["credit.rule=gae_turn"], "cannot use what the estimator 'exact' says"),
     ],
 )
 def test_where_a_game_cannot_be_counted_out_it_is_refused(overrides, told, tmp_path):
     with pytest.raises(UsageError, match=told):
         league.train(league.load_config("pocket", *TINY, *overrides), tmp_path / "run")
+
+
+def test_a_game_too_large_to_be_counted_out_is_refused_before_there_is_a_run(tmp_path):
+    config = league.load_config("settle", games=["hex(board_size=5)"])
+    with pytest.raises(UsageError, match=r"more than 50,000 positions.*settle-sampled"):
+        league.train(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -8,7 +8,7 @@ import pytest
 
 from arena.records import Reply
 from games.registry import make_game
-from league.distillation.targets import OFF_PATH, _reach, exact_targets, sampled_targets
+from league.distillation.targets import OFF_PATH, exact_targets, reach, sampled_targets
 from league.exact.exploitability import exact_form, mixture, tabulate
 from league.players.engines import Engines
 from league.players.player import resolve
@@ -61,7 +61,8 @@ def reach_by_histories(game, table):
 def test_a_situation_weighs_as_likely_as_it_is_against_the_mixture_and_against_uniform_play(game):
     table, form = table_of(game, 0.3), exact_form(game)
     expected = reach_by_histories(game, table)
-    assert dict(zip(form.keys, _reach(form, table), strict=True)) == pytest.approx(expected, abs=1e-12)
+    found = reach(form, [table.probabilities[key] for key in form.keys])
+    assert dict(zip(form.keys, found, strict=True)) == pytest.approx(expected, abs=1e-12)
 
 
 def scripted_mixture(weights):

@@ -140,8 +140,8 @@ def test_forks_keep_the_gradient_of_a_game_that_pays_in_the_middle():
     for episodes in (whole, whole + forks):
         trajectories = to_trajectories(episodes, lambda _: roles, {game: return_scale(spec)})
         where = locate(episodes, trajectories, {key: index for index, key in enumerate(form.keys)})
-        states = np.array([state for state, _ in where])
-        actions = exact.first[states] + np.array([action for _, action in where])
+        states = np.array([place.state for place in where])
+        actions = exact.first[states] + np.array([place.action for place in where])
         batch = PlayedBatch(matches, trajectories, states, actions)
         for rule in FORKABLE:
             given = share_among_forks(trajectories, credit(rule, trajectories).advantages)

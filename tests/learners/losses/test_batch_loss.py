@@ -16,7 +16,7 @@ from learners.losses.surrogates import Surrogate
 from learners.metric_sums import MetricSums
 from learners.normalisation import Normalisation
 
-NORMALISATIONS = ("constant", "token_mean", "sequence_mean", "role_mean", "rollout_mean")
+NORMALISATIONS = ("constant", "token_mean", "sequence_mean", "role_mean", "rollout_mean", "prompt_mean")
 SURROGATES = ("ppo", "gspo", "reinforce")
 BARE = Objective(Surrogate(), {})
 MEANS = {"kuhn_poker": 0.4}
