@@ -73,6 +73,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "runs/relay --stand-in random scripted:poor --matches 4000 --margin 0.02",
         "runs/team --alone runs/alone --apart planner=runs/planner worker=runs/worker --json",
     ),
+    "opponents": (
+        "runs/pocket --game kuhn_poker --against random equilibrium always:bet",
+        "runs/pocket@main-000120 --game tiny_hanabi --against runs/other random --matches 2000 --json",
+    ),
     "games": ("", "--json"),
     "presets": ("",),
     "settings": ("", "entropy", "credit.rae", "matchmaking --json"),

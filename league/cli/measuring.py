@@ -205,6 +205,26 @@ def _add_team(subparsers: Any) -> None:
     add_json_option(parser)
 
 
+def _add_opponents(subparsers: Any) -> None:
+    parser = add_command(
+        subparsers,
+        "opponents",
+        "measure what a player can know of whom it plays with, and what play by that belief is worth",
+        notes=PLAYERS,
+    )
+    parser.add_argument("player", metavar="PLAYER")
+    add_game_option(parser)
+    parser.add_argument(
+        "--against", nargs="+", required=True, metavar="PLAYER", help="whom it is to tell apart, two or more"
+    )
+    parser.add_argument(
+        "--matches", type=COUNT, default=600, metavar="N", help="beside each of them, at least (default: 600)"
+    )
+    add_seed_option(parser)
+    add_player_options(parser)
+    add_json_option(parser)
+
+
 def _add_standings(subparsers: Any) -> None:
     parser = add_command(subparsers, "standings", "show the ranking of a run or a tournament, and how certain it is")
     parser.add_argument("run", metavar="RUN|DIR", help="a run, or the folder of a tournament")
@@ -222,4 +242,5 @@ MEASURING = {
     "rescore": _add_rescore,
     "regret": _add_regret,
     "team": _add_team,
+    "opponents": _add_opponents,
 }

@@ -23,6 +23,7 @@ a player is written as one of:
   RUN@mixture       the run's whole population, one snapshot drawn for each match
   RUN@distilled     one model that plays as the mixture does on average (distil_every)
   best_response:DIR     a player that `league exploit` trained and kept in DIR
+  bayes:PLAYER,PLAYER   the best response to its belief about which of these it meets (small games of two seats)
   hf:NAME           a pretrained language model of `league models`, a folder in Hugging Face layout, a .gguf file,
                     or a model of the hub
   openai:MODEL      a model of OpenAI's; the key is in the environment variable OPENAI_API_KEY

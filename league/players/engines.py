@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -11,6 +11,7 @@ from arena.records import Sampler
 from arena.remote.usage import Usage
 from league.config import RunConfig
 from league.config.load import validate
+from league.opponents.believer import Believer
 from league.players.remote import open_remote
 from league.players.scripted import scripted_player
 from league.players.settings import PlayerSettings
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from arena.lm.lora import Adapters
     from arena.samplers.openai_api import OpenAIApi
     from arena.samplers.policy_net import PolicyNetEngine
+    from league.exact.exploitability import PolicyTable
     from league.players.model_engine import ModelEngine
     from league.storage.population import Snapshot
 
@@ -36,6 +38,7 @@ class Engines:
         self._remote: dict[str, OpenAIApi] = {}
         self._scripted: dict[str, Sampler] = {}
         self._exploiters: dict[str, PolicyNetEngine] = {}
+        self._believers: dict[tuple[str, str], Believer] = {}
         self._checkpoints: dict[tuple[str, ...], ModelEngine] = {}
         self._adapters: dict[Path, Adapters] = {}
         self._of_runs: dict[Path | tuple[str, str, str], ModelEngine] = {}
@@ -90,6 +93,12 @@ class Engines:
         if text not in self._exploiters:
             self._exploiters[text] = load()
         return self._exploiters[text]
+
+    def believer(self, text: str, game: str, known: Callable[[], Sequence[PolicyTable]]) -> Believer:
+        """Return the engine of ``bayes:...`` in a game, made at the first call."""
+        if (text, game) not in self._believers:
+            self._believers[text, game] = Believer(known)
+        return self._believers[text, game]
 
     def checkpoint(self, text: str, folder: Path | str, game: str) -> ModelEngine:
         """Return the engine of a model that comes from no run: one for all in this process, or one of its own."""

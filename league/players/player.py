@@ -1,7 +1,7 @@
 """Players by the names that users write.
 
 These are ``random``, ``always:ACTION``, ``equilibrium``, ``mcts:SIMS``, ``scripted:NAME``, ``RUN``, ``RUN@SNAPSHOT``,
-``RUN@mixture``, ``best_response:DIR``, ``hf:NAME`` and ``openai:MODEL``.
+``RUN@mixture``, ``best_response:DIR``, ``bayes:PLAYER,PLAYER``, ``hf:NAME`` and ``openai:MODEL``.
 
 A player is resolved for one game. A run's snapshots play with the role cards and overrides of that run, and a mixture
 draws one snapshot for each of its seats when a match begins.
@@ -24,6 +24,7 @@ from league.config import RolesConfig
 from league.config.load import seat_roles
 from league.exact.exploitability import POINT_LIMIT, PolicyTable, mixture, tabulate
 from league.models.source import model_folder
+from league.opponents.belief import two_seat_form
 from league.players.engines import Engines
 from league.players.hub import check_model
 from league.players.remote import check_price, remote_roles
@@ -37,6 +38,7 @@ from roles.wording import wording_for
 
 if TYPE_CHECKING:
     from arena.samplers.policy_net import PolicyNetEngine, Reference
+    from league.opponents.believer import Believer
 
 REPLIES_PER_STATE = 1024  # sampled where a policy's probabilities are not known exactly
 
@@ -149,7 +151,7 @@ def resolve(text: str, spec: GameSpec, engines: Engines) -> Player:
 
 def _resolve_in_game(text: str, spec: GameSpec, engines: Engines) -> Player:
     """Return the player that ``text`` names, without its submatches."""
-    if engine := engines.scripted(text) or exploiter(text, engines):
+    if engine := engines.scripted(text) or exploiter(text, engines) or believer(text, spec, engines):
         return Player(text, spec, engine, seat_roles(RolesConfig(), spec), (((text, 1.0),),) * spec.seats)
     if server := engines.remote(text):
         roles = remote_roles(server.settings, spec, engines.settings)
@@ -161,7 +163,7 @@ def _resolve_in_game(text: str, spec: GameSpec, engines: Engines) -> Player:
     if path is not None and at and not which:
         raise UsageError(f"{text}: no snapshot is named after the @. Write {name}@mixture, {name}@SNAPSHOT, or {name}.")
     if path is None:
-        forms = "RUN, RUN@SNAPSHOT, RUN@mixture, best_response:DIR, hf:NAME or openai:MODEL"
+        forms = "RUN, RUN@SNAPSHOT, RUN@mixture, best_response:DIR, bayes:PLAYER,PLAYER, hf:NAME or openai:MODEL"
         hint = f"A player is {', '.join(scripted_forms())}, {forms}."
         raise unknown_name("player", name, [*scripted_forms(), *run_names()], hint)
     return _from_run(text, Run(path), which, spec, engines)
@@ -241,6 +243,18 @@ def exploiter(text: str, engines: Engines) -> PolicyNetEngine | None:
     return engines.exploiter(
         text, partial(_load_exploiter, Path(text.removeprefix("best_response:")).expanduser(), engines)
     )
+
+
+def believer(text: str, spec: GameSpec, engines: Engines) -> Believer | None:
+    """Return the engine of ``bayes:PLAYER,PLAYER``, None for any other. Raises UsageError where it cannot play."""
+    if not text.startswith("bayes:"):
+        return None
+    names = text.removeprefix("bayes:").split(",")
+    if not all(names):
+        raise UsageError(f"{text}: bayes takes the players that it may meet, for example bayes:random,always:bet.")
+    two_seat_form(spec.name)
+    known = [resolve(name, spec, engines) for name in names]
+    return engines.believer(text, spec.name, lambda: [player.tabulate().table for player in known])
 
 
 def _load_exploiter(folder: Path, engines: Engines) -> PolicyNetEngine:

@@ -186,15 +186,20 @@ def runs_in(name: str) -> list[Run]:
 def load_plugins_of(names: Iterable[str]) -> None:
     """Load the plugins of runs, named as players are (RUN@SNAPSHOT), tournaments and best responses.
 
-    Other names are passed over. Raises UsageError for a plugin that is missing.
+    Other names are passed over, but for those within ``bayes:``. Raises UsageError for a plugin that is missing.
     """
-    for name in names:
+    for name in [part for text in names for part in _parts(text)]:
         folder = name.removeprefix("best_response:").partition("@")[0]
         for path in (Path(folder).expanduser(), RUNS / folder):
             if folder and (path / CONFIG_FILE).is_file():
                 plugins.require(plugins_in(path))
             for kept in (PLAN_FILE, EXPLOITER_FILE) if folder else ():
                 plugins.require(_plugins_kept_in(path / kept))
+
+
+def _parts(player: str) -> list[str]:
+    """Return the players that ``bayes:PLAYER,PLAYER`` names, or the one that is named."""
+    return player.removeprefix("bayes:").split(",") if player.startswith("bayes:") else [player]
 
 
 def _plugins_kept_in(path: Path) -> list[str]:

@@ -36,6 +36,7 @@ ORDER = {
         "results",
         "starts",
         "exact",
+        "opponents",
         "storage",
         "models",
         "monitors",

@@ -1,0 +1,46 @@
+"""What is asked of a seat at each of its turns: whom does it play with, and what will the other do next?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+from arena.records import Episode
+
+Seen = tuple[int, str]  # a seat and what it was shown
+
+
+class Question(StrEnum):
+    """What is predicted."""
+
+    TYPE = "type"  # which of the known players the other is
+    ACTION = "action"  # what the other does at its next turn
+
+
+class AskedTurn(NamedTuple):
+    """One question at one turn of a seat, with its answer."""
+
+    deal: int  # matches of one deal are all learned from, or all held out
+    turn: int  # how many turns the seat had before
+    seen: Seen
+    answer: str
+
+
+def asked_in(episode: Episode, seat: int, deal: int, kind: str) -> Iterator[tuple[Question, AskedTurn]]:
+    """Yield the questions at a seat's turns of a match with the player ``kind``, and their answers.
+
+    Turns are those in which an action was read. The other's next action is its next choice of a list, whenever that is;
+    where none follows, or free text does, it is not asked about.
+    """
+    turns = [turn for turn in episode.turns if turn.action is not None and not turn.tool]
+    own = 0
+    for place, turn in enumerate(turns):
+        if turn.seat != seat:
+            continue
+        seen = (seat, turn.observation)
+        yield Question.TYPE, AskedTurn(deal, own, seen, kind)
+        following = next((later for later in turns[place + 1 :] if later.seat != seat), None)
+        if following is not None and not following.form:
+            yield Question.ACTION, AskedTurn(deal, own, seen, str(following.action))
+        own += 1
