@@ -68,6 +68,7 @@ STUDIES = (  # modules of parts that need the part's name and seeds
     | {"public_goods": "benchmarks.studies.cooperation.public_goods", "beliefs": "benchmarks.studies.beliefs"}
     | {"opponents": "benchmarks.studies.opponents"}
     | {"sighted_critic": "benchmarks.studies.credit.sighted_critic"}
+    | {"whole_matches": "benchmarks.studies.credit.whole_matches"}
     | dict.fromkeys(("timescales", "equal_steps"), "benchmarks.studies.defence")
     | {"starts": "benchmarks.studies.tasks.sums", "starts_programs": "benchmarks.studies.tasks.programs"}
     | {"inject_repair": "benchmarks.studies.tasks.repairs", "curriculum": "benchmarks.studies.self_play.curriculum"}

@@ -27,8 +27,10 @@ def _add_match(subparsers: Any) -> None:
     parser.add_argument("--until", type=float, metavar="C", help="stop when it is decided, with confidence C, as 0.95")
     parser.add_argument("--margin", type=float, metavar="M", help="with --until: level within M, as 0.02, decides too")
     parser.add_argument("--at-most", type=COUNT, metavar="N", help="with --until: matches at most (default: 20000)")
+    parser.add_argument("--seatings", type=COUNT, metavar="N", help="of each deal only the first N (default: all)")
     add_seed_option(parser)
     parser.add_argument("--save", metavar="FILE", help="write every match to FILE, one JSON line each")
+    parser.add_argument("--transcripts", type=COUNT, metavar="N", help="show so many matches (default: 1)")
     parser.add_argument(
         "--beliefs", action="store_true", help="ask the seats the probes of the game's card; nothing played changes"
     )

@@ -78,6 +78,11 @@ class ObjectiveConfig(Section):
         0.1, gt=0.0, description="dpo, dmpo, kto: beta, the weight of staying near the policy before training"
     )
     dmpo_gamma: float = Field(1.0, gt=0.0, le=1.0, description="dmpo: discount of later turns")
+    preference_weight: Literal["equal", "difference"] = Field(
+        "equal",
+        description="kto, dmpo: what a match or a pair of them weighs; difference: by how much a match did better or "
+        "worse than expected, or one of the two better than the other",
+    )
     kto_desirable: NonNegative = Field(1.0, description="kto: weight of desirable matches, lambda_D")
     kto_undesirable: NonNegative = Field(1.0, description="kto: weight of undesirable matches, lambda_U")
     truncate: float | None = Field(

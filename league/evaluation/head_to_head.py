@@ -105,13 +105,14 @@ def compare(
     matches: int,
     seed: int,
     on_episode: Callable[[Episode], None] | None = None,
+    most_seatings: int | None = None,
 ) -> HeadToHead:
     """Play A against B in at least ``matches`` matches and return the result.
 
     Each seating is a batch of its own, because every player has its own role cards.
     In a game of one seat A and B do not meet: each plays every deal by itself.
     """
-    spec, scheduled = players[A].spec, schedule(players, matches, seed)
+    spec, scheduled = players[A].spec, schedule(players, matches, seed, most_seatings)
     episodes = play_scheduled(players, scheduled, on_episode)
     return summarise((players[A].label, players[B].label), spec, seed, role_names(players), scheduled, episodes)
 
@@ -147,14 +148,16 @@ def roles_by_game(players: tuple[Player, Player], seating: tuple[int, ...]) -> d
     return roles | {teammate.spec.name: teammate.roles for teammate in players[seating[0]].team}
 
 
-def schedule(players: tuple[Player, Player], matches: int, seed: int) -> list[ScheduledMatch]:
-    """Return at least ``matches`` matches: whole deals, each in every seating."""
+def schedule(
+    players: tuple[Player, Player], matches: int, seed: int, most_seatings: int | None = None
+) -> list[ScheduledMatch]:
+    """Return at least ``matches`` matches: whole deals, each in every seating or in the first ``most_seatings``."""
     if matches < 1:
         raise UsageError(f"--matches {matches}: at least one match must be played.")
     if matches > MOST_MATCHES:
         raise UsageError(f"--matches {matches:,}: at most {MOST_MATCHES:,} matches of two players are held in memory.")
     spec = players[A].spec
-    cycle = seatings(spec)
+    cycle = seatings(spec)[:most_seatings]
     scheduled = []
     for index in range(math.ceil(matches / len(cycle)) * len(cycle)):
         deal, seating = index // len(cycle), cycle[index % len(cycle)]
@@ -254,7 +257,7 @@ def mean_return(returns: Sequence[float], seating: Sequence[int], player: int) -
 def results_by_role(
     spec: GameSpec, role_names: Sequence[str], outcomes: Sequence[Meeting], interval: Interval = clustered_mean
 ) -> dict[str, RoleResult]:
-    """Return A's results by role; seats whose roles have the same name count together."""
+    """Return A's results by the roles that it had; seats whose roles have the same name count together."""
     results = {}
     for name in dict.fromkeys(role_names):
         deals, scores, returns = [], [], []
@@ -264,11 +267,11 @@ def results_by_role(
                     deals.append(outcome.deal)
                     scores.append(score(outcome.returns, outcome.seating, [seat]))
                     returns.append(outcome.returns[seat])
-        results[name] = RoleResult(
-            interval(scores, deals, (0.0, 1.0)),
-            interval(returns, deals, (spec.min_return, spec.max_return)),
-            len(deals),
-        )
+        if deals:
+            bounds = (spec.min_return, spec.max_return)
+            results[name] = RoleResult(
+                interval(scores, deals, (0.0, 1.0)), interval(returns, deals, bounds), len(deals)
+            )
     return results
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -40,30 +40,56 @@ def rating_matches(
     In a game with ``strangers`` it meets all of them and itself, for a score of ad-hoc teamwork. Given players keep
     their seats; where that leaves one, matches are against them.
     """
-    rng = np.random.default_rng(derive_seed(run_seed, "rating", snapshot.id))
     opposing = {spec.name: _opposing_policies(snapshot.policy, roles[spec.name], exploiters) for spec in specs}
     past = [other for other in earlier if any(other.policy in policies for policies in opposing.values())]
-    size = len(past) if config.pairing == "round_robin" else min(config.opponents, len(past))
-    drawn = sorted(rng.choice(len(past), size=size, replace=False).tolist()) if past else []
+    drawn = _drawn_opponents(config, past, derive_seed(run_seed, "rating", snapshot.id))
     requests: list[MatchRequest] = []
     for spec in specs:
-        pairs: list[tuple[Snapshot, str]] = [(snapshot, anchor) for anchor in config.anchors]
-        if sum(not role.given for role in roles[spec.name]) == 1:  # nobody but given players has a seat beside it
-            pairs = [(snapshot, player) for player in given_names({spec.name: roles[spec.name]})[:1]]
+        cards, pairs = roles[spec.name], [(snapshot, anchor) for anchor in config.anchors]
+        if sum(not role.given for role in cards) == 1:  # nobody but given players has a seat beside it
+            pairs = [(snapshot, player) for player in given_names({spec.name: cards})[:1]]
         elif config.pairing == "informative":
-            pairs += _most_informative([*past, snapshot], spec, roles[spec.name], exploiters, pair_record)[:size]
+            pairs += _most_informative([*past, snapshot], spec, cards, exploiters, pair_record)[: len(drawn)]
         else:
-            pairs += [(snapshot, past[i].id) for i in drawn if past[i].policy in opposing[spec.name]]
+            pairs += [(snapshot, other.id) for other in drawn if other.policy in opposing[spec.name]]
         if met := (strangers or {}).get(spec.name):
             pairs += [(snapshot, other) for other in (snapshot.id, *met) if (snapshot, other) not in pairs]
         for player, opponent in pairs:
             stream = (snapshot.id, spec.name, *([] if player is snapshot else [player.id]), opponent)
-            for players, deal, seat in _seatings(config.matches, player, opponent, roles[spec.name], exploiters):
-                deal_seed = derive_seed(run_seed, "rating deal", *stream, deal)
-                sample_seed = derive_seed(run_seed, "rating sample", *stream, deal, seat)
-                index, trained = first_index + len(requests), (False,) * spec.seats
-                requests.append(MatchRequest(index, spec.name, deal_seed, sample_seed, players, trained, "rating"))
+            seatings = _seatings(config.matches, player, opponent, cards, exploiters)
+            requests += _requests(spec, seatings, run_seed, stream, first_index + len(requests))
     return requests
+
+
+def _drawn_opponents(config: EvaluationConfig, past: Sequence[Snapshot], seed: int) -> list[Snapshot]:
+    """Return as many earlier snapshots as are met, in their order: drawn evenly, or all of them in a round robin."""
+    if not past:
+        return []
+    size = len(past) if config.pairing == "round_robin" else min(config.opponents, len(past))
+    drawn = np.random.default_rng(seed).choice(len(past), size=size, replace=False)
+    return [past[i] for i in sorted(drawn.tolist())]
+
+
+def _requests(
+    spec: GameSpec,
+    seatings: Iterable[tuple[tuple[str, ...], int, int]],
+    run_seed: int,
+    stream: tuple[str, ...],
+    first_index: int,
+) -> list[MatchRequest]:
+    """Return the matches of a pair, whose deals and draws come from the seeds of their ``stream``."""
+    return [
+        MatchRequest(
+            index,
+            spec.name,
+            derive_seed(run_seed, "rating deal", *stream, deal),
+            derive_seed(run_seed, "rating sample", *stream, deal, seat),
+            players,
+            (False,) * spec.seats,
+            "rating",
+        )
+        for index, (players, deal, seat) in enumerate(seatings, first_index)
+    ]
 
 
 def _seatings(

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from games.common.errors import UsageError
-from league.exact.states import Key, root_state, state_key
+from league.exact.states import Key, has_more_positions, is_native, root_state, state_key
 
 HISTORY_LIMIT = 400_000  # positions of a tree; liars_dice has 295 thousand, tic_tac_toe 550 thousand
 TIE = 1e-9  # values of actions that differ by less, in the game's units, count as equal
@@ -116,6 +116,8 @@ def sequence_form(game: str, limit: int = HISTORY_LIMIT) -> SequenceForm:
     Raises UsageError for a game with more than ``limit`` positions, one that OpenSpiel cannot
     enumerate, or one without perfect recall, whose information states forget what the seat did.
     """
+    if is_native(game) and has_more_positions(game, limit):  # a walk over so many takes long where rules are in Python
+        raise too_many_positions(game, limit)
     return enumerated(game, root_state(game), partial(state_key, game), limit)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from functools import lru_cache
 from typing import Any
 
 import pyspiel
@@ -40,3 +42,23 @@ def state_key(game: str, state: Any, seat: int) -> str:
     if isinstance(state, EnumeratedState):
         return state.information_state_string(seat)
     return information_state(game, state, seat)
+
+
+@lru_cache(maxsize=64)
+def has_more_positions(game: str, limit: int) -> bool:
+    """Return whether a game's tree has more than ``limit`` positions; the answer is kept for the life of the process.
+
+    Positions are counted level by level as children of those before them, and only set up to count their own: those of
+    the level at which the limit is passed, which are most of them, never are. Raises as ``root_state`` does.
+    """
+    known, waiting = 1, deque[tuple[Any, int | None]]([(root_state(game), None)])
+    while waiting and known <= limit:
+        parent, action = waiting.popleft()
+        state = parent if action is None else parent.child(action)
+        if state.is_chance_node():
+            actions = [outcome for outcome, probability in state.chance_outcomes() if probability > 0.0]
+        else:
+            actions = [] if state.is_terminal() else state.legal_actions()
+        known += len(actions)
+        waiting.extend([(state, action) for action in actions])
+    return known > limit

@@ -64,7 +64,7 @@ def outcomes_of(spec: GameSpec, episode: Episode) -> Outcomes:
 
 @lru_cache(maxsize=16)
 def fixed_outcomes(game: str) -> Outcomes:
-    """Return the returns that matches of a game without chance can end with; empty where it is too large."""
+    """Return the returns that matches of a game can end with, whatever is dealt; empty where it is too large."""
     if is_repeated(game):
         return _repeated(game)
     try:
@@ -72,6 +72,17 @@ def fixed_outcomes(game: str) -> Outcomes:
         return frozenset(tuple(map(float, row)) for row in exact_form(game).returns)
     except UsageError:
         return frozenset()
+
+
+def common_interest(spec: GameSpec) -> bool:
+    """Return whether all seats always earn the same: as a game declares, or as all ends of a small one show.
+
+    OpenSpiel calls some such games general-sum, ``lewis_signaling`` among them.
+    """
+    if spec.utility is not Utility.GENERAL_SUM or spec.seats == 1:
+        return spec.utility is Utility.IDENTICAL
+    outcomes = fixed_outcomes(spec.name)
+    return bool(outcomes) and all(max(returns) - min(returns) < SAME for returns in outcomes)
 
 
 def is_pareto(returns: Sequence[float], possible: Outcomes) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, pstdev
 
 from games.common.seeds import derive_seed
@@ -22,7 +22,7 @@ from learners.losses.objective import Objective
 from learners.losses.whole_trajectories import labelled, paired
 from learners.normalisation import count_rollout_tokens
 from learners.rewards import reward_named
-from learners.trajectories import Evidence, Trajectory, return_scale
+from learners.trajectories import Evidence, Trajectory, WholeTrajectories, return_scale
 from learners.trajectory_buffer import TrajectoryBuffer
 from learners.update.critic import Critic, critic_targets
 from learners.update.learner import StepSettings, update
@@ -171,11 +171,8 @@ def _update(
         evidence=gathered.evidence,
         pairs=pairs,
     )
-    if objective.surrogate.name == "kto":
-        labels = labelled(batch, trajectories, gathered.advantages, gathered.weights, loss_weights)
-        batch = batch._replace(whole=labels)
-    elif objective.surrogate.name == "dmpo":
-        batch = batch._replace(whole=paired(batch, trajectories, gathered.weights, loss_weights))
+    if objective.surrogate.judges_trajectories:
+        batch = batch._replace(whole=_judged(config, objective.surrogate.name, batch, gathered, loss_weights))
     if share:
         seed = derive_seed(config.seed, "imitated replies", policy.name, iteration)
         batch = batch._replace(imitation=draw_imitation(imitated, config.imitation.replies, share, seed))
@@ -187,6 +184,16 @@ def _update(
     if policy.updates % config.objective.magnet_every == 0:
         policy.refresh_magnet()
     return metrics
+
+
+def _judged(
+    config: RunConfig, surrogate: str, batch: TrainBatch, gathered: TrajectoryBuffer, loss_weights: Mapping[str, float]
+) -> WholeTrajectories:
+    """Return the whole trajectories of a batch as ``kto`` or ``dmpo`` judges them."""
+    by_difference, trajectories = config.objective.preference_weight == "difference", gathered.trajectories
+    if surrogate == "dmpo":
+        return paired(batch, trajectories, gathered.weights, loss_weights, by_difference)
+    return labelled(batch, trajectories, gathered.advantages, gathered.weights, loss_weights, by_difference)
 
 
 def _weighted(advantages: Sequence[Sequence[float]], weight: float) -> Sequence[Sequence[float]]:

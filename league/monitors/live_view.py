@@ -9,6 +9,7 @@ when it ends.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
@@ -91,8 +92,13 @@ class LiveView:
             self.print_line(f"{text} ...")
 
     def announce(self, text: str) -> None:
-        """Show a text from the next refresh or update on. Prints nothing itself, so a signal handler may call it."""
+        """Show a text from the next refresh on; without a terminal, print it soon.
+
+        A signal handler may call it: it prints nothing itself, as it may have interrupted whoever is printing.
+        """
         self._announcement = text
+        if not self._live:
+            threading.Thread(target=self.print_line, args=(text,), name="announcement").start()
 
     def update(self, iteration: int, metrics: Mapping[str, float], alarms: Sequence[Alarm] = ()) -> None:
         """Show one finished iteration, counted from 0 (−1: the measurements before the first one).
@@ -104,9 +110,6 @@ class LiveView:
         self._remember(metrics)
         time_now = self._clock()
         self._pace = self._pace or (self._done, time_now)
-        if not self._live and self._announcement:
-            self.print_line(self._announcement)
-            self._announcement = ""
         self._update_alarms(alarms)
         due = time_now - self._last_line >= SECONDS_BETWEEN_LINES or self._done == self._iterations
         if not self._live and (due or "rating" in metrics):

@@ -8,12 +8,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from markupsafe import Markup
+
 from arena.records import EndReason, Episode, Turn
 from arena.submatches import begin_match
 from games.common.errors import UsageError
 from games.registry import make_game
 from games.spec import Game, OpensSubmatches
+from league.reports.svg import COLOURS, Line, line_chart
 from league.storage.sampled_matches import SampledMatch, TurnAdvantages
+from learners.beliefs import histories
 from roles.replies import THINK_CLOSE
 
 _OPENING = re.compile(r"(<[^<>]*>|[\[({<*`\"']+)\s*$")  # of a marked answer: "[", "<answer>", …
@@ -76,6 +80,14 @@ class Step:
         return f"calls {self.action}" if self.tool else f"plays {self.action}"
 
 
+class BeliefCurves(NamedTuple):
+    """The curves of one probe: who was asked, and each one's belief in the truth over the turns of the match."""
+
+    probe: str
+    lines: tuple[Line, ...]  # of each asked seat; xs: how many turns came before; ys: probability of the truth
+    svg: Markup
+
+
 @dataclass(frozen=True, slots=True)
 class MatchReplay:
     """A match, step by step."""
@@ -97,6 +109,7 @@ class MatchReplay:
     kept_as: tuple[str, ...]  # why the run kept it
     steps: tuple[Step, ...]
     last_board: BoardView  # when the match is over
+    beliefs: tuple[BeliefCurves, ...]  # by probe; none where nobody was asked
     children: tuple[MatchReplay, ...]
 
     @property
@@ -146,6 +159,7 @@ def _replay(episode: Episode, sample: SampledMatch, advantages: Iterator[TurnAdv
         kept_as=sample.kept_as,
         steps=steps,
         last_board=to_board(views[-1], roles, None),
+        beliefs=belief_curves(episode, roles),
         children=tuple([_replay(child, sample, advantages) for child in episode.children]),
     )
 
@@ -246,3 +260,19 @@ def _apply(game: Game, action: str, children: Iterator[Episode]) -> None:
 
 def _views(game: Game) -> Views:
     return tuple(game.observe(seat) for seat in range(game.spec.seats))
+
+
+def belief_curves(episode: Episode, roles: Sequence[str]) -> tuple[BeliefCurves, ...]:
+    """Return the curves of each probe that was asked; ``roles`` are those of all seats."""
+    lines: dict[str, list[Line]] = {}
+    for (probe, seat), beliefs in histories(episode).items():
+        turns, truth = [belief.after for belief in beliefs], [belief.in_truth or 0.0 for belief in beliefs]
+        lines.setdefault(probe, []).append(Line(roles[seat], turns, truth, colour=seat % COLOURS))
+    return tuple(
+        BeliefCurves(
+            probe,
+            tuple(mine),
+            line_chart(mine, f"belief in the truth, probe {probe}", y_range=(0.0, 1.0)),
+        )
+        for probe, mine in lines.items()
+    )

@@ -24,6 +24,7 @@ class Line(NamedTuple):
     xs: Sequence[float]
     ys: Sequence[float]
     errors: Sequence[float] | None = None  # half-widths of intervals
+    colour: int | None = None  # its number, below ``COLOURS``; None: by the line's place in the chart
 
 
 class Box(NamedTuple):
@@ -60,7 +61,8 @@ def line_chart(
     if band is not None:
         parts.append(_band(box, band))
     for number, line in enumerate(lines):
-        parts.append(_dots(box, line, number % COLOURS) if line.errors else _path(box, line, number % COLOURS))
+        colour = number % COLOURS if line.colour is None else line.colour
+        parts.append(_dots(box, line, colour) if line.errors else _path(box, line, colour))
     return Markup('<svg viewBox="0 0 {:g} {:g}" role="img" aria-label="{}">{}</svg>').format(
         WIDTH, HEIGHT, title, Markup("").join(parts)
     )

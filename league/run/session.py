@@ -207,6 +207,11 @@ class _Session:
         for note in notes:
             self._view.print_line(note)
         message = "stopping once this iteration is finished and saved"
+        if self.config.programs.roles and self._program is None:
+            message += (
+                f", for which programs have to take the turns of {' and '.join(self.config.programs.roles)}; Ctrl-C "
+                "again stops at once and loses this iteration"
+            )
         self._stop = enter(StopRequest(lambda: self._view.announce(message)))
 
     def _tell(self, iteration: int, metrics: Mapping[str, float]) -> None:

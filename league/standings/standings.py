@@ -23,6 +23,7 @@ from games.spec import GameSpec, Utility
 from league.config import RunConfig
 from league.config.load import seat_roles
 from league.evaluation.pairing import opportunity_cost
+from league.exact.welfare import common_interest
 from league.meta_solvers import META_SOLVERS, NashAverage
 from league.meta_solvers.double_oracle import nash_average_of_many, nash_of_many
 from league.meta_solvers.empirical_game import largest, without_rounding
@@ -86,7 +87,7 @@ class GameStandings:
     @property
     def cooperative(self) -> bool:
         """Whether all seats earn the same."""
-        return self.spec.utility is Utility.IDENTICAL
+        return common_interest(self.spec)
 
     def by_role(self, player: str) -> list[PairRoleResult]:
         """Return a player's results against each other player in each role; none without ``cells``."""

@@ -31,19 +31,21 @@ def labelled(
     advantages: Sequence[Sequence[float]],
     weights: Sequence[float],
     loss_weights: Mapping[str, float],
+    by_difference: bool = False,
 ) -> WholeTrajectories:
     """Return trajectories as desirable or not, by the sign of the sum of their turns' advantages, without those of 0.
 
     Under the default credit rule an advantage is the return less its role's baseline. A trajectory of weight w counts
-    as w alike; all of a game weigh its loss weight together. For the reference point each gets
-    the replies of another of its role, half of them further on.
+    as w alike, and ``by_difference`` as w times the size of that sum; all of a game weigh its loss weight together. For
+    the reference point each gets the replies of another of its role, half of them further on.
     """
     kept = [i for i, a in enumerate(advantages) if sum(a) and weights[i]]
     places, mismatched = _Places(batch), list[MismatchedReply]()
+    counts = {i: weights[i] * (abs(sum(advantages[i])) if by_difference else 1.0) for i in kept}
     totals: dict[str, float] = {}
     for i in kept:
         game = root_game_of(trajectories[i])
-        totals[game] = totals.get(game, 0.0) + weights[i]
+        totals[game] = totals.get(game, 0.0) + counts[i]
     others = _others(trajectories, kept)
     scored = []
     for i in kept:
@@ -55,7 +57,7 @@ def labelled(
                 f"{trajectory.game}/{trajectory.role}",
                 places.of(trajectory),
                 sum(advantages[i]) > 0,
-                weights[i] * loss_weights.get(game, 1.0) / totals[game],
+                counts[i] * loss_weights.get(game, 1.0) / totals[game],
                 tuple(range(first, len(mismatched))),
             )
         )
@@ -63,12 +65,16 @@ def labelled(
 
 
 def paired(
-    batch: TrainBatch, trajectories: Sequence[Trajectory], weights: Sequence[float], loss_weights: Mapping[str, float]
+    batch: TrainBatch,
+    trajectories: Sequence[Trajectory],
+    weights: Sequence[float],
+    loss_weights: Mapping[str, float],
+    by_difference: bool = False,
 ) -> WholeTrajectories:
     """Return every two trajectories of one role from one start, of which the first has the higher return.
 
     Two in which the seat said the same to the same make no pair, nor do those of weight 0. All pairs of a game weigh
-    its loss weight together.
+    its loss weight together, each alike or ``by_difference`` of their returns.
     """
     found = [
         (chosen, rejected)
@@ -81,14 +87,16 @@ def paired(
     ]
     kept = sorted({index for pair in found for index in pair})
     place_of, places = {index: place for place, index in enumerate(kept)}, _Places(batch)
-    totals: dict[str, int] = {}
-    for chosen, _ in found:
+    returns = [trajectory.match_return for trajectory in trajectories]
+    counts = [returns[chosen] - returns[rejected] if by_difference else 1.0 for chosen, rejected in found]
+    totals: dict[str, float] = {}
+    for (chosen, _), count in zip(found, counts, strict=True):
         game = root_game_of(trajectories[chosen])
-        totals[game] = totals.get(game, 0) + 1
+        totals[game] = totals.get(game, 0.0) + count
     pairs = []
-    for chosen, rejected in found:
+    for (chosen, rejected), count in zip(found, counts, strict=True):
         game = root_game_of(trajectories[chosen])
-        weight = loss_weights.get(game, 1.0) / totals[game]
+        weight = count * loss_weights.get(game, 1.0) / totals[game]
         pairs.append(TrajectoryPair(place_of[chosen], place_of[rejected], weight))
     scored = [
         ScoredTrajectory(f"{trajectories[i].game}/{trajectories[i].role}", places.of(trajectories[i])) for i in kept

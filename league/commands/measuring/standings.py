@@ -12,7 +12,7 @@ from rich.console import Console
 from games.aliases import full_name, short_name
 from games.common.errors import UsageError, unknown_name
 from games.registry import make_game
-from games.spec import GameSpec, Utility
+from games.spec import GameSpec
 from league.commands.formatting import format_number
 from league.commands.measuring.standings_report import (
     describe_teamwork,
@@ -22,6 +22,7 @@ from league.commands.measuring.standings_report import (
     skill_to_json,
 )
 from league.contests.percentiles import PERCENTILES
+from league.exact.welfare import common_interest
 from league.monitors.metrics_log import read_metrics
 from league.results.match_store import STORE_FILE, MatchStore
 from league.results.ratings import PlayerRating, Ratings
@@ -196,7 +197,7 @@ def print_report(report: StandingsReport, console: Console) -> None:
 def _print_measured(game: GameReport, console: Console) -> None:
     """Print what was measured in one game."""
     for metric, points in game.measured.items():
-        if points and not (game.spec.utility is Utility.IDENTICAL and metric.startswith("score")):
+        if points and not (common_interest(game.spec) and metric.startswith("score")):
             console.print(_format_curve(MEASURED[metric], points))
     if game.exact is not None:
         print_exact(game.exact, console)

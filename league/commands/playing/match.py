@@ -14,7 +14,6 @@ from arena.replays import save_episodes
 from games.common.destinations import file_to_write
 from games.common.errors import UsageError
 from games.registry import make_game
-from games.spec import Utility
 from league.commands.formatting import (
     estimate_to_json,
     format_interval,
@@ -25,7 +24,8 @@ from league.commands.formatting import (
     print_usage,
 )
 from league.contests.until_decided import AT_MOST, Until, compare_until
-from league.evaluation.head_to_head import A, B, Decided, HeadToHead, JudgeResult, Winner, compare, schedule
+from league.evaluation.head_to_head import A, B, Decided, HeadToHead, JudgeResult, Winner, compare, schedule, seatings
+from league.exact.welfare import common_interest
 from league.players.engines import Engines
 from league.players.player import resolve, with_probes
 from league.players.settings import PlayerSettings
@@ -40,11 +40,16 @@ class MatchReport(NamedTuple):
     result: HeadToHead
     usage: dict[str, Usage]  # by player
     file: Path | None = None  # to keep the matches in
+    transcripts: int = 1  # matches to be shown
 
 
 def run(arguments: argparse.Namespace) -> MatchReport:
     """Play the matches."""
     spec, until = make_game(arguments.game).spec, _until(arguments)
+    if arguments.seatings is not None and spec.seats == 1:
+        raise UsageError(
+            f"--seatings chooses who sits where, and in {spec.alias} each player plays alone: leave it out."
+        )
     file = None if arguments.save is None else file_to_write(arguments.save, "--save")
     with Engines(PlayerSettings.of(arguments)) as engines:
         first, second = (resolve(text, spec, engines) for text in arguments.players)
@@ -52,13 +57,13 @@ def run(arguments: argparse.Namespace) -> MatchReport:
             first, second = with_probes(first), with_probes(second)
         engines.check_settings(arguments.players)
         matches = until.at_most if until else arguments.matches or MATCHES
-        total = len(schedule((first, second), matches, arguments.seed))
+        total = len(schedule((first, second), matches, arguments.seed, arguments.seatings))
         with match_progress() as progress:
             task = progress.add_task(f"playing {spec.alias}{', at most' if until else ''}", total=total)
             how = (arguments.seed, lambda _: progress.advance(task))
-            players = (first, second)
-            result = compare_until(players, until, *how) if until else compare(players, matches, *how)
-        return MatchReport(result, engines.usage(), file)
+            players, most = (first, second), arguments.seatings
+            result = compare_until(players, until, *how) if until else compare(players, matches, *how, most)
+        return MatchReport(result, engines.usage(), file, arguments.transcripts or 1)
 
 
 def _until(arguments: argparse.Namespace) -> Until | None:
@@ -68,6 +73,8 @@ def _until(arguments: argparse.Namespace) -> Until | None:
             if getattr(arguments, option) is not None:
                 raise UsageError(f"--{option.replace('_', '-')} says when --until stops: give that too, as 0.95.")
         return None
+    if arguments.seatings is not None:
+        raise UsageError("--until decides by whole deals, and --seatings leaves seatings of them out: give one.")
     if arguments.matches is not None:
         raise UsageError("--matches fixes how many matches there are, and --until stops when it is decided: give one.")
     return Until(arguments.until, arguments.margin, AT_MOST if arguments.at_most is None else arguments.at_most)
@@ -104,12 +111,16 @@ def to_json(report: MatchReport) -> dict[str, Any]:
         "illegal_rate_b": result.illegal_rates[B],
         "forfeits": result.forfeits,
         "judges": {name: _judge_to_json(judge) for name, judge in zip("ab", result.judges, strict=True)},
-        "cooperative": result.spec.utility is Utility.IDENTICAL,
+        "cooperative": common_interest(result.spec),
         "optimum": result.spec.optimum,
         "share_of_optimum": result.share_of_optimum,
         "decision": None if result.decision is None else _decision_to_json(result.decision),
         "beliefs": [[belief._asdict() for belief in episode.beliefs] for episode in result.episodes],
         "transcript": format_transcript(result.episodes[0], _seat_labels(result, 0)),
+        "transcripts": [
+            format_transcript(episode, _seat_labels(result, index))
+            for index, episode in enumerate(result.episodes[: report.transcripts])
+        ],
         "usage": {player: usage._asdict() for player, usage in report.usage.items()},
     }
 
@@ -139,17 +150,17 @@ def print_report(report: MatchReport, console: Console) -> None:
     """Print who is stronger, the results by role, and one of the matches."""
     result = report.result
     a, b = result.players
-    seatings = len({match.seating for match in result.matches})
-    deals = result.matches[-1].deal + 1
-    together = result.spec.utility is Utility.IDENTICAL and result.spec.seats > 1
+    played, deals = len({match.seating for match in result.matches}), result.matches[-1].deal + 1
+    of_all = f"all {played}" if played == len(seatings(result.spec)) else f"{played} of {len(seatings(result.spec))}"
+    together = common_interest(result.spec) and result.spec.seats > 1
     console.print(f"{result.spec.alias}: {a} {'with' if together else 'against'} {b}", style="bold")
     console.print(
-        f"{len(result.episodes)} matches: {deals} deals, each played in all {seatings} seatings (seed {result.seed})."
+        f"{len(result.episodes)} matches: {deals} deals, each played in {of_all} seatings (seed {result.seed})."
     )
     console.print()
     if result.decision is not None:
         _print_decision(result, result.decision, console)
-    elif result.spec.utility is Utility.IDENTICAL:
+    elif common_interest(result.spec):
         _print_cooperative(result, console)
     else:
         _print_verdict(result, console)
@@ -158,8 +169,9 @@ def print_report(report: MatchReport, console: Console) -> None:
     rates = [f"{name} {format_percent(rate)}" for name, rate in zip(result.players, result.illegal_rates, strict=True)]
     console.print(f"\nIllegal replies: {', '.join(rates)}. Matches that ended by forfeit: {result.forfeits}.")
     _print_judges(result, console)
-    console.print("\nOne of the matches:", style="bold")
-    console.print("\n".join(format_transcript(result.episodes[0], _seat_labels(result, 0))), markup=False)
+    for index, episode in enumerate(result.episodes[: report.transcripts]):
+        console.print("\nOne of the matches:" if report.transcripts == 1 else f"\nMatch {index}:", style="bold")
+        console.print("\n".join(format_transcript(episode, _seat_labels(result, index))), markup=False)
     print_usage(report.usage, console)
 
 
@@ -248,7 +260,7 @@ def _print_teams(result: HeadToHead, console: Console) -> None:
 def _role_table(result: HeadToHead) -> Table:
     """Return player A's results by role; a cooperative game has no score, because nobody wins."""
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
-    cooperative = result.spec.utility is Utility.IDENTICAL
+    cooperative = common_interest(result.spec)
     table.add_column(f"{result.players[A]} as")
     for column in ("matches", "mean return", "95% interval", *(() if cooperative else ("score", "95% interval"))):
         table.add_column(column, justify="right", no_wrap=True)

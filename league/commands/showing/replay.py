@@ -78,6 +78,12 @@ def _show(replay: MatchReplay, console: Console, pause: bool, indent: int = 0) -
     _print_board(replay.last_board, None, console, indent)
     returns = ", ".join(f"{role} {signed(value, 2)}" for role, value in zip(replay.roles, replay.returns, strict=True))
     _print(console, f"{replay.ending} Returns: {returns}.", indent, "bold")
+    for curves in replay.beliefs:
+        _print(
+            console, f"belief in the truth before the first turn and after each, probe {curves.probe}:", indent, "dim"
+        )
+        for line in curves.lines:
+            _print(console, f"{line.label}: {' '.join(map('{:.2f}'.format, line.ys))}", indent + 2)
     for child in replay.children:
         _print(console, "", indent)
         _show(child, console, pause, indent + 4)

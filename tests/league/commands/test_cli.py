@@ -69,6 +69,14 @@ def test_an_answer_needs_no_torch(arguments):
         (["match", "random", "randon", "--game", "kuhn_poker"], ["randon", "random"]),
         (["match", "random", "random", "--game", "kuhn_poker", "--matches", "0"], ["--matches 0"]),
         (["match", "random", "random", "--game", "kuhn_poker", "--matches", "x"], ["--matches", "'x'"]),
+        (
+            ["match", "random", "random", "--game", "lookup", "--seatings", "1"],
+            ["--seatings", "each player plays alone"],
+        ),
+        (
+            ["match", "random", "random", "--game", "kuhn_poker", "--until", "0.9", "--seatings", "1"],
+            ["--seatings leaves seatings of them out"],
+        ),
         (["match", "random", "equilibrium", "--game", "tiny_hanabi"], ["tiny_hanabi"]),
         (["exploitability", "random", "--game", "negotiation"], ["negotiation"]),
         (["standings", "runs/absent"], ["runs/absent"]),
@@ -103,11 +111,36 @@ def test_a_match_shows_beliefs_where_it_is_asked_and_plays_the_same(capsys):
     curves = [line for line in asked["transcript"] if line.startswith("Belief in the truth, probe wolf, seat ")]
     assert [line.split(": ")[1].split()[0] for line in curves] == ["0.40", "0.40", "0.20", "0.20"]
     assert [line for line in asked["transcript"] if line not in curves] == plain["transcript"]
-    assert {name: value for name, value in asked.items() if name not in ("beliefs", "transcript")} == {
-        name: value for name, value in plain.items() if name not in ("beliefs", "transcript")
+    told = ("beliefs", "transcript", "transcripts")
+    assert {name: value for name, value in asked.items() if name not in told} == {
+        name: value for name, value in plain.items() if name not in told
     }
     assert not any(plain["beliefs"])
     assert all(asked["beliefs"])
+
+
+def test_few_seatings_of_a_deal_are_its_first_ones_and_as_many_matches_are_shown(capsys):
+    """Five seats have 2^5 - 2 seatings; of one with the second player in the last seat alone, it has no villager_4."""
+    command = ("match", "scripted:bayes", "random", "--game", "hidden_roles(days=1,form=1)", "--seed", 1)
+    every = document(capsys, *command, "--matches", 31, "--transcripts", 60)
+    few = document(capsys, *command, "--matches", 2, "--seatings", 1, "--transcripts", 2)
+    assert (every["matches"], every["deals"], few["matches"], few["deals"]) == (60, 2, 2, 2)
+    assert few["transcripts"][0] == every["transcripts"][0] == few["transcript"]
+    assert len(few["transcripts"]) == 2
+    assert {name: role["matches"] for name, role in few["by_role"].items()} == {
+        "wolf": 2,
+        **{f"villager_{number}": 2 for number in (1, 2, 3)},
+    }
+    said = words(capsys, *command, "--matches", 2, "--seatings", 1, "--transcripts", 2)
+    assert "each played in 1 of 30 seatings" in said
+    assert [line for line in said.splitlines() if line.startswith("Match ")] == ["Match 0:", "Match 1:"]
+
+
+def test_where_all_ends_of_a_small_game_pay_all_alike_nobody_is_stronger(capsys):
+    """OpenSpiel calls lewis_signaling general-sum. Random talk names one of three things right: 1/3."""
+    said = words(capsys, "match", "random", "random", "--game", "lewis_signaling", "--matches", 20)
+    assert "In this game all players get the same." in said
+    assert "33.3% of the best possible, 1." in words(capsys, "exploitability", "random", "--game", "lewis_signaling")
 
 
 def test_one_deal_has_null_where_there_is_no_interval(capsys):

@@ -8,8 +8,8 @@ import pytest
 
 from arena.records import EndReason, Episode, MatchRequest
 from games.registry import make_game
-from games.spec import HasOutcomes
-from league.exact.welfare import fixed_outcomes, is_pareto, welfare_metrics
+from games.spec import HasOutcomes, Utility
+from league.exact.welfare import common_interest, fixed_outcomes, is_pareto, welfare_metrics
 from league.monitors.questions import pinned_metrics
 
 DILEMMA = "repeated_game(stage_game=matrix_pd(),num_repetitions=3)"
@@ -104,6 +104,22 @@ def test_what_was_earned_is_pinned_before_what_could_be_exploited():
     ]
     beside_poker = dict(sorted(line.items(), key=lambda item: not item[0].startswith("kuhn")))
     assert pinned_metrics([beside_poker])[0] == "kuhn_poker/exploitability"
+
+
+@pytest.mark.parametrize(
+    ("game", "common"),
+    [
+        ("lewis_signaling", True),  # OpenSpiel: general-sum; its two seats are paid the same for what is understood
+        ("tiny_hanabi", True),  # declares it
+        ("kuhn_poker", False),
+        ("matrix_pd", False),
+        (DILEMMA, False),
+        ("hidden_roles", False),  # too large to look at every end, and with free text
+        ("throw", False),  # of one seat, general-sum or not as it declares
+    ],
+)
+def test_interest_is_common_where_every_end_pays_all_the_same(game, common):
+    assert common_interest(make_game(game).spec) == (common or make_game(game).spec.utility is Utility.IDENTICAL)
 
 
 @pytest.mark.parametrize("end", list(EndReason))

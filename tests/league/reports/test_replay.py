@@ -3,13 +3,17 @@
 import pytest
 
 from arena.records import EndReason, Episode, MatchRequest, Turn
-from arena.samplers.scripted import Random
+from arena.replays import save_episodes
+from arena.samplers.scripted import Random, Script
 from arena.scheduler import play
 from games.registry import make_game
+from league.cli import main
 from league.config import RolesConfig
 from league.config.load import seat_roles
+from league.reports.match_list import find_matches, replay_page
 from league.reports.replay import Private, positions, reasoning, to_replay
 from league.storage.sampled_matches import SampledMatch
+from roles.cards import load_roles
 
 GAMES = (
     "kuhn_poker",
@@ -103,6 +107,25 @@ def test_submatches_are_replayed_below_their_match():
     [below] = replay.children
     assert (below.task, below.outcome) == ("add", "7")
     assert [step.advantage for step in below.steps] == [0.2, 0.3]
+
+
+def test_curves_of_beliefs_are_those_of_the_asked_seats_in_the_colours_of_their_seats(tmp_path, capsys):
+    """With 20 of 100 clues certain a Bayesian gives the wolf 0.4 after a right clue, 0.2 after a wrong one."""
+    spec = make_game("hidden_roles(days=1,form=1)").spec
+    roles, engine = load_roles(spec, probes=True), Script("bayes")
+    request = MatchRequest(0, spec.name, 2, 3, ("bayes",) * 5, (False,) * 5)
+    [episode] = play([request], roles_of=lambda _: roles, engine_of=lambda _: engine, make_game=make_game)
+    [curves] = to_replay(kept(episode)).beliefs
+    assert curves.probe == "wolf"
+    assert [(line.label, line.colour) for line in curves.lines] == [(f"villager_{seat}", seat) for seat in range(1, 5)]
+    assert {round(line.ys[0], 9) for line in curves.lines} <= {0.2, 0.4}
+    assert all(list(line.xs) == list(range(11)) for line in curves.lines)  # five speeches and five votes
+    save_episodes(tmp_path / "wolves.jsonl", [episode])
+    assert main(["replay", str(tmp_path / "wolves.jsonl")]) == 0
+    told = "  villager_2: " + " ".join(f"{value:.2f}" for value in curves.lines[1].ys)
+    assert told in [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert curves.svg in replay_page(find_matches(str(tmp_path / "wolves.jsonl")))
+    assert to_replay(kept(played("kuhn_poker"))).beliefs == ()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Runs in which a program takes turns: the page's own, killed ten times, trains the run without it, bit for bit."""
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -102,6 +103,26 @@ def test_a_run_that_listens_is_killed_resumed_elsewhere_and_the_same(unbroken_ru
     assert training.end(120).status == 0
     program.kill()
     assert_same(tmp_path / "run", unbroken_runs("choice").run)
+
+
+@pytest.mark.thorough
+def test_who_waits_for_programs_says_so_when_it_is_stopped_and_stops_at_once_the_second_time(tmp_path):
+    config = tmp_path / "config.toml"
+    config.write_text(TINY + FIRST)
+    training, log = TrainingProcess(config, run_dir=tmp_path / "run"), tmp_path / "run.log"
+    url, until = listening(tmp_path / "run"), time.monotonic() + 60
+    while url not in log.read_text():
+        time.sleep(0.05)
+    os.kill(training.pid, signal.SIGINT)
+    while "Ctrl-C again stops at once" not in log.read_text():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert "for which programs have to take the turns of kuhn_poker/first" in log.read_text()
+    assert training.alive()
+    os.kill(training.pid, signal.SIGINT)
+    ended = training.end(60)
+    assert ended.status == 130, ended.output
+    assert "Stopped at once; what the iteration in progress did is lost." in ended.output
 
 
 def test_a_function_that_plays_the_first_answer_trains_the_run_without_it(unbroken_runs, tmp_path):

@@ -1,0 +1,85 @@
+"""What matches and pairs weigh in ``kto`` and ``dmpo``: alike, or by how much better they did."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from support.matches.kuhn import CHOICE, engine_with, kuhn_pocket, played, roles_for
+from support.models.pocket import brief
+
+from arena.records import MatchRequest
+from games.common.seeds import derive_seed
+from league.exact.exploitability import exact_form
+from learners.batching import to_batch
+from learners.losses.surrogates import Surrogate, kto_loss
+from learners.losses.whole_trajectories import labelled, paired
+from learners.trajectories import to_trajectories
+
+WEIGHT = {"kuhn_poker": 2.0}
+
+
+@pytest.fixture(scope="module")
+def trajectories():
+    """Return matches of Kuhn poker of an untrained model with itself, eight of each of three deals, in chips."""
+    roles = roles_for(**CHOICE)
+    requests = [
+        MatchRequest(i, "kuhn_poker", i % 3, derive_seed(5, i), ("main", "main"), (True, True)) for i in range(24)
+    ]
+    episodes = played(engine_with(main=brief(kuhn_pocket())), requests, 24, roles)
+    return [t for t in to_trajectories(episodes, lambda _: roles, {"kuhn_poker": 1.0}) if t.turns]
+
+
+def slopes(trajectories, by_difference):
+    """Return the slope of the loss of ``kto`` along each score where policy and reference are one; beta is 0.8."""
+    advantages = [[t.match_return / len(t.turns)] * len(t.turns) for t in trajectories]
+    rows = to_batch("main", trajectories, advantages, WEIGHT)
+    scored = labelled(rows, trajectories, advantages, [1.0] * len(trajectories), WEIGHT, by_difference).scored
+    scores = torch.zeros(len(scored), dtype=torch.float64, requires_grad=True)
+    desirable = torch.tensor([one.desirable for one in scored])
+    losses = kto_loss(scores, torch.zeros_like(scores), desirable, Surrogate("kto", beta=0.8))
+    weights = torch.tensor([one.weight for one in scored], dtype=torch.float64)
+    return torch.autograd.grad((weights * losses).sum(), scores)[0].tolist()
+
+
+def test_weighed_by_difference_kto_climbs_the_expected_return_and_else_the_share_of_wins(trajectories):
+    """Sigmoid's slope at 0 is 1/4: beta / 4 times the loss weight, shared by the return or by its sign."""
+    returns = [t.match_return for t in trajectories]
+    assert {abs(one) for one in returns} == {1.0, 2.0}  # chips: a fold, or a showdown after a bet
+    total = math.fsum(map(abs, returns))
+    assert slopes(trajectories, by_difference=True) == pytest.approx([-0.8 / 4 * 2.0 * one / total for one in returns])
+    signs = [math.copysign(1.0, one) for one in returns]
+    assert slopes(trajectories, by_difference=False) == pytest.approx([-0.8 / 4 * 2.0 * s / len(signs) for s in signs])
+
+
+def test_weighed_by_difference_pairs_count_as_their_returns_differ(trajectories):
+    """Written out: every two of one deal and seat that did not say the same to the same."""
+
+    def said(t):
+        return [(turn.observation, turn.reply) for turn in t.turns]
+
+    pairs = [
+        (better.match_return - worse.match_return)
+        for better in trajectories
+        for worse in trajectories
+        if (better.deal_seed, better.seat) == (worse.deal_seed, worse.seat)
+        if better.match_return > worse.match_return and said(better) != said(worse)
+    ]
+    assert len(set(pairs)) > 1
+    rows, ones = to_batch("main", trajectories, [[1.0] * len(t.turns) for t in trajectories], WEIGHT), [1.0] * 48
+    differing = paired(rows, trajectories, ones, WEIGHT, by_difference=True)
+    assert sorted(p.weight for p in differing.pairs) == pytest.approx(sorted(2.0 * d / sum(pairs) for d in pairs))
+    alike = paired(rows, trajectories, ones, WEIGHT)
+    assert [pair.weight for pair in alike.pairs] == pytest.approx([2.0 / len(pairs)] * len(pairs))
+    assert [pair[:2] for pair in differing.pairs] == [pair[:2] for pair in alike.pairs]
+
+
+def test_to_bet_always_is_an_equilibrium_of_kuhn_poker_where_only_the_sign_of_what_is_won_counts():
+    """It is why ``kto``, weighed alike, learned it. In chips a best response to it gains 1/3: it folds the jack."""
+    chips = exact_form("kuhn_poker")
+    signs = replace(chips, returns=np.sign(chips.returns))
+    always = [(0.0, 1.0)] * len(chips.keys)
+    assert signs.best_responses(always) == pytest.approx(signs.values(always))
+    gains = [best - value for best, value in zip(chips.best_responses(always), chips.values(always), strict=True)]
+    assert gains == pytest.approx([1 / 3, 1 / 3])
