@@ -127,21 +127,25 @@ def _all_shares(measured: Measured, question: str) -> dict[str, tuple[float, flo
     return shares
 
 
-def _shares(one: Prediction) -> dict[str, tuple[float, float, float]]:
+def _shares(prediction: Prediction) -> dict[str, tuple[float, float, float]]:
     """Return by predictor how often it is right: over all, at its first turn, and at its second where there is one."""
-    last = min(1, max(one.table.by_turn))
+    last = min(1, max(prediction.table.by_turn))
     shares = {
         name: (found.overall.mean, found.by_turn[0].mean, found.by_turn[last].mean)
         for name, found in (
-            ("the most frequent answer", one.majority),
-            (PROBE, one.probe),
-            ("table of what it sees", one.table),
+            ("the most frequent answer", prediction.majority),
+            (PROBE, prediction.probe),
+            ("table of what it sees", prediction.table),
         )
         if found is not None
     }
-    shares["a uniform guess"] = (1.0 / one.answers,) * 3
-    if one.bayes is not None:
-        shares["exact Bayesian"] = (one.bayes.overall, one.bayes.by_turn[0], one.bayes.by_turn[last])
+    shares["a uniform guess"] = (1.0 / prediction.answers,) * 3
+    if prediction.bayes is not None:
+        shares["exact Bayesian"] = (
+            prediction.bayes.overall,
+            prediction.bayes.by_turn[0],
+            prediction.bayes.by_turn[last],
+        )
     return shares
 
 

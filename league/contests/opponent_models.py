@@ -132,7 +132,7 @@ def probed_beliefs(
 ) -> dict[Key, tuple[float, ...]]:
     """Return what the probe believes at every information state, of each type in the order of ``types``."""
     states = hidden_states(reader, engine, prompts_everywhere(reader, engine))
-    order = [probe.answers.index(one.label) for one in types]
+    order = [probe.answers.index(known.label) for known in types]
     beliefs = probe.beliefs(np.stack([*states.values()]))[:, order]
     return {key: tuple(row) for key, row in zip(states, beliefs.tolist(), strict=True)}
 
@@ -157,8 +157,8 @@ def _play(
         for match, episode in zip(scheduled, play_scheduled((player, kind), scheduled, on_episode), strict=True):
             seat = match.seating.index(A)
             prompts |= prompts_in(episode, seat)
-            for question, one in asked_in(episode, seat, match.deal, kind.label):
-                asked[question].append(one)
+            for question, question_asked in asked_in(episode, seat, match.deal, kind.label):
+                asked[question].append(question_asked)
     return _Played(asked, prompts)
 
 
@@ -172,7 +172,7 @@ def _predict(
     probe = None if states is None else train_probe(learned, states)
     prediction = Prediction(
         turns=(len(learned), len(tried)),
-        answers=len({one.answer for one in learned}),
+        answers=len({question_asked.answer for question_asked in learned}),
         probe=None if probe is None or states is None else accuracy(by_probe(probe, tried, states), tried),
         table=accuracy(by_table(learned, tried), tried),
         majority=accuracy(by_majority(learned, tried), tried),
@@ -185,7 +185,7 @@ def _tables(player: Player, types: Sequence[Player]) -> tuple[list[PolicyTable],
     """Return the policies of the player and of each type; none, and the reason, where they cannot be counted out."""
     try:
         two_seat_form(player.spec.name)
-        return [one.tabulate().table for one in (player, *types)], ""
+        return [known.tabulate().table for known in (player, *types)], ""
     except UsageError as error:
         return [], str(error)
 
@@ -197,7 +197,7 @@ def _mean_return(own: PolicyTable, types: Sequence[PolicyTable]) -> float:
 
 def _check(player: Player, types: Sequence[Player]) -> None:
     """Raise UsageError unless two types or more, of different names, can be met in a game of two seats."""
-    spec, labels = player.spec, [one.label for one in types]
+    spec, labels = player.spec, [known.label for known in types]
     if spec.seats != 2:
         raise UsageError(
             f"What a seat can know of whom it plays with is for games of two seats; {spec.alias} has {spec.seats}."

@@ -45,9 +45,11 @@ def to_json(source: str, snapshots: list[Snapshot], result: Lspo) -> dict[str, A
         "snapshots": {s.policy: {"id": s.id, "parents": list(s.parents), "how": s.how} for s in snapshots},
         "latent_exploitability": {"before": result.rounds[0].before, "after": result.rounds[-1].after},
         "exploitability": {"before": before, "after": after},
-        "rounds": [_round_to_json(one) for one in result.rounds],
+        "rounds": [_round_to_json(latent_round) for latent_round in result.rounds],
     }
 
 
-def _round_to_json(one: LatentRound) -> dict[str, Any]:
-    return one._asdict() | {"clusters": [c._asdict() | {"utterances": list(c.utterances)} for c in one.clusters]}
+def _round_to_json(latent_round: LatentRound) -> dict[str, Any]:
+    return latent_round._asdict() | {
+        "clusters": [c._asdict() | {"utterances": list(c.utterances)} for c in latent_round.clusters]
+    }

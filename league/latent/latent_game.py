@@ -222,7 +222,7 @@ def latent_game(
     root = _State(_root(player.spec.name), heard, ((),) * player.spec.seats)
     form = enumerated(player.spec.name, root, _State.key, limit=100 * MOST_TURNS)  # ``hear`` has counted
     said = tuple([heard[seat, key.rpartition("\n")[0]] for seat, key in form.keys])
-    masses = [_masses(one, ids) for one, ids in zip(said, form.legal, strict=True)]
+    masses = [_masses(members, ids) for members, ids in zip(said, form.legal, strict=True)]
     return LatentGame(form, heard, said, masses)
 
 

@@ -86,9 +86,9 @@ def best_response_to(types: Sequence[PolicyTable], seat: int, beliefs: Beliefs) 
         sums = surely if (belief[surely.reach[actions.start] > 0.0] > 0.0).any() else perhaps
         best = _best(sums.gains[actions], sums.reach[actions.start], belief)
         rows[key] = tuple(np.eye(len(form.legal[index]))[best].tolist())
-        for one in (surely, perhaps):
-            one.gains[form.parent[index]] += one.gains[actions.start + best]
-            one.reach[form.parent[index]] += one.reach[actions.start]
+        for sums in (surely, perhaps):
+            sums.gains[form.parent[index]] += sums.gains[actions.start + best]
+            sums.reach[form.parent[index]] += sums.reach[actions.start]
     return BeliefResponse(PolicyTable(form.game, rows), tuple(surely.gains[seat].tolist()))
 
 

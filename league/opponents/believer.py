@@ -47,4 +47,4 @@ class Believer:
         types = self._known()
         prior = [1.0 / len(types)] * len(types)
         responses = [best_response_to(types, seat, exact_beliefs(types, seat, prior)) for seat in (0, 1)]
-        return {key: row for one in responses for key, row in one.table.probabilities.items()}
+        return {key: row for response in responses for key, row in response.table.probabilities.items()}

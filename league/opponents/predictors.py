@@ -44,53 +44,57 @@ class AnswerProbe(NamedTuple):
 
 def split(asked: Sequence[AskedTurn]) -> tuple[list[AskedTurn], list[AskedTurn]]:
     """Return what is learned from and what is held out: every third deal, with all of its matches."""
-    held_out = [one.deal % HELD_OUT == HELD_OUT - 1 for one in asked]
-    learned, tried = ([one for one, out in zip(asked, held_out, strict=True) if out is side] for side in (False, True))
+    held_out = [question.deal % HELD_OUT == HELD_OUT - 1 for question in asked]
+    learned, tried = (
+        [question for question, out in zip(asked, held_out, strict=True) if out is side] for side in (False, True)
+    )
     return learned, tried
 
 
 def train_probe(asked: Sequence[AskedTurn], states: States) -> AnswerProbe:
     """Return the probe of hidden states that is fitted to these answers."""
-    answers = tuple(sorted({one.answer for one in asked}))
+    answers = tuple(sorted({question.answer for question in asked}))
     counts: defaultdict[Seen, Counter[str]] = defaultdict(Counter)
-    for one in asked:
-        counts[one.seen][one.answer] += 1
+    for question in asked:
+        counts[question.seen][question.answer] += 1
     rows = np.array([[found[answer] for answer in answers] for found in counts.values()], np.float64)
     return AnswerProbe(fit_probe(np.stack([states[seen] for seen in counts]), rows, SHRINK), answers)
 
 
 def by_probe(probe: AnswerProbe, asked: Sequence[AskedTurn], states: States) -> list[str]:
     """Return the answers that the probe thinks likeliest."""
-    seen = list(dict.fromkeys(one.seen for one in asked))
-    best = probe.beliefs(np.stack([states[one] for one in seen])).argmax(axis=1)
-    told = {one: probe.answers[index] for one, index in zip(seen, best.tolist(), strict=True)}
-    return [told[one.seen] for one in asked]
+    seen = list(dict.fromkeys(question.seen for question in asked))
+    best = probe.beliefs(np.stack([states[prompt] for prompt in seen])).argmax(axis=1)
+    told = {prompt: probe.answers[index] for prompt, index in zip(seen, best.tolist(), strict=True)}
+    return [told[question.seen] for question in asked]
 
 
 def by_table(learned: Sequence[AskedTurn], asked: Sequence[AskedTurn]) -> list[str]:
     """Return the answers that were most frequent after what was seen, or of all where it was never seen."""
     [usual] = by_majority(learned, asked[:1])
     counts: defaultdict[Seen, Counter[str]] = defaultdict(Counter)
-    for one in learned:
-        counts[one.seen][one.answer] += 1
-    return [_most_frequent(counts[one.seen]) if one.seen in counts else usual for one in asked]
+    for question in learned:
+        counts[question.seen][question.answer] += 1
+    return [_most_frequent(counts[question.seen]) if question.seen in counts else usual for question in asked]
 
 
 def by_majority(learned: Sequence[AskedTurn], asked: Sequence[AskedTurn]) -> list[str]:
     """Return the answer that was most frequent of all, for each question."""
-    return [_most_frequent(Counter(one.answer for one in learned))] * len(asked)
+    return [_most_frequent(Counter(question.answer for question in learned))] * len(asked)
 
 
 def accuracy(answers: Sequence[str], asked: Sequence[AskedTurn]) -> PredictionAccuracy:
     """Return how often the answers are right."""
-    right = [float(answer == one.answer) for answer, one in zip(answers, asked, strict=True)]
-    turns = sorted({one.turn for one in asked})
+    right = [float(answer == question.answer) for answer, question in zip(answers, asked, strict=True)]
+    turns = sorted({question.turn for question in asked})
     return PredictionAccuracy({turn: _share(right, asked, turn) for turn in turns}, _share(right, asked))
 
 
 def _share(right: Sequence[float], asked: Sequence[AskedTurn], turn: int | None = None) -> Estimate:
     """Return the share that is right at a turn, or over all."""
-    kept = [(value, one.deal) for value, one in zip(right, asked, strict=True) if turn in (None, one.turn)]
+    kept = [
+        (value, question.deal) for value, question in zip(right, asked, strict=True) if turn in (None, question.turn)
+    ]
     return clustered_mean([value for value, _ in kept], [deal for _, deal in kept], (0.0, 1.0))
 
 

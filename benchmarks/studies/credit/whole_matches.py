@@ -83,7 +83,7 @@ BETS = {  # metrics below kuhn_poker/strategy/: how often one bets or calls
 
 def settings_of(game: str) -> dict[str, dict[str, Any]]:
     """Return the settings of each condition's runs in a game."""
-    return {name: COMMON | GAMES[game] | one for name, one in CONDITIONS[game].items()}
+    return {name: COMMON | GAMES[game] | changes for name, changes in CONDITIONS[game].items()}
 
 
 def measure(run_dir: Path) -> dict[str, Any]:

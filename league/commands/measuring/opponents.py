@@ -70,23 +70,23 @@ def to_json(report: OpponentsReport) -> dict[str, Any]:
     }
 
 
-def _prediction_to_json(one: Prediction) -> dict[str, Any]:
-    bayes = one.bayes
+def _prediction_to_json(prediction: Prediction) -> dict[str, Any]:
+    bayes = prediction.bayes
     return {
-        "turns_learned_from": one.turns[0],
-        "turns_held_out": one.turns[1],
-        "answers": one.answers,
-        "uniform_guess": 1.0 / one.answers,
-        "probe": None if one.probe is None else _accuracy_to_json(one.probe),
-        "table": _accuracy_to_json(one.table),
-        "most_frequent": _accuracy_to_json(one.majority),
+        "turns_learned_from": prediction.turns[0],
+        "turns_held_out": prediction.turns[1],
+        "answers": prediction.answers,
+        "uniform_guess": 1.0 / prediction.answers,
+        "probe": None if prediction.probe is None else _accuracy_to_json(prediction.probe),
+        "table": _accuracy_to_json(prediction.table),
+        "most_frequent": _accuracy_to_json(prediction.majority),
         "bayes": None if bayes is None else {"accuracy": bayes.overall, "by_turn": _by_turn(bayes.by_turn)},
     }
 
 
-def _accuracy_to_json(one: PredictionAccuracy) -> dict[str, Any]:
-    by_turn = {turn: estimate_to_json("accuracy", share) for turn, share in one.by_turn.items()}
-    return {**estimate_to_json("accuracy", one.overall), "by_turn": _by_turn(by_turn)}
+def _accuracy_to_json(accuracy: PredictionAccuracy) -> dict[str, Any]:
+    by_turn = {turn: estimate_to_json("accuracy", share) for turn, share in accuracy.by_turn.items()}
+    return {**estimate_to_json("accuracy", accuracy.overall), "by_turn": _by_turn(by_turn)}
 
 
 def _by_turn(values: Any) -> dict[str, Any]:
@@ -117,32 +117,34 @@ def print_report(report: OpponentsReport, console: Console) -> None:
     print_usage(report.usage, console)
 
 
-def _print_prediction(question: str, one: Prediction, console: Console) -> None:
+def _print_prediction(question: str, prediction: Prediction, console: Console) -> None:
     """Print a question's sentence and table."""
     shares = {
-        "the linear probe": one.probe and one.probe.overall.mean,
-        "a table of the answers to what it saw": one.table.overall.mean,
-        "the most frequent answer": one.majority.overall.mean,
-        "a uniform guess": 1.0 / one.answers,
-        "a Bayesian": one.bayes and one.bayes.overall,
+        "the linear probe": prediction.probe and prediction.probe.overall.mean,
+        "a table of the answers to what it saw": prediction.table.overall.mean,
+        "the most frequent answer": prediction.majority.overall.mean,
+        "a uniform guess": 1.0 / prediction.answers,
+        "a Bayesian": prediction.bayes and prediction.bayes.overall,
     }
     told = [f"{name} {format_percent(share)}" for name, share in shares.items() if share is not None]
     console.print(f"\n{question}", style="bold")
-    console.print(f"Right at {one.turns[1]} turns, after learning from {one.turns[0]}: {', '.join(told)}.")
-    console.print(_table(one))
+    console.print(
+        f"Right at {prediction.turns[1]} turns, after learning from {prediction.turns[0]}: {', '.join(told)}."
+    )
+    console.print(_table(prediction))
 
 
-def _table(one: Prediction) -> Table:
+def _table(prediction: Prediction) -> Table:
     """Return how often each predictor is right by the turn at which it is asked."""
     table = plain_table("its turn", "linear probe", "table", "most frequent", "Bayesian")
-    for turn in one.table.by_turn:
-        shown = (one.probe and one.probe.by_turn.get(turn), one.table.by_turn[turn])
-        bayes = None if one.bayes is None else one.bayes.by_turn.get(turn)
-        usual = one.majority.by_turn[turn].mean
+    for turn in prediction.table.by_turn:
+        shown = (prediction.probe and prediction.probe.by_turn.get(turn), prediction.table.by_turn[turn])
+        bayes = None if prediction.bayes is None else prediction.bayes.by_turn.get(turn)
+        usual = prediction.majority.by_turn[turn].mean
         table.add_row(str(turn + 1), *map(_share, shown), format_percent(usual), format_percent(bayes))
-    shown = (one.probe and one.probe.overall, one.table.overall)
-    bayes = one.bayes and one.bayes.overall
-    table.add_row("all", *map(_share, shown), format_percent(one.majority.overall.mean), format_percent(bayes))
+    shown = (prediction.probe and prediction.probe.overall, prediction.table.overall)
+    bayes = prediction.bayes and prediction.bayes.overall
+    table.add_row("all", *map(_share, shown), format_percent(prediction.majority.overall.mean), format_percent(bayes))
     return table
 
 

@@ -95,8 +95,8 @@ def print_report(report: LatentReport, console: Console) -> None:
     result, names = report.result, ", ".join(snapshot.id for snapshot in report.snapshots)
     console.print(f"{names} in {report.folder}, taught from {report.source}", style="bold", markup=False)
     console.print(_clusters(result.rounds[-1]))
-    for number, one in enumerate(result.rounds, 1):
-        console.print(_sentence(number, one), markup=False)
+    for number, latent_round in enumerate(result.rounds, 1):
+        console.print(_sentence(number, latent_round), markup=False)
     if result.exact is not None:
         before, after = map(format_number, result.exact)
         console.print(f"Exploitability in the whole game {before} → {after}.", markup=False)
@@ -106,21 +106,22 @@ def print_report(report: LatentReport, console: Console) -> None:
     console.print(f"\nIt is a player:  league match {report.folder} random --game {game}", markup=False)
 
 
-def _clusters(one: LatentRound) -> Table:
+def _clusters(latent_round: LatentRound) -> Table:
     table = Table(box=None, pad_edge=False)
     for heading in ("role", "cluster", "in equilibrium", "utterances", "such as"):
         table.add_column(heading, justify="left" if heading in ("role", "such as") else "right", overflow="fold")
     numbers: dict[str, int] = {}
-    for cluster in one.clusters:
+    for cluster in latent_round.clusters:
         numbers[cluster.role] = number = numbers.get(cluster.role, 0) + 1
         shown = plain("; ".join(" ".join(text.split()) for text in cluster.utterances))
         table.add_row(cluster.role, str(number), f"{cluster.equilibrium:.0%}", str(cluster.size), Text(shown))
     return table
 
 
-def _sentence(number: int, one: LatentRound) -> str:
+def _sentence(number: int, latent_round: LatentRound) -> str:
+    before, after, value = map(format_number, (latent_round.before, latent_round.after, latent_round.value))
     return (
-        f"Round {number}: latent exploitability {format_number(one.before)} → {format_number(one.after)}; the latent "
-        f"game has {one.states} information states and the value {format_number(one.value)} to its first seat; KL of "
-        f"its equilibrium to the model {one.kl_before:.2g} → {one.kl_after:.2g} nats a situation."
+        f"Round {number}: latent exploitability {before} → {after}; the latent game has {latent_round.states} "
+        f"information states and the value {value} to its first seat; KL of "
+        f"its equilibrium to the model {latent_round.kl_before:.2g} → {latent_round.kl_after:.2g} nats a situation."
     )
