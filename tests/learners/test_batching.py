@@ -1,5 +1,6 @@
 """Packing: equal prompts become one row, and nothing about the gradient changes."""
 
+import json
 import math
 
 import pytest
@@ -13,7 +14,7 @@ from learners.losses.batch_loss import BatchLoss
 from learners.losses.objective import Objective
 from learners.losses.surrogates import Surrogate
 from learners.metric_sums import MetricSums
-from learners.trajectories import Evidence, Trajectory
+from learners.trajectories import Evidence, Trajectory, evidence_from_json, evidence_to_json
 from roles.truncation import NO_TRUNCATION, Truncation
 
 LEGAL = ("pass", "bet")
@@ -60,6 +61,8 @@ def test_the_credit_of_all_replies_takes_the_place_of_that_of_the_one_drawn():
     assert (first.counts, first.weights) == ([0.0, 1.0], [0.0, 0.5])
     assert (first.gains, first.losses) == ([0.25, 0.0], [0.0, -0.25])
     assert (second.gains, second.losses) == ([0.0, 2.0], [0.0, 0.0])
+    assert [evidence_from_json(json.loads(json.dumps(evidence_to_json(known)))) for known in evidence] == evidence
+    assert "reply_credits" not in evidence_to_json(evidence[1])
 
 
 def test_equal_free_replies_are_one_row_worked_by_hand():
