@@ -186,8 +186,12 @@ def gradient(lm, losses):
 
 
 def assert_equal_gradients(gradient_a, gradient_b):
-    """Hold the largest difference to 1e-6, or to that share of the largest entry if that is above 1."""
-    torch.testing.assert_close(gradient_a, gradient_b, atol=1e-6 * max(1.0, float(gradient_b.abs().max())), rtol=0)
+    """Hold the largest difference to what single precision rounds in sums of other order: each thread has its own.
+
+    32 units of the largest entry, or of 1 where that is below; two threads were seen to differ by 14.
+    """
+    unit = torch.finfo(torch.float32).eps * max(1.0, float(gradient_b.abs().max()))
+    torch.testing.assert_close(gradient_a, gradient_b, atol=32 * unit, rtol=0)
 
 
 def moved(lm, batch, objective, **cut):
