@@ -60,6 +60,7 @@ evidence = st.builds(
     st.none() | st.lists(floats, max_size=4).map(tuple),
     st.none() | st.lists(st.lists(floats, max_size=2).map(tuple), max_size=2).map(tuple),
     influence=st.none() | st.lists(st.none() | floats, max_size=4).map(tuple),
+    reply_credits=st.none() | st.lists(st.lists(floats, max_size=2).map(tuple), max_size=2).map(tuple),
 )
 
 
