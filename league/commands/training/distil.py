@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -83,7 +84,7 @@ def print_report(report: DistilReport, console: Console) -> None:
     console.print(f"{names} in {report.folder}, distilled from {report.source}", style="bold", markup=False)
     for result in report.distilled.games:
         console.print(_sentence(result), markup=False)
-    game, path = short_name(report.distilled.games[0].game), report.folder
+    game, path = map(shlex.quote, (short_name(report.distilled.games[0].game), str(report.folder)))
     console.print(f"\nIt is a player:  league match {path} random --game {game}", markup=False)
     with suppress(IndexError):
         first = report.snapshots[0]
