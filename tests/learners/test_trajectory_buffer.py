@@ -65,6 +65,7 @@ evidence = st.builds(
     st.none() | st.tuples(numbers),
     st.none() | st.tuples(st.tuples(numbers, numbers), st.just(())),
     influence=st.none() | st.tuples(numbers, st.none()),
+    reply_credits=st.none() | st.tuples(st.tuples(numbers, numbers), st.just(())),
 )
 
 
