@@ -137,15 +137,11 @@ def to_batch(
             continue
         turns += len(trajectory.turns)
         scale = loss_weights.get(root_game_of(trajectory), 1.0)
-        known, nothing = Evidence() if evidence is None else evidence[index], ((),) * len(trajectory.turns)
-        beside_K = zip(known.taught or nothing, known.reply_credits or nothing, strict=True)
-        for turn, advantage, weight, (said, by_reply) in zip(
-            trajectory.turns, advantages_K, weights_K, beside_K, strict=True
-        ):
+        known = Evidence() if evidence is None else evidence[index]
+        credits_K = _credits(known, advantages_K, [scale * weight for weight in weights_K])
+        for turn, credit in zip(trajectory.turns, credits_K, strict=True):
             trace = trace_of(trajectory, turn)
             snapshots[trace.snapshot] = None
-            share = scale * weight
-            credit = _Credit(share, share * advantage, said, tuple([share * worth for worth in by_reply]))
             _add_turn(rows, index, trajectory, trace, turn.reply, credit, merge)
     free_pairs = _add_pairs(rows, trajectories, pairs, loss_weights)
     choice = tuple([row._replace(**_by_turn(rows, key)) for key, row in rows.choice.items()])
@@ -170,6 +166,17 @@ class _Credit(NamedTuple):
     advantage: float  # times the weight
     said: tuple[float, ...]  # () where no teacher was asked
     by_reply: tuple[float, ...]  # of all legal replies, times the weight  # [A]; () where the one drawn has it all
+
+
+def _credits(known: Evidence, advantages_K: Sequence[float], weights_K: Sequence[float]) -> list[_Credit]:
+    """Return what each turn of a trajectory adds to its row.  # [K]"""
+    nothing = ((),) * len(weights_K)
+    return [
+        _Credit(weight, weight * advantage, said, tuple([weight * worth for worth in by_reply]))
+        for advantage, weight, said, by_reply in zip(
+            advantages_K, weights_K, known.taught or nothing, known.reply_credits or nothing, strict=True
+        )
+    ]
 
 
 def _add_turn(

@@ -79,9 +79,8 @@ def _add_evolve(subparsers: Any) -> None:
     )
 
 
-def _add_distil(subparsers: Any) -> None:
-    parser = add_command(subparsers, "distil", "make one model that plays as a run's mixture does on average")
-    parser.add_argument("source", metavar="RUN@mixture", help="the mixture of a run's snapshots")
+def _add_teaching_options(parser: Parser, setting: str) -> None:
+    """Add where a taught model is kept, what fixes it, and settings for the command alone, such as ``setting``."""
     parser.add_argument(
         "-o", "--out", required=True, metavar="DIR", help="where the model is kept, as a run of its own"
     )
@@ -91,9 +90,15 @@ def _add_distil(subparsers: Any) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="change a setting for this command, such as distil.steps; may be given several times",
+        help=f"change a setting for this command, such as {setting}; may be given several times",
     )
     add_json_option(parser)
+
+
+def _add_distil(subparsers: Any) -> None:
+    parser = add_command(subparsers, "distil", "make one model that plays as a run's mixture does on average")
+    parser.add_argument("source", metavar="RUN@mixture", help="the mixture of a run's snapshots")
+    _add_teaching_options(parser, "distil.steps")
 
 
 def _add_latent(subparsers: Any) -> None:
@@ -106,18 +111,7 @@ def _add_latent(subparsers: Any) -> None:
     )
     parser.add_argument("source", metavar="RUN", help="a run's newest snapshot, RUN@SNAPSHOT or RUN@mixture")
     parser.add_argument("--game", metavar="GAME", help="which of the run's games, where it has several")
-    parser.add_argument(
-        "-o", "--out", required=True, metavar="DIR", help="where the model is kept, as a run of its own"
-    )
-    parser.add_argument("--seed", type=SEED, metavar="N", help="fixes what is drawn (default: the run's)")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="change a setting for this command, such as latent.clusters; may be given several times",
-    )
-    add_json_option(parser)
+    _add_teaching_options(parser, "latent.clusters")
 
 
 def _add_breed(subparsers: Any) -> None:

@@ -6,16 +6,15 @@ of its roles, in all games of the run at once. What is measured is exact where t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from games.common.seeds import derive_seed
 from games.registry import make_game
 from games.spec import Utility
 from league.config import RunConfig
-from league.distillation.fit import Lesson, Teaching
-from league.distillation.students import Taught, engine_of, students, view
+from league.distillation.students import Taught, engine_of, mean_kl, students, teach, view
 from league.distillation.targets import Target, exact_table, sampled_targets, targets_of
 from league.exact.exploitability import PolicyTable, exploitability, head_to_head
 from league.players.engines import Engines
@@ -73,7 +72,8 @@ def distil(run: Run, which: str, engines: Engines, seed: int = 0, on_progress: P
     before = {game: _measured(lesson, learning, config, views[game], limit) for game, lesson in lessons.items()}
     for name, taught in learning.items():
         if not config.policy(name).frozen:
-            _teach(config, name, taught, lessons, derive_seed(seed, "distil", name), tell)
+            targets = [target for lesson in lessons.values() for target in lesson.targets]
+            teach(config, taught, targets, derive_seed(seed, "distil", name), partial(tell, f"teaching {name}"))
     engine.refresh()
     results = []
     for game, lesson in lessons.items():
@@ -100,35 +100,13 @@ def _lesson(config: RunConfig, player: Player, seed: int) -> _GameLesson:
     return _GameLesson(targets, None, sampled_targets(player, fewer, derive_seed(seed, "held out", game)))
 
 
-def _teach(
-    config: RunConfig, name: str, taught: Taught, lessons: Mapping[str, _GameLesson], seed: int, tell: Progress
-) -> None:
-    mine = [target for lesson in lessons.values() for target in lesson.targets if target.policy == name]
-    if not mine:
-        return
-    settings, rate = config.distil, config.distil.learning_rate
-    rate = config.optimizer.learning_rate if rate is None else rate
-    teaching = Teaching(settings.steps, settings.prompts, rate, config.optimizer.max_grad_norm)
-    lesson = Lesson(taught.policy.lm, mine, _tokens(config))
-    lesson.teach(taught.policy, teaching, seed, lambda step: tell(f"teaching {name}", step + 1, settings.steps))
-
-
-def _tokens(config: RunConfig) -> int:
-    return config.optimizer.micro_batch_tokens or 8192
-
-
 def _measured(
     lesson: _GameLesson, learning: Mapping[str, Taught], config: RunConfig, view: Player, limit: int
 ) -> tuple[float, float | None]:
     """Return the KL of a game's targets to the policies, and what they are worth in it; None if that is not known."""
-    parts = []
-    for name, taught in learning.items():
-        mine = [target for target in lesson.held_out if target.policy == name]
-        if mine:
-            share = math.fsum(target.weight for target in mine)
-            parts.append(share * Lesson(taught.policy.lm, mine, _tokens(config)).kl())
     table = exact_table(view, limit)
-    return math.fsum(parts), None if table is None else _value(view, table)
+    kl = mean_kl(config, learning, lesson.held_out)
+    return kl, None if table is None else _value(view, table)
 
 
 def _value(player: Player, table: PolicyTable) -> float:

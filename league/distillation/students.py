@@ -1,8 +1,9 @@
-"""The policies that are taught: where each begins, and how it sits down as a player while it learns."""
+"""The policies that are taught: where each begins, how it sits down as a player while it learns, and its lessons."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from arena.lm.language_model import LanguageModel
@@ -10,6 +11,8 @@ from arena.lm.lora import Adapters
 from arena.samplers.torch_lm import TorchLM
 from league.config import RunConfig
 from league.config.load import run_roles
+from league.distillation.fit import Lesson, Teaching
+from league.distillation.targets import Target
 from league.models.base_model import base_name, base_source, load_base
 from league.players.player import Player
 from league.storage.population import Snapshot
@@ -88,3 +91,32 @@ def view(player: Player, engine: TorchLM) -> Player:
         for role, seat in zip(player.roles, player.members, strict=True)
     )
     return Player(player.label, player.spec, engine, player.roles, members, others=player.others)
+
+
+def teach(
+    config: RunConfig, taught: Taught, targets: Sequence[Target], seed: int, tell: Callable[[int, int], None]
+) -> None:
+    """Teach a policy its own of the targets by the steps of ``[distil]``; ``tell`` hears how many of how many."""
+    mine = [target for target in targets if target.policy == taught.policy.name]
+    if not mine:
+        return
+    settings, rate = config.distil, config.distil.learning_rate
+    rate = config.optimizer.learning_rate if rate is None else rate
+    teaching = Teaching(settings.steps, settings.prompts, rate, config.optimizer.max_grad_norm)
+    lesson = Lesson(taught.policy.lm, mine, _tokens(config))
+    lesson.teach(taught.policy, teaching, seed, lambda step: tell(step + 1, settings.steps))
+
+
+def mean_kl(config: RunConfig, learning: Mapping[str, Taught], targets: Sequence[Target]) -> float:
+    """Return the KL of the targets to the policies, nats a situation."""
+    parts = []
+    for name, taught in learning.items():
+        mine = [target for target in targets if target.policy == name]
+        if mine:
+            share = math.fsum(target.weight for target in mine)
+            parts.append(share * Lesson(taught.policy.lm, mine, _tokens(config)).kl())
+    return math.fsum(parts)
+
+
+def _tokens(config: RunConfig) -> int:
+    return config.optimizer.micro_batch_tokens or 8192

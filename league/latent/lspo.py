@@ -21,8 +21,7 @@ from games.registry import make_game
 from games.spec import FreeText, GameSpec, Utility
 from league.config import RunConfig
 from league.config.teacher import LatentConfig
-from league.distillation.fit import Lesson, Teaching
-from league.distillation.students import Taught, engine_of, students, view
+from league.distillation.students import Taught, engine_of, mean_kl, students, teach, view
 from league.distillation.targets import Target, choice_target, exact_table, normalised, reach, self_play
 from league.exact.exploitability import exploitability
 from league.exact.sequence_form import Behaviour
@@ -96,12 +95,12 @@ def lspo(
         before = latent_game(speaker, space, how, heard)
         value, equilibrium = before.equilibrium()
         targets = targets_of(before, equilibrium, speaker.roles)
-        kls = [_kl(learning, targets, config)]
+        kls = [mean_kl(config, learning, targets)]
         for name, taught in learning.items():
             if not config.policy(name).frozen:
-                _teach(config, taught, targets, own, partial(tell, f"round {number + 1}: teaching {name}"))
+                teach(config, taught, targets, own, partial(tell, f"round {number + 1}: teaching {name}"))
         engine.refresh()
-        kls.append(_kl(learning, targets, config))
+        kls.append(mean_kl(config, learning, targets))
         after = latent_game(speaker, space, how, before.heard)
         heard = after.heard
         gains = [latent.exploitability(latent.masses) for latent in (before, after)]
@@ -187,33 +186,6 @@ def _targets(role: Role, heard: Situation, shares: Sequence[float], weight: floa
         for utterance, share in zip(heard.said, shares, strict=True)
         if share > UNLIKELY
     ]
-
-
-def _teach(
-    config: RunConfig, taught: Taught, targets: Sequence[Target], seed: int, tell: Callable[[int, int], None]
-) -> None:
-    mine = [target for target in targets if target.policy == taught.policy.name]
-    if mine:
-        settings, own = config.distil, config.distil.learning_rate
-        rate = config.optimizer.learning_rate if own is None else own
-        teaching = Teaching(settings.steps, settings.prompts, rate, config.optimizer.max_grad_norm)
-        lesson = Lesson(taught.policy.lm, mine, _tokens(config))
-        lesson.teach(taught.policy, teaching, seed, lambda step: tell(step + 1, settings.steps))
-
-
-def _kl(learning: Mapping[str, Taught], targets: Sequence[Target], config: RunConfig) -> float:
-    """Return the KL of the targets to the policies, nats a situation."""
-    parts = []
-    for name, taught in learning.items():
-        mine = [target for target in targets if target.policy == name]
-        if mine:
-            share = math.fsum(target.weight for target in mine)
-            parts.append(share * Lesson(taught.policy.lm, mine, _tokens(config)).kl())
-    return math.fsum(parts)
-
-
-def _tokens(config: RunConfig) -> int:
-    return config.optimizer.micro_batch_tokens or 8192
 
 
 def _exploitability(speaker: Player, config: RunConfig) -> float | None:
