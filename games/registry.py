@@ -9,6 +9,7 @@ Every other name is OpenSpiel's.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable
 
@@ -207,10 +208,19 @@ def _constructor(base: str) -> Callable[..., Game] | None:
     if base in NATIVE:
         return NATIVE[base]
     made: dict[str, Callable[..., Game]] = plugins.loaded("games")
-    if base in made or base in openspiel_names():
+    if base in made or base in _of_openspiel():
         return made.get(base)
     make: Callable[..., Game] | None = plugins.lookup("games", base)
     return make
+
+
+@functools.cache
+def _of_openspiel() -> frozenset[str]:
+    """Return OpenSpiel's names once: sorting its list for every match took longer than the matches.
+
+    A game written in Python that is imported later is missing here, and is found all the same, after the plugins.
+    """
+    return frozenset(openspiel_names())
 
 
 def _parameters(name: str, base: str, make: Callable[..., Game]) -> dict[str, int]:
