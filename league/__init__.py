@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from games.common.errors import UsageError as UsageError
     from games.registry import make_game as make_game
     from games.registry import register as register_game
-    from league.api.playing import exploitability as exploitability
-    from league.api.playing import match as match
-    from league.api.playing import pettingzoo_env as pettingzoo_env
-    from league.api.runs import TrainingRun as TrainingRun
-    from league.api.runs import open_run as open_run
-    from league.api.sweeps import SweptRun as SweptRun
-    from league.api.sweeps import sweep as sweep
-    from league.api.training import load_config as load_config
-    from league.api.training import resume as resume
-    from league.api.training import train as train
-    from league.api.verifiers_env import load_environment as load_environment
+    from league.cli.python.playing import exploitability as exploitability
+    from league.cli.python.playing import match as match
+    from league.cli.python.playing import pettingzoo_env as pettingzoo_env
+    from league.cli.python.runs import TrainingRun as TrainingRun
+    from league.cli.python.runs import open_run as open_run
+    from league.cli.python.sweeps import SweptRun as SweptRun
+    from league.cli.python.sweeps import sweep as sweep
+    from league.cli.python.training import load_config as load_config
+    from league.cli.python.training import resume as resume
+    from league.cli.python.training import train as train
+    from league.cli.python.verifiers_env import load_environment as load_environment
     from league.config import RunConfig as RunConfig
-    from league.matchmaking import register as register_matchmaking
-    from league.players.model_engine import register as register_engine
-    from league.players.scripted import register as register_scripted
+    from league.population.matchmaking import register as register_matchmaking
+    from league.population.players.model_engine import register as register_engine
+    from league.population.players.scripted import register as register_scripted
     from learners.advantages import register as register_credit
     from roles.cards import register as register_roles
 
@@ -35,21 +35,21 @@ _HOMES = {  # by name: the module that has it, and its name there
     "UsageError": ("games.common.errors", "UsageError"),
     "make_game": ("games.registry", "make_game"),
     "register_game": ("games.registry", "register"),
-    "exploitability": ("league.api.playing", "exploitability"),
-    "match": ("league.api.playing", "match"),
-    "pettingzoo_env": ("league.api.playing", "pettingzoo_env"),
-    "TrainingRun": ("league.api.runs", "TrainingRun"),
-    "open_run": ("league.api.runs", "open_run"),
-    "SweptRun": ("league.api.sweeps", "SweptRun"),
-    "sweep": ("league.api.sweeps", "sweep"),
-    "load_config": ("league.api.training", "load_config"),
-    "resume": ("league.api.training", "resume"),
-    "train": ("league.api.training", "train"),
-    "load_environment": ("league.api.verifiers_env", "load_environment"),
+    "exploitability": ("league.cli.python.playing", "exploitability"),
+    "match": ("league.cli.python.playing", "match"),
+    "pettingzoo_env": ("league.cli.python.playing", "pettingzoo_env"),
+    "TrainingRun": ("league.cli.python.runs", "TrainingRun"),
+    "open_run": ("league.cli.python.runs", "open_run"),
+    "SweptRun": ("league.cli.python.sweeps", "SweptRun"),
+    "sweep": ("league.cli.python.sweeps", "sweep"),
+    "load_config": ("league.cli.python.training", "load_config"),
+    "resume": ("league.cli.python.training", "resume"),
+    "train": ("league.cli.python.training", "train"),
+    "load_environment": ("league.cli.python.verifiers_env", "load_environment"),
     "RunConfig": ("league.config", "RunConfig"),
     "register_matchmaking": ("league.matchmaking", "register"),
-    "register_engine": ("league.players.model_engine", "register"),
-    "register_scripted": ("league.players.scripted", "register"),
+    "register_engine": ("league.population.players.model_engine", "register"),
+    "register_scripted": ("league.population.players.scripted", "register"),
     "register_credit": ("learners.advantages", "register"),
     "register_roles": ("roles.cards", "register"),
 }

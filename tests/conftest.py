@@ -48,8 +48,8 @@ def run_dir(tmp_path_factory):
     from arena.lm.pocket import PocketShape, build_pocket
     from league.config import RunConfig
     from league.config.load import write_run_config
-    from league.monitors.metrics_log import MetricsLog
-    from league.storage.population import Population
+    from league.population.storage.population import Population
+    from league.training.board.metrics_log import MetricsLog
 
     path = tmp_path_factory.mktemp("runs") / "tiny"
     config = RunConfig(iterations=20, games={GAME: {}}, model={"hidden_size": 16, "layers": 1, "vocabulary": 300})
@@ -75,9 +75,9 @@ def record_matches(path):
     from games.registry import make_game
     from league.config import RolesConfig
     from league.config.load import seat_roles
-    from league.results import payoffs
-    from league.results.match_store import STORE_FILE, MatchStore
-    from league.results.ratings import Ratings
+    from league.population.results import payoffs
+    from league.population.results.match_store import STORE_FILE, MatchStore
+    from league.population.results.ratings import Ratings
 
     players = ("main-000000", "main-000010")
     requests = [MatchRequest(i, GAME, i, i, players[:: (-1) ** i], (False, False)) for i in range(20)]

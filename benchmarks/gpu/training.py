@@ -62,7 +62,7 @@ def _free_replies(setup: Setup, source: str, length: int) -> list[str]:
 def learning(setup: Setup, report: Report) -> None:
     """Store the seconds that SmolLM2 takes to an exploitability of ``WELL_PLAYED`` in Kuhn poker, and its curve."""
     from games.common.errors import UsageError
-    from league.models.source import model_folder
+    from league.population.models.source import model_folder
 
     preset, settings = "smol", list(_machine(setup))
     if setup.tiny:
@@ -97,8 +97,8 @@ def _train(
 ) -> list[dict[str, Any]]:
     """Train a run of a preset in this process, its view on standard error; return what it logged."""
     from league.config.load import load
-    from league.monitors.metrics_log import read_metrics
-    from league.run.session import train
+    from league.training.board.metrics_log import read_metrics
+    from league.training.loop.session import train
 
     asked: list[int] = []
 

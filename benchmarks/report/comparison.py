@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from league.results.statistics import student_quantile
+from league.theory.statistics import student_quantile
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:

@@ -21,11 +21,11 @@ from games.aliases import full_name
 from games.common.seeds import derive_seed
 from games.registry import make_game
 from league.config.credit import CreditConfig
-from league.credit.accuracy import Compared, accuracy, batch_gradient
-from league.credit.matches import PlayedBatch
-from league.credit.rules import RuleVariant, credit_batches, parse_variant
-from league.exact.exploitability import PolicyTable, nash_conv
-from league.exact.turn_values import TurnValues, turn_values
+from league.lab.credit.accuracy import Compared, accuracy, batch_gradient
+from league.lab.credit.matches import PlayedBatch
+from league.lab.credit.rules import RuleVariant, credit_batches, parse_variant
+from league.theory.exact.exploitability import PolicyTable, nash_conv
+from league.theory.exact.turn_values import TurnValues, turn_values
 from learners.advantages.rule import State
 from learners.trajectories import Evidence, Trajectory, return_scale
 from learners.values import ESTIMATORS, with_estimates

@@ -29,7 +29,7 @@ from games.common.files import atomic_write
 from games.common.seeds import derive_seed
 from games.registry import make_game
 from league.config.credit import CreditConfig
-from league.credit.rules import parse_variant
+from league.lab.credit.rules import parse_variant
 from learners.trajectories import return_scale
 
 MICROSCOPE = "leduc_poker"

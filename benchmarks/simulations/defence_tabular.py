@@ -24,11 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from games.registry import make_game
-from league.attacks.curve import policy_curve
-from league.exact.exploitability import PolicyTable
-from league.exact.sequence_form import sequence_form
-from league.exact.turn_values import turn_values
-from league.results.statistics import student_quantile
+from league.lab.attacks.curve import policy_curve
+from league.theory.exact.exploitability import PolicyTable
+from league.theory.exact.sequence_form import sequence_form
+from league.theory.exact.turn_values import turn_values
+from league.theory.statistics import student_quantile
 from roles.cards import load_roles
 
 STEPS = {"kuhn_poker": 2_000, "leduc_poker": 400}

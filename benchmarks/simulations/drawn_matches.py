@@ -12,10 +12,10 @@ from arena.records import Turn
 from games.registry import make_game
 from league.config import RolesConfig
 from league.config.load import seat_roles
-from league.credit.matches import PlayedBatch
-from league.exact.exploitability import exact_form, information_positions
-from league.exact.position_graph import PositionGraph
-from league.exact.sequence_form import SequenceForm
+from league.lab.credit.matches import PlayedBatch
+from league.theory.exact.exploitability import exact_form, information_positions
+from league.theory.exact.position_graph import PositionGraph
+from league.theory.exact.sequence_form import SequenceForm
 from learners.trajectories import Trajectory, return_scale
 
 ExactForm = SequenceForm | PositionGraph

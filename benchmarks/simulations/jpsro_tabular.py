@@ -21,11 +21,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from league.exact.equilibrium_gaps import best_response_table, exact_game, gains_by_recommendation, opponent_reach
-from league.exact.exploitability import PolicyTable, uniform_table
-from league.exact.sequence_form import sequence_form
-from league.meta_solvers.correlated import Concept, mgcce, mgce
-from league.meta_solvers.empirical_game import EmpiricalGame, Joint
+from league.theory.exact.equilibrium_gaps import (
+    best_response_table,
+    exact_game,
+    gains_by_recommendation,
+    opponent_reach,
+)
+from league.theory.exact.exploitability import PolicyTable, uniform_table
+from league.theory.exact.sequence_form import sequence_form
+from league.theory.solvers.correlated import Concept, mgcce, mgce
+from league.theory.solvers.empirical_game import EmpiricalGame, Joint
 
 KUHN = "kuhn_poker(players=3)"
 SHERIFF = "sheriff(item_penalty=1.0,item_value=5.0,max_bribe=2,max_items=10,num_rounds=2,sheriff_penalty=1.0)"

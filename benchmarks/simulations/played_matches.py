@@ -14,9 +14,9 @@ from games.registry import make_game
 from games.spec import ChoiceGame, choice_game
 from league.config import RolesConfig
 from league.config.load import seat_roles
-from league.credit.matches import PlayedBatch
-from league.exact.exploitability import exact_form
-from league.exact.states import Key
+from league.lab.credit.matches import PlayedBatch
+from league.theory.exact.exploitability import exact_form
+from league.theory.exact.states import Key
 from learners.trajectories import Trajectory, return_scale
 
 Floats = NDArray[np.float64]

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.simulations.settling_table import DAMPING, Batch, Floats, Table
-from league.learning.schedules import SCHEDULES, Time
+from league.config.schedules import SCHEDULES, Time
 
 MEASURED = 20  # times in a course
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from league.results.confidence_sequence import looks, wealth
+from league.theory.confidence_sequence import looks, wealth
 
 Floats = NDArray[np.float64]
 

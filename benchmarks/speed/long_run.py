@@ -32,14 +32,14 @@ from games.common.seeds import derive_seed
 from games.registry import make_game
 from league.config import RunConfig
 from league.config.load import seat_roles, validate, write_run_config
-from league.exact.exploitability import PolicyTable, uniform_table
-from league.exact.game_value import nash_equilibrium
-from league.monitors.metrics_log import METRICS_FILE
-from league.results.match_store import STORE_FILE, MatchStore
-from league.results.ratings import Ratings
-from league.storage.population import Population
-from league.storage.run_dir import STATE_FOLDER
-from league.storage.sampled_matches import sample_matches, save_samples
+from league.population.results.match_store import STORE_FILE, MatchStore
+from league.population.results.ratings import Ratings
+from league.population.storage.population import Population
+from league.population.storage.run_dir import STATE_FOLDER
+from league.population.storage.sampled_matches import sample_matches, save_samples
+from league.theory.exact.exploitability import PolicyTable, uniform_table
+from league.theory.exact.game_value import nash_equilibrium
+from league.training.board.metrics_log import METRICS_FILE
 from learners.trajectories import to_trajectories
 
 GAMES = ("kuhn_poker", "leduc_poker", "tic_tac_toe")

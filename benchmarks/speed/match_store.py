@@ -29,11 +29,11 @@ from games.common.files import atomic_write
 from games.common.seeds import derive_seed
 from games.registry import make_game
 from league.config.matchmaking import ExploitersConfig, MatchmakingConfig
-from league.evaluation.tournament import HEADER
-from league.matchmaking import DrawContext, Member, MetaStrategy, draw_matches
-from league.results.match_store import STORE_FILE, MatchStore
-from league.results.payoffs import PayoffTable, Result
-from league.storage.run_dir import PLAN_FILE
+from league.population.evaluation.tournament import HEADER
+from league.population.matchmaking import DrawContext, Member, MetaStrategy, draw_matches
+from league.population.results.match_store import STORE_FILE, MatchStore
+from league.population.results.payoffs import PayoffTable, Result
+from league.population.storage.run_dir import PLAN_FILE
 
 GAME, BATCH = "kuhn_poker", 1024
 DRAWS = 5  # in each repeat: one is so short that other load on the machine shows

@@ -28,16 +28,16 @@ from benchmarks.speed.timing import Figures, print_figures, speed_parser, spread
 from games.registry import make_game
 from league.config import RunConfig
 from league.config import load as settings
-from league.learning.policies import start_policies
-from league.monitors.alarms import Alarm
-from league.monitors.live_view import LiveView
-from league.results.payoffs import Result
-from league.results.ratings import Ratings
-from league.run.interrupt import StopRequest
-from league.run.loop import League, run_loop
-from league.storage.checkpoint import clear_state
-from league.storage.run_dir import STATE_FOLDER
-from league.storage.run_state import RunState, new_state
+from league.population.results.payoffs import Result
+from league.population.results.ratings import Ratings
+from league.population.storage.run_dir import STATE_FOLDER
+from league.training.checkpoints.checkpoint import clear_state
+from league.training.checkpoints.run_state import RunState, new_state
+from league.training.learning.policies import start_policies
+from league.training.loop.interrupt import StopRequest
+from league.training.loop.loop import League, run_loop
+from league.training.monitors.alarms import Alarm
+from league.training.monitors.live_view import LiveView
 from roles.role import Roles
 
 OVERRIDES = [

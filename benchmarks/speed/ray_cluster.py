@@ -37,12 +37,12 @@ from arena.scheduler import play
 from benchmarks.speed.timing import Figures, print_figures, speed_parser, spread
 from benchmarks.speed.workload import match_requests
 from games.registry import make_game
-from league.backends.cluster import ClusterRollouts
-from league.backends.cluster_workers import MatchWorker
-from league.backends.weight_transfer import BaseWeights, saved_files
 from league.config import RunConfig
 from league.config.load import run_roles, validate
-from league.learning.policies import start_policies
+from league.training.backends.cluster import ClusterRollouts
+from league.training.backends.cluster_workers import MatchWorker
+from league.training.backends.weight_transfer import BaseWeights, saved_files
+from league.training.learning.policies import start_policies
 
 GAME = "leduc_poker"
 CONFIG: dict[str, Any] = {

@@ -55,9 +55,9 @@ def configs_of(study: str, game: str) -> dict[str, RunConfig]:
 def measure(run_dir: Path) -> dict[str, Any]:
     """Return what an attacker wins from a run's first and last main, by his share."""
     from games.registry import make_game
-    from league.attacks.curve import policy_curve
-    from league.players.engines import Engines
-    from league.players.player import resolve
+    from league.lab.attacks.curve import policy_curve
+    from league.population.players.engines import Engines
+    from league.population.players.player import resolve
 
     [game] = open_run(run_dir).config.games
     spec, losses = make_game(game).spec, {}

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 
 from benchmarks.studies.runs import Result, load_settings, run_study, sweep, table_lines
 from league import RunConfig, make_game
-from league.contests.opponent_models import OpponentModels, Prediction, measure_opponents
-from league.players.engines import Engines
-from league.players.player import resolve
+from league.lab.comparisons.opponent_models import OpponentModels, Prediction, measure_opponents
+from league.population.players.engines import Engines
+from league.population.players.player import resolve
 
 MATCHES = 1_000  # beside each of the known players
 COMMON = """

@@ -121,8 +121,8 @@ def held_out(run_dir: Path, answering_seat: int) -> float:
     from arena.scheduler import play
     from games.common.seeds import derive_seed
     from games.registry import make_game
-    from league.players.engines import Engines
-    from league.players.player import resolve
+    from league.population.players.engines import Engines
+    from league.population.players.player import resolve
 
     [game] = open_run(run_dir).config.games
     team = resolve(str(run_dir), make_game(game).spec, Engines())

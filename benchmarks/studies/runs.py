@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import league
 
 if TYPE_CHECKING:
-    from league.sweeps.questions import Question
-    from league.sweeps.record import Cost
+    from league.lab.sweeps.questions import Question
+    from league.lab.sweeps.record import Cost
 
 Result = dict[str, Any]  # of a study, as the page's tables read it
 FIGURES = "figures"  # what a study asks about each run

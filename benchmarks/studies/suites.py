@@ -23,7 +23,7 @@ import league
 from benchmarks.studies.runs import Result, load_settings, measure_runs, run_study, table_lines
 from games.aliases import short_name
 from games.spec import Utility
-from league.storage.run_dir import Run
+from league.population.storage.run_dir import Run
 
 PRETRAINED = "smol_spiral"
 STUDIES = ("mars", "spiral", PRETRAINED)
@@ -38,7 +38,7 @@ CONDITIONS = ("cold start", "trained", *FIXED)
 
 def measure(run_dir: Path) -> dict[str, Any]:
     """Return a run's mean returns by "KIND GAME OPPONENT" and condition."""
-    from league.contests.before_and_after import changes, evaluate
+    from league.lab.comparisons.before_and_after import changes, evaluate
 
     run = Run(run_dir)
     returns: dict[str, dict[str, float]] = {}

@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.studies.relay import CONDITIONS, settings_of
 from benchmarks.studies.runs import Result, load_settings, measure_runs, run_study, sweep, table_lines
 from league import RunConfig, load_config, open_run
-from league.sweeps.questions import RUN, ask_command
+from league.lab.sweeps.questions import RUN, ask_command
 
 STUDIES = ("verdicts-team", "verdicts-relay")
 DEALS = 2000

@@ -2,7 +2,7 @@
 
 A plugin is a module that calls the ``register`` of a room when it is imported (``games.registry.register``,
 ``roles.cards.register``, ``learners.advantages.register``, ``league.matchmaking.register``,
-``league.players.scripted.register``, ``league.players.model_engine.register``), or a package whose entry points name
+``league.population.players.scripted.register``, ``league.population.players.model_engine.register``), or a package whose entry points name
 such objects, in the groups ``league.games``, ``league.roles`` and so on. An entry point is loaded when its name is
 first looked for, so a package that nothing uses costs nothing and breaks nothing.
 
@@ -37,7 +37,7 @@ EXPECTED = {  # the type of the entries
     "credit": "learners.advantages.rule.CreditRule",
     "matchmaking": "callable",
     "scripted": "callable",
-    "engines": "league.players.model_engine.EngineKind",
+    "engines": "league.population.players.model_engine.EngineKind",
 }
 _NAME = re.compile(r"[A-Za-z_]\w*")
 

@@ -1,7 +1,6 @@
-"""The ``league`` command: parsers in groups, and the dispatch to ``league.commands``. May import every room.
+"""The ``league`` command, one file a command in groups, and ``python``: what ``import league`` gives.
 
-Heavy imports wait until a command needs them, so that help is instant: a group of parsers here names the room of
-``league.commands`` that has the commands themselves.
+May import every wing. Heavy imports wait until a command runs, so that help is instant.
 """
 
 from league.cli.dispatch import main

@@ -19,12 +19,12 @@ from arena.remote.errors import ServerError
 from games.common.errors import UsageError, unknown_name
 from games.common.text import plain
 from league.cli.completion import complete
-from league.cli.measuring import MEASURING
 from league.cli.parser import Parser
-from league.cli.playing import PLAYING
+from league.cli.parsers.measuring import MEASURING
+from league.cli.parsers.playing import PLAYING
+from league.cli.parsers.showing import SHOWING
+from league.cli.parsers.training import TRAINING
 from league.cli.plugins import load_plugins
-from league.cli.showing import SHOWING
-from league.cli.training import TRAINING
 
 MODULES = {"import": "import_matches", "serve-seats": "serve_seats"}  # of commands that no module can be named after
 GROUPS = {"training": TRAINING, "playing": PLAYING, "measuring": MEASURING, "showing": SHOWING}
@@ -118,7 +118,7 @@ def _dispatch(argv: list[str]) -> int:
     if arguments.json:
         print(json.dumps(module.to_json(report), indent=2, allow_nan=False))
     else:
-        from league.monitors.terminal import Terminal  # rich takes a moment to import
+        from league.training.monitors.terminal import Terminal  # rich takes a moment to import
 
         module.print_report(report, Terminal(soft_wrap=True))
     if hasattr(module, "keep"):

@@ -91,7 +91,7 @@ def add_seed_option(parser: Parser, fixes: str = "all deals and draws") -> None:
 
 
 def add_player_options(parser: Parser) -> None:
-    """Add the settings of language models (``league.players.settings``)."""
+    """Add the settings of language models (``league.population.players.settings``)."""
     group = parser.add_argument_group(
         "settings of the language models that play (default: as their runs and cards say)"
     )

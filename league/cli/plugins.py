@@ -29,7 +29,7 @@ def load_plugins(arguments: argparse.Namespace) -> None:
     plugins.begin_command()
     plugins.require(arguments.plugin)
     if named := list(_texts(arguments)):
-        from league.storage.run_dir import load_plugins_of  # takes a moment to import
+        from league.population.storage.run_dir import load_plugins_of  # takes a moment to import
 
         load_plugins_of(named)
 

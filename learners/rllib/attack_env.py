@@ -27,7 +27,7 @@ from roles.role import OnIllegal, Role
 
 
 class FrozenPlayer(Protocol):
-    """The player that the exploiter trains against; ``league.players.player.Player`` is one."""
+    """The player that the exploiter trains against; ``league.population.players.player.Player`` is one."""
 
     @property
     def spec(self) -> GameSpec:

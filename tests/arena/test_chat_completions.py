@@ -20,7 +20,7 @@ from arena.remote.settings import RemoteSettings
 from arena.remote.usage import Usage, format_usage, with_cost
 from games.common.errors import UsageError
 from games.registry import make_game
-from league.players.remote import read_settings, remote_roles
+from league.population.players.remote import read_settings, remote_roles
 from roles.cards import load_roles, with_overrides
 from roles.prompts import messages
 

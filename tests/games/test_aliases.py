@@ -6,10 +6,10 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from games.registry import make_game
 from league.cli import main
-from league.commands.training.train import learning_summary
+from league.cli.training.train import learning_summary
 from league.config.load import load
-from league.monitors.metrics_log import TENSORBOARD_FOLDER, MetricsLog
-from league.monitors.questions import pinned_metrics
+from league.training.board.metrics_log import TENSORBOARD_FOLDER, MetricsLog
+from league.training.board.questions import pinned_metrics
 
 IPD = "repeated_game(stage_game=matrix_pd(),num_repetitions=8)"
 

@@ -13,9 +13,9 @@ from games.common.errors import UsageError
 from games.pettingzoo import env
 from games.registry import make_game
 from games.talk.arguments import read_argument, read_verdict
-from league.exact.exploitability import head_to_head, nash_conv, uniform_table
-from league.exact.game_value import game_value
-from league.exact.sequence_form import sequence_form
+from league.theory.exact.exploitability import head_to_head, nash_conv, uniform_table
+from league.theory.exact.game_value import game_value
+from league.theory.exact.sequence_form import sequence_form
 from roles.cards import load_roles
 
 NAMES = ["debate", "debate(form=1)", "debate(boxes=3,judge=0,form=1)", "debate(boxes=3,asks=2,form=1)"]

@@ -5,8 +5,8 @@ import pytest
 from support.twins import brute_force, openspiel_values, random_table
 
 from games.registry import make_game
-from league.exact.exploitability import head_to_head, nash_conv
-from league.exact.sequence_form import sequence_form
+from league.theory.exact.exploitability import head_to_head, nash_conv
+from league.theory.exact.sequence_form import sequence_form
 
 BOXES = 3
 NAMES = {1: "debate(boxes=3,form=1)", 0: "debate(boxes=3,judge=0,form=1)"}  # by whether a seat judges

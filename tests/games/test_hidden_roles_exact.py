@@ -7,8 +7,8 @@ import pytest
 from support.twins import brute_force, openspiel_values, random_table
 
 from games.registry import make_game
-from league.exact.exploitability import head_to_head, nash_conv, uniform_table
-from league.exact.sequence_form import sequence_form
+from league.theory.exact.exploitability import head_to_head, nash_conv, uniform_table
+from league.theory.exact.sequence_form import sequence_form
 
 SMALL = "hidden_roles(seats=3,days=1,form=1)"
 SILENT = "hidden_roles(seats=3,days=1,rounds=0,form=1)"

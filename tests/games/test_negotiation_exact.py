@@ -7,8 +7,8 @@ import pytest
 from support.twins import brute_force, openspiel_values, random_table
 
 from games.registry import make_game
-from league.exact.exploitability import PolicyTable, head_to_head, nash_conv, tabulate, uniform_table
-from league.exact.sequence_form import sequence_form
+from league.theory.exact.exploitability import PolicyTable, head_to_head, nash_conv, tabulate, uniform_table
+from league.theory.exact.sequence_form import sequence_form
 
 SMALL = "simple_negotiation(goods=2,stock=1,most=2,turns=3,form=1)"
 

@@ -6,8 +6,8 @@ from games.common.errors import UsageError
 from games.openspiel.game import OpenSpielGame, load_pyspiel
 from games.registry import make_game
 from games.sights import SIGHTS, HasHidden, seen, with_sights
-from league.exact.exploitability import exploitability, head_to_head, uniform_table
-from league.exact.game_value import game_value
+from league.theory.exact.exploitability import exploitability, head_to_head, uniform_table
+from league.theory.exact.game_value import game_value
 
 
 def at(name, *actions):

@@ -19,8 +19,8 @@ from games.pettingzoo import env
 from games.registry import make_game
 from games.talk.offers import GOODS, Trade, all_trades, bundle_text, read_trade, read_word
 from games.talk.simple_negotiation import read_reply
-from league.exact.sequence_form import sequence_form
-from league.exact.welfare import is_pareto
+from league.population.evaluation.welfare import is_pareto
+from league.theory.exact.sequence_form import sequence_form
 from roles.cards import load_roles
 
 WORDS, LIST = "simple_negotiation", "simple_negotiation(form=1)"

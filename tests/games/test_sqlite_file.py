@@ -9,7 +9,7 @@ import pytest
 from games.common import sqlite_file
 from games.common.errors import UsageError
 from games.common.sqlite_file import SqliteFile, SqliteLayout
-from league.results.match_store import MatchStore
+from league.population.results.match_store import MatchStore
 from learners.record_store.sqlite import SqliteRecordStore
 
 SONGS = SqliteLayout(

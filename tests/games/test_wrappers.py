@@ -12,9 +12,9 @@ from games.wrappers.injections import MUTATIONS, SEEDS, WISHES, Injection, injec
 from games.wrappers.wrapper import Kept
 from league.config import RolesConfig
 from league.config.load import seat_roles
-from league.exact.exploitability import exploitability, head_to_head, tabulate, uniform_table
-from league.exact.game_value import game_value, nash_equilibrium
-from league.exact.sequence_form import sequence_form
+from league.theory.exact.exploitability import exploitability, head_to_head, tabulate, uniform_table
+from league.theory.exact.game_value import game_value, nash_equilibrium
+from league.theory.exact.sequence_form import sequence_form
 from roles.cards import load_roles
 
 GAMES = ("kuhn_poker", "leduc_poker", "tiny_hanabi", "tic_tac_toe")

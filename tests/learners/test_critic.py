@@ -12,7 +12,7 @@ from support.learning.trajectories import credit
 from support.matches.kuhn import CHOICE, FREE, SPEC, engine_with, kuhn_pocket, roles_for, self_play
 
 from games.common.errors import UsageError
-from league.players.player import Player
+from league.population.players.player import Player
 from learners.trajectories import Evidence, return_scale
 from learners.update.critic import Critic, critic_targets
 

@@ -11,7 +11,7 @@ from arena.scheduler import play
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.registry import make_game
-from league.players.scripted import scripted_player
+from league.population.players.scripted import scripted_player
 
 vf = pytest.importorskip("verifiers", reason="verifiers is not installed here: make test-outward has it")
 openai = pytest.importorskip("openai")

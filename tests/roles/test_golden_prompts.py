@@ -7,7 +7,7 @@ from support.prompts import GAMES, PAGE, TEMPLATE, page, tiny_tokenizer
 
 from arena.lm.tokenization import ChatTokenizer
 from games.registry import make_game
-from league.models.cache import stored_model
+from league.population.models.cache import stored_model
 from roles.cards import BOTH, FULL, load_roles
 
 

@@ -6,8 +6,8 @@ from open_spiel.python.algorithms import best_response, expected_game_score
 from open_spiel.python.policy import tabular_policy_from_callable
 
 from games.registry import make_game
-from league.exact.exploitability import PolicyTable
-from league.exact.sequence_form import sequence_form
+from league.theory.exact.exploitability import PolicyTable
+from league.theory.exact.sequence_form import sequence_form
 
 
 def random_table(name, seed):

@@ -5,12 +5,12 @@ import pytest
 from games.common.errors import UsageError
 from games.registry import make_game
 from league.config import load as settings
-from league.evaluation.head_to_head import compare
-from league.monitors.metrics_log import read_metrics
-from league.players.engines import Engines
-from league.players.player import resolve
-from league.run.session import train
-from league.storage.population import Population
+from league.population.evaluation.head_to_head import compare
+from league.population.players.engines import Engines
+from league.population.players.player import resolve
+from league.population.storage.population import Population
+from league.training.board.metrics_log import read_metrics
+from league.training.loop.session import train
 
 CONFIG = [
     "games={kuhn_poker={matches=48}}",

@@ -4,8 +4,8 @@ import pytest
 from support.models.checkpoint import SMALL, save_checkpoint
 
 from league.config import load as settings
-from league.monitors.metrics_log import read_metrics
-from league.run.session import train
+from league.training.board.metrics_log import read_metrics
+from league.training.loop.session import train
 
 
 def test_it_trains_from_end_to_end(tmp_path):

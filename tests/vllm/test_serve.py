@@ -16,7 +16,7 @@ from support.source import ROOT
 from arena.lm.language_model import LanguageModel
 from league.config import RunConfig
 from league.config.load import write_run_config
-from league.storage.population import Population
+from league.population.storage.population import Population
 
 pytestmark = pytest.mark.slow
 

@@ -3,9 +3,9 @@
 import pytest
 
 from games.common.errors import UsageError
-from league.models.cache import stored_model
-from league.models.catalogue import SMOLLM2
-from league.models.fetch import fetch_model
+from league.population.models.cache import stored_model
+from league.population.models.catalogue import SMOLLM2
+from league.population.models.fetch import fetch_model
 
 
 @pytest.fixture(scope="session")

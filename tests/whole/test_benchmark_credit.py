@@ -11,12 +11,12 @@ from games.registry import make_game
 from league.config import RolesConfig
 from league.config.credit import CreditConfig
 from league.config.load import seat_roles
-from league.credit.accuracy import batch_gradient
-from league.credit.central import central_evidence
-from league.credit.matches import BatchPlan
-from league.credit.microscope import exact_evidence, measure_credit, play_out
-from league.credit.rules import credit_batches, parse_variant
-from league.exact.turn_values import turn_values
+from league.lab.credit.accuracy import batch_gradient
+from league.lab.credit.central import central_evidence
+from league.lab.credit.gradient_accuracy import exact_evidence, measure_credit, play_out
+from league.lab.credit.matches import BatchPlan
+from league.lab.credit.rules import credit_batches, parse_variant
+from league.theory.exact.turn_values import turn_values
 
 MATCHES = 2000
 

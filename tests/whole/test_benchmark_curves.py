@@ -5,7 +5,7 @@ import pytest
 from benchmarks.report.curves import curve_lines, gap_lines
 from benchmarks.speed.match_store import measure
 from benchmarks.studies.self_play import populations
-from league.run import session
+from league.training.loop import session
 
 
 def curve(compared=True):

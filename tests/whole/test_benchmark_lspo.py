@@ -6,7 +6,7 @@ import tomli_w
 from benchmarks.report.comparison import comparison_lines
 from benchmarks.studies.language import lspo
 from league.config import load as settings
-from league.latent.embedding import ngram_vectors
+from league.lab.latent.embedding import ngram_vectors
 from roles.role import ReplyForm
 
 

@@ -5,9 +5,9 @@ import pytest
 from benchmarks.report.comparison import comparison_lines
 from benchmarks.studies import opponents
 from games.registry import make_game
-from league.contests.opponent_models import measure_opponents
-from league.players.engines import Engines
-from league.players.player import resolve
+from league.lab.comparisons.opponent_models import measure_opponents
+from league.population.players.engines import Engines
+from league.population.players.player import resolve
 
 KUHN = "kuhn_poker"
 

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.studies.cooperation.partners import LEWIS, between, conditions
 from games.talk.signalling import INVENTED, STATES
-from league.exact.exploitability import uniform_table
+from league.theory.exact.exploitability import uniform_table
 
 
 def rows_of(code):

@@ -14,8 +14,8 @@ from benchmarks.report import comparison, page
 from benchmarks.studies import presets
 from benchmarks.studies.credit import rules as credit
 from league import SweptRun, TrainingRun
-from league.run import session
-from league.sweeps.record import Cost
+from league.lab.sweeps.record import Cost
+from league.training.loop import session
 
 POLICIES = credit.STUDIES["policies"]
 ORIGIN = {

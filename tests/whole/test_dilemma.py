@@ -8,9 +8,9 @@ from benchmarks.studies.cooperation.dilemma import GAME, RULES, defection, measu
 from games.common.errors import UsageError
 from games.registry import make_game
 from league.config.load import load
-from league.evaluation.head_to_head import compare
-from league.players.engines import Engines
-from league.players.player import resolve
+from league.population.evaluation.head_to_head import compare
+from league.population.players.engines import Engines
+from league.population.players.player import resolve
 from roles.cards import load_roles
 
 PAYOFFS = {"cooperate": {"cooperate": (5, 5), "defect": (0, 10)}, "defect": {"cooperate": (10, 0), "defect": (1, 1)}}

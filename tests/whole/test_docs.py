@@ -10,8 +10,8 @@ from league.cli.dispatch import _parsers
 from league.config import GameConfig, RunConfig
 from league.config import load as settings
 from league.config.matchmaking import SharesConfig
-from league.learning.imitation import IMITATION_FILE
-from league.matchmaking.lineups import JOINT_RULES, PAST_RULES
+from league.population.matchmaking.lineups import JOINT_RULES, PAST_RULES
+from league.training.learning.imitation import IMITATION_FILE
 from learners.advantages import RULES
 
 PACKAGES = ("games", "roles", "arena", "learners", "league")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from league.monitors.metrics_log import read_metrics
+from league.training.board.metrics_log import read_metrics
 
 TEAM = "lookup_chain(people=6,relations=2)"
 CONFIG = """

@@ -11,7 +11,7 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from league.cli import main
-from league.models.catalogue import SMOLLM2
+from league.population.models.catalogue import SMOLLM2
 from tests.support.models.real_model import SMALL, settings
 
 pytestmark = pytest.mark.slow

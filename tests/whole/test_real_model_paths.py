@@ -10,7 +10,7 @@ import pytest
 
 from arena.replays import load_episodes
 from league.cli import main
-from league.monitors.metrics_log import read_metrics
+from league.training.board.metrics_log import read_metrics
 from tests.support.models.real_model import SMALL, settings
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("smollm2")]

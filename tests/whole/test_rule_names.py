@@ -15,7 +15,7 @@ NAME = re.compile(rf"(?<![\w/])({'|'.join(sorted(RULES, key=len, reverse=True))}
 OTHERWISE = {
     "reinforce": ["learners/losses/surrogates.py", "league/config/learning.py"],
     "regret": [
-        *("league/cli/measuring.py", "league/commands/measuring/regret.py", "league/cli/examples.py"),
+        *("league/cli/parsers/measuring.py", "league/cli/measuring/regret.py", "league/cli/examples.py"),
         "league/config/matchmaking.py",
     ],
     "rae": ["league/cli/examples.py"],

@@ -50,9 +50,9 @@ def defection(episodes: Sequence[Episode], player: str) -> float:
 def conduct(run_dir: Path) -> dict[str, float]:
     """Return a run's last snapshot's cooperation with itself and defection against ``always:defect``."""
     from games.registry import make_game
-    from league.evaluation.head_to_head import compare
-    from league.players.engines import Engines
-    from league.players.player import resolve
+    from league.population.evaluation.head_to_head import compare
+    from league.population.players.engines import Engines
+    from league.population.players.player import resolve
 
     spec, engines = make_game(GAME).spec, Engines()
     learner, defector = (resolve(text, spec, engines) for text in (str(run_dir), "always:defect"))

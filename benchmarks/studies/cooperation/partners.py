@@ -19,12 +19,12 @@ import numpy as np
 
 from benchmarks.studies.runs import Result, load_settings, measure_runs, run_study, table_lines
 from league import RunConfig, UsageError, make_game
-from league.evaluation.policy_tables import PolicyTables
-from league.exact.equilibrium_gaps import exact_game
-from league.exact.exploitability import PolicyTable
-from league.monitors.metrics_log import read_metrics
-from league.standings.teamwork import run_teamwork
-from league.storage.run_dir import STATE_FOLDER, open_run
+from league.lab.standings.teamwork import run_teamwork
+from league.population.evaluation.policy_tables import PolicyTables
+from league.population.storage.run_dir import STATE_FOLDER, open_run
+from league.theory.exact.equilibrium_gaps import exact_game
+from league.theory.exact.exploitability import PolicyTable
+from league.training.board.metrics_log import read_metrics
 
 LEWIS, HANABI = "signalling(rounds=1,form=1)", "tiny_hanabi"
 COMMON = """

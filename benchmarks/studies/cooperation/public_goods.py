@@ -80,9 +80,9 @@ def shares_given(episodes: Sequence[Episode], player: str) -> list[float]:
 def measure(run_dir: Path) -> dict[str, Any]:
     """Return a run's figures."""
     from games.registry import make_game
-    from league.evaluation.head_to_head import compare
-    from league.players.engines import Engines
-    from league.players.player import resolve
+    from league.population.evaluation.head_to_head import compare
+    from league.population.players.engines import Engines
+    from league.population.players.player import resolve
 
     [game] = open_run(run_dir).config.games
     spec, engines = make_game(game).spec, Engines()

@@ -24,9 +24,9 @@ Gradients = NDArray[np.float64]
 def gradient_noise(run_dir: Path, policy: str) -> dict[str, dict[str, float]]:
     """Return ``noise_of`` of a finished run's policy by alignment, with m_grpo's mean d_k and d."""
     from league.config.load import load_run_config, run_roles
-    from league.learning.policies import policies_for_resume
-    from league.run.loop import League
-    from league.storage.checkpoint import load_checkpoint
+    from league.training.checkpoints.checkpoint import load_checkpoint
+    from league.training.learning.policies import policies_for_resume
+    from league.training.loop.loop import League
     from learners.trajectories import to_trajectories
 
     config = load_run_config(run_dir)

@@ -18,9 +18,9 @@ from games.registry import make_game
 from league.config import RolesConfig
 from league.config.credit import CreditConfig
 from league.config.load import seat_roles
-from league.credit.matches import BatchPlan
-from league.credit.microscope import RuleAccuracy, compare_rules
-from league.exact.exploitability import uniform_table
+from league.lab.credit.gradient_accuracy import RuleAccuracy, compare_rules
+from league.lab.credit.matches import BatchPlan
+from league.theory.exact.exploitability import uniform_table
 
 GAMES = ("kuhn_poker", "leduc_poker", "small_sheriff", "hex(board_size=3)", "tiny_hanabi")
 RULES = ("rae", "mars", "rloo", "grpo", "gigpo", "at_grpo", "comas", "gae_turn", "gae_turn:trace_decay=0")

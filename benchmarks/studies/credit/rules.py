@@ -127,9 +127,9 @@ def measure(run_dir: Path) -> dict[str, float]:
 def strength(game: Game, run_dir: Path) -> float:
     """Return the figure of a finished run: exact but for Hanabi, which is the mean of 512 matches with itself."""
     from games.registry import make_game
-    from league.exact.exploitability import exploitability, head_to_head
-    from league.players.engines import Engines
-    from league.players.player import resolve
+    from league.population.players.engines import Engines
+    from league.population.players.player import resolve
+    from league.theory.exact.exploitability import exploitability, head_to_head
 
     spec = make_game(game.name).spec
     player = resolve(str(run_dir), spec, Engines())
@@ -158,7 +158,7 @@ def _mean_return(player: Any, matches: int) -> float:
 
 def noise(run_dir: Path) -> dict[str, float]:
     """Return means over the run: a role's |mean advantage| in an iteration, its spread, and the gradient's norm."""
-    from league.monitors.metrics_log import read_metrics
+    from league.training.board.metrics_log import read_metrics
 
     figures: dict[str, list[float]] = {"offset": [], "spread": [], "grad_norm": []}
     for line in read_metrics(run_dir):

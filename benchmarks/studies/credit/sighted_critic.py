@@ -25,11 +25,11 @@ from games.registry import make_game
 from league.config import RolesConfig
 from league.config.credit import CreditConfig
 from league.config.load import seat_roles
-from league.credit.influence import exact_influence
-from league.credit.matches import BatchPlan
-from league.credit.microscope import EXACT, RuleAccuracy, compare_rules, measure_credit, play_out
-from league.credit.rules import credit_batches, parse_variant
-from league.exact.exploitability import PolicyTable, exact_form
+from league.lab.credit.gradient_accuracy import EXACT, RuleAccuracy, compare_rules, measure_credit, play_out
+from league.lab.credit.influence import exact_influence
+from league.lab.credit.matches import BatchPlan
+from league.lab.credit.rules import credit_batches, parse_variant
+from league.theory.exact.exploitability import PolicyTable, exact_form
 from roles.role import Role
 
 GAMES = ("tiny_hanabi", "relay_arithmetic", "leduc_poker")

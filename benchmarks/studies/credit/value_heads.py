@@ -9,8 +9,8 @@ from arena.lm.language_model import LanguageModel
 from arena.lm.pocket import PocketShape, build_pocket
 from games.common.seeds import derive_seed
 from league.config.credit import CriticConfig
-from league.credit.matches import PlayedBatch
-from league.learning.evidence.sighted import Known, critic_prompts
+from league.lab.credit.matches import PlayedBatch
+from league.training.evidence.sighted import Known, critic_prompts
 from learners.trajectories import Evidence
 from learners.update.critic import Critic
 from roles.chat_text import plain_text

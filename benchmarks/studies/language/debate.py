@@ -77,8 +77,8 @@ def judged(game: str, judge: str, debaters: str = "") -> float:
     from arena.scheduler import play
     from games.common.seeds import derive_seed
     from games.registry import make_game
-    from league.players.engines import Engines
-    from league.players.player import resolve
+    from league.population.players.engines import Engines
+    from league.population.players.player import resolve
 
     spec = make_game(game).spec
     with Engines() as engines:

@@ -22,9 +22,9 @@ from arena.records import ReplyRequest, Tabular
 from benchmarks.report.comparison import interval
 from games.registry import make_game
 from games.wrappers.injections import SEEDS, WISHES, Injection
-from league.exact.exploitability import information_positions
-from league.players.engines import Engines
-from league.players.player import resolve
+from league.population.players.engines import Engines
+from league.population.players.player import resolve
+from league.theory.exact.exploitability import information_positions
 
 MODEL, GAME = "smollm2-135m", "kuhn_poker"
 WAYS = ("without the text", "quoted", "not quoted")

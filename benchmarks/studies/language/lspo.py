@@ -82,10 +82,10 @@ def measure(run_dir: Path) -> dict[str, Any]:
 def taught(run_dir: Path, embedding: str) -> dict[str, float]:
     """Return a run's figures before and after two rounds with an embedding."""
     from league.config.load import load_run_config
-    from league.latent.embedding import ngram_vectors, state_vectors
-    from league.latent.lspo import lspo
-    from league.players.engines import Engines
-    from league.storage.run_dir import Run
+    from league.lab.latent.embedding import ngram_vectors, state_vectors
+    from league.lab.latent.lspo import lspo
+    from league.population.players.engines import Engines
+    from league.population.storage.run_dir import Run
 
     run = Run(run_dir)
     run.config = load_run_config(run_dir, [f"latent.embedding={embedding}"])
@@ -108,7 +108,7 @@ def held_out_share(embed: Any, seed: int) -> float:
 
     Which is whose is as fits the seen sentences best, so that clusters which know nothing of moves come to a half.
     """
-    from league.latent.space import latent_space
+    from league.lab.latent.space import latent_space
 
     ways = len(SENTENCES) // 2
     said = {move: sentences(move, len(SENTENCES)) for move in ("pass", "bet")}

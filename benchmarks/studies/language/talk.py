@@ -103,9 +103,9 @@ def held_out(player: str, run: Run) -> float:
     """Return a player's mean return beside the study's script, in the roles that learned and on deals of its own."""
     from games.common.seeds import derive_seed
     from games.registry import make_game
-    from league.evaluation.head_to_head import compare
-    from league.players.engines import Engines
-    from league.players.player import resolve
+    from league.population.evaluation.head_to_head import compare
+    from league.population.players.engines import Engines
+    from league.population.players.player import resolve
 
     spec, engines = make_game(run.study.game).spec, Engines()
     players = (resolve(player, spec, engines), resolve(run.study.script, spec, engines))

@@ -28,7 +28,7 @@ from peft import PeftModel
 from arena.lm.language_model import LanguageModel
 from benchmarks.report.comparison import comparison_lines
 from benchmarks.studies.presets import trained
-from league.models.source import model_folder
+from league.population.models.source import model_folder
 
 LEAGUE = (sys.executable, "-m", "league")
 MODEL = "smollm2-135m"

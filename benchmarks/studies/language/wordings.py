@@ -19,10 +19,10 @@ from arena.samplers.torch_lm import TorchLM
 from games.registry import make_game
 from league.config import RolesConfig
 from league.config.load import seat_roles
-from league.evaluation.head_to_head import compare
-from league.models.source import model_folder
-from league.players.engines import Engines
-from league.players.player import Player, resolve
+from league.population.evaluation.head_to_head import compare
+from league.population.models.source import model_folder
+from league.population.players.engines import Engines
+from league.population.players.player import Player, resolve
 
 MODEL = "smollm2-135m"
 GAMES = ("kuhn_poker", "tic_tac_toe", "leduc_poker")

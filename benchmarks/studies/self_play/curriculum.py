@@ -21,8 +21,8 @@ from typing import Any
 from benchmarks.studies.runs import Result, load_settings, measure_runs, run_study, table_lines
 from games.registry import make_game
 from league import match, open_run
-from league.contests.percentiles import percentiles
-from league.exact.exploitability import exploitability, uniform_table
+from league.theory.exact.exploitability import exploitability, uniform_table
+from league.theory.percentiles import percentiles
 
 HELD_OUT = 400  # matches
 SPACE = """

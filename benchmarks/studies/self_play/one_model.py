@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.studies.runs import Result, load_settings, measure_runs, run_study, table_lines
 from league import RunConfig, load_config, open_run
-from league.descent.breeding import BREED_FILE, breed
+from league.lab.breeding.breeding import BREED_FILE, breed
 
 KUHN, LEDUC = "kuhn_poker", "leduc_poker"
 DISTILLING = ("iterations=200", "snapshot_every=20", "distil_every=200", "episodes_kept=0", "evaluation.matches=0")

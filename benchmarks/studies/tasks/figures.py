@@ -10,7 +10,7 @@ from games.common.seeds import derive_seed
 from games.registry import make_game
 from games.tasks.interface import TakesTasks
 from league import match
-from league.monitors.metrics_log import read_metrics
+from league.training.board.metrics_log import read_metrics
 
 
 def shares_by_size(run: Path, game: str, sizes: Sequence[int], unit: str, matches: int, seed: int) -> dict[str, float]:

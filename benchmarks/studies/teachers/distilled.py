@@ -110,10 +110,10 @@ def measure(run_dir: Path) -> dict[str, Any]:
     """Return a run's KL to its teacher at the information states of its game, and what both can be exploited for."""
     from games.registry import make_game
     from league import open_run
-    from league.exact.exploitability import exact_form, exploitability
-    from league.exact.sequence_form import SequenceForm
-    from league.players.engines import Engines
-    from league.players.player import resolve
+    from league.population.players.engines import Engines
+    from league.population.players.player import resolve
+    from league.theory.exact.exploitability import exact_form, exploitability
+    from league.theory.exact.sequence_form import SequenceForm
 
     config = open_run(run_dir).config
     [game], [teacher] = config.games, {config.teacher.player, *config.teacher.players.values()} - {""}

@@ -62,9 +62,9 @@ def measure(run_dir: Path) -> dict[str, Any]:
     """Return what a perfect opponent wins of a run's last snapshot, and in Kuhn poker how often it bets."""
     from games.registry import make_game
     from league import open_run
-    from league.exact.exploitability import exploitability
-    from league.players.engines import Engines
-    from league.players.player import resolve
+    from league.population.players.engines import Engines
+    from league.population.players.player import resolve
+    from league.theory.exact.exploitability import exploitability
 
     game, informed = open_run(run_dir).config.games
     with Engines() as engines:

@@ -15,7 +15,7 @@ from league.config.checks.curriculum import check_curriculum
 from league.config.checks.learners import check_async_learners, check_optimizer, check_settling
 from league.config.checks.teacher import check_teacher_settings
 from league.config.run import RunConfig
-from league.suites.suite import check_training
+from league.config.suite import check_training
 from roles.role import Role, Roles, bound_policies
 
 

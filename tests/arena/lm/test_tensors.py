@@ -14,8 +14,8 @@ from arena.lm.lora import Adapters, load_model
 from arena.lm.tensors import ALIGNMENT, aligned, is_aligned
 from arena.samplers.policy_net import ExploiterFacts, PolicyNet, load_facts, load_network, save_exploiter
 from games.registry import make_game
-from league.players.engines import Engines
-from league.players.player import resolve
+from league.population.players.engines import Engines
+from league.population.players.player import resolve
 from learners.rllib.best_response import BestResponse, BestResponseConfig
 from learners.update.policy import Policy
 

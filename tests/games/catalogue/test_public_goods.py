@@ -7,8 +7,8 @@ import pytest
 from games.common.errors import UsageError
 from games.registry import make_game
 from games.talk.public_goods import PublicGoods, promised
-from league.exact.exploitability import PolicyTable, exact_form, head_to_head, nash_conv
-from league.exact.sequence_form import sequence_form
+from league.theory.exact.exploitability import PolicyTable, exact_form, head_to_head, nash_conv
+from league.theory.exact.sequence_form import sequence_form
 
 SMALL = "public_goods(seats=2,rounds=2,tokens=1,multiplier=150,talk=0)"
 

@@ -8,9 +8,9 @@ from benchmarks.report.comparison import comparison_lines
 from benchmarks.studies.cooperation import public_goods as study
 from benchmarks.studies.runs import load_settings
 from games.registry import make_game
-from league.evaluation.head_to_head import compare
-from league.players.engines import Engines
-from league.players.player import resolve
+from league.population.evaluation.head_to_head import compare
+from league.population.players.engines import Engines
+from league.population.players.player import resolve
 
 
 @pytest.mark.parametrize("game", study.GAMES)

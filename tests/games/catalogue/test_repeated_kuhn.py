@@ -9,7 +9,7 @@ from support.twins import brute_force, openspiel_values, random_table
 
 from games.common.errors import UsageError
 from games.registry import make_game
-from league.exact.exploitability import PolicyTable, head_to_head, nash_conv, uniform_table
+from league.theory.exact.exploitability import PolicyTable, head_to_head, nash_conv, uniform_table
 
 ONE, TWO = "repeated_kuhn_poker(hands=1)", "repeated_kuhn_poker(hands=2)"
 

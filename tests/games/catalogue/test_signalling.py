@@ -11,7 +11,7 @@ from games.common.errors import UsageError
 from games.registry import make_game
 from games.talk.reference import VALUES, read_message
 from games.talk.signalling import INVENTED, STATES, read_word
-from league.exact.exploitability import PolicyTable, head_to_head, nash_conv, optimum, tabulate
+from league.theory.exact.exploitability import PolicyTable, head_to_head, nash_conv, optimum, tabulate
 
 LEWIS = "signalling(rounds=1,form=1)"
 SMALL = "reference(things=2,attributes=1,values=2,words=2,length=1,form=1)"

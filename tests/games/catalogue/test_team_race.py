@@ -8,10 +8,10 @@ from support.twins import brute_force, random_table
 
 from games.common.errors import UsageError
 from games.registry import make_game
-from league.evaluation.head_to_head import compare, seatings
-from league.exact.exploitability import head_to_head
-from league.players.engines import Engines
-from league.players.player import resolve
+from league.population.evaluation.head_to_head import compare, seatings
+from league.population.players.engines import Engines
+from league.population.players.player import resolve
+from league.theory.exact.exploitability import head_to_head
 
 SMALL = "team_race(cells=2,terms=1,most=1,together=1,rounds=2)"
 

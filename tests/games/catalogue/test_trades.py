@@ -11,7 +11,7 @@ from open_spiel.python.policy import UniformRandomPolicy
 
 from games.openspiel.colored_trails import TrailsBoard
 from games.registry import make_game
-from league.exact.exploitability import count_information_states, head_to_head, nash_conv, uniform_table
+from league.theory.exact.exploitability import count_information_states, head_to_head, nash_conv, uniform_table
 
 SMALL = "bargaining(max_num_instances=2,max_turns=2)"
 

@@ -13,8 +13,8 @@ from arena.scheduler import play
 from games.common.errors import UsageError
 from games.registry import make_game
 from games.talk.twenty_questions import COLOURS, KINDS, entropy, read_question
-from league.evaluation.teams import question_metrics
-from league.exact.exploitability import head_to_head, optimum
+from league.population.evaluation.teams import question_metrics
+from league.theory.exact.exploitability import head_to_head, optimum
 from roles.cards import load_roles
 
 SMALL = "twenty_questions(colours=2,kinds=2,questions=2,form=1)"

@@ -15,7 +15,7 @@ from games.common import plugins
 from league.cli import main
 from league.cli.dispatch import _parsers
 from league.cli.examples import EXAMPLES
-from league.commands.showing import doctor
+from league.cli.showing import doctor
 from league.config import RunConfig
 from league.config.load import load, preset_names
 from learners.advantages import RULES

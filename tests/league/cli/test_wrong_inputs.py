@@ -232,7 +232,7 @@ def test_streams_that_are_full_or_closed(folder, command, status, part):
 
 def test_a_report_is_printed_before_its_file_is_written(folder, capsys, monkeypatch):
     """A disk that fills up while matches are played takes the file, not the result."""
-    monkeypatch.setattr("league.commands.playing.match.file_to_write", lambda text, _: folder / "full")
+    monkeypatch.setattr("league.cli.playing.match.file_to_write", lambda text, _: folder / "full")
     assert main([*MATCH, "--save", "anything", "--json"]) == 2
     captured = capsys.readouterr()
     assert json.loads(captured.out)["matches"] == 2

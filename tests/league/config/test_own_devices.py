@@ -5,11 +5,11 @@ import pytest
 from arena.cluster.interface import Resources
 from arena.gpus import Gpu
 from games.common.errors import UsageError
-from league.backends.placement import check_resources
 from league.config import RunConfig
 from league.config.load import chosen, load, to_toml, told, validate
-from league.sweeps.plan import SweepRun
-from league.sweeps.side_by_side import needed
+from league.lab.sweeps.plan import SweepRun
+from league.lab.sweeps.side_by_side import needed
+from league.training.backends.placement import check_resources
 
 H100 = Gpu("NVIDIA H100 80GB HBM3", 81_559 << 20)
 

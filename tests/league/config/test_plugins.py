@@ -19,10 +19,10 @@ from games.registry import register as register_game
 from league.cli import main
 from league.config import RunConfig
 from league.config.load import load, to_toml, validate
-from league.matchmaking import register as register_matchmaking
-from league.players.scripted import register as register_scripted
-from league.players.scripted import scripted_forms, scripted_player
-from league.storage.run_dir import EXPLOITER_FILE
+from league.population.matchmaking import register as register_matchmaking
+from league.population.players.scripted import register as register_scripted
+from league.population.players.scripted import scripted_forms, scripted_player
+from league.population.storage.run_dir import EXPLOITER_FILE
 from learners.advantages import register as register_credit
 from learners.advantages import rule_named
 from learners.advantages.reinforce import RULE as REINFORCE
@@ -165,7 +165,7 @@ def test_a_plugin_that_is_missing_or_broken_is_named(name, message, tmp_path, mo
 def test_a_tournament_remembers_the_plugins_of_its_players(tmp_path, monkeypatch, capsys):
     """Its standings, and what is left of it, are had without naming them again."""
     (tmp_path / "shifting.py").write_text(
-        "from arena.samplers.scripted import Random\nfrom league.players.scripted import register as player\n"
+        "from arena.samplers.scripted import Random\nfrom league.population.players.scripted import register as player\n"
         "player('plays', Random)\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -7,10 +7,10 @@ from support.models.checkpoint import SMALL, save_checkpoint
 
 from arena.cluster.interface import Resources
 from games.common.errors import UsageError
-from league.backends.placement import check_cluster
 from league.config.load import load
-from league.monitors.metrics_log import read_metrics
-from league.run.session import train
+from league.training.backends.placement import check_cluster
+from league.training.board.metrics_log import read_metrics
+from league.training.loop.session import train
 
 
 @pytest.fixture(scope="module")

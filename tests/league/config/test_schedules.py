@@ -3,7 +3,7 @@
 import pytest
 
 from league.config import RunConfig
-from league.learning.schedules import imitation_at, objective_at, reward_weight_at, steps_at
+from league.config.schedules import imitation_at, objective_at, reward_weight_at, steps_at
 from learners.losses.objective import EntropyBand
 from learners.losses.surrogates import Surrogate
 from learners.normalisation import Normalisation

@@ -23,7 +23,7 @@ from games.common.errors import UsageError
 from games.registry import make_game
 from league.config import RolesConfig
 from league.config.load import load, seat_roles
-from league.learning.evidence.counterfactuals import counterfactuals
+from league.training.evidence.counterfactuals import counterfactuals
 from learners.advantages.regret import loss
 from learners.record_store.codec import from_record, to_record
 from learners.trajectories import Counterfactuals, Evidence, to_trajectories

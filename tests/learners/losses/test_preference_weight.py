@@ -11,7 +11,7 @@ from support.models.pocket import brief
 
 from arena.records import MatchRequest
 from games.common.seeds import derive_seed
-from league.exact.exploitability import exact_form
+from league.theory.exact.exploitability import exact_form
 from learners.batching import to_batch
 from learners.losses.surrogates import Surrogate, kto_loss
 from learners.losses.whole_trajectories import labelled, paired

@@ -12,9 +12,9 @@ from games.common.errors import UsageError
 from games.registry import make_game
 from league.config import RolesConfig
 from league.config.load import seat_roles
-from league.credit.matches import BatchPlan, play_batches
-from league.exact.exploitability import exact_form, uniform_table
-from league.exact.turn_values import turn_values
+from league.lab.credit.matches import BatchPlan, play_batches
+from league.theory.exact.exploitability import exact_form, uniform_table
+from league.theory.exact.turn_values import turn_values
 from learners.trajectories import Evidence, return_scale
 from learners.values import ESTIMATORS, NAMES, check_name, forget_policy, kind_of, with_estimates
 from learners.values.estimator import Estimated

@@ -7,9 +7,9 @@ from arena.samplers.torch_lm import TorchLM
 from arena.scheduler import play
 from games.registry import make_game
 from league.config.load import load, run_roles
-from league.learning.policies import start_policies
-from league.learning.teaching.teachers import Teachers
-from league.players.engines import Engines
+from league.population.players.engines import Engines
+from league.training.evidence.teachers import Teachers
+from league.training.learning.policies import start_policies
 from learners.trajectories import Evidence, to_trajectories
 from support.processes.runs import TINY, contents
 

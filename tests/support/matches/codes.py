@@ -1,7 +1,7 @@
 """Codes of the signalling game as policies: which word is said of each state, and so which state a word means."""
 
 from games.talk.signalling import INVENTED, STATES
-from league.exact.exploitability import PolicyTable, information_positions
+from league.theory.exact.exploitability import PolicyTable, information_positions
 
 
 def code_table(game, code):

@@ -9,9 +9,9 @@ from typing import Any
 from arena.records import MatchRequest
 from games.spec import GameSpec, Utility
 from league.config.matchmaking import ExploitersConfig, MatchmakingConfig
-from league.matchmaking import DrawContext, Member, MetaStrategy, OpponentPool, draw_matches
-from league.results.payoffs import PairRecord
-from league.storage.members import Kind
+from league.population.matchmaking import DrawContext, Member, MetaStrategy, OpponentPool, draw_matches
+from league.population.results.payoffs import PairRecord
+from league.population.storage.members import Kind
 
 
 def spec(seats: int = 2) -> GameSpec:

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from league.meta_solvers import EmpiricalGame
+from league.theory.solvers import EmpiricalGame
 
 
 def matching_pennies() -> EmpiricalGame:

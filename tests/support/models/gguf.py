@@ -9,7 +9,7 @@ from gguf import GGUFWriter, TokenType, quants
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from league.models.catalogue import ListedModel
+from league.population.models.catalogue import ListedModel
 
 TEXT = "You are a poker player. You hold a card, and you may bet or pass. Answer with one legal reply."
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]

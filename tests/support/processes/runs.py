@@ -18,9 +18,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from league.results.match_store import STORE_FILE, MatchStore
-from league.starts.pool import POOL_FILE
-from league.storage.checkpoint import RECORDS_FILE
+from league.population.results.match_store import STORE_FILE, MatchStore
+from league.training.checkpoints.checkpoint import RECORDS_FILE
+from league.training.starts.pool import POOL_FILE
 
 TIMINGS = {"tokens_per_second", "seconds"}  # the metrics that differ from run to run, with those of time and memory
 
@@ -59,8 +59,8 @@ evaluation.matches = 4
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
     [
-        "league.run.session",
-        "league.commands.training.train",
+        "league.training.loop.session",
+        "league.cli.training.train",
         "peft",
         "torch.utils.tensorboard",
         "transformers.models.qwen3.modeling_qwen3",

@@ -1,0 +1,256 @@
+"""``league redteam``: what an attacker wins from a player, by what he may do."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.console import Console
+
+from arena.samplers.policy_net import Budget
+from games.common.destinations import picture_to_write
+from games.common.errors import NotEnumerable, UsageError
+from games.registry import make_game
+from games.spec import GameSpec
+from games.wrappers.injections import injection
+from league.cli.formatting import format_interval, format_number, plain_table
+from league.lab.attacks.curve import (
+    AttackCurve,
+    AttackPoint,
+    edited_losses,
+    moved_most,
+    policy_curve,
+    running_worst,
+)
+from league.lab.attacks.injection_search import InjectionSearch
+from league.population.evaluation.approximate_exploitability import (
+    AttackSettings,
+    estimate_exploitability,
+    require_rllib,
+)
+from league.population.players.engines import Engines
+from league.population.players.player import Player, reference_of, resolve
+from league.population.players.settings import PlayerSettings
+from league.theory.exact.exploitability import PolicyTable, information_positions
+from league.theory.exact.sequence_form import sequence_form
+from league.theory.exact.states import Key
+from league.training.monitors.terminal import Terminal
+
+SHARES = tuple(step / 10 for step in range(11))
+TRAINED_SHARES = (0.25, 0.5, 1.0)  # where each budget trains an exploiter of its own
+EDITS = (  # of observations and role cards, in the order in which an attacker may try them
+    *("renamed({})", "renamed({},seed=1)", "permuted({})", "paraphrased({})", "paraphrased({},seed=1)"),
+    *("noisy({})", "noisy({},seed=1)", "noisy({},percent=50)", "noisy({},percent=50,seed=1)"),
+)
+TRIES = (0, 8, 16, 32, 64)
+MOST_TRIES = 100_000
+BUDGETS = {  # by attack: what its budget is
+    "distance": "total variation from the reference at every turn",
+    "control": "share of his turns that the attacker controls",
+    "observations": "edits of rules and observations that may be tried",
+    "words": "texts that may be tried",
+    "memory": "notes that may be tried",
+    "partner": "share of his turns that a hostile partner controls",
+}
+IN_SEATS = ("distance", "control", "partner")  # attacks from another seat, whose budget is a share
+
+
+class RedTeamReport(NamedTuple):
+    """An attack on a player."""
+
+    player: str
+    reference: str
+    spec: GameSpec
+    attack: str
+    exact: bool  # False: exploiters were trained, and their losses are lower bounds from matches
+    curve: AttackCurve
+    roles: tuple[str, ...]
+
+
+def run(arguments: argparse.Namespace) -> RedTeamReport:
+    """Measure the attack, and draw the picture that is asked for."""
+    picture = picture_to_write(arguments.output, "-o")
+    spec = make_game(arguments.game).spec
+    if spec.seats < 2:
+        raise UsageError(f"{spec.name} has one seat, so there is nobody to attack in it.")
+    budgets = _budgets(arguments.attack, arguments.budget)
+    with Engines(PlayerSettings.of(arguments)) as engines:
+        player = resolve(arguments.player, spec, engines)
+        reference = resolve(arguments.reference, spec, engines) if arguments.reference else player
+        engines.check_settings([player.label, reference.label])
+        report = _measure(arguments, player, reference, budgets, engines)
+    if picture is not None:
+        _draw(report, picture)
+    return report
+
+
+def _measure(
+    arguments: argparse.Namespace, player: Player, reference: Player, budgets: Sequence[float] | None, engines: Engines
+) -> RedTeamReport:
+    """Return the attack: exact where the game can be enumerated, else by trained exploiters where that can be."""
+    attack, roles = arguments.attack, tuple(role.name for role in player.roles)
+    try:
+        information_positions(player.spec.name)  # tells at once that a game is far too large
+        sequence_form(player.spec.name)
+        with Terminal(stderr=True).status(f"asking {player.label} at every information state"):
+            victim = player.tabulate()
+    except UsageError as error:
+        if attack not in ("distance", "control"):
+            raise NotEnumerable(
+                f"{error} An attack on {attack} is measured exactly only; try --attack control."
+            ) from None
+        curve = _trained(arguments, player, reference, budgets or TRAINED_SHARES)
+        return RedTeamReport(player.label, reference.label, player.spec, attack, False, curve, roles)
+    held = victim.table if reference is player else reference.tabulate().table
+    if attack in IN_SEATS:
+        curve = policy_curve(victim.table, held, budgets or SHARES, attack, player.roles)
+    else:
+        ask = partial(_table_of, arguments.player, engines)
+        counts = None if budgets is None else [int(budget) for budget in budgets]
+        curve = (
+            _observations(victim.table, held, counts or range(len(EDITS) + 1), ask, player)
+            if attack == "observations"
+            else _words(victim.table, held, counts or TRIES, ask, player, arguments)
+        )
+    return RedTeamReport(player.label, reference.label, player.spec, attack, victim.exact, curve, roles)
+
+
+Ask = Callable[[str], Mapping[Key, tuple[float, ...]]]
+
+
+def _table_of(player: str, engines: Engines, edited: str) -> Mapping[Key, tuple[float, ...]]:
+    """Return a player's policy in an edited game, by the information states of the game."""
+    return resolve(player, make_game(edited).spec, engines).tabulate().table.probabilities
+
+
+def _observations(
+    victim: PolicyTable, held: PolicyTable, counts: Sequence[int], ask: Ask, player: Player
+) -> AttackCurve:
+    """Return the curve of an attacker who edits what the player is told and shown."""
+    names = [edit.format(victim.game) for edit in EDITS]
+    points, worst = running_worst(counts, names, lambda index: edited_losses(victim, ask(names[index]), held))
+    shown = () if worst is None else moved_most(victim, ask(names[worst]), names[worst], player.roles)
+    return AttackCurve(tuple(points), shown)
+
+
+def _words(
+    victim: PolicyTable,
+    held: PolicyTable,
+    counts: Sequence[int],
+    ask: Ask,
+    player: Player,
+    arguments: argparse.Namespace,
+) -> AttackCurve:
+    """Return the curve of an attacker who searches for words to say to the player."""
+    losses: dict[int, tuple[float, ...]] = {}
+    wrapper, unquoted = (
+        ("remembered", "") if arguments.attack == "memory" else ("injected", ",quoted=0" * arguments.unquoted)
+    )
+
+    def name(number: int) -> str:
+        return f"{wrapper}({victim.game}{f',text={number}' if number else ''}{unquoted})"
+
+    def loss(number: int) -> float:
+        losses[number] = edited_losses(victim, ask(name(number)), held)
+        return math.fsum(losses[number])
+
+    search, numbers = InjectionSearch(loss, arguments.seed), list[int]()
+    with Terminal(stderr=True).status(f"saying up to {max(counts)} texts to {player.label}"):
+        while len(numbers) < max(counts) and (number := search.step()) is not None:
+            numbers.append(number)
+    said = [f"{name(number)}: {injection(number).template}" for number in numbers]
+    points, worst = running_worst(counts, said, lambda index: losses[numbers[index]])
+    if worst is None:
+        return AttackCurve(tuple(points), ())
+    game = name(numbers[worst])
+    return AttackCurve(tuple(points), moved_most(victim, ask(game), game, player.roles))
+
+
+def _trained(arguments: argparse.Namespace, player: Player, reference: Player, budgets: Sequence[float]) -> AttackCurve:
+    """Return the curve of trained exploiters, one for each budget: lower bounds with intervals."""
+    require_rllib()
+    reference_of(reference)
+    seats, points = tuple(range(player.spec.seats)), []
+    for amount in sorted(budgets):
+        budget = Budget(control=amount) if arguments.attack == "control" else Budget(distance=amount)
+        settings = AttackSettings(seats, arguments.steps, arguments.seed, budget, reference, arguments.matches)
+        with Terminal(stderr=True).status(f"training an exploiter of {player.label} with the budget {amount:g}"):
+            estimate = estimate_exploitability(player, settings, lambda _steps, _won: True)
+        points.append(AttackPoint(amount, estimate.exploitability, tuple(gain.mean for gain in estimate.gains)))
+    return AttackCurve(tuple(points), ())
+
+
+def _budgets(attack: str, given: Sequence[float] | None) -> Sequence[float] | None:
+    """Return the budgets, growing; None for those of the attack. Raises UsageError for one out of range."""
+    if given is None:
+        return None
+    for budget in given:
+        if attack in IN_SEATS and not 0.0 <= budget <= 1.0:
+            raise UsageError(f"--budget {budget:g}: for --attack {attack} it is a share, between 0 and 1.")
+        if attack not in IN_SEATS and not (0.0 <= budget <= MOST_TRIES and budget.is_integer()):
+            raise UsageError(
+                f"--budget {budget:g}: for --attack {attack} it is a whole number of tries from 0 to {MOST_TRIES:,}."
+            )
+    return sorted(set(given))
+
+
+def _draw(report: RedTeamReport, path: Path) -> None:
+    from league.training.board.figures.attack import CurvePoint, save_attack_figure  # matplotlib is slow to import
+
+    points = [CurvePoint(point.budget, *point.loss) for point in report.curve.points]
+    title = f"{report.player} in {report.spec.alias}, attacked by {report.attack}"
+    save_attack_figure(path, title, BUDGETS[report.attack], points)
+
+
+def to_json(report: RedTeamReport) -> dict[str, Any]:
+    """Return the report as JSON data. What was not computed is null."""
+    return {
+        "game": report.spec.name,
+        "player": report.player,
+        "reference": report.reference,
+        "attack": report.attack,
+        "budget_is": BUDGETS[report.attack],
+        "exact": report.exact,
+        "roles": list(report.roles),
+        "curve": [
+            {
+                "budget": point.budget,
+                "loss": point.loss.mean,
+                "loss_low": point.loss.low,
+                "loss_high": point.loss.high,
+                "by_seat": list(point.by_seat),
+                "worst": point.detail or None,
+            }
+            for point in report.curve.points
+        ],
+        "transcripts": [{"title": shown.title, "lines": list(shown.lines)} for shown in report.curve.transcripts],
+    }
+
+
+def print_report(report: RedTeamReport, console: Console) -> None:
+    """Print the curve as a table, and the worst transcripts."""
+    console.print(f"{report.player} in {report.spec.alias}, attacked by {report.attack}", style="bold")
+    console.print(f"The budget: {BUDGETS[report.attack]}; the attacker's reference is {report.reference}.")
+    exact = "Exact, as the game is small enough to be counted out."
+    found = "What trained exploiters gained in fresh deals: a perfect attacker wins no less."
+    if report.attack not in IN_SEATS and not report.exact:
+        found = "Estimated from sampled replies, so it is only about right."
+    console.print(exact if report.exact else found)
+    table = plain_table("budget", "loss a match, averaged over seats", *report.roles)
+    for point in report.curve.points:
+        same = point.loss.low == point.loss.high
+        loss = format_number(point.loss.mean) if same else format_interval(point.loss)
+        by_seat = [format_number(value, True) for value in point.by_seat] or ["–"] * len(report.roles)
+        table.add_row(f"{point.budget:g}", loss, *by_seat)
+    console.print(table)
+    worst = report.curve.points[-1].detail
+    if worst:
+        console.print(f"\nThe worst: {worst}", markup=False, highlight=False)
+    for shown in report.curve.transcripts:
+        console.print(f"\n{shown.title}", style="bold", markup=False)
+        for line in shown.lines:
+            console.print(line, markup=False, highlight=False)

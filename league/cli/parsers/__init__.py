@@ -1,0 +1,1 @@
+"""The parsers of the commands, in groups. May import league.cli.parser."""

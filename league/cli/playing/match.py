@@ -1,0 +1,294 @@
+"""``league match``: two players against each other, every deal in every seating."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+from arena.remote.usage import Usage
+from arena.replays import save_episodes
+from games.common.destinations import file_to_write
+from games.common.errors import UsageError
+from games.registry import make_game
+from league.cli.formatting import (
+    estimate_to_json,
+    format_interval,
+    format_number,
+    format_percent,
+    format_transcript,
+    match_progress,
+    print_usage,
+)
+from league.lab.comparisons.until_decided import AT_MOST, Until, compare_until
+from league.population.evaluation.head_to_head import (
+    A,
+    B,
+    Decided,
+    HeadToHead,
+    JudgeResult,
+    Winner,
+    compare,
+    schedule,
+    seatings,
+)
+from league.population.evaluation.welfare import common_interest
+from league.population.players.engines import Engines
+from league.population.players.player import resolve, with_probes
+from league.population.players.settings import PlayerSettings
+from league.theory.statistics import Estimate
+
+MATCHES = 400  # where nobody says how many
+
+
+class MatchReport(NamedTuple):
+    """The result of the matches, and the usage of players behind servers."""
+
+    result: HeadToHead
+    usage: dict[str, Usage]  # by player
+    file: Path | None = None  # to keep the matches in
+    transcripts: int = 1  # matches to be shown
+
+
+def run(arguments: argparse.Namespace) -> MatchReport:
+    """Play the matches."""
+    spec, until = make_game(arguments.game).spec, _until(arguments)
+    if arguments.seatings is not None and spec.seats == 1:
+        raise UsageError(
+            f"--seatings chooses who sits where, and in {spec.alias} each player plays alone: leave it out."
+        )
+    file = None if arguments.save is None else file_to_write(arguments.save, "--save")
+    with Engines(PlayerSettings.of(arguments)) as engines:
+        first, second = (resolve(text, spec, engines) for text in arguments.players)
+        if arguments.beliefs:
+            first, second = with_probes(first), with_probes(second)
+        engines.check_settings(arguments.players)
+        matches = until.at_most if until else arguments.matches or MATCHES
+        total = len(schedule((first, second), matches, arguments.seed, arguments.seatings))
+        with match_progress() as progress:
+            task = progress.add_task(f"playing {spec.alias}{', at most' if until else ''}", total=total)
+            how = (arguments.seed, lambda _: progress.advance(task))
+            players, most = (first, second), arguments.seatings
+            result = compare_until(players, until, *how) if until else compare(players, matches, *how, most)
+        return MatchReport(result, engines.usage(), file, arguments.transcripts or 1)
+
+
+def _until(arguments: argparse.Namespace) -> Until | None:
+    """Return when to stop, as the options say; None: after a number of matches that is fixed."""
+    if arguments.until is None:
+        for option in ("margin", "at_most"):
+            if getattr(arguments, option) is not None:
+                raise UsageError(f"--{option.replace('_', '-')} says when --until stops: give that too, as 0.95.")
+        return None
+    if arguments.seatings is not None:
+        raise UsageError("--until decides by whole deals, and --seatings leaves seatings of them out: give one.")
+    if arguments.matches is not None:
+        raise UsageError("--matches fixes how many matches there are, and --until stops when it is decided: give one.")
+    return Until(arguments.until, arguments.margin, AT_MOST if arguments.at_most is None else arguments.at_most)
+
+
+def keep(report: MatchReport) -> None:
+    """Write the matches to the file of ``--save``."""
+    if report.file is not None:
+        save_episodes(report.file, report.result.episodes)
+
+
+def to_json(report: MatchReport) -> dict[str, Any]:
+    """Return the report as JSON data. What was not computed is null."""
+    result = report.result
+    return {
+        "game": result.spec.name,
+        "players": list(result.players),
+        "matches": len(result.episodes),
+        "deals": result.matches[-1].deal + 1,
+        "seed": result.seed,
+        **estimate_to_json("score_a", result.score),
+        **estimate_to_json("return_a", result.returns[A]),
+        **estimate_to_json("return_b", result.returns[B]),
+        **estimate_to_json("lead_a", result.lead),
+        "by_role": {
+            name: {
+                **estimate_to_json("score", role.score),
+                **estimate_to_json("return", role.returns),
+                "matches": role.matches,
+            }
+            for name, role in result.by_role.items()
+        },
+        "illegal_rate": result.illegal_rates[A],
+        "illegal_rate_b": result.illegal_rates[B],
+        "forfeits": result.forfeits,
+        "judges": {name: _judge_to_json(judge) for name, judge in zip("ab", result.judges, strict=True)},
+        "cooperative": common_interest(result.spec),
+        "optimum": result.spec.optimum,
+        "share_of_optimum": result.share_of_optimum,
+        "decision": None if result.decision is None else _decision_to_json(result.decision),
+        "beliefs": [[belief._asdict() for belief in episode.beliefs] for episode in result.episodes],
+        "transcript": format_transcript(result.episodes[0], _seat_labels(result, 0)),
+        "transcripts": [
+            format_transcript(episode, _seat_labels(result, index))
+            for index, episode in enumerate(result.episodes[: report.transcripts])
+        ],
+        "usage": {player: usage._asdict() for player, usage in report.usage.items()},
+    }
+
+
+def _decision_to_json(decision: Decided) -> dict[str, Any]:
+    """Return who is stronger ("a", "b", "level", "open"), and the lead with its interval at that confidence."""
+    return {
+        "winner": str(decision.winner),
+        "confidence": decision.confidence,
+        "margin": decision.margin,
+        **estimate_to_json("lead_a", decision.lead),
+    }
+
+
+def _judge_to_json(judge: JudgeResult | None) -> dict[str, Any] | None:
+    if judge is None:
+        return None
+    bias = judge.position_bias
+    return {
+        **estimate_to_json("agreement", judge.agreement),
+        **({"position_bias": None} if bias is None else estimate_to_json("position_bias", bias)),
+        "matches": judge.matches,
+    }
+
+
+def print_report(report: MatchReport, console: Console) -> None:
+    """Print who is stronger, the results by role, and one of the matches."""
+    result = report.result
+    a, b = result.players
+    played, deals = len({match.seating for match in result.matches}), result.matches[-1].deal + 1
+    of_all = f"all {played}" if played == len(seatings(result.spec)) else f"{played} of {len(seatings(result.spec))}"
+    together = common_interest(result.spec) and result.spec.seats > 1
+    console.print(f"{result.spec.alias}: {a} {'with' if together else 'against'} {b}", style="bold")
+    console.print(
+        f"{len(result.episodes)} matches: {deals} deals, each played in {of_all} seatings (seed {result.seed})."
+    )
+    console.print()
+    if result.decision is not None:
+        _print_decision(result, result.decision, console)
+    elif common_interest(result.spec):
+        _print_cooperative(result, console)
+    else:
+        _print_verdict(result, console)
+    console.print()
+    console.print(_role_table(result))
+    rates = [f"{name} {format_percent(rate)}" for name, rate in zip(result.players, result.illegal_rates, strict=True)]
+    console.print(f"\nIllegal replies: {', '.join(rates)}. Matches that ended by forfeit: {result.forfeits}.")
+    _print_judges(result, console)
+    for index, episode in enumerate(result.episodes[: report.transcripts]):
+        console.print("\nOne of the matches:" if report.transcripts == 1 else f"\nMatch {index}:", style="bold")
+        console.print("\n".join(format_transcript(episode, _seat_labels(result, index))), markup=False)
+    print_usage(report.usage, console)
+
+
+def _print_judges(result: HeadToHead, console: Console) -> None:
+    """Print how good each player judges, where there is a judge and the truth is known."""
+    for name, judge in zip(result.players, result.judges, strict=True):
+        if judge is not None:
+            line = f"{name} as the judge agrees with the truth in {format_interval(judge.agreement)} of its verdicts"
+            if judge.position_bias is not None:
+                line += f"; its leaning to who is shown first is {format_interval(judge.position_bias, signed=True)}"
+            console.print(f"{line}.")
+
+
+def _print_verdict(result: HeadToHead, console: Console) -> None:
+    """Print which player is stronger, as far as the matches show it."""
+    a, b = result.players
+    low, high = result.lead.low, result.lead.high
+    if low is None or high is None:
+        verdict = f"One deal shows nothing about who is stronger, {a} or {b}: play more matches."
+    elif low > 0:
+        verdict = f"{a} is stronger than {b}."
+    elif high < 0:
+        verdict = f"{a} is weaker than {b}."
+    else:
+        verdict = f"These matches do not show who is stronger, {a} or {b}."
+    console.print(verdict)
+    console.print(f"{a}'s mean return is {format_interval(result.returns[A], signed=True)} a match.")
+    console.print(f"{a}'s score is {format_interval(result.score)}, where a win counts 1, a draw ½ and a loss 0.")
+
+
+def _print_decision(result: HeadToHead, decision: Decided, console: Console) -> None:
+    """Print what was decided after how many matches, or that it is open after the most that were allowed."""
+    (a, b), how_sure = result.players, f"with a confidence of {decision.confidence:.4g}"
+    scale = 2.0 * (result.spec.max_return - result.spec.min_return)
+    words = {
+        Winner.A: f"Decided: {a} is stronger than {b}, {how_sure}.",
+        Winner.B: f"Decided: {a} is weaker than {b}, {how_sure}.",
+        Winner.LEVEL: f"Decided: {a} and {b} are level, {how_sure}: a mean lead is less than "
+        f"{(decision.margin or 0.0) * scale:.3g} a match.",
+        Winner.OPEN: f"Not decided: so many matches do not show who is stronger, {a} or {b}. Raise --at-most.",
+    }
+    low, high = (format_number(bound, signed=True) for bound in decision.lead[1:])
+    console.print(words[decision.winner])
+    console.print(
+        f"{a}'s mean lead is {format_number(decision.lead.mean, signed=True)} a match, between {low} and {high} "
+        f"{how_sure}. All intervals here hold however often one has looked."
+    )
+
+
+def _print_cooperative(result: HeadToHead, console: Console) -> None:
+    """Print the joint return of a cooperative game, in which nobody wins; of one seat, which team does better."""
+    a, b = result.players
+    if result.spec.seats == 1:
+        _print_teams(result, console)
+        return
+    console.print(
+        f"In this game all players get the same. The mean return of {a} and {b} together is "
+        f"{format_interval(result.returns[A])}"
+    )
+    if result.share_of_optimum is None:
+        console.print("a match; the best possible is not known.")
+    else:
+        console.print(
+            f"a match, {format_percent(result.share_of_optimum)} of the best possible, {result.spec.optimum:g}."
+        )
+
+
+def _print_teams(result: HeadToHead, console: Console) -> None:
+    """Print which of two teams, each playing alone on the same deals, does better, as far as the matches show it."""
+    low, high, (a, b) = result.lead.low, result.lead.high, result.players
+    if low is None or high is None:
+        verdict = f"One deal shows nothing about who does better, {a} or {b}: play more matches."
+    elif low > 0 or high < 0:
+        better, other = (a, b) if low > 0 else (b, a)
+        verdict = f"{better} does better than {other}."
+    else:
+        verdict = f"These matches do not show who does better, {a} or {b}."
+    console.print(f"{verdict} Each played alone, both on the same deals.")
+    for side in (A, B):
+        console.print(f"{result.players[side]}'s mean return is {format_interval(result.returns[side])} a match.")
+    console.print(f"{a} has {format_interval(result.lead, signed=True)} a match more than {b}.")
+    if result.spec.optimum is not None:
+        console.print(f"The best possible is {result.spec.optimum:g}.")
+
+
+def _role_table(result: HeadToHead) -> Table:
+    """Return player A's results by role; a cooperative game has no score, because nobody wins."""
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
+    cooperative = common_interest(result.spec)
+    table.add_column(f"{result.players[A]} as")
+    for column in ("matches", "mean return", "95% interval", *(() if cooperative else ("score", "95% interval"))):
+        table.add_column(column, justify="right", no_wrap=True)
+    for name, role in result.by_role.items():
+        mean_return = format_number(role.returns.mean, signed=True)
+        cells = [name, str(role.matches), mean_return, _format_bounds(role.returns, signed=True)]
+        table.add_row(*cells, *([] if cooperative else [format_number(role.score.mean), _format_bounds(role.score)]))
+    return table
+
+
+def _format_bounds(estimate: Estimate, signed: bool = False) -> str:
+    if estimate.low is None:
+        return "–"
+    return f"{format_number(estimate.low, signed)} to {format_number(estimate.high, signed)}"
+
+
+def _seat_labels(result: HeadToHead, index: int) -> list[str]:
+    """Return the players of one match by seat; two players of one name are distinguished."""
+    a, b = result.players
+    names = (a, b) if a != b else (f"{a} (A)", f"{b} (B)")
+    return [names[side] for side in result.matches[index].seating]

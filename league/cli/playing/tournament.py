@@ -1,0 +1,130 @@
+"""``league tournament``: a round robin of players, or the rest of one that was stopped."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.console import Console
+
+from arena.errors import EngineError
+from arena.remote.usage import format_usage
+from games.aliases import full_name, short_name
+from games.common.destinations import folder_to_fill
+from games.common.errors import UsageError
+from league.cli.formatting import match_progress, print_usage
+from league.cli.measuring.standings import TOURNAMENT_ANCHOR
+from league.cli.measuring.standings_report import game_to_json, print_game
+from league.lab.standings.standings import GameStandings, game_standings
+from league.population.evaluation.tournament import Tournament, TournamentPlan, load_plan, open_tournament
+from league.population.players.engines import Engines
+from league.population.players.settings import PlayerSettings
+from league.population.results.match_store import MatchStore
+from league.population.results.ratings import Ratings
+
+TOURNAMENTS = Path("tournaments")
+MATCHES, SEED = 400, 0
+
+
+class TournamentReport(NamedTuple):
+    """A finished tournament."""
+
+    folder: Path
+    tournament: Tournament
+    standings: GameStandings
+
+
+def run(arguments: argparse.Namespace) -> TournamentReport:
+    """Play the matches that are not played yet."""
+    plan = _plan(arguments)
+    with Engines(plan.settings._replace(threads=arguments.threads)) as engines:
+        tournament = Tournament(plan, engines)
+        folder = _folder(arguments.run_dir, tournament.spec.alias)
+        with open_tournament(folder, tournament) as store:
+            try:
+                _play_missing(tournament, store)
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(_how_to_resume(folder, tournament, store)) from None
+            except EngineError as error:
+                raise EngineError(f"{error}\n{_how_to_resume(folder, tournament, store)}") from error.__cause__
+            standings = game_standings(store, tournament.spec, ratings=Ratings(), anchors=[TOURNAMENT_ANCHOR])
+            return TournamentReport(folder, tournament, standings)
+
+
+def _how_to_resume(folder: Path, tournament: Tournament, store: MatchStore) -> str:
+    """Return how many matches were played, what they cost, and the command that resumes the tournament."""
+    return "\n".join(
+        [
+            *format_usage(tournament.engines.usage()),
+            f"Stopped after {len(store.indices())} of {len(tournament)} matches, which are kept. To go on:",
+            f"  league tournament --resume --run-dir {shlex.quote(str(folder))}",
+        ]
+    )
+
+
+def _plan(arguments: argparse.Namespace) -> TournamentPlan:
+    """Return the plan that the options give, or the one in the folder to resume."""
+    settings = PlayerSettings.of(arguments)
+    if not arguments.resume:
+        if arguments.game is None:
+            raise UsageError("A tournament is in a game: name it, for example --game kuhn_poker.")
+        matches = MATCHES if arguments.matches is None else arguments.matches
+        seed = SEED if arguments.seed is None else arguments.seed
+        game, players = full_name(arguments.game), tuple(arguments.players)
+        return TournamentPlan(game, players, matches, seed, settings._replace(threads=None))
+    if arguments.run_dir is None:
+        raise UsageError("--resume needs the folder of the tournament: --run-dir DIR.")
+    if (
+        arguments.players
+        or settings.given()
+        or any(value is not None for value in (arguments.game, arguments.matches, arguments.seed))
+    ):
+        raise UsageError(
+            "--resume goes on with what the tournament began with. Leave players, --game, --matches, --seed and all "
+            "settings of players but --threads out."
+        )
+    return load_plan(Path(arguments.run_dir))
+
+
+def _folder(named: str | None, game: str) -> Path:
+    """Return the folder of a tournament: the ``named`` one, else the first new one of ``tournaments/GAME-1``, …."""
+    if named is not None:
+        return folder_to_fill(named, "--run-dir")
+    stem = re.sub(r"\W+", "-", game).strip("-")
+    free = next(path for number in count(1) if not (path := TOURNAMENTS / f"{stem}-{number}").exists())
+    return folder_to_fill(str(free), "--run-dir")
+
+
+def _play_missing(tournament: Tournament, store: MatchStore) -> None:
+    """Play the matches that are not stored yet, with progress on stderr."""
+    done = len(store.indices())
+    with match_progress() as progress:
+        task = progress.add_task(f"playing {tournament.spec.alias}", total=len(tournament), completed=done)
+        tournament.play(store, lambda _: progress.advance(task))
+
+
+def to_json(report: TournamentReport) -> dict[str, Any]:
+    """Return the report as JSON data."""
+    return {
+        "tournament": str(report.folder),
+        "question": report.tournament.plan.to_json(),
+        "standings": game_to_json(report.standings),
+        "usage": {player: usage._asdict() for player, usage in report.tournament.engines.usage().items()},
+    }
+
+
+def print_report(report: TournamentReport, console: Console) -> None:
+    """Print the plan and the standings."""
+    plan = report.tournament.plan
+    title = f"{short_name(plan.game)}: a tournament of {len(plan.players)} players (seed {plan.seed})"
+    console.print(title, style="bold", markup=False)
+    console.print(
+        f"Every pair played every deal in every seating. The matches are kept in {report.folder}.", markup=False
+    )
+    console.print()
+    print_game(report.standings, console)
+    print_usage(report.tournament.engines.usage(), console)

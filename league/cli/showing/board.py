@@ -1,0 +1,33 @@
+"""``league board``: runs in TensorBoard, beside each other, until Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import threading
+
+from games.common.errors import UsageError
+from games.common.text import plain
+from league.population.storage.run_dir import runs_in
+from league.training.board.metrics_log import TENSORBOARD_FOLDER
+from league.training.board.server import serve_tensorboard
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve the runs' ``tb/`` until Ctrl-C."""
+    paths = [run.path for name in arguments.runs for run in runs_in(name)]
+    for path in paths:
+        if not (path / TENSORBOARD_FOLDER).is_dir():
+            raise UsageError(f"{path} has no curves yet: they are written from the first iteration on.")
+        if "," in str(path.resolve()):
+            raise UsageError(f"{path} has a comma in its path, which TensorBoard takes for two folders. Rename it.")
+    try:
+        address = serve_tensorboard(paths, arguments.port)
+    except OSError as error:
+        raise UsageError(f"--port {arguments.port}: {error.strerror}. Choose another, or 0 for any free one.") from None
+    try:
+        print(f"TensorBoard shows {', '.join(plain(str(path)) for path in paths)} at {address}", flush=True)
+        print("Ctrl-C stops it.", flush=True)
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        print("\nTensorBoard has stopped.")
+    return 0

@@ -1,0 +1,39 @@
+"""``league plugins``: what modules and installed packages from outside add to the league."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+
+from games.common.plugins import GROUPS, Listed, listed
+from league.cli.formatting import plain_table
+
+
+def run(_: argparse.Namespace) -> list[Listed]:
+    """Load all installed plugins; return what they have."""
+    return listed()
+
+
+def to_json(report: Sequence[Listed]) -> list[dict[str, Any]]:
+    """Return the entries as JSON data; ``error`` is null for one that can be used."""
+    return [{**entry._asdict(), "error": entry.error or None} for entry in report]
+
+
+def print_report(report: Sequence[Listed], console: Console) -> None:
+    """Print the entries as a table, and under it why some cannot be used."""
+    if not report:
+        console.print(
+            "There are no plugins. A package brings one by entry points (league.games, league.credit, …), or a run "
+            'names a module: plugins = ["my_games"]. See: league docs extending'
+        )
+        return
+    table = plain_table("plugin", "what it adds", "name", "")
+    for entry in report:
+        table.add_row(entry.plugin, GROUPS[entry.group], entry.name, "cannot be loaded" if entry.error else "")
+    console.print(table)
+    for entry in report:
+        if entry.error:
+            console.print(f"\n{entry.error}", markup=False)

@@ -1,0 +1,56 @@
+"""``league presets``: the configurations that come with the project."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from rich.console import Console
+
+from games.aliases import short_name
+from league.cli.formatting import plain_table
+from league.config.load import PRESETS, load, preset_names
+
+
+class Preset(NamedTuple):
+    """A configuration that comes with the project."""
+
+    name: str
+    about: str  # the first line of its file
+    games: list[str]
+    model: str
+    iterations: int
+    device: str
+
+
+def run(_: argparse.Namespace) -> list[Preset]:
+    """Return the presets."""
+    return [_preset(name) for name in preset_names()]
+
+
+def to_json(report: Sequence[Preset]) -> list[dict[str, Any]]:
+    """Return the presets as JSON data."""
+    return [preset._asdict() for preset in report]
+
+
+def print_report(report: Sequence[Preset], console: Console) -> None:
+    """Print the presets with what each of them trains."""
+    table = plain_table("preset", "model", "games", "iterations", "device")
+    table.columns[2].no_wrap = False  # the longest: names of presets and models are to be typed
+    for preset in report:
+        table.add_row(preset.name, preset.model, ", ".join(preset.games), str(preset.iterations), preset.device)
+    console.print(table)
+    console.print()
+    for preset in report:
+        console.print(f"{preset.name}: {preset.about}", markup=False)
+    console.print("\nTrain one:        league train pocket\nWith changes:     league train pocket --set iterations=50")
+    console.print(f"Begin your own from one of the files in {PRESETS}: league train my.toml", markup=False)
+
+
+def _preset(name: str) -> Preset:
+    config = load(name)
+    with (PRESETS / f"{name}.toml").open(encoding="utf-8") as file:
+        about = file.readline().removeprefix("#").strip()
+    games = [short_name(game) for game in config.games]
+    return Preset(name, about, games, config.model.source, config.iterations, config.model.device)

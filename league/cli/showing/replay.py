@@ -1,0 +1,148 @@
+"""``league replay``: a match step by step, at the terminal or as an HTML page."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from games.common.errors import UsageError
+from league.lab.reports.match_list import MOST_MATCHES, MatchList, find_matches, replay_page
+from league.lab.reports.pages import plain, signed, write_page
+from league.lab.reports.replay import BoardView, MatchReplay, Step, to_replay
+
+PIPE_WIDTH = 160  # characters
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show a match, list the matches, or write the page."""
+    if arguments.html and not arguments.output:
+        raise UsageError("--html writes a page: say where, for example --html -o match.html.")
+    if arguments.output and not arguments.html:
+        raise UsageError("-o is where --html writes its page: give both.")
+    found = find_matches(arguments.source)
+    # Without a terminal there is no width to keep to.
+    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    if arguments.list:
+        _print_list(found, console)
+    elif arguments.html:
+        _write(found, arguments.match, Path(arguments.output), console)
+    else:
+        sample = found.most_telling() if arguments.match is None else found.match(arguments.match)
+        _show(to_replay(sample), console, pause=sys.stdin.isatty() and sys.stdout.isatty())
+        if arguments.match is None and len(found.matches) > 1:
+            console.print(f"\n{len(found.matches)} matches can be replayed: --list says which, --match N chooses one.")
+    return 0
+
+
+def _write(found: MatchList, index: int | None, path: Path, console: Console) -> None:
+    write_page(path, replay_page(found, index))
+    number = 1 if index is not None else min(len(found.matches), MOST_MATCHES)
+    console.print(f"{path} shows {number} of {len(found.matches)} matches: open it in a browser; arrow keys step.")
+
+
+def _print_list(found: MatchList, console: Console) -> None:
+    """Print a line for each match."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name in ("match", "game", "iteration", "players", "returns", "turns", "kept as"):
+        table.add_column(name, overflow="fold", justify="right" if name in ("match", "iteration", "turns") else "left")
+    for sample in found.matches:
+        episode = sample.episode
+        table.add_row(
+            str(episode.request.index),
+            Text(_printable(episode.request.game)),
+            "–" if sample.iteration is None else str(sample.iteration),
+            Text(_printable(", ".join(episode.request.players))),
+            ", ".join(signed(value, 2) for value in episode.returns),
+            str(len(episode.turns)),
+            ", ".join(sample.kept_as),
+        )
+    console.print(table)
+
+
+def _show(replay: MatchReplay, console: Console, pause: bool, indent: int = 0) -> None:
+    """Print a match step by step; with ``pause`` the next step comes with Enter."""
+    _print_head(replay, console, indent)
+    for step in replay.steps:
+        if pause and _asked_to_stop():
+            return
+        _print_step(step, console, indent)
+    if pause and _asked_to_stop():
+        return
+    _print(console, "", indent)
+    _print_board(replay.last_board, None, console, indent)
+    returns = ", ".join(f"{role} {signed(value, 2)}" for role, value in zip(replay.roles, replay.returns, strict=True))
+    _print(console, f"{replay.ending} Returns: {returns}.", indent, "bold")
+    for curves in replay.beliefs:
+        _print(
+            console, f"belief in the truth before the first turn and after each, probe {curves.probe}:", indent, "dim"
+        )
+        for line in curves.lines:
+            _print(console, f"{line.label}: {' '.join(map('{:.2f}'.format, line.ys))}", indent + 2)
+    for child in replay.children:
+        _print(console, "", indent)
+        _show(child, console, pause, indent + 4)
+
+
+def _print_head(replay: MatchReplay, console: Console, indent: int) -> None:
+    _print(console, replay.title, indent, "bold")
+    facts = [f"deal seed {replay.deal_seed}", f"sample seed {replay.sample_seed}"]
+    facts += [f"iteration {replay.iteration}"] if replay.iteration is not None else []
+    facts += [f"drawn by {replay.rule}"] if replay.rule else []
+    facts += [f"kept as {', '.join(replay.kept_as)}"] if replay.kept_as else []
+    facts += [f"opened with {replay.task!r}"] if replay.task else []
+    _print(console, "; ".join(facts), indent, "dim")
+
+
+def _print_step(step: Step, console: Console, indent: int) -> None:
+    """Print one turn."""
+    _print(console, "", indent)
+    _print(console, f"Step {step.number}: {step.role} ({step.player})", indent, "bold")
+    _print_board(step.board, step.seat, console, indent + 2)
+    if step.reasoning:
+        _print(console, "reasons:", indent + 2, "dim")
+        _print(console, step.reasoning, indent + 4, "italic")
+    _print(console, f"replies: {step.reply!r}" if "\n" not in step.reply else "replies:", indent + 2)
+    if "\n" in step.reply:
+        _print(console, step.reply, indent + 4)
+    choices = f" (of {', '.join(step.legal)})" if len(step.legal) <= 12 else f" (of {len(step.legal)} legal actions)"
+    choices = choices if step.legal else " (of free text)"
+    _print(console, f"{step.outcome}{choices}", indent + 2, "red" if step.action is None else "green")
+    facts = [f"log-prob {plain(step.logprob)} nats in {len(step.tokens)} tokens"] if step.tokens else []
+    facts += [f"advantage {signed(step.advantage)}"] if step.advantage is not None else []
+    facts += [f"reward {signed(step.reward, 2)}"] if step.reward else []
+    if facts:
+        _print(console, "; ".join(facts), indent + 2, "dim")
+
+
+def _print_board(board: BoardView, seat: int | None, console: Console, indent: int) -> None:
+    """Print what all seats see, and what single seats see beside it."""
+    if board.public.strip():
+        _print(console, "all see:", indent, "dim")
+        _print(console, board.public, indent + 2)
+    for own in board.private:
+        only = "only " if board.complete else ""
+        _print(console, f"{only}{own.role} sees:", indent, "dim bold" if own.seat == seat else "dim")
+        _print(console, own.text, indent + 2)
+
+
+def _print(console: Console, text: str, indent: int, style: str = "") -> None:
+    console.print(Padding(Text(_printable(text), style=style), (0, 0, 0, indent), expand=False) if text else "")
+
+
+def _printable(text: str) -> str:
+    """Return a text without control characters, with which what a model wrote could steer the terminal."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else "�" for letter in text)
+
+
+def _asked_to_stop() -> bool:
+    """Wait for Enter; return whether the person typed q, or has left."""
+    try:
+        return input("  Enter: next step, q: stop ").strip().lower() == "q"
+    except EOFError:
+        return True

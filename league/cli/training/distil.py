@@ -1,0 +1,106 @@
+"""``league distil``: one model that behaves as a run's mixture does on average."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from arena.process import tuned_process
+from games.aliases import short_name
+from games.common.destinations import folder_to_fill
+from games.common.errors import UsageError, unknown_name
+from league.cli.formatting import format_number
+from league.config.load import load_run_config
+from league.population.players.engines import Engines
+from league.population.storage.run_dir import Run, check_unused, find_run, run_names
+from league.training.monitors.terminal import Terminal
+
+if TYPE_CHECKING:
+    from league.population.distillation.distil import Distilled, GameResult
+    from league.population.storage.population import Snapshot
+
+
+class DistilReport(NamedTuple):
+    """What was distilled, and where it is kept."""
+
+    source: str
+    folder: Path
+    snapshots: list[Snapshot]
+    distilled: Distilled
+
+
+def run(arguments: argparse.Namespace) -> DistilReport:
+    """Distil a mixture into a folder."""
+    name, _, which = arguments.source.partition("@")
+    path = find_run(name)
+    if path is None:
+        raise unknown_name("run", name, run_names(), "Write RUN@mixture; runs are made by `league train`.")
+    if which not in ("", "mixture"):
+        raise UsageError(
+            f"{arguments.source}: {which} is a single snapshot, which needs no distilling. Write {name}@mixture."
+        )
+    folder = folder_to_fill(arguments.out, "-o")
+    check_unused(folder)
+    source = Run(path)
+    source.config = load_run_config(path, arguments.set)
+    from league.population.distillation.distil import MIXTURE, distil  # torch is slow to import
+    from league.population.distillation.folder import write_folder
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    with (
+        tuned_process(source.config.threads),
+        Engines() as engines,
+        Progress(*columns, console=Terminal(stderr=True), transient=True) as progress,
+    ):
+        task = progress.add_task("distilling", total=None)
+        distilled = distil(
+            source,
+            MIXTURE,
+            engines,
+            source.config.seed if arguments.seed is None else arguments.seed,
+            lambda what, done, of: progress.update(task, description=what, completed=done, total=of),
+        )
+    source.config = load_run_config(path)  # what was set for this command alone is no setting of the model's
+    label = f"{path.name}@{MIXTURE}"
+    return DistilReport(label, folder, write_folder(folder, source, distilled, label), distilled)
+
+
+def to_json(report: DistilReport) -> dict[str, Any]:
+    """Return the report as JSON data. What was not computed is null."""
+    from league.population.distillation.folder import to_json as distilled_to_json
+
+    return {"folder": str(report.folder)} | distilled_to_json(report.source, report.snapshots, report.distilled)
+
+
+def print_report(report: DistilReport, console: Console) -> None:
+    """Print how near the model is to the mixture, and what can be done with it."""
+    names = ", ".join(snapshot.id for snapshot in report.snapshots)
+    console.print(f"{names} in {report.folder}, distilled from {report.source}", style="bold", markup=False)
+    for result in report.distilled.games:
+        console.print(_sentence(result), markup=False)
+    game, path = map(shlex.quote, (short_name(report.distilled.games[0].game), str(report.folder)))
+    console.print(f"\nIt is a player:  league match {path} random --game {game}", markup=False)
+    with suppress(IndexError):
+        first = report.snapshots[0]
+        if not (first.path / "adapter_config.json").is_file():
+            console.print(f"and a base:      league train pocket --set model.source={path}", markup=False)
+
+
+def _sentence(result: GameResult) -> str:
+    """Return how near a model is in one game, and what it is worth there."""
+    what = "its table at all information states" if result.exact else "what it says in matches with itself"
+    told = (
+        f"{short_name(result.game)}: KL of the mixture ({what}) to the model {result.kl_before:.2g} → "
+        f"{result.kl_after:.2g} nats a situation"
+    )
+    if result.worth is None:
+        return f"{told}; the game is too large for an exact value."
+    worth = result.worth
+    target = "" if worth.target is None else f"; the mixture's is {format_number(worth.target)}"
+    return f"{told}; {worth.kind} {format_number(worth.before)} → {format_number(worth.after)}{target}."

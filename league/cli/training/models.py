@@ -1,0 +1,88 @@
+"""``league models``: the models that can be had without a key, and those on this machine; ``get`` fetches one."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.console import Console
+
+from games.common.errors import UsageError
+from league.population.models.cache import StoredModel, cache_home, format_bytes, models_folder, stored_models
+from league.population.models.catalogue import CATALOGUE, ListedModel, listed
+from league.population.models.fetch import fetch_model
+
+
+class ModelsReport(NamedTuple):
+    """The models that can be had, and those on this machine."""
+
+    home: Path
+    available: tuple[ListedModel, ...]
+    stored: dict[str, StoredModel]  # by name
+
+
+def run(arguments: argparse.Namespace) -> ModelsReport:
+    """Fetch the model that ``get`` names, if it does; return what there is."""
+    if arguments.action == "get":
+        if arguments.name is None:
+            raise UsageError(f"Which model? league models get NAME, where NAME is {', '.join(CATALOGUE)}.")
+        model = listed(arguments.name)
+        fetch_model(model, lambda what: print(f"{model.name}: {what}", file=sys.stderr, flush=True))
+    return ModelsReport(cache_home(), tuple(CATALOGUE.values()), {model.name: model for model in stored_models()})
+
+
+def to_json(report: ModelsReport) -> dict[str, Any]:
+    """Return the report as JSON data. What is not there is null."""
+    return {
+        "folder": str(models_folder()),
+        "models": [
+            {
+                "name": name,
+                "about": model.about if model else None,
+                "licence": stored.licence if stored else model.licence if model else None,
+                "parameters": model.parameters if model else None,
+                "context": model.context if model else None,
+                "download_bytes": model.download_bytes if model else None,
+                "from": model.requirement if model else stored.made_from if stored else None,
+                "folder": str(stored.folder) if stored else None,
+                "bytes": stored.bytes if stored else None,
+            }
+            for name, model, stored in _rows(report)
+        ],
+    }
+
+
+def print_report(report: ModelsReport, console: Console) -> None:
+    """Print each model with its size and licence, and how to use it."""
+    console.print("Models that can be had without a key", style="bold")
+    for model in report.available:
+        stored = report.stored.get(model.name)
+        console.print(f"\n{model.name}: {model.about}", markup=False)
+        console.print(
+            f"  {model.parameters / 1e6:.1f} million parameters, {model.context} tokens of context, "
+            f"licence {model.licence}",
+            markup=False,
+        )
+        if stored is None:
+            sizes = f"{format_bytes(model.download_bytes)} to download, {format_bytes(model.stored_bytes)} on disk"
+            console.print(f"  not on this machine ({sizes}): league models get {model.name}", markup=False)
+        else:
+            console.print(f"  on this machine: {stored.folder} ({format_bytes(stored.bytes)})", markup=False)
+            console.print(
+                f"  as a player: hf:{model.name}    to be trained: --set model.source={model.name}", markup=False
+            )
+    others = [stored for name, _, stored in _rows(report) if stored and name not in CATALOGUE]
+    if others:
+        console.print("\nConverted from .gguf files", style="bold")
+    for stored in others:
+        licence = f"licence {stored.licence}" if stored.licence else "its file names no licence"
+        console.print(f"\n{stored.made_from}: {licence}", markup=False)
+        console.print(f"  {stored.folder} ({format_bytes(stored.bytes)})", markup=False)
+
+
+def _rows(report: ModelsReport) -> list[tuple[str, ListedModel | None, StoredModel | None]]:
+    """Return all models by name: those that can be had first, then the other ones of the cache."""
+    names = dict.fromkeys([*CATALOGUE, *report.stored])
+    return [(name, CATALOGUE.get(name), report.stored.get(name)) for name in names]

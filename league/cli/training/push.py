@@ -1,0 +1,141 @@
+"""``league push``: a snapshot as a model of the hub, with a card; ``--dry-run`` shows every file and sends nothing."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+from games.aliases import short_name
+from games.common.destinations import folder_to_fill
+from games.common.errors import UsageError
+from games.common.text import plain
+from league.config import RunConfig
+from league.lab.reports.again import command
+from league.population.models.catalogue import CATALOGUE
+from league.population.models.example_requests import example_requests
+from league.population.models.model_card import CARD_FILE, Base, CardFacts, model_card
+from league.population.storage.population import Snapshot
+from league.population.storage.run_dir import Run, open_run
+from league.training.board.metrics_log import read_metrics
+
+NAME = re.compile(r"[\w.-]+/[\w.-]+")
+MEASURED = ("exploitability", "mixture_exploitability", "return", "held_out_return", "score_against_random")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Make the folder, show it, and send it unless this is a dry run."""
+    if not NAME.fullmatch(arguments.name):
+        raise UsageError(f"{arguments.name!r} is no name of the hub's. Write ORG/NAME, for example me/kuhn-player.")
+    name, _, which = arguments.snapshot.partition("@")
+    source = open_run(name)
+    snapshot = source.population.verify(source.population.get(which) if which else source.population.all()[-1])
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = folder_to_fill(arguments.out, "--out") if arguments.out else Path(temporary) / "model"
+        if folder.is_dir() and any(folder.iterdir()):
+            raise UsageError(f"--out {folder}: there is something in it. Name a new folder.")
+        make_folder(folder, source, snapshot, arguments.name)
+        for path in sorted(folder.iterdir()):
+            print(f"{path.stat().st_size:>12,}  {plain(path.name)}")
+        if arguments.dry_run:
+            print(f"Nothing was sent: without --dry-run this would be https://huggingface.co/{arguments.name}")
+        else:
+            print(_send(folder, arguments.name, public=arguments.public))
+    return 0
+
+
+def make_folder(folder: Path, run: Run, snapshot: Snapshot, name: str) -> None:
+    """Write a snapshot as others load it: its files, a tokenizer with its chat template, and a model card.
+
+    An adapter whose base is on this machine alone is merged into it.
+    """
+    from arena.lm.lora import adapter_base, is_adapter  # torch is slow to import
+    from arena.lm.tokenization import with_chat_template
+
+    base = adapter_base(snapshot.path) if is_adapter(snapshot.path) else None
+    if isinstance(base, Path):
+        from league.population.models.base_model import verified_base
+        from league.population.models.merged import save_merged
+
+        save_merged(verified_base(run.config, run.path, snapshot.policy), snapshot.path, folder)
+    else:
+        shutil.copytree(snapshot.path, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("snapshot.json"))
+        for path in folder.iterdir():
+            path.chmod(0o644)
+    if not is_adapter(folder):
+        with_chat_template(folder).save_pretrained(folder)
+    facts = _facts(run, snapshot, name, merged=isinstance(base, Path))
+    (folder / CARD_FILE).write_text(model_card(facts), encoding="utf-8")
+
+
+def _base(source: str) -> Base | None:
+    """Return how a card names the model that a run began from, without a path of this machine; None: it had none."""
+    if source == "pocket":
+        return None
+    if source in CATALOGUE:
+        return Base(f"{source} ({CATALOGUE[source].about})", on_hub=False)
+    path = Path(source).expanduser()
+    here = path.exists() or path.is_absolute()
+    return Base(path.name, on_hub=False) if here else Base(source, on_hub=True)
+
+
+def _facts(run: Run, snapshot: Snapshot, name: str, *, merged: bool) -> CardFacts:
+    config = run.config
+    examples = example_requests(config, snapshot.policy)
+    prompts = {role: example.chat for role, example in examples.items()}
+    actions = {role: example.legal for role, example in examples.items()}
+    measured = {
+        f"{short_name(game)}/{key}": line[f"{game}/{key}"]
+        for line in read_metrics(run.path)
+        if line["iteration"] == snapshot.step
+        for game in config.games
+        for key in MEASURED
+        if f"{game}/{key}" in line
+    }
+    games = [short_name(game) for game in config.games]
+    settings = _settings(config)
+    return CardFacts(
+        name,
+        snapshot.id,
+        games,
+        _base(config.model_of(snapshot.policy).source),
+        merged,
+        snapshot.step,
+        settings,
+        measured,
+        prompts,
+        actions,
+        command(config),
+    )
+
+
+def _settings(config: RunConfig) -> dict[str, str]:
+    """Return the settings that a card tells."""
+    return {
+        "credit.rule": config.credit.rule,
+        "objective.name": config.objective.name,
+        "optimizer.learning_rate": f"{config.optimizer.learning_rate:g}",
+        "iterations": str(config.iterations),
+        "seed": str(config.seed),
+    }
+
+
+def _send(folder: Path, name: str, *, public: bool) -> str:
+    """Send a folder to the hub; return its address. Raises UsageError with what the hub says."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
+
+    api = HfApi()
+    try:
+        api.create_repo(name, private=not public, exist_ok=True)
+        api.upload_folder(repo_id=name, folder_path=folder, commit_message="A snapshot of a league")
+    except LocalTokenNotFoundError:
+        raise UsageError("You are not logged in to the hub. Log in: hf auth login") from None
+    except (HfHubHTTPError, OSError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UsageError(
+            f"The hub did not take {name}: {reason} Is it yours, and are you logged in (hf auth login)?"
+        ) from error
+    return f"{api.endpoint}/{name}"

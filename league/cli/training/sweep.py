@@ -1,0 +1,191 @@
+"""``league sweep``: runs of one preset under several seeds and settings, and one table of what came of them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from games.common.destinations import folder_to_fill
+from games.common.errors import UsageError
+from games.common.files import atomic_write
+from games.common.text import plain
+from league.cli.formatting import estimate_to_json, format_interval, format_number
+from league.lab.reports.differences import RunComparison, pair_tests
+from league.lab.sweeps.plan import (
+    Sweep,
+    extended,
+    how_to_resume,
+    load_sweep,
+    parse_conditions,
+    parse_seeds,
+    plan_runs,
+    save_plan,
+)
+from league.lab.sweeps.questions import command_questions
+from league.lab.sweeps.training import trained
+from league.lab.sweeps.whole import run_sweep
+from league.population.players.machine import require_ray
+from league.population.storage.run_dir import SWEEP_FILE, check_unused
+from league.training.loop.readiness import check_start
+from league.training.monitors.terminal import Terminal
+
+SWEEPS = Path("sweeps")  # the folder of new sweeps
+TABLE_FILE = "table.json"
+LEFT_OUT = ("/score/", "tokens_per_second")  # of the figures that are compared: not measured at the end, or of speed
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Train what is missing; return 0 when all is done, 130 when it was stopped, 1 when a run failed."""
+    console = Terminal(soft_wrap=True)
+    if arguments.cluster and arguments.workers:
+        raise UsageError("--workers trains on this machine and --cluster on a Ray cluster: name one of them.")
+    if arguments.cluster:
+        require_ray(arguments.cluster)
+    folder, sweep = _resumed(arguments) if arguments.resume else _new(arguments)
+    resume = how_to_resume(folder)
+    resume += f" --cluster {shlex.quote(arguments.cluster)}" if arguments.cluster else ""
+    resume += f" --workers {arguments.workers}" if arguments.workers else ""
+    runs = "1 run is" if len(sweep.runs) == 1 else f"{len(sweep.runs)} runs are"
+    console.print(f"{runs} kept in {folder}. Ctrl-C stops; to go on:\n  {resume}", markup=False)
+
+    def announce(text: str) -> None:
+        console.print(text, markup=False)
+
+    outcome = run_sweep(folder, sweep, announce, workers=arguments.workers, cluster=arguments.cluster or "")
+    if outcome.stopped:
+        console.print(f"Stopped; everything is saved. To go on:\n  {resume}", markup=False)
+        return 130
+    _tell(folder, sweep, console)
+    for name, why in outcome.failures.items():
+        console.print(f"\n{name} failed: {plain(why)}", markup=False)
+    return 1 if outcome.failures else 0
+
+
+def _planned(arguments: argparse.Namespace) -> Sweep:
+    """Return the sweep that is asked for. Raises UsageError where it could not begin."""
+    conditions = parse_conditions(arguments.condition)
+    runs = plan_runs(arguments.config, parse_seeds(arguments.seeds or "0-4"), arguments.set, conditions)
+    check_start(runs[0].config, arguments.cluster or "")
+    command_questions(arguments.ask)
+    return Sweep(runs, arguments.tokens, tuple(arguments.ask))
+
+
+def _new(arguments: argparse.Namespace) -> tuple[Path, Sweep]:
+    """Plan a new sweep; return its folder, and it."""
+    if arguments.config is None:
+        raise UsageError("league sweep takes what to train: a preset, such as pocket, or a TOML file.")
+    sweep = _planned(arguments)
+    folder = _new_folder(Path(arguments.config).stem, arguments.run_dir)
+    save_plan(folder, sweep)
+    return folder, sweep
+
+
+def _resumed(arguments: argparse.Namespace) -> tuple[Path, Sweep]:
+    """Return the folder of the sweep that is to go on, and it, with the runs and questions that are new."""
+    if not arguments.run_dir:
+        raise UsageError("--resume goes on with the sweep in --run-dir DIR: name its folder.")
+    folder = folder_to_fill(arguments.run_dir, "--run-dir")
+    sweep = load_sweep(folder)
+    if arguments.config is None and (arguments.set or arguments.condition or arguments.tokens or arguments.seeds):
+        raise UsageError(
+            "--resume goes on with the sweep in --run-dir under its own settings. To add runs to it, name what is "
+            "trained too: league sweep PRESET --seeds 5-9 --resume --run-dir DIR"
+        )
+    if arguments.config is None:
+        command_questions(arguments.ask)
+        added = Sweep((), sweep.tokens, tuple(arguments.ask))
+    else:
+        arguments.tokens = arguments.tokens or sweep.tokens
+        added = _planned(arguments)
+    sweep = extended(folder, added)
+    save_plan(folder, sweep)
+    return folder, sweep
+
+
+def _new_folder(stem: str, named: str | None) -> Path:
+    """Return the folder of a new sweep. Raises UsageError if there is something in it."""
+    if named is None:
+        names = (str(SWEEPS / (stem if number == 1 else f"{stem}-{number}")) for number in count(1))
+        named = next(name for name in names if not Path(name).exists())
+    folder = folder_to_fill(named, "--run-dir")
+    if (folder / SWEEP_FILE).is_file():
+        how = how_to_resume(folder)
+        raise UsageError(f"{folder} holds a sweep already. Go on with it ({how}), or choose another --run-dir.")
+    check_unused(folder)
+    return folder
+
+
+def _tell(folder: Path, sweep: Sweep, console: Console) -> None:
+    """Print the table of the runs that are trained, and keep it."""
+    complete = [run for run in sweep.runs if trained(folder, run, sweep.tokens)]
+    if not complete:
+        return
+    from league.lab.sweeps.table import compare_runs
+
+    comparison = compare_runs(folder, sweep, complete)
+    at = f"iteration {comparison.iteration}" if sweep.tokens is None else f"{sweep.tokens:,} generated tokens"
+    print_table(comparison, at, console)
+    table = table_to_json(comparison) | ({} if sweep.tokens is None else {"iteration": None, "tokens": sweep.tokens})
+    atomic_write(folder / TABLE_FILE, json.dumps(table, indent=1, allow_nan=False) + "\n")
+    console.print(f"\nThis table is kept in {folder / TABLE_FILE}.", markup=False)
+    console.print(f"All curves beside each other:  league board {shlex.quote(str(folder))}", markup=False)
+
+
+def print_table(comparison: RunComparison, at: str, console: Console) -> None:
+    """Print each figure: the mean of each condition over its seeds, and the tests of each pair of conditions."""
+    console.print(f"\nAt {at}, with 95% intervals over seeds:", style="bold")
+    for condition in comparison.conditions:
+        seeds = ", ".join(map(str, sorted(condition.runs)))
+        console.print(f"  {condition.letter}: {condition.name or 'as it is'} (seeds {seeds})", markup=False)
+    for row in comparison.rows:
+        if any(word in row.metric for word in LEFT_OUT):
+            continue
+        console.print(f"\n{row.metric}", style="bold", markup=False)
+        for condition, mean in zip(comparison.conditions, row.means, strict=True):
+            console.print(f"  {condition.letter}  {'–' if mean is None else format_interval(mean)}")
+        for test in pair_tests(comparison, row):
+            how = "paired by seeds" if test.pairs else "Welch"
+            p = "" if test.p is None else f", p = {format_number(test.p)}, {format_number(test.p_holm)} by Holm"
+            words = f"{test.second} − {test.first}  {format_interval(test.estimate, signed=True)}, {how}{p}"
+            console.print(f"  {words}", markup=False)
+
+
+def table_to_json(comparison: RunComparison) -> dict[str, Any]:
+    """Return the table as JSON data. What was not computed is null."""
+    return {
+        "iteration": comparison.iteration,
+        "conditions": [
+            {
+                "letter": condition.letter,
+                "name": condition.name,
+                "runs": {s: str(r.path) for s, r in condition.runs.items()},
+            }
+            for condition in comparison.conditions
+        ],
+        "figures": {
+            row.metric: {
+                "means": {
+                    condition.letter: None if mean is None else estimate_to_json("mean", mean)
+                    for condition, mean in zip(comparison.conditions, row.means, strict=True)
+                },
+                "pairs": [
+                    {
+                        "first": test.first,
+                        "second": test.second,
+                        **estimate_to_json("difference", test.estimate),
+                        "paired": test.pairs,
+                        "p": test.p,
+                        "p_holm": test.p_holm,
+                    }
+                    for test in pair_tests(comparison, row)
+                ],
+            }
+            for row in comparison.rows
+        },
+    }

@@ -1,0 +1,299 @@
+"""Breeding: a population of runs, generation by generation, each made from the last by a rule of descent.
+
+``FOLDER/root`` is a run of one iteration from which all members of ``FOLDER/g000`` go on, so that their weights have
+one beginning. ``breed.json`` tells after each generation who there was, what became of whom, and what was spent; a
+killed process goes on from it. The elite is the best run so far: another takes its place only by the gate, so it never
+gets worse.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shlex
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tomli_w
+
+from games.common.errors import UsageError
+from games.common.files import atomic_write
+from games.common.section import LARGEST_SEED
+from games.common.seeds import derive_seed
+from league.config import RunConfig
+from league.config.load import load, to_toml
+from league.lab.breeding import RULES
+from league.lab.breeding.gate import Gain, exact_values, judge, ranked
+from league.lab.breeding.mutate import explored
+from league.lab.breeding.succession import ROOT, Candidate, Descent, Succession
+from league.lab.breeding.workshop import RunWorkshop
+from league.population.storage.lock import run_lock
+from league.population.storage.population import Origin
+from league.population.storage.run_dir import Run, check_unused
+from league.training.checkpoints.checkpoint import finished_iterations, has_checkpoint
+from league.training.checkpoints.run_state import Beginning
+from league.training.loop.evolve import Replacement, evolve
+from league.training.loop.session import Outcome, resume, train
+from league.training.snapshots.judged_games import most_matches
+
+BREED_FILE, PLAN_FILE = "breed.json", "breed.toml"
+
+Tell = Callable[[str], None]
+
+
+class BreedingBudget(NamedTuple):
+    """What breeding takes at most: it is known beforehand."""
+
+    members: int
+    generations: int
+    iterations: int  # of a member in one generation
+    matches: int  # of all members, in training and to judge games, at most
+
+    @property
+    def total(self) -> int:
+        """Iterations of all members together."""
+        return self.members * self.generations * self.iterations
+
+    def __str__(self) -> str:
+        return (
+            f"{self.generations} generations of {self.members} members, {self.iterations} iterations each: "
+            f"{self.total:,} iterations of {self.matches:,} matches at most"
+        )
+
+
+def budget_of(config: RunConfig) -> BreedingBudget:
+    """Return what breeding takes. Raises UsageError for iterations that generations cannot share."""
+    settings = config.descent
+    each, rest = divmod(config.iterations, settings.generations)
+    if rest or each % config.snapshot_every:
+        unit = settings.generations * config.snapshot_every
+        raise UsageError(
+            f"iterations = {config.iterations} are spread over descent.generations = {settings.generations}, each of "
+            f"which ends with a snapshot (snapshot_every = {config.snapshot_every}). Set iterations to a multiple of "
+            f"{unit}, such as {max(round(config.iterations / unit), 1) * unit}."
+        )
+    return BreedingBudget(settings.members, settings.generations, each, settings.members * most_matches(config))
+
+
+class Breeding:
+    """One population of runs in a folder."""
+
+    def __init__(self, folder: Path, config: RunConfig, tell: Tell) -> None:
+        self.folder, self.config, self._tell = folder, config, tell
+        self.budget, self._rule = budget_of(config), RULES[config.descent.rule]
+        self._workshop = RunWorkshop(config, folder)
+        self._verdicts: dict[tuple[Path, Path], Gain] = {}
+        self.history: list[dict[str, Any]] = []  # a generation each, as ``breed.json`` has them
+
+    def run(self) -> dict[str, Any]:
+        """Breed all generations that are not done; return the record, as ``breed.json`` has it."""
+        if (self.folder / BREED_FILE).is_file():
+            self.history = json.loads((self.folder / BREED_FILE).read_text(encoding="utf-8"))["history"]
+        for generation in range(len(self.history), self.budget.generations):
+            descents = self._descents(generation)
+            members = [self._train(generation, number, descent) for number, descent in enumerate(descents)]
+            self.history.append(self._record(generation, members, descents))
+            atomic_write(self.folder / BREED_FILE, json.dumps(self.record(), indent=1))
+            self._tell(self._told(generation))
+        return self.record()
+
+    def record(self) -> dict[str, Any]:
+        """Return what there was so far, and what was spent of the budget."""
+        done = len(self.history)
+        return {
+            "rule": self.config.descent.rule,
+            "budget": {**self.budget._asdict(), "total": self.budget.total},
+            "spent": {"generations": done, "iterations": done * self.budget.members * self.budget.iterations},
+            "elite": self.history[-1]["elite"] if done else None,
+            "history": self.history,
+        }
+
+    def candidates(self, generation: int) -> list[Candidate]:
+        """Return the members of a generation that is done, by their places."""
+        rows = self.history[generation]["members"]
+        return [Candidate(row["name"], self.folder / row["run"], row["settings"]) for row in rows]
+
+    def better(self, first: Candidate, second: Candidate) -> Gain:
+        """Return how much better one run is than another; asked once a pair."""
+        pair = first.run, second.run
+        if pair not in self._verdicts:
+            seed = derive_seed(self.config.seed, "gate", *(str(run.relative_to(self.folder)) for run in pair))
+            verdict = judge(self.config, *pair, seed)
+            self._verdicts |= {pair: verdict, pair[::-1]: verdict._replace(gain=-verdict.gain)}
+        return self._verdicts[pair]
+
+    def _descents(self, generation: int) -> list[Descent]:
+        """Return where the members of a generation come from, by place."""
+        if not generation:
+            return self._first()
+        now = self.candidates(generation - 1)
+        before = self.candidates(generation - 2) if generation > 1 else [None] * len(now)
+        order = [self.folder / run for run in self.history[-1]["ranking"]]
+        ranking = tuple(sorted(now, key=lambda candidate: order.index(candidate.run)))
+        return [
+            self._rule(
+                Succession(
+                    candidate,
+                    ranking,
+                    self.better,
+                    earlier,
+                    self.config.descent,
+                    self._rng("descent", generation, number),
+                    self._workshop,
+                )
+            )
+            for number, (candidate, earlier) in enumerate(zip(now, before, strict=True))
+        ]
+
+    def _first(self) -> list[Descent]:
+        """Return the first generation: the root's, its settings as they are, and for others, if they mutate, near."""
+        root = self.folder / ROOT
+        if not has_checkpoint(root):
+            shutil.rmtree(root, ignore_errors=True)  # what a process left that was killed in its cold start
+            self._check_finished(train(self.config, root, watch=lambda *_: True), 1)  # stops after one iteration
+        given = _mutable(self.config)
+        descents = []
+        for number in range(self.budget.members):
+            rng = self._rng("first", 0, number)
+            settings = explored(given, self.config.descent, rng) if number else given
+            how = "the first generation" + (f", with {_written(settings)}" if settings != given else "")
+            descents.append(Descent(Candidate(ROOT, root, given), settings, how=how, reseed=number > 0))
+        return descents
+
+    def _train(self, generation: int, number: int, descent: Descent) -> Candidate:
+        """Make a member and train it to the end of its generation, or go on with it."""
+        member = Candidate(f"m{number}", self.folder / f"g{generation:03d}" / f"m{number}", descent.settings)
+        start = 0 if descent.source.name == ROOT else finished_iterations(descent.source.run)
+        end = start + self.budget.iterations
+        if not has_checkpoint(member.run):
+            self._begin(member, descent, start, derive_seed(self.config.seed, "member", generation, number))
+        if finished_iterations(member.run) < end:
+            self._check_finished(resume(member.run, watch=lambda iteration, _: iteration >= end), end)
+        return member
+
+    def _check_finished(self, outcome: Outcome, end: int) -> None:
+        """Raise KeyboardInterrupt, with how to go on, if a run was stopped before its iteration."""
+        if outcome.iteration < end:
+            raise KeyboardInterrupt(
+                f"Stopped. To go on: league breed --resume --run-dir {shlex.quote(str(self.folder))}"
+            )
+
+    def _begin(self, member: Candidate, descent: Descent, start: int, seed: int) -> None:
+        """Make the run of a member, which goes on after iteration ``start``."""
+        source = descent.source.run
+        settings = [f"{name}={value!r}" for name, value in descent.settings.items()]
+        if descent.reseed:
+            settings.append(f"seed={seed % LARGEST_SEED}")
+        if descent.imitate is not None:
+            matches = tomli_w.dumps({"m": str(descent.imitate.absolute())}).partition("=")[2].strip()
+            settings += [f"imitation.matches={matches}", f"imitation.weight={self.config.descent.access}"]
+            settings += [f"imitation.since={start}", f"imitation.until={start + self.budget.iterations}"]
+        left = self.config.iterations - finished_iterations(source)
+        member.run.parent.mkdir(parents=True, exist_ok=True)
+        evolve(source, member.run, left, settings, self._replaced(descent) if descent.how else {})
+
+    def _replaced(self, descent: Descent) -> dict[str, Replacement]:
+        """Return what each policy's next snapshot comes from."""
+        population, found = Run(descent.source.run).population, {}
+        for policy in self._workshop.policies:
+            mine = population.all(policy)
+            parent = mine[0 if descent.origin is Origin.RESET else -1].id
+            weights = None if descent.weights is None else descent.weights[policy]
+            found[policy] = Replacement(Beginning(descent.origin, parent, descent.parents, descent.how), weights)
+        return found
+
+    def _record(self, generation: int, members: list[Candidate], descents: list[Descent]) -> dict[str, Any]:
+        """Return a generation's row: its members, who is better, and the elite."""
+        for first in members:
+            for second in members:
+                if first.run != second.run:
+                    self.better(first, second)
+        order = ranked([member.run for member in members], self._verdicts)
+        best = next(member for member in members if member.run == order[0])
+        rows = [self._row(member, descent) for member, descent in zip(members, descents, strict=True)]
+        return {
+            "generation": generation,
+            "members": rows,
+            "ranking": [str(run.relative_to(self.folder)) for run in order],
+            "elite": self._elite(best),
+        }
+
+    def _row(self, member: Candidate, descent: Descent) -> dict[str, Any]:
+        return {
+            "name": member.name,
+            "run": str(member.run.relative_to(self.folder)),
+            "settings": dict(member.settings),
+            "parents": list(descent.parents) or [descent.source.newest],
+            "how": descent.how or "went on",
+            "values": exact_values(self.config, member.run),
+        }
+
+    def _elite(self, best: Candidate) -> dict[str, Any]:
+        """Return the elite, which the best of a generation becomes only if the gate lets it through."""
+        now = self.history[-1]["elite"] if self.history else None
+        if now is not None:
+            verdict = self.better(best, Candidate("elite", self.folder / now["run"], now["settings"]))
+            if not verdict.better:
+                return dict(now)
+        values = exact_values(self.config, best.run)
+        run = str(best.run.relative_to(self.folder))
+        return {"run": run, "settings": dict(best.settings), "values": values, "since": len(self.history)}
+
+    def _told(self, generation: int) -> str:
+        row = self.history[generation]
+        spent = (generation + 1) * self.budget.members * self.budget.iterations
+        best = next(member for member in row["members"] if member["run"] == row["ranking"][0])
+        return (
+            f"Generation {generation + 1} of {self.budget.generations}: best {best['run']} ({best['how']}); elite "
+            f"{row['elite']['run']} with {_written(row['elite']['settings'])}; {spent:,} of {self.budget.total:,} "
+            "iterations spent."
+        )
+
+    def _rng(self, kind: str, generation: int, number: int) -> random.Random:
+        return random.Random(derive_seed(self.config.seed, kind, generation, number))
+
+
+def breed(config: RunConfig | None, folder: Path, tell: Tell) -> Breeding:
+    """Breed a population in a new folder, or, without a configuration, go on in one.
+
+    Raises UsageError for a folder with something in it, or with nothing to go on with.
+    """
+    if config is None:
+        if not (folder / PLAN_FILE).is_file():
+            raise UsageError(f"{folder} holds no population that was bred: it has no {PLAN_FILE}. Name one that does.")
+        config = load(str(folder / PLAN_FILE))
+    else:
+        check_unused(folder)
+        budget_of(config)
+        _mutable(config)
+        folder.mkdir(parents=True, exist_ok=True)
+        atomic_write(folder / PLAN_FILE, to_toml(config))
+    breeding = Breeding(folder, config, tell)
+    with run_lock(folder):
+        breeding.run()
+    return breeding
+
+
+def _mutable(config: RunConfig) -> dict[str, float]:
+    """Return the settings that mutate, by dotted name, as they are; none under another rule than mutate.
+
+    Raises UsageError for one that is no number.
+    """
+    if config.descent.rule != "mutate":
+        return {}
+    found = {}
+    table: Mapping[str, Any] = config.model_dump()
+    for name in config.descent.mutate:
+        value: Any = table
+        for part in name.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else None
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise UsageError(f"descent.mutate names {name}, which is {value!r} here. Name settings that are numbers.")
+        found[name] = float(value)
+    return found
+
+
+def _written(settings: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.3g}" for name, value in settings.items()) or "the settings as they are"

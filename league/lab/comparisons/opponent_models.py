@@ -1,0 +1,213 @@
+"""What a player can know of whom it plays with: predictions from its own observations, and play by its belief.
+
+The player meets each of the known types on the same deals in both seats. From some deals predictors learn, at each of
+the player's turns, which type the other is and what it does next; on the others they are tried. In a small game what a
+Bayesian would get right stands beside that, exactly, and what play by a belief is worth: the best response to Bayes'
+belief, to the probe's, and to the type itself were it known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
+
+from arena.records import Episode
+from games.common.errors import UsageError
+from games.registry import make_game
+from league.lab.comparisons.hidden_states import HoldsModels, hidden_states, prompts_everywhere, prompts_in, readable
+from league.lab.opponents.predictors import (
+    HELD_OUT,
+    AnswerProbe,
+    PredictionAccuracy,
+    States,
+    accuracy,
+    by_majority,
+    by_probe,
+    by_table,
+    split,
+    train_probe,
+)
+from league.lab.opponents.questions import AskedTurn, Question, Seen, asked_in
+from league.population.evaluation.head_to_head import A, play_scheduled, schedule
+from league.population.players.player import Player
+from league.theory.bayes_accuracy import BayesAccuracy, bayes_accuracies
+from league.theory.beliefs import Beliefs, best_response_to, exact_beliefs, two_seat_form
+from league.theory.exact.exploitability import PolicyTable, best_response_values, head_to_head
+from league.theory.exact.game_value import nash_equilibrium
+from league.theory.exact.states import Key
+
+
+class Prediction(NamedTuple):
+    """How often predictors of one question are right."""
+
+    turns: tuple[int, int]  # that were learned from, and held out
+    answers: int  # that there are: a uniform guess is right once in so many times
+    probe: PredictionAccuracy | None  # None: the player has no hidden states that can be read
+    table: PredictionAccuracy
+    majority: PredictionAccuracy
+    bayes: BayesAccuracy | None  # None: the game cannot be counted out
+
+
+class PlayValues(NamedTuple):
+    """Exact mean returns a match over both seats, beside types that are met equally often, in the game's units."""
+
+    itself: float
+    equilibrium: float | None  # None: none is computed, as of a game that is not zero-sum
+    by_probe: float | None  # None: there is no probe
+    by_belief: float
+    knowing: float  # the type before the match
+
+
+class OpponentModels(NamedTuple):
+    """What a player can know of whom it plays with."""
+
+    type: Prediction
+    action: Prediction | None  # None: the other never chooses from a list after one of the player's turns
+    play: PlayValues | None  # None: the game cannot be counted out
+    why_not: str  # why it cannot; "" if it can
+
+
+class _Played(NamedTuple):
+    """The player's turns in all its matches."""
+
+    asked: Mapping[Question, Sequence[AskedTurn]]
+    prompts: Mapping[Seen, tuple[int, ...]]
+
+
+def measure_opponents(
+    player: Player,
+    types: Sequence[Player],
+    matches: int,
+    seed: int,
+    on_episode: Callable[[Episode], None] | None = None,
+    reader: Player | None = None,
+) -> OpponentModels:
+    """Play at least ``matches`` matches beside each type, and return what can be known of it.
+
+    ``reader``, another snapshot of the player's run, reads what the player reads: then its hidden states are probed.
+    Raises UsageError for a game of other than two seats, players that do not fit, and too few matches.
+    """
+    _check(player, types)
+    played = _play(player, types, matches, seed, on_episode)
+    reader = reader or player
+    engine = readable(reader)
+    states = None if engine is None else hidden_states(reader, engine, played.prompts)
+    tables, why_not = _tables(player, types)
+    bayes = bayes_accuracies(tables[0], tables[1:]) if tables else None
+    kind, probe = _predict(played.asked[Question.TYPE], states, bayes.type if bayes else None)
+    action, _ = _predict(played.asked[Question.ACTION], states, bayes.action if bayes else None)
+    if kind is None:
+        raise UsageError(f"{player.label} acted in too few matches to learn anything from. Raise --matches.")
+    play = None
+    if tables:
+        believed = probed_beliefs(reader, engine, probe, types) if engine and probe else None
+        play = play_values(tables[0], tables[1:], believed)
+    return OpponentModels(kind, action, play, why_not)
+
+
+def play_values(
+    own: PolicyTable, types: Sequence[PolicyTable], believed: Mapping[Key, Sequence[float]] | None
+) -> PlayValues:
+    """Return what play by a belief is worth; ``believed`` is a probe's in both seats, None where there is none."""
+    prior = [1.0 / len(types)] * len(types)
+    equilibrium = nash_equilibrium(make_game(own.game).spec)
+
+    def responding(beliefs_of: Callable[[int], Beliefs]) -> float:
+        return fmean([value for seat in (0, 1) for value in best_response_to(types, seat, beliefs_of(seat)).values])
+
+    return PlayValues(
+        itself=_mean_return(own, types),
+        equilibrium=None if equilibrium is None else _mean_return(equilibrium, types),
+        by_probe=None if believed is None else responding(lambda _: believed),
+        by_belief=responding(lambda seat: exact_beliefs(types, seat, prior)),
+        knowing=fmean([value for table in types for value in best_response_values(table)]),
+    )
+
+
+def probed_beliefs(
+    reader: Player, engine: HoldsModels, probe: AnswerProbe, types: Sequence[Player]
+) -> dict[Key, tuple[float, ...]]:
+    """Return what the probe believes at every information state, of each type in the order of ``types``."""
+    states = hidden_states(reader, engine, prompts_everywhere(reader, engine))
+    order = [probe.answers.index(known.label) for known in types]
+    beliefs = probe.beliefs(np.stack([*states.values()]))[:, order]
+    return {key: tuple(row) for key, row in zip(states, beliefs.tolist(), strict=True)}
+
+
+def _play(
+    player: Player,
+    types: Sequence[Player],
+    matches: int,
+    seed: int,
+    on_episode: Callable[[Episode], None] | None,
+) -> _Played:
+    """Play the same deals beside each type, in both seats. Raises UsageError for too few."""
+    asked: dict[Question, list[AskedTurn]] = {question: [] for question in Question}
+    prompts: dict[Seen, tuple[int, ...]] = {}
+    for kind in types:
+        scheduled = schedule((player, kind), matches, seed)
+        if scheduled[-1].deal + 1 < HELD_OUT:
+            raise UsageError(
+                f"--matches {matches}: one deal of {HELD_OUT}, each played in both seats, is held out, so that "
+                f"{2 * HELD_OUT} matches are the least."
+            )
+        for match, episode in zip(scheduled, play_scheduled((player, kind), scheduled, on_episode), strict=True):
+            seat = match.seating.index(A)
+            prompts |= prompts_in(episode, seat)
+            for question, question_asked in asked_in(episode, seat, match.deal, kind.label):
+                asked[question].append(question_asked)
+    return _Played(asked, prompts)
+
+
+def _predict(
+    asked: Sequence[AskedTurn], states: States | None, bayes: BayesAccuracy | None
+) -> tuple[Prediction | None, AnswerProbe | None]:
+    """Return how often the predictors of a question are right, and the probe; None where nothing was asked."""
+    learned, tried = split(asked)
+    if not learned or not tried:
+        return None, None
+    probe = None if states is None else train_probe(learned, states)
+    prediction = Prediction(
+        turns=(len(learned), len(tried)),
+        answers=len({question_asked.answer for question_asked in learned}),
+        probe=None if probe is None or states is None else accuracy(by_probe(probe, tried, states), tried),
+        table=accuracy(by_table(learned, tried), tried),
+        majority=accuracy(by_majority(learned, tried), tried),
+        bayes=bayes,
+    )
+    return prediction, probe
+
+
+def _tables(player: Player, types: Sequence[Player]) -> tuple[list[PolicyTable], str]:
+    """Return the policies of the player and of each type; none, and the reason, where they cannot be counted out."""
+    try:
+        two_seat_form(player.spec.name)
+        return [known.tabulate().table for known in (player, *types)], ""
+    except UsageError as error:
+        return [], str(error)
+
+
+def _mean_return(own: PolicyTable, types: Sequence[PolicyTable]) -> float:
+    """Return what a policy earns beside the types, the mean over both seats."""
+    return fmean([value for kind in types for value in (head_to_head([own, kind])[0], head_to_head([kind, own])[1])])
+
+
+def _check(player: Player, types: Sequence[Player]) -> None:
+    """Raise UsageError unless two types or more, of different names, can be met in a game of two seats."""
+    spec, labels = player.spec, [known.label for known in types]
+    if spec.seats != 2:
+        raise UsageError(
+            f"What a seat can know of whom it plays with is for games of two seats; {spec.alias} has {spec.seats}."
+        )
+    if len(labels) < 2 or len(set(labels)) < len(labels):
+        raise UsageError(
+            f"--against {' '.join(labels)}: name two different players or more, whom {player.label} is to tell apart."
+        )
+    if any(len(members) > 1 for members in player.members):
+        raise UsageError(
+            f"{player.label} is a mixture, drawn anew for each match, so it has no hidden states of its own. Name one "
+            "player, for example a snapshot of it."
+        )

@@ -1,0 +1,154 @@
+"""Line-ups of a team: the team as it is, and with its roles played by others, all on the same deals.
+
+A role is replaced by its untrained self or by a stand-in, two roles are swapped between their players, roles are taken
+by players who were trained apart, or one player does the whole work in the game that the team's game names for it
+(``GameSpec.alone``). Every line-up plays every deal once, with the same seed of what players draw, so their
+differences are paired by deal.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from statistics import fmean
+from typing import NamedTuple
+
+from arena.records import Episode, MatchRequest, flatten_episodes
+from arena.scheduler import play
+from games.common.seeds import derive_seed
+from games.registry import make_game
+from games.spec import GameSpec
+from league.population.players.engines import Engines
+from league.population.players.player import Player, given_role, resolve
+
+Place = tuple[str, int]  # a game of the team and a seat of it
+
+
+class LineUpKind(StrEnum):
+    """How a line-up differs from the team."""
+
+    TEAM = "team"
+    UNTRAINED = "untrained"
+    STAND_IN = "stand-in"
+    SWAPPED = "swapped"
+    APART = "apart"
+    ALONE = "alone"
+
+
+class Team(NamedTuple):
+    """Who plays which role; places are in the order of the games, the main one first, and of their seats."""
+
+    spec: GameSpec  # of the main game
+    roles: Mapping[Place, str]  # their names
+    players: Mapping[Place, str]  # as a person writes them
+    untrained: Mapping[Place, str]  # the same before training, where there is such
+
+
+class LineUp(NamedTuple):
+    """Who plays which role in a line-up."""
+
+    kind: LineUpKind
+    words: str  # what it is, in a few words
+    game: str
+    players: Mapping[Place, str]
+    role: Place | None = None  # the one that is replaced; None: another number of them
+
+
+class PlayedLineUp(NamedTuple):
+    """What a line-up came to."""
+
+    line_up: LineUp
+    returns: tuple[float, ...]  # the mean over the seats of the main game, by deal  # [deals]
+    tokens: float | None  # in its replies, a match; None: nobody's replies have tokens
+
+
+def line_ups(
+    team: Team, stand_ins: Sequence[str] = ("random",), apart: Mapping[Place, str] | None = None, alone: str = ""
+) -> list[LineUp]:
+    """Return the team and all that it is compared with; ``alone`` plays the game of one player if anybody is named."""
+    game = team.spec.name
+    found = [LineUp(LineUpKind.TEAM, "as it is", game, team.players)]
+    for place, role in team.roles.items():
+        if place in team.untrained:
+            words = f"{role}: untrained"
+            changed = {**team.players, place: team.untrained[place]}
+            found.append(LineUp(LineUpKind.UNTRAINED, words, game, changed, place))
+        for name in stand_ins:
+            changed = {**team.players, place: name}
+            found.append(LineUp(LineUpKind.STAND_IN, f"{role}: {name}", game, changed, place))
+    for one, other in itertools.combinations(team.roles, 2):
+        if team.players[one] != team.players[other]:
+            swapped = {**team.players, one: team.players[other], other: team.players[one]}
+            words = f"{team.roles[one]} and {team.roles[other]} swapped"
+            found.append(LineUp(LineUpKind.SWAPPED, words, game, swapped))
+    if apart:
+        names = ", ".join(team.roles[place] for place in apart)
+        words = "trained apart" if len(apart) == len(team.roles) else f"{names}: trained apart"
+        found.append(LineUp(LineUpKind.APART, words, game, {**team.players, **apart}))
+    if alone:
+        found.append(LineUp(LineUpKind.ALONE, "one alone", team.spec.alone, {(team.spec.alone, 0): alone}))
+    return found
+
+
+def play_line_up(
+    line_up: LineUp,
+    team: Team,
+    deals: int,
+    seed: int,
+    engines: Engines,
+    on_match: Callable[[Episode], None] | None = None,
+) -> PlayedLineUp:
+    """Play every deal once. Raises UsageError for a player that does not exist, or cannot play its role."""
+    player = seated(line_up, team, engines)
+    by_name = player.engines()
+    roles = {one.spec.name: one.roles for one in (player, *player.team)}
+    episodes = play(
+        [_request(player, team.spec.name, deal, seed) for deal in range(deals)],
+        roles_of=roles.__getitem__,
+        engine_of=by_name.__getitem__,
+        make_game=make_game,
+        on_episode=on_match,
+    )
+    return PlayedLineUp(line_up, tuple(fmean(episode.returns) for episode in episodes), _tokens(episodes))
+
+
+def seated(line_up: LineUp, team: Team, engines: Engines) -> Player:
+    """Return the line-up as one player, each of whose seats, its submatches' too, is somebody's."""
+    whole = [resolve(name, make_game(line_up.game).spec, engines) for name in dict.fromkeys(line_up.players.values())]
+    of_game = {(one.label, part.spec.name): part for one in whole for part in (one, *one.team)}
+    by_name = tuple({name: engine for one in whole for name, engine in one.engines().items()}.items())
+    parts = []
+    for part in (whole[0], *whole[0].team):
+        seats = [of_game[line_up.players[part.spec.name, seat], part.spec.name] for seat in range(part.spec.seats)]
+        named = [given_role(role, one) for role, one in zip(part.roles, seats, strict=True)]
+        roles = tuple(
+            role.model_copy(update={"name": team.roles.get((role.game, role.seat), role.name)}) for role in named
+        )
+        members = tuple(one.members[seat] for seat, one in enumerate(seats))
+        parts.append(Player(line_up.words, part.spec, part.engine, roles, members, others=by_name))
+    return replace(parts[0], team=tuple(parts[1:]))
+
+
+def _request(player: Player, team_game: str, deal: int, seed: int) -> MatchRequest:
+    """Return the match on a deal, whose seeds are the same for every line-up."""
+    rng = random.Random(derive_seed(seed, "members", team_game, deal))
+    return MatchRequest(
+        index=deal,
+        game=player.spec.name,
+        deal_seed=derive_seed(seed, "deal", team_game, deal),
+        sample_seed=derive_seed(seed, "sample", team_game, deal),
+        players=tuple(player.draw(seat, rng) for seat in range(player.spec.seats)),
+        trained=(False,) * player.spec.seats,
+        rule="team",
+        cast=player.cast(rng),
+    )
+
+
+def _tokens(episodes: Sequence[Episode]) -> float | None:
+    """Return the tokens of all replies of a match and of its submatches, on average; None where there are none."""
+    traces = [turn.trace for episode in flatten_episodes(episodes) for turn in episode.turns]
+    counts = [len(trace.reply_ids) for trace in traces if trace is not None]
+    return sum(counts) / len(episodes) if counts else None

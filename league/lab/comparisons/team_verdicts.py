@@ -1,0 +1,114 @@
+"""What a team earns more than its line-ups without one thing or another, and what that says of each role.
+
+The difference is paired by deal, and a deal is one observation. All intervals of a table hold together with a
+probability of 95 %: each of m misses with 0.05 / m (Bonferroni). So a verdict is read off the interval: a role is vital
+if the whole interval of what the team loses without it lies above the margin, idle if all intervals of it lie within
+the margin, and harmful if one lies wholly below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from games.common.errors import UsageError
+from games.spec import GameSpec
+from league.lab.comparisons.team_lineups import LineUp, Place, PlayedLineUp, Team
+from league.theory.statistics import Estimate, clustered_mean
+
+MARGIN = 0.05  # of the range of the game's returns, where nobody says what matters
+ERROR = 0.05  # the probability that any interval of a table misses
+
+
+class TeamLead(StrEnum):
+    """How the team does beside a line-up."""
+
+    BETTER = "better"
+    LEVEL = "level"  # within the margin
+    WORSE = "worse"
+    OPEN = "not decided"
+
+
+class RoleVerdict(StrEnum):
+    """What a role is to its team."""
+
+    VITAL = "vital"
+    IDLE = "idle"
+    HARMFUL = "harmful"
+    OPEN = "not decided"
+
+
+class TeamComparison(NamedTuple):
+    """A line-up beside the team."""
+
+    line_up: LineUp
+    returns: Estimate  # in the game's units, with an interval of 95 % of its own
+    loss: Estimate  # the team's return less the line-up's; the intervals of all comparisons hold together
+    standing: TeamLead
+    tokens: float | None  # in its replies, a match
+
+
+class TeamTable(NamedTuple):
+    """The team, and all that it was compared with."""
+
+    returns: Estimate  # the team's, with an interval of 95 %
+    tokens: float | None
+    margin: float  # in the game's units
+    comparisons: tuple[TeamComparison, ...]
+
+    def replacements(self, place: Place) -> list[TeamComparison]:
+        """Return the comparisons in which one role alone was replaced."""
+        return [one for one in self.comparisons if one.line_up.role == place]
+
+
+def check_margin(margin: float) -> None:
+    """Raise UsageError for a margin that is no share of a range."""
+    if not 0.0 < margin < 1.0:
+        raise UsageError(
+            f"--margin {margin:g}: it is a share of the range of the game's returns, above 0 and below 1, such as 0.05."
+        )
+
+
+def compare_line_ups(played: Sequence[PlayedLineUp], spec: GameSpec, margin: float = MARGIN) -> TeamTable:
+    """Return the table of line-ups that played the same deals, the team first.
+
+    ``margin`` is the difference that does not matter, as a share of the range of the game's returns.
+    """
+    team, *others = played
+    span = spec.max_return - spec.min_return
+    comparisons = []
+    for one in others:
+        losses = [ours - theirs for ours, theirs in zip(team.returns, one.returns, strict=True)]
+        loss = clustered_mean(losses, range(len(losses)), (-span, span), ERROR / len(others))
+        standing = _standing(loss, margin * span)
+        comparisons.append(TeamComparison(one.line_up, _mean(one, spec), loss, standing, one.tokens))
+    return TeamTable(_mean(team, spec), team.tokens, margin * span, tuple(comparisons))
+
+
+def verdicts_by_role(table: TeamTable, team: Team) -> dict[Place, RoleVerdict]:
+    """Return the verdict on every role that was replaced."""
+    found = {place: [one.standing for one in table.replacements(place)] for place in team.roles}
+    return {place: _verdict(standings) for place, standings in found.items() if standings}
+
+
+def _verdict(standings: Sequence[TeamLead]) -> RoleVerdict:
+    if TeamLead.BETTER in standings:
+        return RoleVerdict.VITAL
+    if set(standings) == {TeamLead.LEVEL}:
+        return RoleVerdict.IDLE
+    return RoleVerdict.HARMFUL if TeamLead.WORSE in standings else RoleVerdict.OPEN
+
+
+def _standing(loss: Estimate, margin: float) -> TeamLead:
+    if loss.low is None or loss.high is None:
+        return TeamLead.OPEN
+    if loss.low > margin:
+        return TeamLead.BETTER
+    if loss.high < -margin:
+        return TeamLead.WORSE
+    return TeamLead.LEVEL if -margin < loss.low and loss.high < margin else TeamLead.OPEN
+
+
+def _mean(played: PlayedLineUp, spec: GameSpec) -> Estimate:
+    return clustered_mean(played.returns, range(len(played.returns)), (spec.min_return, spec.max_return))

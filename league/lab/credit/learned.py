@@ -1,0 +1,55 @@
+"""What estimators say of the turns of batches, after learning from other matches of the same policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from games.registry import make_game
+from league.lab.credit.matches import BatchPlan, PlayedBatch, TablePlayer, play_batches
+from league.lab.credit.rules import RuleVariant
+from league.theory.exact.exploitability import PolicyTable
+from league.theory.exact.states import Key
+from league.training.evidence.alternatives import TriedAlternatives
+from league.training.evidence.continuations import Continuations, ContinuationValues, plays
+from learners.trajectories import Evidence, Trajectory, return_scale
+from learners.values import ALTERNATIVES, ESTIMATORS, PLAYED_ON, with_estimates
+from learners.values.estimator import Estimates
+from roles.role import Role
+
+
+class LearnedEvidence:
+    """Estimators that have learned from ``plan.learned`` matches, which are played when the first of them is asked."""
+
+    def __init__(self, table: PolicyTable, roles: tuple[Role, ...], keys: Sequence[Key], plan: BatchPlan) -> None:
+        self._table, self._roles, self._keys, self._plan = table, roles, keys, plan
+
+    def of(self, variant: RuleVariant, batches: Sequence[PlayedBatch]) -> list[list[Evidence]]:
+        """Return the evidence of each batch's trajectories."""
+        name, settings = variant.estimator, variant.estimator_settings
+        assert name is not None
+        if name in PLAYED_ON:
+            estimates = [self._played_on(name, batch, **settings.model_dump()) for batch in batches]
+        else:
+            estimator = ESTIMATORS[name]
+            state = estimator.learn(self._matches, {}, settings)
+            estimates = [estimator.estimate(batch.trajectories, state, settings) for batch in batches]
+        return [[with_estimates(Evidence(), name, numbers) for numbers in rows] for rows in estimates]
+
+    @cached_property
+    def _matches(self) -> list[Trajectory]:
+        """The trajectories of the matches to learn from; no two matches have the same index."""
+        batches = play_batches(self._table, self._roles, self._keys, self._plan.to_learn)
+        return [trajectory for batch in batches for trajectory in batch.trajectories]
+
+    def _played_on(self, name: str, batch: PlayedBatch, count: int, said: int = 1) -> Estimates:
+        engine, game = TablePlayer(self._table), self._table.game
+        play = plays(self._roles, lambda _: engine)
+        known = (
+            {episode.request.index: episode for episode in batch.episodes},
+            {game: return_scale(make_game(game).spec)},
+        )
+        if name == ALTERNATIVES:
+            others = TriedAlternatives(play, count, said, *known, self._plan.seed)
+            return others.estimate(batch.trajectories).contributions
+        return ContinuationValues(Continuations(play, count, self._plan.seed), *known).estimate(batch.trajectories)

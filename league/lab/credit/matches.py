@@ -1,0 +1,155 @@
+"""Batches of matches that one joint policy plays with itself from its table, and where in the game each turn was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena.records import Episode, MatchRequest, Reply, ReplyRequest
+from arena.scheduler import play
+from arena.submatches import begin_match
+from games.common.errors import UsageError
+from games.common.seeds import derive_seed
+from games.registry import make_game
+from games.spec import choice_game
+from league.theory.exact.exploitability import PolicyTable
+from league.theory.exact.states import Key
+from learners.trajectories import Trajectory, return_scale, to_trajectories
+from roles.replies import format_reply
+from roles.role import Role
+
+Indices = NDArray[np.intp]
+
+
+class BatchPlan(NamedTuple):
+    """How many matches are played, and from what seed."""
+
+    batch: int = 512  # matches of a batch: what one update would have
+    group: int = 8  # matches of each start
+    batches: int = 16
+    seed: int = 0
+    learned: int = 4096  # matches, other ones, that estimators of turn values learn from first
+
+    @property
+    def to_learn(self) -> BatchPlan:
+        """The batches that estimators learn from."""
+        return self._replace(
+            batches=max(1, round(self.learned / self.batch)), seed=derive_seed(self.seed, "to learn from")
+        )
+
+
+class PlayedBatch(NamedTuple):
+    """A batch's trajectories, of all trained seats, and the information state and action of each of their T turns."""
+
+    matches: int
+    trajectories: list[Trajectory]  # returns divided by half the game's range
+    states: Indices  # as ``exact_form`` numbers them  # [T]
+    actions: Indices  # as ``TurnValues`` numbers them  # [T]
+    episodes: Sequence[Episode] = ()
+
+    @property
+    def roles(self) -> list[str]:
+        """The role of each turn [T]."""
+        return [t.role for t in self.trajectories for _ in t.turns]
+
+
+class TablePlayer:
+    """An engine that plays a policy table."""
+
+    def __init__(self, table: PolicyTable) -> None:
+        self._rows = table.probabilities
+
+    def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
+        """Return an action for each request, drawn from the table."""
+        return [self._reply(request) for request in requests]
+
+    def _reply(self, request: ReplyRequest) -> Reply:
+        game = choice_game(request.game)
+        by_id = sorted(zip(game.legal_ids(), request.legal, strict=True))
+        row = self._rows[request.role.seat, game.information_state(request.role.seat)]
+        drawn, reached = request.rng.random(), 0.0
+        for (_, label), probability in zip(by_id, row, strict=True):
+            reached += probability
+            if drawn < reached:
+                return Reply(format_reply(request.role, label))
+        return Reply(format_reply(request.role, by_id[int(np.flatnonzero(row)[-1])][1]))  # rounding
+
+
+def play_batches(
+    table: PolicyTable, roles: tuple[Role, ...], keys: Sequence[Key], plan: BatchPlan
+) -> list[PlayedBatch]:
+    """Return batches in which the table plays all seats; those that are given to others give no trajectories.
+
+    ``keys`` are the information states in the order of ``exact_form``. Raises UsageError as ``requests_of``.
+    """
+    spec, engine = make_game(table.game).spec, TablePlayer(table)
+    places = {key: index for index, key in enumerate(keys)}
+    first = np.cumsum([0, *(len(table.probabilities[key]) for key in keys)])
+    batches = []
+    for number in range(plan.batches):
+        requests = requests_of(table.game, roles, plan, number)
+        episodes = play(requests, roles_of=lambda _: roles, engine_of=lambda _: engine, make_game=make_game)
+        trajectories = to_trajectories(episodes, lambda _: roles, {table.game: return_scale(spec)})
+        where = locate(episodes, trajectories, places)
+        states = np.array([place.state for place in where], np.intp)
+        actions = first[states] + np.array([place.action for place in where])
+        batches.append(PlayedBatch(plan.batch, trajectories, states, actions, episodes))
+    return batches
+
+
+class PlaceOfTurn(NamedTuple):
+    """Where in a game a turn was."""
+
+    state: int  # of the information state
+    legal: tuple[str, ...]  # actions there, by ascending id
+    action: int  # of those, the one that was played
+
+
+def locate(
+    episodes: Sequence[Episode], trajectories: Sequence[Trajectory], places: dict[Key, int]
+) -> list[PlaceOfTurn]:
+    """Return where each trajectory's turns were, in order; ``places`` numbers the information states.
+
+    Matches are played again from their records, since what a seat observed need not tell all it knows.
+    """
+    turns: dict[tuple[int, int], list[PlaceOfTurn]] = {}  # by match and seat
+    game = choice_game(make_game(episodes[0].request.game))
+    for episode in episodes:
+        begin_match(game, episode.request)
+        for turn in episode.turns:
+            assert turn.action is not None
+            by_id = sorted(zip(game.legal_ids(), game.legal_actions(), strict=True))
+            legal = tuple([action for _, action in by_id])
+            state = places[turn.seat, game.information_state(turn.seat)]
+            place = PlaceOfTurn(state, legal, legal.index(turn.action))
+            turns.setdefault((episode.request.index, turn.seat), []).append(place)
+            game.apply(turn.action)
+    return list(chain.from_iterable(turns.get((t.match, t.seat), []) for t in trajectories))
+
+
+def requests_of(game: str, roles: Sequence[Role], plan: BatchPlan, batch: int) -> list[MatchRequest]:
+    """Return the requests of a batch's matches. Raises UsageError for one that does not consist of whole groups."""
+    if plan.batch % plan.group:
+        raise UsageError(
+            f"--batch {plan.batch} is not a multiple of --group {plan.group}, the matches of each start: give a "
+            "multiple, so that rules that compare within groups find whole ones."
+        )
+    return [_request(game, roles, plan, batch, match) for match in range(plan.batch)]
+
+
+def _request(game: str, roles: Sequence[Role], plan: BatchPlan, batch: int, match: int) -> MatchRequest:
+    """Return the request of one match of a batch."""
+    index = batch * plan.batch + match
+    return MatchRequest(
+        index,
+        game,
+        deal_seed=derive_seed(plan.seed, "deal", batch, match // plan.group),
+        sample_seed=derive_seed(plan.seed, "sample", index),
+        players=tuple(role.policy for role in roles),
+        trained=tuple(not role.given for role in roles),
+        rule="self_play",
+    )

@@ -1,0 +1,152 @@
+"""Credit for stored matches anew: by another rule, with other settings or another price of a forfeit, without playing.
+
+Matches are credited as a run credits them: those of one iteration together, the iterations in their order, and what a
+rule remembers goes from one to the next. So a run of which every match was kept gets its own numbers again, bit for
+bit. Values of a critic and counterfactuals are no part of a match; a rule that needs them is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from arena.records import EndReason, Episode, flatten_episodes
+from arena.submatches import play_again
+from games.common.errors import UsageError
+from games.common.section import Section
+from games.registry import make_game
+from games.spec import Utility
+from league.population.storage.sampled_matches import SampledMatch, with_credit
+from learners.advantages import DEFAULT_RULE, assign_credit, rule_named
+from learners.advantages.rule import Need, State
+from learners.trajectories import Evidence, Trajectory, return_scale, to_trajectories
+from roles.conduct import settle_forfeit
+from roles.role import Role, Roles
+
+_NOT_STORED = {
+    Need.VALUES: "a critic's value of each turn",
+    Need.CONTRIBUTIONS: "what each turn contributed by an estimator",
+    Need.COUNTERFACTUALS: "what the actions that were not played would have paid",
+    Need.TREE: "whole trees of replies (matchmaking.tree)",
+    Need.PREFERENCES: "which of two matches a judge prefers",
+}
+
+
+class Scoring(NamedTuple):
+    """How matches are credited."""
+
+    rule_for: Callable[[str, str], str]  # by game and role
+    settings_of: Callable[[str], Section]  # by rule
+    settings_for: Callable[[str, str], Section | None]  # by game and role, where a role has its own; else None
+    scaled: bool  # rewards are divided by half the range of the game's returns
+    price: float | None  # of a forfeit, in the game's units, for every role
+    repriced: bool  # whether ``price`` goes before what the matches were settled by
+
+
+class Rescored(NamedTuple):
+    """Matches with their new credit, and the trajectories that it belongs to."""
+
+    samples: list[SampledMatch]
+    trajectories: list[Trajectory]
+    advantages: list[list[float]]  # by trajectory, by turn
+    settled: int  # matches whose returns changed with the price
+
+
+def rescore(samples: Sequence[SampledMatch], roles: Roles, scoring: Scoring) -> Rescored:
+    """Return stored matches, in their iterations' order, with the credit that a rule gives to their trained seats.
+
+    Where no seat of any match was in training, every seat counts that no given player has. Raises UsageError for a
+    rule that needs what is not stored, and for a game that has no roles here.
+    """
+    in_training = any(any(match.request.trained) for s in samples for match in flatten_episodes([s.episode]))
+    priced = [_with_price(sample, roles, scoring) for sample in samples]
+    settled = sum(new.episode.returns != old.episode.returns for new, old in zip(priced, samples, strict=True))
+    found = Rescored([], [], [], settled)
+    state: State = {}
+    for _, group in groupby(sorted(priced, key=_iteration), key=_iteration):
+        of_iteration = list(group)
+        episodes = [s.episode if in_training else _all_trained(s.episode, roles) for s in of_iteration]
+        trajectories = to_trajectories(episodes, lambda game: _roles_of(roles, game), _scales(episodes, scoring.scaled))
+        _check_needs({scoring.rule_for(t.game, t.role) for t in trajectories})
+        evidence = [Evidence()] * len(trajectories)
+        rules = scoring.rule_for, scoring.settings_of, scoring.settings_for
+        credited = assign_credit(trajectories, evidence, state, *rules)
+        state = credited.state
+        found.samples.extend(with_credit(of_iteration, trajectories, credited.advantages))
+        found.trajectories.extend(trajectories)
+        found.advantages.extend(credited.advantages)
+    return found
+
+
+def _iteration(sample: SampledMatch) -> int:
+    return sample.iteration or 0
+
+
+def _roles_of(roles: Roles, game: str) -> Sequence[Role]:
+    if game not in roles:
+        raise UsageError(f"A match of {game} is stored, which is no game of the run whose roles are used.")
+    return roles[game]
+
+
+def _all_trained(episode: Episode, roles: Roles) -> Episode:
+    """Return an episode in which all seats but those of given players are in training."""
+    trained = tuple(not role.given for role in _roles_of(roles, episode.request.game))
+    children = tuple(_all_trained(child, roles) for child in episode.children)
+    return episode._replace(request=episode.request._replace(trained=trained), children=children)
+
+
+def _scales(episodes: Sequence[Episode], scaled: bool) -> dict[str, float]:
+    games = {match.request.game for match in flatten_episodes(episodes)}
+    return {game: return_scale(make_game(game).spec) if scaled else 1.0 for game in games}
+
+
+def _check_needs(rules: set[str]) -> None:
+    """Raise UsageError for a rule that needs what stored matches do not have."""
+    for name in sorted(rules):
+        for need in sorted(rule_named(name).needs & _NOT_STORED.keys(), key=str):
+            raise UsageError(
+                f"The rule {name} needs {_NOT_STORED[need]}, which is not stored with matches. Choose another with "
+                f"--rule, for example {DEFAULT_RULE}."
+            )
+
+
+def _with_price(sample: SampledMatch, roles: Roles, scoring: Scoring) -> SampledMatch:
+    """Return a match settled by another price of its forfeit, if there is one."""
+    if not scoring.repriced or not any(m.end is EndReason.FORFEIT for m in flatten_episodes([sample.episode])):
+        return sample
+    return sample._replace(episode=_settled_again(sample.episode, roles, scoring.price))
+
+
+def _settled_again(episode: Episode, roles: Roles, price: float | None) -> Episode:
+    """Return a forfeited match with the returns that another price gives; the change is in each seat's last turn."""
+    children = tuple(_settled_again(child, roles, price) for child in episode.children)
+    if episode.end is not EndReason.FORFEIT or episode.offender is None:
+        return episode._replace(children=children)
+    role = _roles_of(roles, episode.request.game)[episode.offender]
+    conduct = role.conduct.model_copy(update={"price": price})
+    spec = make_game(episode.request.game).spec
+    settled = settle_forfeit(spec, _returns_before(episode), episode.offender, conduct)
+    turns = list(episode.turns)
+    for seat, (after, before) in enumerate(zip(settled, episode.returns, strict=True)):
+        last = next((i for i in reversed(range(len(turns))) if turns[i].seat == seat), None)
+        if last is not None and after != before:
+            turns[last] = turns[last]._replace(reward=turns[last].reward + (after - before))
+    return episode._replace(turns=tuple(turns), returns=settled, children=children)
+
+
+def _returns_before(episode: Episode) -> tuple[float, ...]:
+    """Return what a match had paid when it was forfeited, by playing its actions again; any where that is no matter.
+
+    Raises UsageError where it matters and the match opened submatches, which are not played again.
+    """
+    game = make_game(episode.request.game)
+    if game.spec.utility in (Utility.ZERO_SUM, Utility.IDENTICAL):
+        return episode.returns
+    if episode.children:
+        raise UsageError(
+            f"A match of {game.spec.name} with submatches was forfeited: what it had paid until then cannot be told "
+            "from its record, so no other price can be set for it."
+        )
+    play_again(game, episode)
+    return tuple(game.returns())

@@ -1,0 +1,170 @@
+"""The rules that are compared, with their settings, and the credit that they give to the turns of batches.
+
+A rule is written as in a configuration, or with settings of its own: ``NAME:KEY=VALUE``, several with commas between.
+After an ``@`` comes who estimates what turns were worth, in the same way: ``gae_turn:trace_decay=0@archer:shrink=8``;
+``@central`` are the exact values of what all seats know together, where without an ``@`` they are those of the seat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from games.common import plugins
+from games.common.errors import UsageError, unknown_name
+from games.common.section import Section
+from games.common.validation import validated
+from league.config.credit import CreditConfig, ValuesConfig
+from league.config.load import parse_override
+from league.lab.credit.matches import PlayedBatch
+from learners.advantages import RULES, rule_named
+from learners.advantages.rule import CreditFacts, CreditRule, Need, State
+from learners.trajectories import Evidence
+from learners.values import CRITIC, ESTIMATORS, EXACT, PLAYED_ON, check_name, kind_of
+from learners.values.estimator import Estimated
+
+Floats = NDArray[np.float64]
+
+NO_SETTINGS = Section()
+CENTRAL = "central"  # who says exactly what a critic would that sees what all seats are shown
+NO_ESTIMATOR = "it takes what an estimator says that each turn added: write one behind it, as NAME@ESTIMATOR"
+SETTLING = 20  # passes over all batches before a rule that remembers is measured
+TRACE = "trace_decay"  # of a rule that weighs later turns' surprises; with 0 a turn's own alone
+_UNFIT = {
+    Need.TREE: "it compares sibling replies within whole trees (matchmaking.tree), and these matches have none",
+    Need.COUNTERFACTUALS: "it follows what other actions would have paid against the others' moves, and not the return",
+    Need.PREFERENCES: "it follows which of two matches a judge prefers, and not the return",
+}
+
+
+class RuleVariant(NamedTuple):
+    """A rule with its settings."""
+
+    text: str  # as it is shown, and may be asked for
+    rule: CreditRule[Section]
+    settings: Section
+    estimator: str | None = None  # None: the exact value of every turn, where the rule needs one
+    estimator_settings: Section = NO_SETTINGS
+
+    @property
+    def given_values(self) -> bool:
+        """Whether the rule needs the value of every turn, and is given the exact one."""
+        return Need.VALUES in self.rule.needs and self.estimator in (None, CENTRAL)
+
+
+def all_variants(credit: CreditConfig) -> list[RuleVariant]:
+    """Return all rules with a configuration's settings; those that trace later turns a second time, without that.
+
+    Rules that ask what turns were worth come again with every estimator that learns it.
+    """
+    variants, learned = [], []
+    for name in [*RULES, *plugins.names("credit")]:
+        settings, rule = credit.settings_of(name), rule_named(name)
+        untraced = f"{name}:{TRACE}=0" if getattr(settings, TRACE, 0.0) > 0.0 else name
+        if Need.CONTRIBUTIONS not in rule.needs:
+            variants.append(RuleVariant(name, rule, settings))
+        if untraced != name:
+            variants.append(parse_variant(untraced, credit))
+        asked = [estimator for estimator in ESTIMATORS if need_of(estimator) in rule.needs]
+        learned += [parse_variant(f"{untraced}@{estimator}", credit) for estimator in asked]
+    return variants + learned
+
+
+def parse_variant(text: str, credit: CreditConfig) -> RuleVariant:
+    """Return the rule that a person writes. Raises UsageError for a rule, key or value that does not exist."""
+    written, _, asked = text.partition("@")
+    name, _, changes = written.partition(":")
+    rule = rule_named(name)
+    settings = _changed(name, credit.settings_of(name), changes, text, f"league settings credit.{name}")
+    if not asked:
+        return RuleVariant(text, rule, settings)
+    estimator, _, changes = asked.partition(":")
+    if estimator != CENTRAL:
+        check_name(estimator)
+    own = NO_SETTINGS if estimator in (CENTRAL, CRITIC, EXACT) else ValuesConfig().settings_of(estimator)
+    return RuleVariant(
+        text, rule, settings, estimator, _changed(estimator, own, changes, text, f"league settings values.{estimator}")
+    )
+
+
+def _changed(name: str, settings: Section, changes: str, text: str, command: str) -> Section:
+    """Return settings with the changes that a person writes. Raises UsageError."""
+    values = settings.model_dump()
+    for change in filter(None, changes.split(",")):
+        if "=" not in change:
+            raise UsageError(f"{text}: a rule's settings are written NAME:KEY=VALUE, several with commas between.")
+        keys, value = parse_override(change)
+        if len(keys) != 1 or keys[0] not in values:
+            raise unknown_name(f"setting of {name}", ".".join(keys), values, f"{command} lists them.")
+        values[keys[0]] = value
+    return validated(type(settings), values, f"The rule {text}")
+
+
+def reason_against(variant: RuleVariant, facts: CreditFacts) -> str | None:
+    """Return why a rule cannot be measured on groups of matches of a game; None if it can."""
+    for need, reason in _UNFIT.items():
+        if need in variant.rule.needs:
+            return reason
+    unfit = _estimator_unfit(variant)
+    if unfit is not None:
+        return unfit
+    if Need.GROUPS in variant.rule.needs and facts.group_size < 2:
+        return f"it compares the matches of one start, and --group {facts.group_size} plays each start once"
+    try:
+        if variant.rule.check is not None:
+            variant.rule.check(facts)
+        known = ESTIMATORS.get(variant.estimator or "")
+        if known is not None and known.check is not None:
+            known.check(facts.game)
+    except UsageError as error:
+        return str(error)
+    return None
+
+
+def _estimator_unfit(variant: RuleVariant) -> str | None:
+    """Return why a rule cannot have its estimator, or none; None if it can."""
+    needs, name = variant.rule.needs, variant.estimator
+    if name is None:
+        return NO_ESTIMATOR if Need.CONTRIBUTIONS in needs else None
+    if name == CRITIC:
+        return "the critic is a part of a run's policy: an estimator that learns from what was said is one of " + (
+            ", ".join([*PLAYED_ON, *ESTIMATORS])
+        )
+    if name == EXACT:
+        return "the row exact has the exact advantages"
+    need = need_of(name)
+    return None if need in needs else f"it does not take the {need.value} that {name} estimates"
+
+
+def need_of(estimator: str) -> Need:
+    """Return the need of rules that an estimator meets."""
+    return Need.VALUES if kind_of(estimator) is Estimated.VALUES else Need.CONTRIBUTIONS
+
+
+def credit_batches(
+    variant: RuleVariant, batches: Sequence[PlayedBatch], evidence: Sequence[Sequence[Evidence]]
+) -> list[Floats]:
+    """Return, by batch, the credit of every turn times the weight of its trajectory [T].
+
+    What a rule remembers is what it has settled at: it sees the batches, in their order, ``SETTLING`` times before.
+    """
+    advantages, state = _credit_all(variant, batches, evidence, {})
+    for _ in range(SETTLING if state else 0):
+        advantages, state = _credit_all(variant, batches, evidence, state)
+    return advantages
+
+
+def _credit_all(
+    variant: RuleVariant, batches: Sequence[PlayedBatch], evidence: Sequence[Sequence[Evidence]], state: State
+) -> tuple[list[Floats], State]:
+    """Return each batch's credit, one batch after the other, and what the rule remembers then."""
+    found = []
+    for batch, known in zip(batches, evidence, strict=True):
+        credited = variant.rule.credit(batch.trajectories, known, state, variant.settings)
+        weighted = zip(credited.advantages, credited.weights, strict=True)
+        found.append(np.array([advantage * weight for row, weight in weighted for advantage in row]))
+        state = credited.state
+    return found, state

@@ -1,0 +1,149 @@
+"""Rules beside long Monte-Carlo continuations, in games that cannot be enumerated.
+
+Of the batches' matches some turns are drawn, no two of one match, and each is played on from before and from after it
+(``league.training.evidence.continuations``), twice independently: A' and A'' are two estimates of its advantage. With a_k the
+credit that a rule gives to turn k,
+
+    cosine = Σ a_k (A'_k + A''_k) / 2 / sqrt(Σ a_k² · Σ A'_k A''_k)
+
+is the cosine of the credit with the true advantages: noise of the continuations is in no product twice. Where no
+information state is met twice, as in large games, that is the cosine of the gradients, too, but for what a batch's
+choice of matches adds. The row ``exact`` is A' beside A'': how well the continuations know themselves. A sign counts as
+wrong only where the estimate is surely not 0. Bias and noise are not separated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from arena.records import Episode
+from arena.scheduler import play
+from games.common.seeds import derive_seed
+from games.registry import make_game
+from league.config.credit import CreditConfig
+from league.lab.credit.accuracy import Accuracy
+from league.lab.credit.gradient_accuracy import EXACT, RuleAccuracy, choose
+from league.lab.credit.matches import BatchPlan, PlayedBatch, requests_of
+from league.lab.credit.rules import Floats, credit_batches
+from league.population.players.player import Player
+from league.theory.statistics import Estimate, student_quantile
+from league.training.evidence.continuations import Continuations, plays, turn_places
+from learners.advantages.rule import CreditFacts, Need
+from learners.trajectories import Evidence, return_scale, to_trajectories
+
+TURNS = 256  # that are played on
+COUNT = 16  # continuations of each point and estimate
+SURE = 2.0  # standard errors
+FEWEST = 20  # turns of a role or index, of which a cosine can be told
+NO_VALUES = "it needs the value of every turn, which is not known in a game that cannot be enumerated"
+
+
+class SampledTurns(NamedTuple):
+    """Turns that were played on."""
+
+    places: list[int]  # among all turns of the batches [T]
+    first: Floats  # A' [T]
+    second: Floats  # A'' [T]
+    errors: Floats  # standard errors of their mean [T]
+    roles: list[str]  # [T]
+    turns: list[int]  # how many turns their seats had had before [T]
+
+
+def compare_by_continuations(
+    player: Player, credit: CreditConfig, plan: BatchPlan, asked: Sequence[str] = (), turns: int = TURNS
+) -> tuple[list[RuleAccuracy], dict[str, str]]:
+    """Return the accuracy of the continuations and of the rules, and why some are left out.
+
+    ``turns`` of the player's matches with itself are played on. Raises UsageError as ``compare_rules``.
+    """
+    spec, roles = player.spec, player.roles
+    facts = CreditFacts(spec, roles, tuple(role for role in roles if not role.given), plan.group, None)
+    variants, left_out = choose(asked, credit, facts)
+    left_out |= {v.text: NO_VALUES for v in variants if Need.VALUES in v.rule.needs or v.estimator}
+    ids = tuple(members[0][0] for members in player.members)
+    scale = return_scale(spec) if credit.scale_returns else 1.0
+    batches, episodes = [], []
+    for number in range(plan.batches):
+        requests = [request._replace(players=ids) for request in requests_of(spec.name, roles, plan, number)]
+        played = play(requests, roles_of=lambda _: roles, engine_of=player.engine_of, make_game=make_game)
+        trajectories = to_trajectories(played, lambda _: roles, {spec.name: scale})
+        batches.append(PlayedBatch(plan.batch, trajectories, np.zeros(0, np.intp), np.zeros(0, np.intp)))
+        episodes += played
+    sampled = _play_on(player, batches, {e.request.index: e for e in episodes}, scale, plan.seed, turns)
+    found = [_measured(EXACT, sampled, sampled.first, sampled.second)]
+    evidence = [[Evidence()] * len(batch.trajectories) for batch in batches]
+    for variant in variants:
+        if variant.text not in left_out:
+            given = np.concatenate(credit_batches(variant, batches, evidence))[sampled.places]
+            found.append(_measured(variant.text, sampled, given, (sampled.first + sampled.second) / 2))
+    return found, left_out
+
+
+def _play_on(
+    player: Player, batches: Sequence[PlayedBatch], episodes: dict[int, Episode], scale: float, seed: int, turns: int
+) -> SampledTurns:
+    """Draw turns, no two of one match, and estimate their advantages twice, in the trajectories' units."""
+    at = [(t, k) for batch in batches for t in batch.trajectories for k in range(len(t.turns))]
+    order = np.random.default_rng(derive_seed(seed, "turns")).permutation(len(at)).tolist()
+    by_match: dict[int, int] = {}
+    for place in order:
+        by_match.setdefault(at[place][0].match, place)
+    places = sorted(list(by_match.values())[:turns])
+    points = []
+    for trajectory, k in (at[place] for place in places):
+        episode = episodes[trajectory.match]
+        before = turn_places(episode, trajectory.seat)[k]
+        points += [(episode, before), (episode, before + 1)]
+    seats = [at[place][0].seat for place in places]
+    estimates, variances = [], []
+    for half in range(2):
+        continuations = Continuations(plays(player.roles, player.engine_of), COUNT, derive_seed(seed, "half", half))
+        returns = continuations.returns(points).reshape(len(places), 2, COUNT, -1) / scale
+        own = returns[np.arange(len(places)), :, :, seats]  # [T, 2, COUNT]
+        estimates.append(own[:, 1].mean(axis=1) - own[:, 0].mean(axis=1))
+        variances.append((own.var(axis=2, ddof=1) / COUNT).sum(axis=1))
+    errors = np.sqrt((variances[0] + variances[1]) / 4)
+    roles, indices = [at[place][0].role for place in places], [at[place][1] for place in places]
+    return SampledTurns(places, estimates[0], estimates[1], errors, roles, indices)
+
+
+def _measured(name: str, sampled: SampledTurns, given: Floats, truth: Floats) -> RuleAccuracy:
+    """Return the accuracy of the credit ``given`` to the turns, over all, by role and by turn."""
+
+    def within(is_part: Callable[[int], bool]) -> Accuracy:
+        mask = np.array([is_part(index) for index in range(len(given))], bool)
+        both = (sampled.first + sampled.second) / 2
+        sure = mask & (np.abs(both) > SURE * sampled.errors) & (np.abs(both) > 0.0)
+        wrong = float((given * both < 0.0)[sure].mean()) if sure.any() else None
+        return Accuracy(
+            cosine_of_turns(given[mask], truth[mask], (sampled.first * sampled.second)[mask]), None, None, wrong, None
+        )
+
+    roles, turns = dict.fromkeys(sampled.roles), sorted(set(sampled.turns))
+    by_role = {role: within(lambda i, role=role: sampled.roles[i] == role) for role in roles}  # type: ignore[misc]
+    by_turn = {turn: within(lambda i, turn=turn: sampled.turns[i] == turn) for turn in turns}  # type: ignore[misc]
+    return RuleAccuracy(name, within(lambda _: True), by_role, by_turn)
+
+
+def cosine_of_turns(given: Floats, truth: Floats, squares: Floats) -> Estimate | None:
+    """Return Σ a A / sqrt(Σ a² Σ A'A'') over turns [T] with a jackknife's interval; None where a sum is not above 0.
+
+    None, too, for fewer than ``FEWEST`` turns.
+    """
+    if len(given) < FEWEST:
+        return None
+    products, lengths, all_squares = given * truth, given**2, float(squares.sum())
+    if lengths.sum() <= 0.0 or all_squares <= 0.0:
+        return None
+    mean = float(products.sum()) / math.sqrt(float(lengths.sum()) * all_squares)
+    without = (lengths.sum() - lengths) * (all_squares - squares)  # each turn left out once
+    if (without <= 0.0).any():
+        return Estimate(mean, None, None)
+    replicates, count = (products.sum() - products) / np.sqrt(without), len(given)
+    error = math.sqrt((count - 1) / count * float(((replicates - replicates.mean()) ** 2).sum()))
+    half = student_quantile(count - 1) * error
+    return Estimate(mean, mean - half, mean + half)

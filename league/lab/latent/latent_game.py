@@ -1,0 +1,231 @@
+"""The game between clusters: a seat's action is a cluster of what it may say, and chance picks what is said of it.
+
+A cluster is said as the player says it: each member by its share among the cluster's. So the latent game's strategies
+are those of the whole game that keep these shares, and its value at the player's own masses is what the player earns.
+What a best response gains in it is never more than in the whole game, where all that may be said is a member. An
+information state is what the seat is shown and the clusters that it has said itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyspiel
+
+from games.common.errors import NotEnumerable, UsageError
+from games.common.seeds import derive_seed
+from games.openspiel.game import OpenSpielGame
+from games.openspiel.undealt import UndealtGame
+from games.registry import make_game
+from games.spec import Enumerable
+from league.lab.latent.space import LatentSpace
+from league.lab.latent.utterances import Utterance, utterances
+from league.population.players.player import Player
+from league.theory.exact.game_value import solved
+from league.theory.exact.sequence_form import Behaviour, SequenceForm, enumerated
+
+Shown = tuple[int, str]  # (seat, what it is shown where it is to act)
+MOST_TURNS = 100_000  # positions in which a seat is to act
+LEAST = 1e-12  # share of what is never said
+
+
+class Situation(NamedTuple):
+    """What may be said where a seat is shown something."""
+
+    match: Any  # one such position
+    said: tuple[Utterance, ...]
+    clusters: tuple[int, ...]  # of each utterance
+    spoken: Mapping[int, tuple[tuple[str, float], ...]]  # by cluster, in order: actions that stand for it, and shares
+
+    def mass(self, cluster: int) -> float:
+        """Return how likely the player says something of a cluster."""
+        return math.fsum(u.share for u, own in zip(self.said, self.clusters, strict=True) if own == cluster)
+
+
+class Listening(NamedTuple):
+    """How closely a player is listened to."""
+
+    samples: int  # free replies in each situation
+    members: int  # actions of a cluster that stand for it in a situation, the likeliest
+    seed: int
+
+
+def hear(
+    player: Player, space: LatentSpace, how: Listening, earlier: Mapping[Shown, Situation]
+) -> dict[Shown, Situation]:
+    """Return what the player says wherever its clusters may lead, by what a seat is shown.
+
+    What was said ``earlier`` somewhere may still be said there, with share 0 if it is not any more. Raises UsageError
+    for a game whose chance is not data, or where more positions are met than can be solved.
+    """
+    heard: dict[Shown, Situation] = {}
+    frontier, met, turn = list(_after_chance(_root(player.spec.name))), 0, 0
+    while frontier:
+        met += len(frontier)
+        if met > MOST_TURNS:
+            raise UsageError(
+                f"The game between clusters in {player.spec.name} has more than {MOST_TURNS:,} positions, too many to "
+                "solve. Set latent.clusters or latent.members lower, or take a smaller game."
+            )
+        new = {shown: match for match in frontier if (shown := _shown(match)) not in heard}
+        positions = [(seat, match) for (seat, _), match in new.items()]
+        told = utterances(player, positions, how.samples, derive_seed(how.seed, "hear", turn))
+        for (shown, match), now in zip(new.items(), told, strict=True):
+            before = earlier[shown].said if shown in earlier else ()
+            role = player.roles[shown[0]].name
+            heard[shown] = _clustered(match, [*now, *_silent(before, now)], space, role, how.members)
+        frontier = [
+            after
+            for match in frontier
+            for actions in heard[_shown(match)].spoken.values()
+            for action, _ in actions
+            for after in _after_chance(_applied(match, action))
+        ]
+        turn += 1
+    return heard
+
+
+def _root(game: str) -> Any:
+    match = make_game(game)
+    if isinstance(match, OpenSpielGame):
+        return UndealtGame(match)
+    if not isinstance(match, Enumerable):
+        raise NotEnumerable(f"{game} does not give its chance as data, so the game between clusters cannot be solved.")
+    return match.undealt()
+
+
+def _after_chance(match: Any) -> Iterator[Any]:
+    """Yield the positions after chance's moves in which a seat is to act."""
+    if outcomes := match.chance_outcomes():
+        for outcome, probability in outcomes:
+            if probability > 0.0:
+                after = match.copy()
+                after.apply_chance(outcome)
+                yield from _after_chance(after)
+    elif match.to_act() is not None:
+        yield match
+
+
+def _applied(match: Any, action: str) -> Any:
+    after = match.copy()
+    after.apply(action)
+    return after
+
+
+def _shown(match: Any) -> Shown:
+    seat = match.to_act()
+    return seat, match.observe(seat)
+
+
+def _silent(before: Sequence[Utterance], now: Sequence[Utterance]) -> list[Utterance]:
+    """Return what was said before and is not now, with share 0."""
+    said = {utterance.reply for utterance in now}
+    return [utterance._replace(share=0.0) for utterance in before if utterance.reply not in said]
+
+
+def _clustered(match: Any, said: Sequence[Utterance], space: LatentSpace, role: str, members: int) -> Situation:
+    clusters = tuple(space.clusters(role, [utterance.text for utterance in said]))
+    spoken = {}
+    for cluster in sorted(set(clusters)):
+        shares: dict[str, float] = {}
+        for utterance, own in zip(said, clusters, strict=True):
+            if own == cluster:
+                shares[utterance.action] = shares.get(utterance.action, 0.0) + max(utterance.share, LEAST)
+        likeliest = sorted(shares.items(), key=lambda item: -round(item[1], 12))[:members]
+        total = math.fsum(share for _, share in likeliest)
+        spoken[cluster] = tuple([(action, share / total) for action, share in likeliest])
+    return Situation(match, tuple(said), clusters, spoken)
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A position of the latent game, with the methods of ``pyspiel.State`` that ``enumerated`` uses."""
+
+    match: Any
+    heard: Mapping[Shown, Situation]
+    own: tuple[tuple[int, ...], ...]  # clusters that each seat has said  # [seats]
+    cluster: int | None = None  # chosen, and a member of it not yet said
+
+    def num_players(self) -> int:
+        return len(self.own)
+
+    def is_terminal(self) -> bool:
+        return not self.is_chance_node() and self.match.to_act() is None
+
+    def is_chance_node(self) -> bool:
+        return self.cluster is not None or bool(self.match.chance_outcomes())
+
+    def current_player(self) -> int:
+        return int(pyspiel.PlayerId.CHANCE) if self.is_chance_node() else int(self.match.to_act())
+
+    def legal_actions(self) -> list[int]:
+        return list(self.heard[_shown(self.match)].spoken)
+
+    def chance_outcomes(self) -> list[tuple[int, float]]:
+        if self.cluster is None:
+            return [(number, share) for number, (_, share) in enumerate(self.match.chance_outcomes())]
+        return [(number, share) for number, (_, share) in enumerate(self._members())]
+
+    def child(self, action: int) -> _State:
+        if self.cluster is not None:
+            return _State(_applied(self.match, self._members()[action][0]), self.heard, self.own)
+        if outcomes := self.match.chance_outcomes():
+            after = self.match.copy()
+            after.apply_chance(outcomes[action][0])
+            return _State(after, self.heard, self.own)
+        seat = self.match.to_act()
+        own = (*self.own[:seat], (*self.own[seat], action), *self.own[seat + 1 :])
+        return _State(self.match, self.heard, own, action)
+
+    def returns(self) -> list[float]:
+        return list(self.match.returns())
+
+    def key(self, seat: int) -> str:
+        clusters = " ".join(map(str, self.own[seat]))
+        return f"{self.match.observe(seat)}\n[{clusters}]"
+
+    def _members(self) -> tuple[tuple[str, float], ...]:
+        assert self.cluster is not None, "a cluster is chosen"
+        return self.heard[_shown(self.match)].spoken[self.cluster]
+
+
+@dataclass(frozen=True, slots=True)
+class LatentGame:
+    """A player's latent game, in sequence form."""
+
+    form: SequenceForm
+    heard: Mapping[Shown, Situation]
+    said: tuple[Situation, ...]  # in each information state  # [I]
+    masses: Behaviour  # of the clusters, as the player says them  # [I][clusters]
+
+    def exploitability(self, behaviour: Behaviour) -> float:
+        """Return NashConv / seats of a behaviour [I][clusters]: a best response's mean gain, in the game's units."""
+        best, own = self.form.best_responses(behaviour), self.form.values(behaviour)
+        return math.fsum(b - v for b, v in zip(best, own, strict=True)) / self.form.seats
+
+    def equilibrium(self) -> tuple[float, Behaviour]:
+        """Return the value to the first of two seats of a zero-sum game, and an equilibrium [I][clusters]."""
+        return solved(self.form)
+
+
+def latent_game(
+    player: Player, space: LatentSpace, how: Listening, earlier: Mapping[Shown, Situation] | None = None
+) -> LatentGame:
+    """Return the latent game of what a player says. Raises UsageError as ``hear``, and for what has no perfect recall.
+
+    ``earlier`` is what was heard of it before, as in ``hear``.
+    """
+    heard = hear(player, space, how, earlier or {})
+    root = _State(_root(player.spec.name), heard, ((),) * player.spec.seats)
+    form = enumerated(player.spec.name, root, _State.key, limit=100 * MOST_TURNS)  # ``hear`` has counted
+    said = tuple([heard[seat, key.rpartition("\n")[0]] for seat, key in form.keys])
+    masses = [_masses(members, ids) for members, ids in zip(said, form.legal, strict=True)]
+    return LatentGame(form, heard, said, masses)
+
+
+def _masses(heard: Situation, clusters: Sequence[int]) -> tuple[float, ...]:
+    masses = [heard.mass(cluster) for cluster in clusters]
+    return tuple([mass / math.fsum(masses) for mass in masses])

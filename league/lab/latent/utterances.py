@@ -1,0 +1,98 @@
+"""What a player may say in a position, and how likely each of it is: exactly, where it chooses from a list."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from arena.records import ReplyRequest, Tabular
+from games.common.errors import UsageError
+from games.spec import FreeText
+from league.population.players.player import Player
+from roles.replies import format_reply, parse_reply, read_free_text, speaking, strip_thoughts
+from roles.role import ReplyForm
+
+
+class Utterance(NamedTuple):
+    """Something that a player says in a position."""
+
+    text: str  # what is said, thoughts left out
+    reply: str  # as a model gives it
+    action: str  # what the game reads
+    share: float  # of all legal things that the player says there
+
+
+Position = tuple[int, Any]  # (seat, a match in which it is that seat's turn)
+
+
+def utterances(player: Player, positions: Sequence[Position], samples: int, seed: int) -> list[list[Utterance]]:
+    """Return what the player may say in each position, shares summing to one.
+
+    Of a list everything, with its exact probability. Free replies are sampled, ``samples`` in each position, and
+    illegal ones are left out; a legal action of a list that none of them names is there in its shortest form with share
+    0, and where none is legal all are as likely. Raises UsageError where none is legal and there is no list.
+    """
+    rng = random.Random(seed)
+    requests = [_request(player, seat, match, rng) for seat, match in positions]
+    chosen = [i for i, request in enumerate(requests) if _exact(player, request)]
+    known = dict(zip(chosen, _distributions(player, [requests[i] for i in chosen]), strict=True))
+    found = []
+    for index, (request, (_, match)) in enumerate(zip(requests, positions, strict=True)):
+        if index in known:
+            pairs = zip(request.legal, known[index], strict=True)
+            found.append([Utterance(label, label, label, share) for label, share in pairs])
+        else:
+            found.append(_sampled(player, request, match, samples))
+    return found
+
+
+def _request(player: Player, seat: int, match: Any, rng: random.Random) -> ReplyRequest:
+    role, (identity, _), asked = player.roles[seat], player.members[seat][0], match.actions()
+    if isinstance(asked, FreeText):
+        return ReplyRequest(identity, speaking(role), match, match.observe(seat), (), (), rng, asked.form)
+    return ReplyRequest(identity, role, match, match.observe(seat), asked.labels, (), rng)
+
+
+def _exact(player: Player, request: ReplyRequest) -> bool:
+    engine = player.engine_of(request.player)
+    return bool(request.legal) and request.role.reply is ReplyForm.CHOICE and isinstance(engine, Tabular)
+
+
+def _distributions(player: Player, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
+    """Return the probabilities of legal replies, each engine asked once, in the order of the requests."""
+    found: dict[int, tuple[float, ...]] = {}
+    engines = {id(engine): engine for r in requests for engine in [player.engine_of(r.player)]}
+    for engine in engines.values():
+        mine = [i for i, request in enumerate(requests) if player.engine_of(request.player) is engine]
+        found |= dict(zip(mine, engine.distributions([requests[i] for i in mine]), strict=True))  # type: ignore[attr-defined]
+    return [tuple(share / sum(found[i]) for share in found[i]) for i in range(len(requests))]
+
+
+def _sampled(player: Player, request: ReplyRequest, match: Any, samples: int) -> list[Utterance]:
+    read = _reader(request, match)
+    replies = [reply.text for reply in player.engine_of(request.player).sample([request] * samples)]
+    counts = Counter(reply for reply in replies if read(reply) is not None)
+    if not counts and not request.legal:
+        raise UsageError(
+            f"None of {samples} replies of {request.player} as {request.role.name} was legal, so there is nothing to "
+            f"cluster. First let it learn to speak: league train, with a cold start. It was shown: "
+            f"{request.observation!r}"
+        )
+    even = 0 if counts else 1
+    named = {read(reply) for reply in counts}
+    counts.update({format_reply(request.role, action): even for action in request.legal if action not in named})
+    total = counts.total()
+    return [
+        Utterance(strip_thoughts(reply).strip(), reply, str(read(reply)), times / total)
+        for reply, times in counts.items()
+    ]
+
+
+def _reader(request: ReplyRequest, match: Any) -> Callable[[str], str | None]:
+    """Return how a reply is read as one action; None for an illegal one."""
+    asked = match.actions()
+    if isinstance(asked, FreeText):
+        return lambda reply: read_free_text(asked, reply)
+    return lambda reply: parse_reply(request.role, reply, request.legal)

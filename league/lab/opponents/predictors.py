@@ -1,0 +1,103 @@
+"""Predictors of the other player, learned from some deals and tried on others; how often each is right.
+
+A linear probe reads the hidden state of a frozen model where its seat is about to act; the table knows the answer that
+was most frequent after exactly what the seat sees. Beside them stands chance: the most frequent answer of all. Matches
+of one deal share its luck, so intervals are clustered by deal (Liang and Zeger 1986).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from league.lab.opponents.logistic import LinearProbe, fit_probe
+from league.lab.opponents.questions import AskedTurn, Seen
+from league.theory.statistics import Estimate, clustered_mean
+
+Floats = NDArray[np.float64]
+States = Mapping[Seen, Floats]  # the hidden state where a seat has read what it was shown  # [H]
+SHRINK = 1.0  # of the probe's weights, beside a sum over turns
+HELD_OUT = 3  # one deal of so many is held out
+
+
+class PredictionAccuracy(NamedTuple):
+    """How often a predictor is right on deals that it has not learned from."""
+
+    by_turn: Mapping[int, Estimate]  # by the number of turns that the seat had before
+    overall: Estimate
+
+
+class AnswerProbe(NamedTuple):
+    """A linear probe of hidden states, and the answers that it knows."""
+
+    linear: LinearProbe
+    answers: tuple[str, ...]  # [C]
+
+    def beliefs(self, states: Floats) -> Floats:
+        """Return the probability of each of ``answers`` for hidden states [N, H].  # [N, C]"""
+        return self.linear.probabilities(states)
+
+
+def split(asked: Sequence[AskedTurn]) -> tuple[list[AskedTurn], list[AskedTurn]]:
+    """Return what is learned from and what is held out: every third deal, with all of its matches."""
+    held_out = [question.deal % HELD_OUT == HELD_OUT - 1 for question in asked]
+    learned, tried = (
+        [question for question, out in zip(asked, held_out, strict=True) if out is side] for side in (False, True)
+    )
+    return learned, tried
+
+
+def train_probe(asked: Sequence[AskedTurn], states: States) -> AnswerProbe:
+    """Return the probe of hidden states that is fitted to these answers."""
+    answers = tuple(sorted({question.answer for question in asked}))
+    counts: defaultdict[Seen, Counter[str]] = defaultdict(Counter)
+    for question in asked:
+        counts[question.seen][question.answer] += 1
+    rows = np.array([[found[answer] for answer in answers] for found in counts.values()], np.float64)
+    return AnswerProbe(fit_probe(np.stack([states[seen] for seen in counts]), rows, SHRINK), answers)
+
+
+def by_probe(probe: AnswerProbe, asked: Sequence[AskedTurn], states: States) -> list[str]:
+    """Return the answers that the probe thinks likeliest."""
+    seen = list(dict.fromkeys(question.seen for question in asked))
+    best = probe.beliefs(np.stack([states[prompt] for prompt in seen])).argmax(axis=1)
+    told = {prompt: probe.answers[index] for prompt, index in zip(seen, best.tolist(), strict=True)}
+    return [told[question.seen] for question in asked]
+
+
+def by_table(learned: Sequence[AskedTurn], asked: Sequence[AskedTurn]) -> list[str]:
+    """Return the answers that were most frequent after what was seen, or of all where it was never seen."""
+    [usual] = by_majority(learned, asked[:1])
+    counts: defaultdict[Seen, Counter[str]] = defaultdict(Counter)
+    for question in learned:
+        counts[question.seen][question.answer] += 1
+    return [_most_frequent(counts[question.seen]) if question.seen in counts else usual for question in asked]
+
+
+def by_majority(learned: Sequence[AskedTurn], asked: Sequence[AskedTurn]) -> list[str]:
+    """Return the answer that was most frequent of all, for each question."""
+    return [_most_frequent(Counter(question.answer for question in learned))] * len(asked)
+
+
+def accuracy(answers: Sequence[str], asked: Sequence[AskedTurn]) -> PredictionAccuracy:
+    """Return how often the answers are right."""
+    right = [float(answer == question.answer) for answer, question in zip(answers, asked, strict=True)]
+    turns = sorted({question.turn for question in asked})
+    return PredictionAccuracy({turn: _share(right, asked, turn) for turn in turns}, _share(right, asked))
+
+
+def _share(right: Sequence[float], asked: Sequence[AskedTurn], turn: int | None = None) -> Estimate:
+    """Return the share that is right at a turn, or over all."""
+    kept = [
+        (value, question.deal) for value, question in zip(right, asked, strict=True) if turn in (None, question.turn)
+    ]
+    return clustered_mean([value for value, _ in kept], [deal for _, deal in kept], (0.0, 1.0))
+
+
+def _most_frequent(counts: Counter[str]) -> str:
+    """Return the most frequent answer; of several the first by name."""
+    return min(counts, key=lambda answer: (-counts[answer], answer))

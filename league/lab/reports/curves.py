@@ -1,0 +1,112 @@
+"""A run's metrics as charts, in groups by question; of several runs one line each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from league.lab.reports.run_record import RunRecord
+from league.lab.reports.svg import Line, line_chart
+
+
+class Chart(NamedTuple):
+    """A chart with its name, and the labels of its lines in the order of their colours."""
+
+    name: str
+    note: str
+    svg: Markup
+    labels: tuple[str, ...]
+
+
+class Group(NamedTuple):
+    """Charts that answer one question."""
+
+    title: str
+    charts: list[Chart]
+    folded: bool  # shown only when asked for
+
+
+# Question, patterns of metric names, whether it is folded. A metric belongs to the first group that matches.
+GROUPS: tuple[tuple[str, tuple[str, ...], bool], ...] = (
+    (
+        "Is it getting better?",
+        (r".+/(mixture_)?exploitability", r".+/return", r".+/(best_)?welfare", r".+/pareto_share",
+         r".+/(held_out|score_against)_.+", r"rating", r".+_gap", r".+/judge/.+"),
+        False,
+    ),
+    ("How does each role do?", (r".+/score/.+", r".+/return/.+", r".+/score", r".+/first_seat_value"), False),
+    ("Does credit carry a signal?", (r".+/advantage/.+", r".+/flat_groups/.+"), False),
+    ("How does the learner move?", (r".+/entropy(/.+)?", r".+/(kl\w*|clipped|loss|grad_norm|gap|learning_rate)", r"gap",
+                                    r"staleness", r"dropped", r".+/critic/.+"), True),
+    ("Alarms", (r"alarms/.+",), True),
+    ("Everything else", (r".*",), True),
+)  # fmt: skip
+NOTES = {
+    "exploitability": "what a seat gains by the best answer to the others; in a zero-sum game 0 is a Nash equilibrium",
+    "mixture_exploitability": "the same of the whole population",
+    "rating": "among predecessors; random is 25",
+    "gap": "sampler against learner, nats",
+    "illegal_rate": "share of replies that were no legal action",
+    "score_against_random": "win 1, draw ½, loss 0",
+}
+MARKS = {"exploitability": (0.0,), "mixture_exploitability": (0.0,), "spread": (0.0,), "flat_groups": (0.0,)}
+FAMILY = re.compile(
+    r"(?P<family>.+/(?:score|return|flat_groups)|.+/advantage|.+/entropy)/(?P<member>[^/]+)(?P<rest>/\w+)?"
+)
+
+
+def curve_groups(records: Sequence[RunRecord]) -> list[Group]:
+    """Return all charts: of one run a line for each role of a chart, of several runs a line for each run."""
+    names = [
+        name
+        for name in dict.fromkeys(name for record in records for name in record.metrics)
+        if not _says_nothing(name, records)
+    ]
+    left = dict.fromkeys(names)
+    groups = []
+    for title, patterns, folded in GROUPS:
+        mine = [name for pattern in patterns for name in list(left) if re.fullmatch(pattern, name)]
+        mine = list(dict.fromkeys(mine))
+        for name in mine:
+            del left[name]
+        charts = _of_one(records[0], mine) if len(records) == 1 else [_of_several(records, name) for name in mine]
+        if charts:
+            groups.append(Group(title, charts, folded))
+    return groups
+
+
+def _says_nothing(name: str, records: Sequence[RunRecord]) -> bool:
+    """Return whether a metric is a score that never changes, as in a cooperative game, or an alarm that never rang."""
+    values = {value for record in records if name in record.metrics for value in record.metrics[name].values}
+    return values <= {0.0} if name.startswith("alarms/") else "/score" in name and values == {0.5}
+
+
+def _of_one(record: RunRecord, names: Sequence[str]) -> list[Chart]:
+    """Return the charts of one run, in which a metric's roles are together."""
+    families: dict[str, dict[str, str]] = {}  # by chart: metric by label
+    for name in names:
+        match = FAMILY.fullmatch(name)
+        if match:
+            families.setdefault(match["family"] + (match["rest"] or ""), {})[match["member"]] = name
+        else:
+            families.setdefault(name, {})[name] = name
+    charts = []
+    for chart, members in families.items():
+        lines = [Line(label, *record.metrics[name]) for label, name in members.items()]
+        charts.append(_chart(chart, lines))
+    return charts
+
+
+def _of_several(records: Sequence[RunRecord], name: str) -> Chart:
+    lines = [Line(record.name, *record.metrics[name]) for record in records if name in record.metrics]
+    return _chart(name, lines)
+
+
+def _chart(name: str, lines: Sequence[Line]) -> Chart:
+    short = name.rsplit("/", 1)[-1]
+    marks = next((MARKS[key] for key in (short, *name.split("/")) if key in MARKS), ())
+    labels = tuple(line.label for line in lines) if len(lines) > 1 else ()
+    return Chart(name, NOTES.get(short, ""), line_chart(lines, name, marks=marks), labels)

@@ -1,0 +1,160 @@
+"""Who beats whom: payoff matrices with intervals in their cells, rankings, and Elo over a run."""
+
+from __future__ import annotations
+
+import base64
+import math
+import struct
+import zlib
+from typing import NamedTuple
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from league.lab.reports.pages import signed
+from league.lab.reports.run_record import RunRecord
+from league.lab.reports.svg import Line, line_chart
+from league.lab.standings.standings import GameStandings, Standing
+from league.theory.statistics import Z_95
+
+SHOWN_PLAYERS = 12  # of a matrix with numbers
+SHOWN_RANKS = 12
+GOOD, BAD = (11, 99, 197), (194, 87, 26)  # colours of the picture of a whole population
+
+
+class Cell(NamedTuple):
+    """A pair's payoff to the row, with its 95 % interval."""
+
+    text: str  # "" where the pair never met
+    interval: str
+    style: Markup  # the colour
+    title: str
+
+
+class MatrixTable(NamedTuple):
+    """A payoff matrix among some players of a game."""
+
+    players: list[str]
+    rows: list[list[Cell]]
+    left_out: int  # players
+    picture: str  # of the whole population, as a data address; "" where all are in the table
+
+
+class GamePayoffs(NamedTuple):
+    """One game's standings, to be shown."""
+
+    game: str
+    matches: int
+    cooperative: bool
+    matrix: MatrixTable
+    ranking: list[Standing]
+    elo: Markup
+    policies: tuple[str, ...]  # of the lines of ``elo``
+    cycles: list[str]
+    lead: tuple[float, float] | None  # Elo points of the first above the second, and the half-width of the interval
+
+
+def game_payoffs(record: RunRecord, game: str) -> GamePayoffs:
+    """Return a game's payoffs, ranking and ratings."""
+    standings = record.standings[game]
+    elo, policies = _elo_chart(record, standings)
+    lead = standings.lead
+    return GamePayoffs(
+        game,
+        standings.matches,
+        standings.cooperative,
+        _matrix(record, standings),
+        standings.ranking[:SHOWN_RANKS],
+        elo,
+        policies,
+        [str(cycle) for cycle in standings.cycles[:5]],
+        None if lead is None else (lead[0], Z_95 * lead[1]),
+    )
+
+
+def _matrix(record: RunRecord, standings: GameStandings) -> MatrixTable:
+    """Return the matrix of the players that say most, in the order of the ranking."""
+    matrix = standings.matrix
+    payoffs = matrix.returns if standings.cooperative else matrix.margin
+    errors = matrix.returns_error if standings.cooperative else matrix.pooled_error()
+    shown = _chosen(record, [standing.player for standing in standings.ranking])
+    index = [matrix.players.index(player) for player in shown]
+    part = payoffs[np.ix_(index, index)]
+    np.fill_diagonal(part, np.nan)
+    middle = float(np.nanmean(part)) if standings.cooperative and np.isfinite(part).any() else 0.0
+    scale = float(np.nanmax(np.abs(part - middle), initial=1e-9))
+    rows = [
+        [_cell(shown[a], shown[b], part[a, b], errors[i, j], matrix.matches[i, j], middle, scale) for b, j in
+         enumerate(index)]
+        for a, i in enumerate(index)
+    ]  # fmt: skip
+    left_out = len(matrix.players) - len(shown)
+    return MatrixTable(shown, rows, left_out, _picture(payoffs - middle, record, matrix.players) if left_out else "")
+
+
+def _chosen(record: RunRecord, ranked: list[str]) -> list[str]:
+    """Return at most ``SHOWN_PLAYERS`` players: those that are no snapshots, the newest, the best, and some others.
+
+    The others are spread evenly over the run.
+    """
+    if len(ranked) <= SHOWN_PLAYERS:
+        return ranked
+    steps = {snapshot.id: snapshot.step for snapshot in record.snapshots}
+    newest = {snapshot.policy: snapshot.id for snapshot in record.snapshots}
+    by_step = sorted((player for player in ranked if player in steps), key=steps.__getitem__)
+    spread = [by_step[round(place)] for place in np.linspace(0, len(by_step) - 1, SHOWN_PLAYERS)] if by_step else []
+    outside = [player for player in ranked if player not in steps]
+    wanted = [player for player in (*outside, *newest.values(), *ranked[:3], *spread) if player in ranked]
+    chosen = list(dict.fromkeys(wanted))[:SHOWN_PLAYERS]
+    return [player for player in ranked if player in chosen]
+
+
+def _cell(row: str, column: str, value: float, error: float, matches: int, middle: float, scale: float) -> Cell:
+    if not math.isfinite(value):
+        return Cell("", "", Markup(""), f"{row} never met {column}" if row != column else row)
+    strength = min(abs(value - middle) / scale, 1.0)
+    colour = "good" if value >= middle else "bad"
+    style = Markup("background: rgba(var(--heat-{}), {:.2f})").format(colour, 0.75 * strength)
+    interval = f"± {Z_95 * error:.2f}" if math.isfinite(error) else "one deal"
+    return Cell(
+        signed(value, 2), interval, style, f"{row} against {column}: {signed(value)} {interval}, {matches} matches"
+    )
+
+
+def _picture(payoffs: NDArray[np.float64], record: RunRecord, players: tuple[str, ...]) -> str:
+    """Return the payoffs of all players as a PNG, a pixel a pair, in the order of the run; unmet pairs are clear."""
+    steps = {snapshot.id: snapshot.step for snapshot in record.snapshots}
+    order = sorted(range(len(players)), key=lambda i: (steps.get(players[i], -1), players[i]))
+    values = payoffs[np.ix_(order, order)]
+    np.fill_diagonal(values, np.nan)
+    scale = float(np.nanmax(np.abs(values), initial=1e-9))
+    alpha = np.where(np.isfinite(values), 40 + 215 * np.minimum(np.abs(np.nan_to_num(values)) / scale, 1.0), 0)
+    pixels = np.where((np.nan_to_num(values) >= 0)[..., None], np.array(GOOD), np.array(BAD))
+    image = np.concatenate([pixels, alpha[..., None]], axis=2).astype(np.uint8)
+    return f"data:image/png;base64,{base64.b64encode(png(image)).decode()}"
+
+
+def png(image: NDArray[np.uint8]) -> bytes:
+    """Return an image [height, width, 4] (RGBA) as a PNG file."""
+    height, width, _ = image.shape
+    rows = b"".join(b"\0" + row.tobytes() for row in image)  # each row begins with its filter: none
+    head = struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)
+    chunks = ((b"IHDR", head), (b"IDAT", zlib.compress(rows, 6)), (b"IEND", b""))
+    body = b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+    )
+    return b"\x89PNG\r\n\x1a\n" + body
+
+
+def _elo_chart(record: RunRecord, standings: GameStandings) -> tuple[Markup, tuple[str, ...]]:
+    """Return the Elo of each policy's snapshots with 95 % intervals, and the policies in the order of their colours."""
+    rated = {one.player: one for one in standings.ranking if one.component == 0 and math.isfinite(one.elo_error)}
+    lines = []
+    for policy in dict.fromkeys(snapshot.policy for snapshot in record.snapshots):
+        mine = [(s.step, rated[s.id]) for s in record.snapshots if s.policy == policy and s.id in rated]
+        if mine:
+            ends = [Z_95 * one.elo_error for _, one in mine]
+            lines.append(Line(policy, [step for step, _ in mine], [one.elo for _, one in mine], ends))
+    chart = line_chart(lines, f"Elo in {standings.spec.name}") if lines else Markup("")
+    return chart, tuple(line.label for line in lines)

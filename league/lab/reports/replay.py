@@ -1,0 +1,278 @@
+"""A match step by step: what was on the board, what each seat saw, said and did, and what training made of it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from arena.records import EndReason, Episode, Turn
+from arena.submatches import begin_match
+from games.common.errors import UsageError
+from games.registry import make_game
+from games.spec import Game, OpensSubmatches
+from league.lab.reports.svg import COLOURS, Line, line_chart
+from league.population.storage.sampled_matches import SampledMatch, TurnAdvantages
+from learners.beliefs import histories
+from roles.replies import THINK_CLOSE
+
+_OPENING = re.compile(r"(<[^<>]*>|[\[({<*`\"']+)\s*$")  # of a marked answer: "[", "<answer>", …
+
+Views = tuple[str, ...]  # what each seat observes, by seat
+
+
+class Token(NamedTuple):
+    """A token of a reply, as far as the record has it: its id and the log-probability that it was sampled with."""
+
+    id: int
+    logprob: float  # nats
+
+
+class Private(NamedTuple):
+    """What one seat sees beside what all see."""
+
+    seat: int
+    role: str
+    text: str
+
+
+class BoardView(NamedTuple):
+    """A position, as far as it could be set up again: where it could not, only what the seat to act was shown."""
+
+    public: str  # the lines that all seats see; "" where there are none, or nothing is known of other seats
+    private: tuple[Private, ...]  # of the seats that see more
+    complete: bool  # whether all seats' views are known
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One turn of a match."""
+
+    number: int  # from 1
+    seat: int
+    role: str
+    player: str
+    board: BoardView  # before the turn
+    sees: str  # what the seat was shown
+    legal: tuple[str, ...]
+    reasoning: str  # of the reply, the text before the answer
+    reply: str
+    action: str | None  # None: the reply was illegal
+    tool: str
+    reward: float  # in the game's units
+    tokens: tuple[Token, ...]  # none: the player is no language model
+    advantage: float | None  # None: the seat does not learn, or it was not computed
+
+    @property
+    def logprob(self) -> float | None:
+        """The log-probability of the whole reply, in nats; None without tokens."""
+        return math.fsum(token.logprob for token in self.tokens) if self.tokens else None
+
+    @property
+    def outcome(self) -> str:
+        """What became of the reply, in a few words."""
+        if self.action is None:
+            return "illegal reply"
+        return f"calls {self.action}" if self.tool else f"plays {self.action}"
+
+
+class BeliefCurves(NamedTuple):
+    """The curves of one probe: who was asked, and each one's belief in the truth over the turns of the match."""
+
+    probe: str
+    lines: tuple[Line, ...]  # of each asked seat; xs: how many turns came before; ys: probability of the truth
+    svg: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class MatchReplay:
+    """A match, step by step."""
+
+    index: int  # of the match in its run or file; of a submatch, among its parent's
+    game: str
+    players: tuple[str, ...]  # by seat
+    roles: tuple[str, ...]  # by seat; "seat 0" for one without a turn
+    trained: tuple[bool, ...]  # by seat
+    returns: tuple[float, ...]  # in the game's units, by seat
+    end: EndReason
+    offender: int | None  # the seat that forfeited
+    outcome: str  # what the parent of a submatch learned of it
+    task: str  # what a submatch was opened with
+    deal_seed: int
+    sample_seed: int
+    rule: str  # that drew the match
+    iteration: int | None  # of the run
+    kept_as: tuple[str, ...]  # why the run kept it
+    steps: tuple[Step, ...]
+    last_board: BoardView  # when the match is over
+    beliefs: tuple[BeliefCurves, ...]  # by probe; none where nobody was asked
+    children: tuple[MatchReplay, ...]
+
+    @property
+    def title(self) -> str:
+        """The match in one line."""
+        who = " – ".join(f"{role} {player}" for role, player in zip(self.roles, self.players, strict=True))
+        return f"Match {self.index}: {self.game}, {who}"
+
+    @property
+    def ending(self) -> str:
+        """How the match ended, in a sentence."""
+        if self.end is EndReason.FINISHED:
+            return "The match is over."
+        return f"The match is over: {self.roles[self.offender or 0]} forfeits."
+
+
+def to_replay(sample: SampledMatch) -> MatchReplay:
+    """Return a kept match step by step."""
+    return _replay(sample.episode, sample, iter(sample.advantages))
+
+
+def _replay(episode: Episode, sample: SampledMatch, advantages: Iterator[TurnAdvantages]) -> MatchReplay:
+    mine = next(advantages)  # in the order of flatten_episodes: this match's, then those of its submatches
+    request = episode.request
+    views = positions(episode)
+    spoken = {turn.seat: turn.role for turn in episode.turns}
+    roles = tuple(spoken.get(seat, f"seat {seat}") for seat in range(len(request.players)))
+    steps = tuple(
+        _step(number, turn, to_board(seen, roles, turn), advantage)
+        for number, (turn, seen, advantage) in enumerate(zip(episode.turns, views[:-1], mine, strict=True), 1)
+    )
+    return MatchReplay(
+        index=request.index,
+        game=request.game,
+        players=request.players,
+        roles=roles,
+        trained=request.trained,
+        returns=episode.returns,
+        end=episode.end,
+        offender=episode.offender,
+        outcome=episode.outcome,
+        task=request.task,
+        deal_seed=request.deal_seed,
+        sample_seed=request.sample_seed,
+        rule=request.rule,
+        iteration=sample.iteration,
+        kept_as=sample.kept_as,
+        steps=steps,
+        last_board=to_board(views[-1], roles, None),
+        beliefs=belief_curves(episode, roles),
+        children=tuple([_replay(child, sample, advantages) for child in episode.children]),
+    )
+
+
+def _step(number: int, turn: Turn, board: BoardView, advantage: float | None) -> Step:
+    trace = turn.trace
+    tokens = () if trace is None else tuple(map(Token, trace.reply_ids, trace.logprobs))
+    return Step(
+        number=number,
+        seat=turn.seat,
+        role=turn.role,
+        player=turn.player,
+        board=board,
+        sees=turn.observation,
+        legal=turn.legal,
+        reasoning=reasoning(turn.reply, turn.action),
+        reply=turn.reply,
+        action=turn.action,
+        tool=turn.tool,
+        reward=turn.reward,
+        tokens=tokens,
+        advantage=advantage,
+    )
+
+
+def reasoning(reply: str, action: str | None) -> str:
+    """Return what a reply says before its answer: its thoughts, and the text up to its last naming of the action.
+
+    The record has no marks of answers, which are the role's. A reply that is nothing but its answer has no reasoning.
+    """
+    thoughts, close, answer = reply.rpartition(THINK_CLOSE)
+    if close:
+        return (thoughts + close + _before(answer, action)).strip()
+    return _before(reply, action).strip()
+
+
+def _before(text: str, action: str | None) -> str:
+    """Return the words before the last naming of the action, without the mark that opens the answer."""
+    place = -1 if action is None else text.casefold().rfind(action.casefold())
+    return _OPENING.sub("", text[: max(place, 0)])
+
+
+def to_board(views: Views | None, roles: Sequence[str], turn: Turn | None) -> BoardView:
+    """Return a position from what each seat sees of it; where that is not known, from what was shown for a turn.
+
+    A line is public if every seat sees it.
+    """
+    if views is None:
+        shown = () if turn is None else (Private(turn.seat, turn.role, turn.observation),)
+        return BoardView("", shown, complete=False)
+    lines = [view.splitlines() for view in views]
+    public = [line for line in lines[0] if all(line in other for other in lines[1:])]
+    private = (
+        Private(seat, roles[seat], "\n".join(line for line in mine if line not in public))
+        for seat, mine in enumerate(lines)
+    )
+    return BoardView("\n".join(public), tuple(one for one in private if one.text.strip()), complete=True)
+
+
+def positions(episode: Episode) -> list[Views | None]:
+    """Return what each seat saw before each turn and at the end, by playing the match again from its seed.
+
+    None from where the game no longer goes as the record says: its rules have changed, are not here, or asked something
+    outside, as a tool or a judge does.
+    """
+    found: list[Views | None] = []
+    try:
+        game = _begun(episode)
+        children = iter(episode.children)
+        for turn in episode.turns:
+            if game.to_act() != turn.seat or game.observe(turn.seat) != turn.observation:
+                break
+            found.append(_views(game))
+            if turn.tool:
+                break
+            if turn.action is not None:
+                _apply(game, turn.action, children)
+        else:
+            found.append(_views(game))
+    # What OpenSpiel's rules raise at a position is a RuntimeError.
+    except (UsageError, ValueError, RuntimeError, StopIteration, NotImplementedError):
+        pass
+    return [*found, *[None] * (len(episode.turns) + 1 - len(found))]
+
+
+def _begun(episode: Episode) -> Game:
+    game = make_game(episode.request.game)
+    begin_match(game, episode.request)
+    return game
+
+
+def _apply(game: Game, action: str, children: Iterator[Episode]) -> None:
+    """Play an action, and tell the game of the submatches that it opened."""
+    game.apply(action)
+    if isinstance(game, OpensSubmatches) and (opened := game.submatches()):
+        game.record_outcomes([next(children).outcome for _ in opened])
+
+
+def _views(game: Game) -> Views:
+    return tuple(game.observe(seat) for seat in range(game.spec.seats))
+
+
+def belief_curves(episode: Episode, roles: Sequence[str]) -> tuple[BeliefCurves, ...]:
+    """Return the curves of each probe that was asked; ``roles`` are those of all seats."""
+    lines: dict[str, list[Line]] = {}
+    for (probe, seat), beliefs in histories(episode).items():
+        turns, truth = [belief.after for belief in beliefs], [belief.in_truth or 0.0 for belief in beliefs]
+        lines.setdefault(probe, []).append(Line(roles[seat], turns, truth, colour=seat % COLOURS))
+    return tuple(
+        BeliefCurves(
+            probe,
+            tuple(mine),
+            line_chart(mine, f"belief in the truth, probe {probe}", y_range=(0.0, 1.0)),
+        )
+        for probe, mine in lines.items()
+    )

@@ -1,0 +1,229 @@
+"""One game's standings, from its stored matches: rankings with their errors, cycles, and pairs to play next.
+
+Players are ranked by Elo (``league.lab.standings.elo``). The standings also hold the online ratings, Nash averaging with
+the meta-strategy, the payoffs of all pairs, cycles, and which pairs should play next. Policies that are still
+learning are left out, as their weights change between matches.
+
+A pair's margin is half the difference of their mean returns in the matches that both are in: in a zero-sum game
+of two, the mean return. In other games mean returns say more, and are given too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from games.common.errors import unknown_name
+from games.spec import GameSpec, Utility
+from league.config import RunConfig
+from league.config.load import seat_roles
+from league.lab.standings.elo import Elo, elo
+from league.lab.standings.payoff_matrix import PairRoleResult, PayoffMatrix, payoff_matrix, role_results
+from league.population.evaluation.pairing import opportunity_cost
+from league.population.evaluation.welfare import common_interest
+from league.population.results.match_store import Cells, MatchStore, Pairs
+from league.population.results.ratings import Ratings, Skill
+from league.population.storage.population import Snapshot
+from league.theory.cycles import Cycle, find_cycles
+from league.theory.diversity import effective_size
+from league.theory.solvers import META_SOLVERS, NashAverage
+from league.theory.solvers.double_oracle import nash_average_of_many, nash_of_many
+from league.theory.solvers.empirical_game import largest, without_rounding
+from roles.role import bystanders
+
+Floats = NDArray[np.float64]
+
+MAX_SUGGESTED = 12  # pairs that should play next
+LEAST_WEIGHT = 0.05  # of a suggested pair, as a share of the most opportunity_cost pair's
+MAX_BY_ROLE = 200  # players; for more, summing all line-ups takes as long as everything else
+
+
+class Standing(NamedTuple):
+    """One player's row in the standings."""
+
+    player: str
+    elo: float  # points
+    elo_error: float  # its standard error
+    component: int  # 0 for players whose Elo can be compared with the leader's; else the index of their component
+    skill: Skill | None  # the online rating; None if never rated
+    by_role: dict[str, Skill]  # the online rating in each role, relative to the anchors there
+    nash: float  # mean margin against the equilibrium of greatest entropy: 0 for those in it, else below
+    weight: float  # in the meta-strategy
+    matches: int  # against others
+    margin: float  # mean over the players it met, in the game's units
+
+
+class SuggestedPair(NamedTuple):
+    """A pair that should play next."""
+
+    a: str
+    b: str
+    deals: int  # so far
+    margin: float | None  # a's so far, in the game's units; None if they never met
+    weight: float  # as ``opportunity_cost`` says, in the game's units
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GameStandings:
+    """The standings of one game. The ranking means nothing in a cooperative game: nobody wins it."""
+
+    spec: GameSpec
+    matches: int  # all that are stored
+    ranking: list[Standing]  # the best first  # [N]
+    lead: tuple[float, float] | None  # Elo points of the first above the second, and their standard error
+    matrix: PayoffMatrix
+    solver: str  # of the meta-strategy
+    effective_size: float  # of the meta-strategy, in players
+    cycles: list[Cycle]
+    next_pairs: list[SuggestedPair]  # the most opportunity_cost first
+    roles: tuple[str, ...]  # by seat
+    cells: Cells | None  # of all stored matches; None in a zero-sum game of two with too many players
+
+    @property
+    def cooperative(self) -> bool:
+        """Whether all seats earn the same."""
+        return common_interest(self.spec)
+
+    def by_role(self, player: str) -> list[PairRoleResult]:
+        """Return a player's results against each other player in each role; none without ``cells``."""
+        return [] if self.cells is None else role_results(self.cells, self.roles, player)
+
+
+def left_out(config: RunConfig, snapshots: Iterable[Snapshot], spec: GameSpec) -> set[str]:
+    """Return who is in a run's matches and not in its standings: live policies, and given players beside others."""
+    live = {snapshot.policy for snapshot in snapshots} | set(config.policies)
+    return live | (bystanders(seat_roles(config.roles, spec)) - set(config.evaluation.anchors))
+
+
+def game_standings(
+    store: MatchStore,
+    spec: GameSpec,
+    *,
+    ratings: Ratings,
+    anchors: Sequence[str] = (),
+    live: Collection[str] = (),
+    solver: str = "nash_averaging",
+) -> GameStandings:
+    """Return a game's standings; the ranking is empty if no two players have met.
+
+    The first of ``anchors`` that played has 1500 Elo points. ``live`` policies are left out of everything but
+    ``cells``. ``solver``, one of META_SOLVERS, is given the margins. Raises UsageError for an unknown solver.
+    """
+    if solver not in META_SOLVERS:
+        raise unknown_name("meta-strategy", solver, sorted(META_SOLVERS))
+    pairs = _without(store.pairs(spec.name), live)
+    two_seat_zero_sum = spec.seats == 2 and spec.utility is Utility.ZERO_SUM
+    cells = None if two_seat_zero_sum and len(pairs.players) > MAX_BY_ROLE else store.cells(spec.name)
+    points = elo(pairs, anchors)
+    order = sorted(
+        range(len(pairs.players)), key=lambda i: (points.component[i], -round(float(points.ratings[i]), 6), i)
+    )
+    matrix = payoff_matrix(pairs, cells, [pairs.players[i] for i in order])
+    margin = without_rounding(matrix.margin, _span(spec, matrix))
+    average = nash_average_of_many(margin) if order else NashAverage(np.zeros(0), np.zeros(0))
+    mixture = average.mixture if solver == "nash_averaging" or not order else _mixture(margin, solver)
+    return GameStandings(
+        spec,
+        store.count(spec.name),
+        _ranking(points, order, matrix, mixture, average.ratings, _rated(ratings, spec.name)),
+        points.difference(order[0], order[1]) if order else None,  # all have met somebody
+        matrix,
+        solver,
+        effective_size(mixture) if order else 0.0,
+        find_cycles(matrix.players, margin, matrix.pooled_error(), deals=matrix.deals),
+        _next_pairs(matrix, spec),
+        () if cells is None else store.roles(spec.name),
+        cells,
+    )
+
+
+def _span(spec: GameSpec, matrix: PayoffMatrix) -> float:
+    """Return between what bounds a match's return lies, or the largest mean return where there are none."""
+    span = spec.max_return - spec.min_return
+    return span if math.isfinite(span) else largest(np.nan_to_num(matrix.returns))
+
+
+def _without(pairs: Pairs, excluded: Collection[str]) -> Pairs:
+    """Return the pairs without an excluded player, and the players who are in any of them."""
+    included = np.array([player not in excluded for player in pairs.players], dtype=bool)
+    chosen = included[pairs.a] & included[pairs.b]
+    present = np.zeros(len(included), dtype=bool)
+    present[pairs.a[chosen]] = present[pairs.b[chosen]] = True
+    index = np.cumsum(present) - 1
+    columns = {
+        field.name: getattr(pairs, field.name)[chosen]
+        for field in fields(pairs)
+        if field.name not in ("players", "a", "b")
+    }
+    players = tuple(player for player, is_present in zip(pairs.players, present, strict=True) if is_present)
+    return Pairs(players, index[pairs.a[chosen]], index[pairs.b[chosen]], **columns)
+
+
+def _mixture(margins: Floats, solver: str) -> Floats:
+    """Return the meta-strategy [N] of a solver other than Nash averaging."""
+    return nash_of_many(margins) if solver == "nash" else META_SOLVERS[solver](margins)
+
+
+Rated = tuple[Skill, dict[str, Skill]]
+
+
+def _rated(ratings: Ratings, game: str) -> dict[str, Rated]:
+    """Return the online ratings, overall and by role, of all players rated in a game."""
+    roles = ratings.roles(game)
+    return {
+        rating.player: (
+            (rating.mu, rating.sigma),
+            {role: skill for role in roles if (skill := ratings.role_rating(rating.player, game, role)) is not None},
+        )
+        for rating in ratings.ranking(game)
+    }
+
+
+def _ranking(
+    points: Elo, order: Sequence[int], matrix: PayoffMatrix, mixture: Floats, nash: Floats, rated: Mapping[str, Rated]
+) -> list[Standing]:
+    """Return the standings of players in their order; ``order`` holds indices into ``points``."""
+    margins = np.nanmean(matrix.margin, axis=1)
+    ranking = []
+    for row, (index, player) in enumerate(zip(order, matrix.players, strict=True)):
+        skill, by_role = rated.get(player, (None, {}))
+        ranking.append(
+            Standing(
+                player,
+                float(points.ratings[index]),
+                float(points.errors[index]),
+                int(points.component[index]),
+                skill,
+                by_role,
+                float(nash[row]),
+                float(mixture[row]),
+                int(matrix.matches[row].sum()),
+                float(margins[row]),
+            )
+        )
+    return ranking
+
+
+def _next_pairs(matrix: PayoffMatrix, spec: GameSpec) -> list[SuggestedPair]:
+    """Return the pairs whose next deal is most opportunity_cost.
+
+    Margins, scaled to [0, 1] by the game's bounds, serve as scores: winning most deals need not be earning most.
+    """
+    span = spec.max_return - spec.min_return
+    deals = matrix.deals.astype(np.float64)
+    weights = np.triu(opportunity_cost(deals, 0.5 + matrix.margin / span, matrix.margin_error / span), 1)
+    least = np.partition(weights, -MAX_SUGGESTED, axis=None)[-MAX_SUGGESTED] if weights.size > MAX_SUGGESTED else 0.0
+    a, b = np.nonzero(weights >= max(least, LEAST_WEIGHT * weights.max(initial=0.0), 1e-300))
+    best = np.lexsort((a + b, -weights[a, b]))[:MAX_SUGGESTED]  # of equals the strongest, as rows are ranked
+    pairs = []
+    for row, column in zip(a[best].tolist(), b[best].tolist(), strict=True):
+        margin = float(matrix.margin[row, column]) if matrix.deals[row, column] else None
+        a_player, b_player = matrix.players[row], matrix.players[column]
+        deals_so_far, weight = int(matrix.deals[row, column]), float(weights[row, column] * span)
+        pairs.append(SuggestedPair(a_player, b_player, deals_so_far, margin, weight))
+    return pairs

@@ -1,0 +1,187 @@
+"""The meta-game of PSRO, whose strategies are a population's players, and its meta-strategies.
+
+Its payoffs are exact where every player has a policy table, else estimated from matches. Where one policy plays all
+seats, the meta-game is the symmetric one, whose payoffs are means over seatings; where roles have different policies,
+each seat has its own set of strategies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from games.common.errors import UsageError
+from games.spec import GameSpec, Utility
+from league.config.matchmaking import MatchmakingConfig
+from league.population.results.payoffs import PayoffTable
+from league.population.storage.members import MetaStrategy
+from league.theory.exact.equilibrium_gaps import cce_gap, ce_gap, exact_game
+from league.theory.exact.exploitability import PolicyTable, exploitability, mixable, seat_mixture
+from league.theory.exact.least_exploitable import least_exploitable, supports_least_exploitable
+from league.theory.solvers import (
+    BY_AGE,
+    JOINT_SOLVERS,
+    META_SOLVERS,
+    EmpiricalGame,
+    Matrix,
+    projected_replicator_dynamics,
+    zero_sum_nash,
+)
+from league.theory.solvers.empirical_game import largest, without_rounding
+
+Strategies = tuple[str, ...]  # the players that may take one seat, oldest first  # [N]
+
+
+class MetaGame(NamedTuple):
+    """The strategies of each seat in one game, and their payoffs."""
+
+    game: str
+    seats: tuple[Strategies, ...]  # [seats]
+    tables: tuple[tuple[PolicyTable, ...], ...] | None  # by seat and strategy; None if any is missing
+    payoffs: PayoffTable
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether the same players may take every seat."""
+        return len(set(self.seats)) == 1
+
+    def matrix(self) -> Matrix:
+        """Return the row player's mean return against the column player over seatings [N, N]; nan: never met."""
+        if self.tables is None or len(self.seats) != 2:
+            return self.payoffs.matrix(self.seats[0], self.game)[0]
+        first, second = exact_game(self.tables).values
+        return without_rounding((first + second.T) / 2.0, largest(first))
+
+    def empirical_game(self) -> EmpiricalGame:
+        """Return the payoffs by line-up [P, n_1, …, n_P]; without tables, of two seats, means over both seatings.
+
+        Raises UsageError for more than two seats without tables.
+        """
+        if self.tables is not None:
+            return exact_game(self.tables)
+        if len(self.seats) != 2:
+            raise UsageError(
+                f"{self.game} has {len(self.seats)} seats and no tables of its policies, so the payoffs of line-ups "
+                "are not known. Use matchmaking.psro, or a game small enough for evaluation.exact_limit."
+            )
+        players = list(dict.fromkeys([*self.seats[0], *self.seats[1]]))
+        index = {player: i for i, player in enumerate(players)}
+        returns, _ = self.payoffs.matrix(players, self.game)
+        rows, columns = ([index[player] for player in seat] for seat in self.seats)
+        return EmpiricalGame(np.stack([returns[np.ix_(rows, columns)], returns[np.ix_(columns, rows)].T]))
+
+
+def mixture_weights(meta_game: MetaGame, solver: str) -> tuple[dict[str, float], ...]:
+    """Return by seat the weight of each player in the meta-strategy that ``solver`` computes.
+
+    "least_exploitable" falls back to "nash" where the game is too large for it.
+    Raises UsageError for a solver of symmetric games where the seats have different strategies.
+    """
+    if solver == "least_exploitable":
+        if meta_game.tables is not None and supports_least_exploitable(meta_game.game):
+            solutions = [least_exploitable(meta_game.tables, seat)[0] for seat in range(len(meta_game.seats))]
+            return tuple(_by_player(seat, weights) for seat, weights in zip(meta_game.seats, solutions, strict=True))
+        solver = "nash"
+    if solver in BY_AGE:
+        solve = META_SOLVERS[solver]
+        return tuple(_by_player(seat, solve(np.zeros((len(seat), len(seat))))) for seat in meta_game.seats)
+    if meta_game.symmetric:
+        weights = _by_player(meta_game.seats[0], META_SOLVERS[solver](meta_game.matrix()))
+        return (weights,) * len(meta_game.seats)
+    if solver == "nash":
+        mixtures: Sequence[np.ndarray] = zero_sum_nash(meta_game.empirical_game(), missing="mean")
+    elif solver == "prd":
+        values = meta_game.empirical_game().values
+        scaled = EmpiricalGame(values / largest(np.nan_to_num(values)))  # its steps are in units of 1 / payoff
+        mixtures = projected_replicator_dynamics(scaled, missing="mean")
+    else:
+        raise UsageError(
+            f"The meta-strategy {solver} is for games in which one policy plays all seats; in {meta_game.game} roles "
+            "have different policies. Use nash, prd, linear or uniform."
+        )
+    return tuple(_by_player(seat, weights) for seat, weights in zip(meta_game.seats, mixtures, strict=True))
+
+
+def meta_strategy(meta_game: MetaGame, config: MatchmakingConfig, seed: int) -> MetaStrategy:
+    """Return the meta-strategy of PSRO or JPSRO until the next snapshot; ``seed`` draws a CE's advice."""
+    if config.psro:
+        by_seat = mixture_weights(meta_game, config.psro_solver)
+        return MetaStrategy({player: weight for weights in by_seat for player, weight in weights.items()})
+    if not config.jpsro:
+        return MetaStrategy()
+    joint = JOINT_SOLVERS[config.jpsro_solver](meta_game.empirical_game())
+    support = np.argwhere(joint > 1e-9)
+    lineups = [
+        (tuple(seat[i] for seat, i in zip(meta_game.seats, indices, strict=True)), float(joint[tuple(indices)]))
+        for indices in support
+    ]
+    rng = np.random.default_rng(seed)
+    advised = []
+    for seat, strategies in enumerate(meta_game.seats):
+        marginal = joint.sum(axis=tuple(axis for axis in range(joint.ndim) if axis != seat))
+        advised.append(strategies[int(rng.choice(len(strategies), p=marginal / marginal.sum()))])
+    return MetaStrategy(joint=lineups, advised=tuple(advised) if config.jpsro_solver in ("mgce", "mece") else ())
+
+
+def best_response_among(meta_game: MetaGame, meta: MetaStrategy, seat: int, candidates: Collection[str]) -> str:
+    """Return the candidate with the highest return in a seat against the meta-strategy; the newest of equals."""
+    strategies = meta_game.seats[seat]
+    if meta.joint:
+        values = np.nan_to_num(meta_game.empirical_game().values[seat], nan=-np.inf)
+        joint = np.moveaxis(_joint_tensor(meta_game, meta), seat, 0)
+        advice = strategies.index(meta.advised[seat]) if meta.advised else slice(None)
+        opponents = joint[advice].reshape(-1, *joint.shape[1:]).sum(axis=0)  # the weights of their line-ups
+        returns = (np.moveaxis(values, seat, 0) * opponents).reshape(len(strategies), -1).sum(axis=1)
+    else:
+        opposite = meta_game.seats[1 - seat if len(meta_game.seats) == 2 else seat]
+        mixture = np.array([meta.weights.get(player, 0.0) for player in opposite])
+        payoffs = meta_game.matrix() if meta_game.symmetric else _seat_payoffs(meta_game.empirical_game(), seat)
+        returns = np.nan_to_num(payoffs) @ mixture
+    rounded = np.round(returns, 9).tolist()
+    ranked = [
+        (value, index, player)
+        for index, (player, value) in enumerate(zip(strategies, rounded, strict=True))
+        if player in candidates
+    ]
+    return max(ranked)[2]
+
+
+def mixture_metrics(
+    spec: GameSpec, meta_game: MetaGame, weights: Sequence[Mapping[str, float]], seats: Sequence[int] | None = None
+) -> dict[str, float]:
+    """Return the exact exploitability of a mixture by seat; empty for cooperative games and those without tables.
+
+    ``seats``: over these alone, where the others are given to players that do not train.
+    """
+    if meta_game.tables is None or not mixable(spec.name) or spec.utility is Utility.IDENTICAL:
+        return {}
+    by_seat = [[weight_of[player] for player in seat] for seat, weight_of in zip(meta_game.seats, weights, strict=True)]
+    return {"mixture_exploitability": exploitability(seat_mixture(meta_game.tables, by_seat), seats)}
+
+
+def joint_metrics(meta_game: MetaGame, meta: MetaStrategy) -> dict[str, float]:
+    """Return the CCE and CE gaps of a joint meta-strategy in the full game, summed over players; empty without one."""
+    if meta_game.tables is None or not meta.joint or not mixable(meta_game.game):
+        return {}
+    joint = _joint_tensor(meta_game, meta)
+    return {"cce_gap": cce_gap(joint, meta_game.tables), "ce_gap": ce_gap(joint, meta_game.tables)}
+
+
+def _joint_tensor(meta_game: MetaGame, meta: MetaStrategy) -> NDArray[np.float64]:
+    """Return the probabilities of a joint meta-strategy as a tensor [n_1, …, n_P]."""
+    joint = np.zeros([len(seat) for seat in meta_game.seats])
+    for lineup, weight in meta.joint:
+        joint[tuple(s.index(player) for s, player in zip(meta_game.seats, lineup, strict=True))] = weight
+    return joint
+
+
+def _seat_payoffs(game: EmpiricalGame, seat: int) -> Matrix:
+    """Return a seat's payoffs in a game of two seats: [its strategies, the other seat's]."""
+    return np.asarray(game.values[0] if seat == 0 else game.values[1].T)
+
+
+def _by_player(strategies: Strategies, weights: np.ndarray) -> dict[str, float]:
+    return {player: float(weight) for player, weight in zip(strategies, weights, strict=True)}

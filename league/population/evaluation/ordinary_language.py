@@ -1,0 +1,82 @@
+"""What training in games does to a pretrained model's language: how far it has moved on ordinary prompts.
+
+Two numbers, on a set that ships with the project and never changes: KL(policy | untrained) in nats a token, over the
+tokens of plain answers to plain prompts, exact over the vocabulary; and the mean log-likelihood of a text, in nats a
+token. A player that got better while neither moved much still speaks; one whose KL has risen by nats does not.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+
+from arena.lm.chunks import Tokens
+from arena.lm.language_model import LanguageModel
+from arena.lm.lora import AdapterLM
+from league.config import RunConfig
+from league.population.models.source import model_folder
+
+TEXTS = Path(__file__).with_suffix(".toml")
+MAX_TOKENS = 512  # in one pass: each position has a row of the whole vocabulary
+
+
+def language_metrics(config: RunConfig, policies: Mapping[str, LanguageModel]) -> dict[str, float]:
+    """Return ``POLICY/language_kl`` and ``POLICY/language_logprob`` of policies on a pretrained model.
+
+    None of those whose model began from nothing, and none where ``evaluation.language`` is off. A full model's
+    untrained weights are read again from where they came from.
+    """
+    metrics: dict[str, float] = {}
+    loaded: dict[str, LanguageModel] = {}
+    for name, lm in policies.items():
+        model = config.model_of(name)
+        if model.source == "pocket" or not config.evaluation.language:
+            continue
+        if isinstance(lm, AdapterLM):
+            untrained = lm.untrained()
+        else:
+            if model.source not in loaded:
+                folder = model_folder(model.source)
+                loaded[model.source] = LanguageModel.load(folder, device=str(lm.device), dtype=model.dtype)
+            untrained = loaded[model.source]
+        metrics[f"{name}/language_kl"] = kl_of_answers(lm, untrained)
+        metrics[f"{name}/language_logprob"] = text_logprob(lm)
+    return metrics
+
+
+@torch.no_grad()
+def kl_of_answers(lm: LanguageModel, untrained: LanguageModel) -> float:
+    """Return KL(lm | untrained) in nats a token, over all tokens of the answers."""
+    exchanges = _texts()["exchange"]
+    prompts = [lm.encode_prompt([{"role": "user", "content": exchange["prompt"]}]) for exchange in exchanges]
+    answers = [lm.encode_reply(exchange["answer"]) for exchange in exchanges]
+    divergences: list[float] = []
+    for chunk in lm.plan(prompts, [(answer,) for answer in answers], MAX_TOKENS):
+        logprobs, reference = (
+            view.reply_logits(chunk, answers).float().log_softmax(-1) for view in (lm, untrained)
+        )  # [R, T, V]
+        by_token = (logprobs.exp() * (logprobs - reference)).sum(-1)  # [R, T]
+        for row, item in zip(by_token.tolist(), chunk.items, strict=True):
+            divergences += row[: len(answers[item])]
+    return fmean(divergences)
+
+
+@torch.no_grad()
+def text_logprob(lm: LanguageModel) -> float:
+    """Return the mean log-likelihood of the text, in nats a token, given its first token."""
+    first, *rest = lm.encode_reply(_texts()["text"].strip())[:-1]  # without an end: the text does not answer anything
+    tokens: Tokens = tuple(rest)
+    (chunk,) = lm.plan([(first,)], [(tokens,)], len(tokens) + 1)
+    logprobs = lm.reply_logits(chunk, [tokens])[0].float().log_softmax(-1)  # [T, V]
+    return float(logprobs.gather(1, torch.tensor(tokens, device=logprobs.device)[:, None]).mean())
+
+
+@cache
+def _texts() -> dict[str, Any]:
+    return tomllib.loads(TEXTS.read_text(encoding="utf-8"))

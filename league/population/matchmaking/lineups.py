@@ -1,0 +1,182 @@
+"""The opponents of a learner: pools of past players by seat, and line-ups sampled from them.
+
+Sampling is systematic (``systematic_sample``), so the expected share of player B in a rule's matches is exactly P(B).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from games.common import plugins
+from league.config.matchmaking import ExploitersConfig, MatchmakingConfig
+from league.population.matchmaking.exploiting.league_exploiter import league_exploiter
+from league.population.matchmaking.exploiting.main_exploiter import main_exploiter
+from league.population.matchmaking.fictitious import fictitious
+from league.population.matchmaking.jpsro import jpsro
+from league.population.matchmaking.opponent_pool import OpponentPool, systematic_sample
+from league.population.matchmaking.partners import partners
+from league.population.matchmaking.pfsp import pfsp
+from league.population.matchmaking.psro import psro
+from league.population.matchmaking.uncertain import uncertain
+from league.population.matchmaking.verification import verification
+from league.population.results.payoffs import PairRecord
+from league.population.storage.members import Kind, Member, MetaStrategy
+
+PastRule = Callable[[OpponentPool], NDArray[np.float64]]  # to a probability for each player of the pool  # [N]
+
+PAST_RULES: dict[str, PastRule] = {
+    "fictitious": fictitious,
+    "pfsp": pfsp,
+    "verification": verification,
+    "uncertain": uncertain,
+    "partners": partners,
+    "psro": psro,
+}
+"""The rules that weigh past opponents of main policies one by one, by the name of their weight."""
+
+JOINT_RULES = ("jpsro",)
+"""The rules that draw complete line-ups."""
+
+Lineup = tuple[str, ...]  # player by seat; the learner's seat is not read  # [seats]
+
+
+def register(name: str, rule: PastRule) -> None:
+    """Add a plugin's rule for past opponents; its weight is ``matchmaking.NAME``, told by the rule's docstring.
+
+    Raises UsageError for a name that is taken.
+    """
+    plugins.register("matchmaking", name, rule, built_in=MatchmakingConfig.model_fields)
+
+
+class DrawContext(NamedTuple):
+    """What a draw in one game reads of the league."""
+
+    game: str
+    seat_policies: tuple[str, ...]  # the live main policy bound to each seat, or the player it is given to  # [seats]
+    population: Sequence[Member]  # snapshots, oldest first, and guests
+    pair_record: Callable[[str, str, str], PairRecord]  # of (player, opponent, game)
+    meta: MetaStrategy = MetaStrategy()
+    given: frozenset[str] = frozenset()  # of ``seat_policies``: players that are not trained and keep their seats
+
+    @property
+    def free_seats(self) -> list[int]:
+        """Return the seats that are not given to a player."""
+        return [seat for seat, policy in enumerate(self.seat_policies) if policy not in self.given]
+
+
+class LineupSampler:
+    """Samples line-ups for the learners of one game and iteration."""
+
+    def __init__(self, context: DrawContext, config: MatchmakingConfig, rng: np.random.Generator) -> None:
+        self._context, self._config, self._rng = context, config, rng
+        self._pools = {policy: self._pool(policy) for policy in sorted(set(context.seat_policies) - context.given)}
+        self._weights: dict[str, dict[str, NDArray[np.float64]]] = {}
+
+    @property
+    def policies(self) -> int:
+        """Return how many policies have seats, each with its own pool of opponents; given players have none."""
+        return len(self._pools)
+
+    def has_opponents(self, rule: str) -> bool:
+        """Return whether a rule has an opponent for every seat."""
+        if rule in JOINT_RULES:
+            return bool(self._context.meta.joint)
+        every_seat = all(pool.players for pool in self._pools.values())
+        return every_seat and all(weights.any() for weights in self._probabilities(rule).values())
+
+    def for_main(self, rule: str, learners: Sequence[int], deals: int, size: int) -> dict[int, list[Lineup]]:
+        """Return, by learner's seat, a line-up for each deal, from ``size`` draws a policy."""
+        if rule in JOINT_RULES:
+            drawn = {seat: jpsro(self._context.meta, seat, size, self._rng) for seat in learners}
+            return {seat: [lineups[deal % size] for deal in range(deals)] for seat, lineups in drawn.items()}
+        samples = {
+            policy: self._sample(self._pools[policy], weights, size)
+            for policy, weights in self._probabilities(rule).items()
+        }
+        return self._lineups(samples, learners, deals)
+
+    def for_exploiter(
+        self, policy: str, kind: Kind, config: ExploitersConfig, deals: int, size: int
+    ) -> dict[int, list[Lineup]]:
+        """Return, by the exploiter's seat, a line-up for each deal."""
+        samples = {}
+        for main, pool in self._pools.items():
+            if kind == "main_exploiter":
+                mains = pool.subset([index for index, member in enumerate(pool.kinds) if member == "main"])
+                targets = OpponentPool([main, *mains.players], (policy,), pool.game, pool.pair_record, pool.config)
+                weights = main_exploiter(targets, config.hopeless)
+            else:
+                targets = OpponentPool(pool.players or [main], (policy,), pool.game, pool.pair_record, pool.config)
+                weights = league_exploiter(targets)
+            samples[main] = self._sample(targets, weights, size)
+        return self._lineups(samples, self._context.free_seats, deals)
+
+    def for_partner(self, policy: str, deals: int, size: int) -> dict[int, list[Lineup]]:
+        """Return, by the partner's seat, a line-up of other partners' snapshots for each deal, if there are any."""
+        others = [m for m in self._context.population if m.kind == "partner" and m.policy != policy]
+        if not (others and deals):
+            return {}
+        ids, kinds, policies = ([getattr(m, name) for m in others] for name in ("id", "kind", "policy"))
+        context = self._context
+        pool = OpponentPool(ids, (policy,), context.game, context.pair_record, self._config, kinds, policies=policies)
+        drawn = self._sample(pool, partners(pool), size)
+        return self._lineups(dict.fromkeys(self._pools, drawn), context.free_seats, deals)
+
+    def _probabilities(self, rule: str) -> dict[str, NDArray[np.float64]]:
+        """Return a rule's probabilities by policy, computed once."""
+        if rule not in self._weights:
+            weigh: PastRule = PAST_RULES.get(rule) or plugins.lookup("matchmaking", rule)
+            self._weights[rule] = {policy: weigh(pool) for policy, pool in self._pools.items()}
+        return self._weights[rule]
+
+    def _sample(self, pool: OpponentPool, weights: NDArray[np.float64], size: int) -> list[str]:
+        """Draw ``size`` players of a pool by their weights."""
+        return [pool.players[index] for index in systematic_sample(weights, size, self._rng)]
+
+    def _lineups(
+        self, samples: Mapping[str, Sequence[str]], learners: Sequence[int], deals: int
+    ) -> dict[int, list[Lineup]]:
+        """Return line-ups by learner and deal; the seats after the learner's take successive players of a sample.
+
+        The next deal starts one player later, so that the players of a sample take turns in each seat.
+        """
+        policies = self._context.seat_policies
+        seats = len(policies)
+        drawn = {player: [player] for player in self._context.given} | dict(samples)
+        return {
+            learner: [
+                tuple(
+                    drawn[policies[seat]][(deal + (seat - learner) % seats - 1) % len(drawn[policies[seat]])]
+                    for seat in range(seats)
+                )
+                for deal in range(deals)
+            ]
+            for learner in learners
+        }
+
+    def _pool(self, policy: str) -> OpponentPool:
+        """Return the past players that may take a seat of ``policy``: its own, and those who take any seat."""
+        context = self._context
+        members = [member for member in context.population if member.policy == policy or member.kind != "main"]
+        return OpponentPool(
+            [member.id for member in members],
+            _learners(policy, context),
+            context.game,
+            context.pair_record,
+            self._config,
+            [member.kind for member in members],
+            context.meta.weights,
+            [member.policy for member in members],
+        )
+
+
+def _learners(policy: str, context: DrawContext) -> tuple[str, ...]:
+    """Return the live policies, sorted, that may meet a player in a seat of ``policy``."""
+    policies = context.seat_policies
+    seats = [seat for seat, seat_policy in enumerate(policies) if seat_policy == policy]
+    met = {learner for seat in seats for learner in policies[:seat] + policies[seat + 1 :]}
+    return tuple(sorted(met - context.given))

@@ -1,0 +1,162 @@
+"""Players that roles of a run are given to (``roles.player``): anyone who can sit down, and is not trained by the run.
+
+A run keeps their names such that they mean the same wherever and whenever it is resumed: paths are absolute, and a run
+without a snapshot is its newest one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from arena.records import ReplyRequest, Sampler
+from games.common.errors import UsageError
+from games.registry import make_game
+from games.spec import FreeText, Game, HasScripts, labels
+from league.config import RunConfig
+from league.config.load import run_roles, seat_roles
+from league.population.players.engines import Engines
+from league.population.players.hub import check_model
+from league.population.players.outside import outside_engine
+from league.population.players.player import Player, given_role, resolve
+from league.population.players.remote import PREFIX, read_settings
+from league.population.players.scripted import scripted_player
+from league.population.storage.run_dir import Run, find_run
+from roles.replies import read_free_text, speaking
+from roles.role import Role, Roles
+
+HF = "hf:"
+EXPLOITER = "best_response:"
+
+
+class GivenPlayers(NamedTuple):
+    """The players that roles of a run are given to."""
+
+    roles: Roles  # of all games of the run; a given one as its player is asked
+    engines: Mapping[str, Sampler]  # by the players' names
+
+
+def given_players(roles: Roles, engines: Engines) -> GivenPlayers:
+    """Return who is given roles of a run, with the run's roles as they are played.
+
+    Raises UsageError for a player that does not exist.
+    """
+    by_name: dict[str, Sampler] = {}
+    played = dict(roles)
+    for game, seats in roles.items():
+        players = {role.seat: _given(role, engines) for role in seats if role.given}
+        played[game] = tuple(given_role(role, players[role.seat]) if role.given else role for role in seats)
+        by_name |= {seats[seat].policy: player.engine_of(seats[seat].policy) for seat, player in players.items()}
+    return GivenPlayers(played, by_name)
+
+
+def given_engine(name: str, roles: Roles, engines: Engines) -> Sampler | None:
+    """Return the engine of one of the players that roles are given to; None for any other player."""
+    found = [role for seats in roles.values() for role in seats if role.given and role.policy == name]
+    return _given(found[0], engines).engine_of(name) if found else None
+
+
+def with_lasting_names(config: RunConfig) -> RunConfig:
+    """Return the configuration of a new run with its given players named for as long as the run lasts.
+
+    Raises UsageError, with the role named, for a player that does not exist or cannot be given a role.
+    """
+    if not config.roles.player:
+        return config
+    roles = {f"{game}/{role.name}": role for game, seats in run_roles(config).items() for role in seats if role.given}
+    try:
+        lasting = {name: _lasting(config.roles.player[name], role) for name, role in roles.items()}
+    except OSError as error:
+        raise UsageError(f"roles.player: {error.filename} cannot be read ({error.strerror}).") from error
+    return config.model_copy(update={"roles": config.roles.model_copy(update={"player": lasting})})
+
+
+def check_given(config: RunConfig, engines: Engines, *, ask_servers: bool = True) -> None:
+    """Raise UsageError, with the role named, for a player that cannot play the role that it is given.
+
+    Players that are no models of this machine are asked for a reply; those behind servers only if ``ask_servers``.
+    """
+    for game, seats in run_roles(config).items():
+        for role in (role for role in seats if role.given):
+            if role.policy.startswith(PREFIX) and not ask_servers:
+                continue
+            if engine := outside_engine(role.policy, engines):
+                player = resolve(role.policy, make_game(game).spec, engines)
+                try:
+                    _try(role.policy, engine, given_role(role, player), make_game(game))
+                except UsageError as error:
+                    raise UsageError(f"roles.player of {game}/{role.name}: {error}") from error
+
+
+def _given(role: Role, engines: Engines) -> Player:
+    """Return the player that a role is given to."""
+    return resolve(role.policy, make_game(role.game).spec, engines)
+
+
+def _lasting(text: str, role: Role) -> str:
+    """Return a player's name without what depends on the present folder or on what another run does next."""
+    where = f"roles.player of {role.game}/{role.name}"
+    if text.startswith(PREFIX):
+        read_settings(text)
+        return PREFIX + _absolute(text.removeprefix(PREFIX)) if text.endswith(".toml") else text
+    if text.startswith(EXPLOITER):
+        return EXPLOITER + _absolute(text.removeprefix(EXPLOITER))
+    if text.startswith(HF):
+        source = text.removeprefix(HF)
+        check_model(source, f"{where} = {text!r}", adapters=True)
+        return HF + _absolute(source) if Path(source).expanduser().exists() else text
+    name, _, which = text.partition("@")
+    path = None if scripted_player(text) else find_run(name)
+    if path is not None:
+        return _snapshot(text, Run(path), which, role, where)
+    try:
+        return resolve(text, make_game(role.game).spec, Engines()).label
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from error
+
+
+def _snapshot(text: str, run: Run, which: str, role: Role, where: str) -> str:
+    """Return the lasting name of a run's snapshot. Raises UsageError for a mixture, and for one that is not there."""
+    if which == "mixture" or "@" in str(run.path.resolve()):
+        why = "a mixture is drawn anew for each match" if which == "mixture" else "the path of its run has an @"
+        raise UsageError(f"{where} = {text!r}: {why}. Name one snapshot of a run, RUN@SNAPSHOT.")
+    own = seat_roles(run.config.roles, make_game(role.game).spec)[role.seat]
+    if own.given:
+        raise UsageError(
+            f"{where} = {text!r}: in that run {own.game}/{own.name} was given to {own.policy}. Name that player itself."
+        )
+    [(snapshot, _)] = run.members(which, own.policy, role.game, role.seat)
+    run.population.verify(snapshot)
+    return f"{run.path.resolve()}@{snapshot.id}"
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).expanduser().resolve())
+
+
+def _try(name: str, engine: Sampler, role: Role, position: Game) -> None:
+    """Request one reply of a player in its role, the first time that the seat acts in a match; nothing if it does not.
+
+    The other seats take their first legal action, or a script where they are asked for words.
+    """
+    position.reset(0)
+    rng = random.Random(0)
+    while (seat := position.to_act()) is not None:
+        actions = position.actions()
+        form = actions.form if isinstance(actions, FreeText) else ""
+        if seat == role.seat:
+            asked = speaking(role) if form else role
+            engine.sample(
+                [ReplyRequest(name, asked, position, position.observe(seat), labels(position), (), rng, form)]
+            )
+            return
+        scripts = position.scripts() if isinstance(position, HasScripts) else {}
+        if form and not scripts:
+            return
+        action = next(iter(scripts.values()))(rng) if form else labels(position)[0]
+        read = read_free_text(actions, action) if isinstance(actions, FreeText) else action
+        if read is None:
+            return
+        position.apply(read)

@@ -1,0 +1,290 @@
+"""Players by the names that users write.
+
+These are ``random``, ``always:ACTION``, ``equilibrium``, ``mcts:SIMS``, ``scripted:NAME``, ``RUN``, ``RUN@SNAPSHOT``,
+``RUN@mixture``, ``best_response:DIR``, ``bayes:PLAYER,PLAYER``, ``hf:NAME`` and ``openai:MODEL``.
+
+A player is resolved for one game. A run's snapshots play with the role cards and overrides of that run, and a mixture
+draws one snapshot for each of its seats when a match begins.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from arena.records import Cast, ReplyRequest, Sampler, Tabular
+from games.common.errors import UsageError, unknown_name
+from games.registry import make_game, with_submatches
+from games.spec import Game, GameSpec, labels
+from league.config import RolesConfig
+from league.config.load import seat_roles
+from league.population.models.source import model_folder
+from league.population.players.engines import Engines
+from league.population.players.hub import check_model
+from league.population.players.remote import check_price, remote_roles
+from league.population.players.scripted import scripted_forms
+from league.population.storage.run_dir import DISTILLED, Run, find_run, run_names
+from league.theory.beliefs import two_seat_form
+from league.theory.exact.exploitability import POINT_LIMIT, PolicyTable, mixture, tabulate
+from roles.cards import load_roles
+from roles.demonstrations import can_be_drawn
+from roles.replies import parse_reply
+from roles.role import ReplyForm, Role
+from roles.wording import wording_for
+
+if TYPE_CHECKING:
+    from arena.samplers.policy_net import PolicyNetEngine, Reference
+    from league.population.players.believer import Believer
+
+REPLIES_PER_STATE = 1024  # sampled where a policy's probabilities are not known exactly
+
+Mixture = tuple[tuple[str, float], ...]  # player ids and their weights, which sum to one
+
+
+class TabulatedPolicy(NamedTuple):
+    """A player's policy as a table."""
+
+    table: PolicyTable
+    exact: bool  # False: estimated from sampled replies
+    illegal_rate: float  # of the sampled replies; the table holds the shares of the legal ones
+
+
+@dataclass(frozen=True, slots=True)
+class Player:
+    """One player in one game."""
+
+    label: str  # the name that the user wrote
+    spec: GameSpec
+    engine: Sampler
+    roles: tuple[Role, ...]  # [seats]
+    members: tuple[Mixture, ...]  # the player ids drawn from in each seat  # [seats]
+    team: tuple[Player, ...] = ()  # the same player in the games of its submatches
+    others: tuple[tuple[str, Sampler], ...] = ()  # engines of members that ``engine`` does not answer for
+
+    def cast(self, rng: random.Random) -> tuple[Cast, ...]:
+        """Return the player ids in the seats of a match's submatches, by game."""
+        return tuple(
+            Cast(p.spec.name, tuple(p.draw(seat, rng) for seat in range(p.spec.seats)), (False,) * p.spec.seats)
+            for p in self.team
+        )
+
+    def engine_of(self, identity: str) -> Sampler:
+        """Return the engine of one of the members."""
+        return dict(self.others).get(identity, self.engine)
+
+    def engines(self) -> dict[str, Sampler]:
+        """Return the engines of all members, its team's too, by player id."""
+        return {
+            identity: player.engine_of(identity)
+            for player in (self, *self.team)
+            for members in player.members
+            for identity, _ in members
+        }
+
+    def draw(self, seat: int, rng: random.Random) -> str:
+        """Return the player id in a seat for one match."""
+        ids, weights = zip(*self.members[seat], strict=True)
+        return str(rng.choices(ids, weights)[0]) if len(ids) > 1 else str(ids[0])
+
+    def tabulate(self, seed: int = 0, limit: int = POINT_LIMIT) -> TabulatedPolicy:
+        """Return the policy as a table of the whole game; of a mixture, the equivalent behaviour policy.
+
+        Exact where the engine gives its distributions and replies are ``choice``; otherwise estimated
+        from sampled replies, drawn with ``seed``. Raises UsageError for a game with more than
+        ``limit`` information states.
+        """
+        rows: dict[tuple[int, str], tuple[float, ...]] = {}
+        readers: list[_PolicyReader] = []
+        for members in dict.fromkeys(self.members):  # seats with the same members are tabulated once
+            readers += [_PolicyReader(self, identity, random.Random(f"{seed}/{identity}")) for identity, _ in members]
+            tables = [tabulate(self.spec.name, reader, limit) for reader in readers[-len(members) :]]
+            mixed = mixture(tables, [weight for _, weight in members]) if len(tables) > 1 else tables[0]
+            rows.update((key, row) for key, row in mixed.probabilities.items() if self.members[key[0]] == members)
+        replies = sum(reader.replies for reader in readers)
+        rate = sum(reader.illegal for reader in readers) / replies if replies else 0.0
+        return TabulatedPolicy(PolicyTable(self.spec.name, rows), not replies, rate)
+
+
+class _PolicyReader:
+    """Reads a player id's distributions from its engine, and counts the replies that had to be sampled."""
+
+    def __init__(self, player: Player, identity: str, rng: random.Random) -> None:
+        self._player, self._identity, self._rng = player, identity, rng
+        self.replies = self.illegal = 0
+
+    def __call__(self, positions: Sequence[tuple[int, Game]]) -> list[tuple[float, ...]]:
+        requests = [self._request(seat, game) for seat, game in positions]
+        engine = self._player.engine_of(self._identity)
+        if isinstance(engine, Tabular) and all(request.role.reply is ReplyForm.CHOICE for request in requests):
+            return engine.distributions(requests)
+        return [self._estimate(request) for request in requests]
+
+    def _request(self, seat: int, game: Game) -> ReplyRequest:
+        role = self._player.roles[seat]
+        return ReplyRequest(self._identity, role, game, game.observe(seat), labels(game), (), self._rng)
+
+    def _estimate(self, request: ReplyRequest) -> tuple[float, ...]:
+        """Return the legal actions' shares of sampled replies; uniform if no reply was legal."""
+        engine = self._player.engine_of(self._identity)
+        check_price(self._player.label, engine, self._player.spec, REPLIES_PER_STATE)
+        replies = engine.sample([request] * REPLIES_PER_STATE)
+        actions = [parse_reply(request.role, reply.text, request.legal) for reply in replies]
+        counts = [actions.count(action) for action in request.legal]
+        self.replies += len(actions)
+        self.illegal += actions.count(None)
+        return tuple(count / sum(counts) if any(counts) else 1 / len(counts) for count in counts)
+
+
+def resolve(text: str, spec: GameSpec, engines: Engines) -> Player:
+    """Return the player that ``text`` names, in a game and in those of its submatches.
+
+    Raises UsageError that offers the nearest valid names.
+    """
+    player = _resolve_in_game(text, spec, engines)
+    submatches = with_submatches([spec.name])[1:] if spec.submatch_games else []
+    return replace(player, team=tuple(_resolve_in_game(text, make_game(name).spec, engines) for name in submatches))
+
+
+def _resolve_in_game(text: str, spec: GameSpec, engines: Engines) -> Player:
+    """Return the player that ``text`` names, without its submatches."""
+    if engine := engines.scripted(text) or exploiter(text, engines) or believer(text, spec, engines):
+        return Player(text, spec, engine, seat_roles(RolesConfig(), spec), (((text, 1.0),),) * spec.seats)
+    if server := engines.remote(text):
+        roles = remote_roles(server.settings, spec, engines.settings)
+        return Player(text, spec, server, roles, (((text, 1.0),),) * spec.seats)
+    if text.startswith("hf:"):
+        return _checkpoint(text, spec, engines)
+    name, at, which = text.partition("@")
+    path = find_run(name)
+    if path is not None and at and not which:
+        raise UsageError(f"{text}: no snapshot is named after the @. Write {name}@mixture, {name}@SNAPSHOT, or {name}.")
+    if path is None:
+        forms = "RUN, RUN@SNAPSHOT, RUN@mixture, best_response:DIR, bayes:PLAYER,PLAYER, hf:NAME or openai:MODEL"
+        hint = f"A player is {', '.join(scripted_forms())}, {forms}."
+        raise unknown_name("player", name, [*scripted_forms(), *run_names()], hint)
+    return _from_run(text, Run(path), which, spec, engines)
+
+
+def _from_run(text: str, run: Run, which: str, spec: GameSpec, engines: Engines) -> Player:
+    """Return a run's newest snapshots (``which`` is ""), its mixture, or one snapshot, in every seat."""
+    roles = list(seat_roles(engines.run_config(run).roles, spec))
+    by_seat: list[Mixture] = []
+    others: dict[str, Sampler] = {}
+    engine: Any = None
+    for role in tuple(roles):
+        if role.given:  # whoever played it in the run plays it still
+            given = resolve(role.policy, spec, engines)
+            roles[role.seat] = given_role(role, given)
+            by_seat.append(given.members[role.seat])
+            others |= given.engines()
+            continue
+        home, prefix = (run.distilled, f"{DISTILLED}/") if which == DISTILLED else (run.population, "")
+        members: list[tuple[str, float]] = []
+        for snapshot, weight in run.members(which, role.policy, spec.name, role.seat):
+            name, its = f"{run.path}@{prefix}{snapshot.id}", engines.of_run(run, snapshot)
+            its.register(name, snapshot.path, partial(home.verify, snapshot), engines.adapters(run, snapshot))
+            members.append((name, weight))
+            engine = engine or its
+            if its is not engine:
+                others[name] = its
+        by_seat.append(tuple(members))
+    engine = engine or next(iter(others.values()))
+    return Player(text, spec, engine, tuple(roles), tuple(by_seat), others=tuple(others.items()))
+
+
+def with_probes(player: Player) -> Player:
+    """Return a player whose seats are asked the probes of the game's card, beside the match.
+
+    Raises UsageError for a game whose card has none.
+    """
+    probes = [role.probes for role in load_roles(player.spec, probes=True)]
+    if not any(probes):
+        raise UsageError(
+            f"--beliefs asks the probes of a role card, and that of {player.spec.alias} has none. Take a game that has "
+            "some, such as hidden_roles or signalling, or write a card with a [[probe]] table (league docs beliefs)."
+        )
+    roles = [role.model_copy(update={"probes": own}) for role, own in zip(player.roles, probes, strict=True)]
+    return replace(player, roles=tuple(roles))
+
+
+def given_role(role: Role, player: Player) -> Role:
+    """Return a run's role as a player that it is given to is asked: by its own card, under the run's name for it."""
+    return player.roles[role.seat].model_copy(update={"name": role.name, "policy": role.policy, "given": True})
+
+
+def _checkpoint(text: str, spec: GameSpec, engines: Engines) -> Player:
+    """Return a model from a folder in Hugging Face layout or from the hub, in the built-in roles."""
+    source = text.removeprefix("hf:")
+    if not source:
+        raise UsageError(
+            "hf: is followed by a name of `league models`, a folder, a .gguf file or a hub id, for example "
+            "hf:Qwen/Qwen3-0.6B."
+        )
+    check_model(source, text, adapters=True)
+    folder = model_folder(source)
+    engine = engines.checkpoint(text, folder, spec.name)
+    engine.register(text, folder)
+    config = RolesConfig(wording=wording_for(folder).value)
+    speaks = spec.free_text or engines.settings.reply == ReplyForm.FREE
+    if config.wording == "full" and speaks and can_be_drawn(make_game(spec.name)):
+        config = RolesConfig(wording="full", demonstrations=1)  # untrained, few of its replies would be legal without
+    roles = seat_roles(engines.settings.roles(config), spec)
+    return Player(text, spec, engine, roles, (((text, 1.0),),) * spec.seats)
+
+
+def exploiter(text: str, engines: Engines) -> PolicyNetEngine | None:
+    """Return the engine of ``best_response:DIR``, None for any other player. Raises UsageError for a bad folder."""
+    if not text.startswith("best_response:"):
+        return None
+    return engines.exploiter(
+        text, partial(_load_exploiter, Path(text.removeprefix("best_response:")).expanduser(), engines)
+    )
+
+
+def believer(text: str, spec: GameSpec, engines: Engines) -> Believer | None:
+    """Return the engine of ``bayes:PLAYER,PLAYER``, None for any other. Raises UsageError where it cannot play."""
+    if not text.startswith("bayes:"):
+        return None
+    names = text.removeprefix("bayes:").split(",")
+    if not all(names):
+        raise UsageError(f"{text}: bayes takes the players that it may meet, for example bayes:random,always:bet.")
+    two_seat_form(spec.name)
+    known = [resolve(name, spec, engines) for name in names]
+    return engines.believer(text, spec.name, lambda: [player.tabulate().table for player in known])
+
+
+def _load_exploiter(folder: Path, engines: Engines) -> PolicyNetEngine:
+    from arena.samplers.policy_net import PolicyNetEngine, load_facts, load_network  # torch is slow to import
+
+    facts = load_facts(folder)
+    spec, limited = make_game(facts.game).spec, facts.budget.limited
+    return PolicyNetEngine(
+        load_network(folder, facts),
+        facts.game,
+        seats=facts.seats,
+        budget=facts.budget,
+        reference=reference_of(resolve(facts.reference, spec, engines)) if limited else None,
+        greedy=facts.greedy,
+    )
+
+
+def reference_of(player: Player) -> Reference:
+    """Return a player as a budget's reference policy. Raises UsageError if its policy is not known exactly."""
+    from arena.samplers.policy_net import Reference  # torch is slow to import
+
+    engine = player.engine
+    if any(len(members) > 1 for members in player.members):
+        raise UsageError(
+            f"{player.label} is a mixture, drawn anew for each match, so it has no single policy to stay close to. "
+            "Name one player with --reference, for example RUN or random."
+        )
+    if not isinstance(engine, Tabular) or player.others or any(r.reply is not ReplyForm.CHOICE for r in player.roles):
+        raise UsageError(
+            f"{player.label} cannot be the reference of a budget, because its probabilities are not known. Name "
+            "random, equilibrium, or a language model whose replies are 'choice', with --reference."
+        )
+    return Reference(engine, tuple(members[0][0] for members in player.members), player.roles)

@@ -1,0 +1,70 @@
+"""Scripted players by the names that users write."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+from arena.records import Sampler
+from arena.samplers.scripted import Always, Equilibrium, ExactPolicy, Mcts, Random, Script
+from games.common import plugins
+from games.common.errors import UsageError
+from games.common.section import LARGEST_COUNT
+from games.spec import GameSpec
+
+
+def _mcts(sims: str) -> Sampler:
+    if not sims.isdecimal() or len(sims) > len(str(LARGEST_COUNT)) or int(sims) > LARGEST_COUNT:
+        raise UsageError(f"mcts:{sims[:40]}: mcts takes a number of simulations, for example mcts:100.")
+    return Mcts(int(sims))
+
+
+def _equilibrium() -> Sampler:
+    return Equilibrium(_exact)
+
+
+def _exact(spec: GameSpec) -> ExactPolicy | None:
+    from league.theory.exact.game_value import reached_equilibrium  # scipy is slow to import
+
+    return reached_equilibrium(spec)
+
+
+# Constructors by the form of the name. The text after a colon is the constructor's argument.
+SCRIPTED: dict[str, Callable[..., Sampler]] = {
+    "random": Random,
+    "always:ACTION": Always,
+    "equilibrium": _equilibrium,
+    "mcts:SIMS": _mcts,
+    "scripted:NAME": Script,
+}
+
+
+def register(name: str, make: Callable[..., Sampler]) -> None:
+    """Add a scripted player of a plugin: ``NAME``, or ``NAME:ARGUMENT`` if its constructor takes an argument.
+
+    Raises UsageError for a name that is taken.
+    """
+    plugins.register("scripted", name, make, built_in=[form.partition(":")[0] for form in SCRIPTED])
+
+
+def scripted_forms() -> list[str]:
+    """Return the forms of the names of all scripted players, plugins' too."""
+    return [*SCRIPTED, *(_form(name, plugins.lookup("scripted", name)) for name in plugins.names("scripted"))]
+
+
+def scripted_player(text: str) -> Sampler | None:
+    """Return the scripted player that ``text`` names, else None. Raises UsageError for a bad argument."""
+    name, _, argument = text.partition(":")
+    made = plugins.lookup("scripted", name)
+    for form, make in (SCRIPTED if made is None else {_form(name, made): made}).items():
+        if form.startswith(f"{name}:"):
+            return make(argument)
+        if form == text:
+            return make()
+    return None
+
+
+def _form(name: str, make: Callable[..., Sampler]) -> str:
+    """Return how a plugin's player is written: with what its constructor takes, if that takes anything."""
+    taken = list(inspect.signature(make).parameters)
+    return f"{name}:{taken[0].upper()}" if taken else name

@@ -1,0 +1,70 @@
+"""Meta-solvers: from payoffs among a population's players to the mixture, or joint distribution, that represents it.
+
+May import no other room of the league.
+
+Pure functions, one solver or family a file. The ``META_SOLVERS`` take the empirical payoff matrix [N, N] of a
+symmetric two-player meta-game, snapshots oldest first; they read it as zero-sum, (P - P') / 2, and a pair that
+never met as tied. The ``JOINT_SOLVERS`` take an ``EmpiricalGame`` of any number of players.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from league.theory.solvers.alpha_rank import alpha_rank, alpha_rank_mixture, alpha_rank_population
+from league.theory.solvers.by_age import linear, uniform
+from league.theory.solvers.correlated import correlated_equilibrium, gaps, mecce, mece, mgcce, mgce
+from league.theory.solvers.empirical_game import EmpiricalGame, Joint, Matrix, Mixture, antisymmetric, symmetric_game
+from league.theory.solvers.nash import nash, zero_sum_nash
+from league.theory.solvers.nash_averaging import NashAverage, nash_average, nash_averaging
+from league.theory.solvers.replicator import prd, projected_replicator_dynamics
+
+__all__ = [
+    "BY_AGE",
+    "JOINT_SOLVERS",
+    "META_SOLVERS",
+    "EmpiricalGame",
+    "Joint",
+    "Matrix",
+    "Mixture",
+    "NashAverage",
+    "alpha_rank",
+    "alpha_rank_mixture",
+    "alpha_rank_population",
+    "antisymmetric",
+    "correlated_equilibrium",
+    "gaps",
+    "linear",
+    "mecce",
+    "mece",
+    "mgcce",
+    "mgce",
+    "nash",
+    "nash_average",
+    "nash_averaging",
+    "prd",
+    "projected_replicator_dynamics",
+    "symmetric_game",
+    "uniform",
+    "zero_sum_nash",
+]
+
+META_SOLVERS: dict[str, Callable[[Matrix], Mixture]] = {
+    "uniform": uniform,
+    "linear": linear,
+    "nash": nash,
+    "prd": prd,
+    "alpha_rank": alpha_rank_mixture,
+    "nash_averaging": nash_averaging,
+}
+
+BY_AGE = frozenset({"uniform", "linear"})
+"""The solvers that read only the number of players, not payoffs."""
+
+JOINT_SOLVERS: dict[str, Callable[[EmpiricalGame], Joint]] = {
+    "mgce": mgce,
+    "mgcce": mgcce,
+    "mece": mece,
+    "mecce": mecce,
+    "alpha_rank": alpha_rank,
+}

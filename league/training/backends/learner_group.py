@@ -1,0 +1,160 @@
+"""One learner on a cluster: a worker, or several that take every update together, each with a share of its rows.
+
+All workers of a group get the same trajectories, credit them in the same way and take the same steps
+(``learners.parallel.process_group``), so each of them knows the result; rank 0 sends it. If a worker dies, its whole
+group is restarted.
+"""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from arena.cluster.interface import Cluster, PendingCall, Ref, WorkerDied, WorkerSpec
+from arena.cluster.ray_cluster import node_address
+from arena.process import tuned_process
+from league.config import RunConfig
+from league.config.load import run_roles
+from league.training.backends.engine_worker import base_folder
+from league.training.backends.weight_transfer import BaseWeights, Files, read_files, write_files
+from league.training.checkpoints.learner_checkpoint import Learning, LearningState, load_learning, save_learning
+from league.training.learning.data_parallel import Rendezvous, join_process_group, shard_policies
+from league.training.learning.learner import LearnerReport, learn_subset
+from league.training.learning.policies import policies_on_bases
+from learners.imitated import ImitatedReply
+from learners.parallel.process_group import SINGLE_PROCESS, ProcessGroup
+from learners.trajectories import Evidence, Trajectory
+from learners.update.learner import update
+
+DEATH_NOTICE = 10.0  # seconds within which the cluster reports which worker of a failed group is dead
+
+
+class GroupReply(NamedTuple):
+    """A group's reply for an iteration."""
+
+    report: LearnerReport
+    files: Files  # that ``save_learning`` writes
+
+
+class LearnerWorker:
+    """The object in a learner's process."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        bases: Mapping[str, BaseWeights],
+        cpus: float,
+        imitated: Mapping[str, Sequence[ImitatedReply]],
+    ) -> None:
+        """``bases`` are those of the policies that learn here, by policy."""
+        ExitStack().enter_context(tuned_process(max(int(cpus), 1)))  # for as long as the process lives
+        self._config, self._policies = config, tuple(bases)
+        with tempfile.TemporaryDirectory() as folder:
+            folders = {name: base_folder(base, Path(folder) / name) for name, base in bases.items()}
+            self._state = LearningState(policies_on_bases(config, run_roles(config), folders), imitated=imitated)
+        self._process_group: ProcessGroup = SINGLE_PROCESS
+        self._rank = 0
+
+    def init_method(self) -> str:
+        """Return a URL on this machine at which the group's processes can find one another."""
+        host = node_address()
+        with socket.create_server((host, 0)) as free:
+            return f"tcp://{host}:{free.getsockname()[1]}"
+
+    def join(self, init_method: str, rank: int, size: int) -> None:
+        """Join the process group, and shard the policies over it if they are configured so."""
+        # Ray shows this process its own GPUs alone, hence local rank 0
+        self._process_group = processes = join_process_group(Rendezvous(rank, size, 0, init_method))
+        self._rank = rank
+        if self._config.optimizer.sharded:
+            shard_policies(self._config, self._state.policies, processes)
+
+    def begin(self, files: Files) -> None:
+        """Start from a checkpoint."""
+        learning_from_files(files, self._state)
+
+    def learn(self, iteration: int, batch: tuple[Sequence[Trajectory], Sequence[Evidence]]) -> GroupReply | None:
+        """Learn from an iteration; only rank 0 returns the result. Raises as ``learners.update.learner.update``."""
+        group_update = partial(update, process_group=self._process_group)
+        report = learn_subset(self._config, self._state, *batch, iteration, group_update)
+        files = learning_to_files(self._state, self._policies)  # of shards this takes all ranks
+        return GroupReply(report, files) if self._rank == 0 else None
+
+
+class LearnerGroup:
+    """The workers of one learner, as the driver sees them."""
+
+    def __init__(
+        self, cluster: Cluster, spec: WorkerSpec, size: int, number: int, restarts: int, checkpoint: Ref
+    ) -> None:
+        """Start ``size`` workers of learner ``number`` from a checkpoint, after so many restarts of the learner."""
+        self._cluster, self.number, self.restarts = cluster, number, restarts
+        self._workers = [cluster.start(spec, number * size + rank, restarts) for rank in range(size)]
+        self.ready = [worker.call("ready") for worker in self._workers]
+        self._starting: list[PendingCall] = []
+        if size > 1:
+            init_method = self._workers[0].call("init_method")
+            self._starting += [
+                worker.call("join", init_method.ref, rank, size) for rank, worker in enumerate(self._workers)
+            ]
+        self._starting += [worker.call("begin", checkpoint) for worker in self._workers]
+        self._calls: dict[int, list[PendingCall]] = {}  # of ``learn``, by iteration
+
+    def submit(self, iteration: int, batch: Ref) -> None:
+        """Let the workers learn from an iteration after those that were submitted before."""
+        self._calls[iteration] = [worker.call("learn", iteration, batch) for worker in self._workers]
+
+    def collect(self, iteration: int) -> GroupReply:
+        """Wait for all workers; return rank 0's reply. Raises WorkerDied, or the error within a worker as it is."""
+        waiting = [*self._starting, *self._calls[iteration]]  # an error in starting is raised nowhere else
+        rank_0 = self._calls[iteration][0]
+        replies: list[GroupReply] = []
+        while waiting:
+            for call in self._cluster.wait(waiting, None):
+                waiting.remove(call)
+                reply = self._get(call)
+                replies += [reply] if call == rank_0 else []
+        self._starting = []
+        del self._calls[iteration]
+        return replies[0]
+
+    def stop(self) -> None:
+        """Stop all workers."""
+        for worker in self._workers:
+            worker.stop()
+
+    def _get(self, call: PendingCall) -> GroupReply:
+        """Return a call's result. Where a worker dies, others may fail before the cluster reports its death."""
+        try:
+            reply: GroupReply = self._cluster.get(call)
+        except RuntimeError as error:
+            if not isinstance(error, WorkerDied) and len(self._workers) > 1:
+                self._raise_deaths()
+            raise
+        return reply
+
+    def _raise_deaths(self) -> None:
+        """Raise WorkerDied if a worker is dead."""
+        waiting = [worker.call("ready") for worker in self._workers]
+        while waiting and (done := self._cluster.wait(waiting, DEATH_NOTICE)):
+            for call in done:
+                waiting.remove(call)
+                self._cluster.get(call)
+
+
+def learning_to_files(state: Learning, policies: Sequence[str]) -> Files:
+    """Return the files that ``save_learning`` writes for these policies."""
+    with tempfile.TemporaryDirectory() as folder:
+        save_learning(Path(folder) / "saved", state, policies)
+        return read_files(Path(folder) / "saved")
+
+
+def learning_from_files(files: Files, state: Learning) -> None:
+    """Load what ``learning_to_files`` returned into ``state``."""
+    with tempfile.TemporaryDirectory() as folder:
+        load_learning(write_files(files, Path(folder)), state)

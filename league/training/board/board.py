@@ -1,0 +1,220 @@
+"""The board of a run: each iteration's metrics, and after snapshots what people look at, within the run's time.
+
+Metrics do not depend on the clock. Figures do: they are drawn, the one drawn longest ago first, as long as logging and
+drawing stay within ``board.time`` of the run, and all of them after the last iteration, however short the run was.
+Nothing here touches the weights or draws a random number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from arena.records import Episode, flatten_episodes
+from games.aliases import short_metric, short_name
+from games.spec import GameSpec
+from league.config import RunConfig
+from league.population.storage.sampled_matches import SampledMatch
+from league.theory.exact.strategy_states import NAMED
+from league.training.board.comparison import Comparison
+from league.training.board.figures.tasks import KEPT, Subject, figures
+from league.training.board.loggers.interface import Logger, open_loggers
+from league.training.board.metrics_log import MetricsLog, read_metrics, read_mixtures
+from league.training.board.questions import layout
+from league.training.board.transcripts import tell_match, tell_utterances
+from league.training.checkpoints.run_state import RunState
+from league.training.monitors.alarms import Alarm
+from league.training.monitors.conduct import RoleConduct
+from league.training.monitors.phases import DrawingBudget, PhaseClock
+from league.training.snapshots.measure import PopulationMeasurement
+from league.training.starts.gallery import gallery
+from roles.role import Roles
+
+# What HParams compares runs by, of each game.
+COMPARED_BY = ("exploitability", "mixture_exploitability", "return", "welfare", "score_against_random")
+
+SHARE_AT_END = "time/board_at_end"  # of the run's time that logging and drawing took, the last figures included
+
+
+class Frozen(NamedTuple):
+    """What is known after a snapshot, beside its metrics."""
+
+    measured: PopulationMeasurement
+    comparisons: Mapping[str, Comparison]  # by game
+    conducts: Sequence[RoleConduct]
+
+
+class Board:
+    """Writes ``metrics.jsonl``, ``mixtures.jsonl`` and ``tb/`` of one run."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        run_dir: Path,
+        specs: Mapping[str, GameSpec],
+        roles: Roles,
+        state: RunState,
+        phases: PhaseClock,
+    ) -> None:
+        self._config, self._run_dir, self._specs, self._roles, self._state = config, run_dir, specs, roles, state
+        self._phases, self._budget = phases, DrawingBudget(config.board.time, phases)
+        self._log: MetricsLog | None = None
+        self._history: list[dict[str, Any]] = []  # of the metrics that figures show
+        self._mixtures: list[dict[str, Any]] = []
+        self._loggers: list[Logger] = []
+        self._drawn: dict[str, int] = {}  # the iteration of each figure's last drawing
+
+    def close(self) -> None:
+        """Close the log."""
+        if self._log is not None:
+            self._log.close()
+        for logger in self._loggers:
+            logger.close()
+
+    def write(
+        self,
+        iteration: int,
+        metrics: Mapping[str, float],
+        alarms: Sequence[Alarm],
+        frozen: Frozen | None,
+        samples: Sequence[SampledMatch] = (),
+        snapshot: bool = False,
+        episodes: Sequence[Episode] = (),
+    ) -> None:
+        """Log an iteration; after a snapshot also transcripts of ``samples``, utterances of ``episodes``, and tasks.
+
+        Where the snapshot was measured there are mixtures, distributions and figures too.
+        """
+        begun = self._phases.clock()
+        log = self._log or self._open(iteration)
+        log.write(iteration, metrics, alarms)
+        for logger in self._loggers:
+            logger.write(iteration, {short_metric(name): value for name, value in metrics.items()})
+        self._history.append(_kept({"iteration": iteration, **metrics}))
+        if snapshot and self._config.board.time:
+            self._transcripts(log, iteration, samples)
+            self._utterances(log, iteration, episodes)
+            self._gallery(log, iteration)
+        if frozen is not None:
+            log.mixtures(iteration, self._state.mixtures)
+            self._mixtures.append({"iteration": iteration, **self._state.mixtures})
+            if self._config.board.time:
+                self._distributions(log, iteration, frozen)
+                self._draw(log, iteration, alarms, frozen, begun)
+        if snapshot:
+            log.flush()
+
+    def _open(self, iteration: int) -> MetricsLog:
+        """Open the log, cut off what lies beyond ``iteration``, and read what was before."""
+        log = self._log = MetricsLog(self._run_dir, resume_at=iteration)
+        self._history = [_kept(line) for line in read_metrics(self._run_dir)]
+        self._mixtures = list(read_mixtures(self._run_dir))
+        settings = _flat(self._config.model_dump())
+        log.settings(settings, {"seed", *_chosen(self._config, settings)}, self._compared_by())
+        cooperative = any(not spec.competitive for spec in self._specs.values())
+        margins = {short_name(game): _margins(game) for game in self._specs}
+        log.layout(
+            layout(margins, cooperative, exploited=bool(self._config.league_roles), asked=self._config.beliefs.asked)
+        )
+        self._loggers = open_loggers(self._config.board.loggers, self._run_dir, settings, self._logged)
+        return log
+
+    def _logged(self) -> Iterator[dict[str, float]]:
+        """Yield the metrics of each iteration that was logged before, under the names that loggers have them by."""
+        return ({short_metric(name): value for name, value in line.items()} for line in read_metrics(self._run_dir))
+
+    def _compared_by(self) -> list[str]:
+        return [f"{game}/{name}" for game in self._specs for name in COMPARED_BY] + ["rating"]
+
+    def _distributions(self, log: MetricsLog, iteration: int, frozen: Frozen) -> None:
+        for conduct in frozen.conducts:
+            log.histogram(f"{conduct.game}/advantages/{conduct.role}", conduct.advantages, iteration)
+            if conduct.lengths:
+                log.histogram(f"{conduct.game}/reply_lengths/{conduct.role}", conduct.lengths, iteration)
+
+    def _transcripts(self, log: MetricsLog, iteration: int, samples: Sequence[SampledMatch]) -> None:
+        """Write the matches that were kept for a reason."""
+        for sample in samples:
+            for why in sample.kept_as:
+                told = tell_match(sample.episode, sample.advantages, f"{why} of iteration {iteration}")
+                log.text(f"transcripts/{sample.episode.request.game}/{why.replace(' ', '_')}", told, iteration)
+
+    def _utterances(self, log: MetricsLog, iteration: int, episodes: Sequence[Episode]) -> None:
+        """Write what was said that made others believe most in the truth, and what least."""
+        for game, seats in self._roles.items():
+            mine = [episode for episode in flatten_episodes(episodes) if episode.request.game == game]
+            if told := tell_utterances(mine, [probe for role in seats for probe in role.probes]):
+                log.text(f"utterances/{game}", f"{game} at iteration {iteration}\n\n{told}", iteration)
+
+    def _gallery(self, log: MetricsLog, iteration: int) -> None:
+        """Write the newest tasks and deals of the pool, by whether they are solved."""
+        if (pool := self._state.starts) is None:
+            return
+        for game in pool.games():
+            log.text(f"tasks/{game}", gallery(pool.starts(game), f"{game} at iteration {iteration}"), iteration)
+
+    def _draw(self, log: MetricsLog, iteration: int, alarms: Sequence[Alarm], frozen: Frozen, begun: float) -> None:
+        """Draw what there is time for, the figure drawn longest ago first; after the last iteration draw all."""
+        subject = Subject(
+            iteration,
+            self._specs,
+            self._history,
+            self._mixtures,
+            alarms,
+            frozen.measured.strategies,
+            frozen.comparisons,
+            frozen.conducts,
+            self._state.population.all(),
+            self._state.retired,
+            self._state.ratings,
+            self._config.evaluation.anchors,
+        )
+        tasks: dict[str, Callable[[], Any]] = figures(subject)
+        progress = iteration / self._config.iterations
+        for name in sorted(tasks, key=lambda name: self._drawn.get(name, -1)):
+            spent = self._phases.clock() - begun
+            if progress < 1.0 and not self._budget.affords(name, len(tasks), max(progress, 1e-6), spent):
+                break
+            with self._budget.measure(name):
+                log.figure(name, tasks[name](), iteration)
+            self._drawn[name] = iteration
+        if progress >= 1.0:
+            now = self._phases.clock()
+            share = (self._phases.logged + now - begun) / max(now - self._phases.started, 1e-9)
+            log.later(SHARE_AT_END, share, iteration)
+
+
+def _kept(line: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metrics that figures show."""
+    return {name: value for name, value in line.items() if name == "iteration" or KEPT.search(name)}
+
+
+def _margins(game: str) -> list[tuple[str, str, str]]:
+    """Return the tags of a game's named probabilities, with those of the ends of their bands."""
+    names = [f"{state.name}/{action.label}" for state in NAMED.get(game, ()) for action in state.actions]
+    return [
+        (f"{game}/strategy/{name}", f"{game}/equilibrium/{name}/low", f"{game}/equilibrium/{name}/high")
+        for name in names
+    ]
+
+
+def _chosen(config: RunConfig, settings: Mapping[str, bool | float | str]) -> list[str]:
+    """Return the names of the settings that are not at their defaults, but for what is shown of the run."""
+    plain = RunConfig.model_validate(
+        {kind: {name: {} for name in getattr(config, kind)} for kind in ("games", "policies")}
+    )
+    defaults = _flat(plain.model_dump())
+    chosen = (name for name, value in settings.items() if defaults.get(name) != value)
+    return [name for name in chosen if not name.startswith("board.")]
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, bool | float | str]:
+    """Return settings by their dotted names, as ``--set`` takes them."""
+    flat: dict[str, bool | float | str] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = value if isinstance(value, bool | int | float | str) else str(value)
+    return flat

@@ -1,0 +1,135 @@
+"""Who beats whom in a population, and whether it goes in circles: exactly where there are tables, else by matches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from games.spec import GameSpec, Utility
+from league.config import RunConfig
+from league.config.load import seat_roles
+from league.population.results.payoffs import PayoffTable
+from league.theory.cycles import Cycle, find_cycles, significant_wins
+from league.theory.exact.equilibrium_gaps import exact_game
+from league.theory.exact.exploitability import PolicyTable, uniform_table
+from league.theory.statistics import Z_95
+from league.training.checkpoints.run_state import RunState
+from league.training.monitors.strategy_alarms import Win
+from league.training.snapshots.measure import PopulationMeasurement
+
+MOST_COMPARED = 40  # players of a game, for cycles
+ROUNDING = 1e-9  # of half a game's range: less is no win
+MOST_SHOWN = 7  # players of a game, in figures
+
+
+class Comparison(NamedTuple):
+    """The players of one game against each other."""
+
+    game: str
+    players: tuple[str, ...]  # anchors, main policies' snapshots by their steps, each exploiter's  # [N]
+    means: NDArray[np.float64]  # row's mean return against column; nan: never met  # [N, N]
+    errors: NDArray[np.float64] | None  # standard errors; None: exact  # [N, N]
+    cycles: list[Cycle]  # whose every win matters, the shortest first
+    half_range: float  # of the game's returns
+
+    def wins(self) -> list[Win]:
+        """Return the cycles as alarms judge them."""
+        return [Win(self.game, cycle.players, cycle.margin / self.half_range) for cycle in self.cycles]
+
+    def shown(self) -> list[int]:
+        """Return the players that a figure has room for: those on the clearest cycle, and others evenly spread."""
+        on_cycle = [self.players.index(player) for player in (self.cycles[0].players if self.cycles else ())]
+        chosen = set(on_cycle[:MOST_SHOWN])
+        others = [index for index in range(len(self.players)) if index not in chosen]
+        return sorted(chosen | {others[i] for i in spread(len(others), MOST_SHOWN - len(chosen))})
+
+    def beats(self, chosen: Sequence[int]) -> NDArray[np.bool_]:
+        """Return who of some players significantly beats whom."""
+        index = np.ix_(chosen, chosen)
+        means = np.where(np.abs(self.means) < ROUNDING * self.half_range, 0.0, self.means)
+        return significant_wins(means[index], None if self.errors is None else self.errors[index], 0.95)[0]
+
+
+def spread(count: int, most: int) -> list[int]:
+    """Return at most so many indices below ``count``, evenly spread, with the first and the last."""
+    if count <= most:
+        return list(range(count))
+    return sorted({round(i * (count - 1) / (most - 1)) for i in range(most)}) if most > 1 else [count - 1][:most]
+
+
+def compare_population(
+    config: RunConfig, specs: dict[str, GameSpec], state: RunState, measured: PopulationMeasurement
+) -> dict[str, Comparison]:
+    """Return the comparison of each game that somebody can win, by game."""
+    comparisons = {}
+    for game, spec in specs.items():
+        free = sum(not role.given for role in seat_roles(config.roles, spec))  # of players that are given roles
+        if free > 1 and spec.utility is not Utility.IDENTICAL:
+            tables = measured.tables.get(game)
+            if tables and spec.seats == 2:
+                named = {"+".join(dict.fromkeys(profile)): table for profile, table in tables.items()}
+                players, means = _exact(config, game, _by_policy(config, named, state))
+                comparisons[game] = _compared(config, spec, players, means, None)
+            else:
+                snapshots = [s for s in state.population.all() if s.id not in state.retired]
+                ids = [s.id for s in sorted(snapshots, key=lambda s: (s.policy in config.league_roles, s.policy))]
+                players = [*config.evaluation.anchors, *[ids[i] for i in spread(len(ids), MOST_COMPARED)]]
+                means, errors = matched(state.payoffs, players, game)
+                comparisons[game] = _compared(config, spec, players, means, errors)
+    return comparisons
+
+
+def _by_policy(config: RunConfig, named: dict[str, PolicyTable], state: RunState) -> dict[str, PolicyTable]:
+    """Return the tables, of main policies first, by policy and by the newest snapshot; evenly spread if too many."""
+    found = {snapshot.id: snapshot for snapshot in state.population.all()}
+
+    def order(name: str) -> tuple[bool, str, int]:
+        members = [found[player] for player in name.split("+")]
+        first = members[0].policy
+        exploits = first in config.league_roles
+        return exploits, first if exploits else "", max(snapshot.step for snapshot in members)
+
+    names = sorted(named, key=order)
+    return {names[i]: named[names[i]] for i in spread(len(names), MOST_COMPARED)}
+
+
+def _exact(config: RunConfig, game: str, tables: dict[str, PolicyTable]) -> tuple[list[str], NDArray[np.float64]]:
+    """Return the players, with the anchor that plays at random, and their exact mean returns over both seatings."""
+    anchors = {"random": uniform_table(game)} if "random" in config.evaluation.anchors else {}
+    seated = list((anchors | tables).values())
+    first, second = exact_game([seated, seated]).values
+    return list(anchors | tables), np.asarray((first + second.T) / 2.0)
+
+
+def matched(payoffs: PayoffTable, players: Sequence[str], game: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return row's mean return against column over roles, and its standard error, nan where it is not known [N, N]."""
+    means, errors = (np.full((len(players), len(players)), np.nan) for _ in range(2))
+    for i, player in enumerate(players):
+        for j, opponent in enumerate(players):
+            records = list(payoffs.role_records(player, opponent, game).values()) if i != j else []
+            if records:
+                means[i, j] = math.fsum(record.returns.mean for record in records) / len(records)
+                halves = [
+                    math.nan if record.returns.high is None else record.returns.high - record.returns.mean
+                    for record in records
+                ]
+                errors[i, j] = math.sqrt(math.fsum(half * half for half in halves)) / len(records) / Z_95
+    return means, errors
+
+
+def _compared(
+    config: RunConfig,
+    spec: GameSpec,
+    players: Sequence[str],
+    means: NDArray[np.float64],
+    errors: NDArray[np.float64] | None,
+) -> Comparison:
+    """Return the comparison with the cycles of wins that matter, as ``alarms.cycle`` says."""
+    half_range = (spec.max_return - spec.min_return) / 2
+    small = np.abs(means - means.T) / 2 < config.alarms.cycle * half_range
+    cycles = find_cycles(players, np.where(small, (means + means.T) / 2, means), errors)
+    return Comparison(spec.name, tuple(players), means, errors, cycles, half_range)

@@ -1,0 +1,91 @@
+"""An iteration's matches played on from their branch points, within the budget of replies (``[branching]``)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from math import log
+from typing import TYPE_CHECKING
+
+from arena.records import Episode, MatchRequest, Turn
+from arena.submatches import begin_match
+from games.registry import make_game
+from league.config import RunConfig
+from league.config.checks.branching import most_retries
+from league.population.matchmaking.branching import RULES, BranchPoint, Entropies, choose, fork_requests
+from league.training.checkpoints.run_state import RunState
+from league.training.evidence.counterfactuals import PromptKey, prompt_key, reply_probabilities
+from roles.role import Roles
+
+if TYPE_CHECKING:
+    from learners.update.policy import Policy
+
+PlayWhole = Callable[[Sequence[MatchRequest]], list[Episode]]
+
+
+def with_forks(
+    config: RunConfig, state: RunState, roles: Roles, play: PlayWhole, episodes: list[Episode]
+) -> list[Episode]:
+    """Return an iteration's matches, followed by their forks; the same without a rule.
+
+    The policies of ``state`` have the weights that the matches were played with.
+    """
+    settings = config.branching
+    if settings.rule is None:
+        return episodes
+    by_game: dict[str, list[Episode]] = defaultdict(list)
+    for episode in episodes:
+        by_game[episode.request.game].append(episode)
+    points: list[BranchPoint] = []
+    for game, played in by_game.items():
+        scores = RULES[settings.rule](played, entropies_of(state.policies))
+        turns, retries = make_game(game).spec.max_turns, most_retries(roles[game])
+        points += choose(played, scores, settings.replies, settings.width, turns, retries)
+    requests = fork_requests(points, settings.width, config.seed, state.next_match)
+    state.next_match += len(requests)
+    forks = play(requests) if requests else []
+    origins = [point for point in points for _ in range(settings.width)]
+    return episodes + [_from_the_cut(fork, *origin) for fork, origin in zip(forks, origins, strict=True)]
+
+
+def entropies_of(policies: Mapping[str, Policy]) -> Entropies:
+    """Return what tells the entropy of the policy at turns, in nats: exact for ``choice`` replies.
+
+    A ``free`` reply has the mean of what its tokens surprise by, an estimate; a player without a policy has 0.
+    """
+
+    def entropies(turns: Sequence[Turn]) -> list[float]:
+        exact: dict[str, list[Turn]] = defaultdict(list)
+        for turn in turns:
+            if turn.player in policies and turn.trace is not None and turn.trace.mask is not None:
+                exact[turn.player].append(turn)
+        known = {
+            name: reply_probabilities(policies[name].lm, [prompt_key(turn) for turn in mine])
+            for name, mine in exact.items()
+        }
+        return [_entropy(turn, known.get(turn.player, {})) for turn in turns]
+
+    return entropies
+
+
+def _entropy(turn: Turn, known: Mapping[PromptKey, Sequence[float]]) -> float:
+    if turn.trace is None:
+        return 0.0
+    if turn.trace.mask is None or not known:
+        return -sum(turn.trace.logprobs) / max(len(turn.trace.logprobs), 1)
+    return -sum(p * log(p) for p in known[prompt_key(turn)] if p > 0.0)
+
+
+def _from_the_cut(fork: Episode, origin: Episode, cut: int) -> Episode:
+    """Return a fork whose turns have what was paid for after its branch point, as in the match that it comes from.
+
+    A seat that had a turn before has been paid for that already. Its return stays that of the whole match.
+    """
+    game = make_game(fork.request.game)
+    begin_match(game, fork.request)
+    paid, turns = game.returns(), list(fork.turns)
+    for seat in {turn.seat for turn in origin.turns[:cut]}:
+        first = next((place for place, turn in enumerate(turns) if turn.seat == seat), None)
+        if first is not None:
+            turns[first] = turns[first]._replace(reward=turns[first].reward - paid[seat])
+    return fork._replace(turns=tuple(turns))

@@ -1,0 +1,102 @@
+"""What a turn was worth, by playing on from the middle of matches (IPR, "Watch Every Step!", arXiv 2406.11176).
+
+A match is taken up again before its turn k: the deal and the actions until then are as they were, and the seats play
+on, ``count`` times. The mean return is an unbiased estimate of the value of that history under the policies that play,
+and the mean after the turn less the mean before it one of the turn's advantage. Chance goes on as the deal has it, so
+luck that is still to come is the same before and after the turn, and cancels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from arena.records import Episode, MatchRequest
+from arena.scheduler import Engine, play
+from games.common.seeds import derive_seed
+from games.registry import make_game
+from league.lab.credit.rules import Floats
+from learners.trajectories import Trajectory
+from roles.role import Role
+
+PlayMatches = Callable[[list[MatchRequest]], list[Episode]]
+Point = tuple[Episode, int]  # a match, and how many of its turns have been played
+
+
+def plays(roles: tuple[Role, ...], engine_of: Callable[[str], Engine]) -> PlayMatches:
+    """Return what plays matches of one game with these roles and engines."""
+
+    def played(requests: list[MatchRequest]) -> list[Episode]:
+        return play(requests, roles_of=lambda _: roles, engine_of=engine_of, make_game=make_game)
+
+    return played
+
+
+class Continuations:
+    """Plays matches on from their middles, with the players that they had."""
+
+    def __init__(self, play: PlayMatches, count: int = 16, seed: int = 0) -> None:
+        """Play each point on ``count`` times; ``seed`` fixes what players draw."""
+        self.count = count
+        self._play, self._seed = play, seed
+
+    def returns(self, points: Sequence[Point]) -> Floats:
+        """Return the returns by point, continuation and seat [N, count, seats], in the game's units.
+
+        A match that is over has its own returns.
+        """
+        return np.array([[episode.returns for episode in own] for own in self.matches(points)], np.float64)
+
+    def matches(self, points: Sequence[Point]) -> list[list[Episode]]:
+        """Return the continuations of each point [N][count]; of a match that is over, itself."""
+        found = [[episode] * self.count for episode, _ in points]
+        open_points = [number for number, (episode, played) in enumerate(points) if played < len(episode.turns)]
+        requests = [
+            self._request(*points[number], draw, index * self.count + draw)
+            for index, number in enumerate(open_points)
+            for draw in range(self.count)
+        ]
+        episodes = self._play(requests)
+        for index, number in enumerate(open_points):
+            found[number] = episodes[index * self.count : (index + 1) * self.count]
+        return found
+
+    def _request(self, episode: Episode, played: int, draw: int, index: int) -> MatchRequest:
+        old = episode.request
+        turns = episode.turns[:played]
+        return old._replace(
+            index=index,
+            branch=(),
+            start="",  # the stored start is that of the whole match
+            sample_seed=derive_seed(self._seed, "continuation", old.sample_seed, played, draw),
+            prefix=old.prefix + tuple(turn.action for turn in turns if turn.action is not None and not turn.tool),
+        )
+
+
+class ContinuationValues:
+    """The estimator of turn values that plays on from before every turn, and learns nothing."""
+
+    def __init__(
+        self, continuations: Continuations, episodes: Mapping[int, Episode], scales: Mapping[str, float]
+    ) -> None:
+        """``episodes`` are the trajectories' matches by index, ``scales`` what each game's returns were divided by."""
+        self._continuations, self._episodes, self._scales = continuations, episodes, scales
+
+    def estimate(self, trajectories: Sequence[Trajectory]) -> list[tuple[float, ...]]:
+        """Return a value for each turn, less what its seat had been paid before, in the trajectories' units."""
+        places = [turn_places(self._episodes[t.match], t.seat) for t in trajectories]
+        points = [(self._episodes[t.match], k) for t, own in zip(trajectories, places, strict=True) for k in own]
+        means = self._continuations.returns(points).mean(axis=1) if points else np.zeros((0, 1))
+        values, start = [], 0
+        for trajectory, own in zip(trajectories, places, strict=True):
+            totals = means[start : start + len(own), trajectory.seat] / self._scales[trajectory.game]
+            paid = np.cumsum(trajectory.rewards) - np.array(trajectory.rewards)
+            values.append(tuple((totals - paid).tolist()))
+            start += len(own)
+        return values
+
+
+def turn_places(episode: Episode, seat: int) -> list[int]:
+    """Return how many turns of a match, of all seats, come before each turn of a seat."""
+    return [number for number, turn in enumerate(episode.turns) if turn.seat == seat]

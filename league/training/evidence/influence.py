@@ -1,0 +1,60 @@
+"""By how much turns moved the next seat's choice, from the answers to them and to alternatives in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from arena.records import Turn
+from league.training.evidence.counterfactuals import prompt_key, reply_probabilities
+from learners.influence import Distribution, influence
+from learners.trajectories import Evidence, Trajectory
+
+if TYPE_CHECKING:
+    from learners.update.policy import Policy
+
+Answers = tuple[Turn | None, ...]  # to what was said and then to each alternative; None where nobody answers at once
+
+
+def influences(policies: Mapping[str, Policy], answers: Sequence[Sequence[Answers]]) -> list[tuple[float | None, ...]]:
+    """Return the influence (nats) of each turn, ``answers`` [N][K][M]; None where its answer has no known chances.
+
+    Those are known of ``choice`` replies of the policies, which have the weights that answered.
+    """
+    known: dict[tuple[str, object], tuple[float, ...]] = {}
+    turns = [turn for rows in answers for row in rows for turn in row if turn is not None]
+    for name, policy in policies.items():
+        keys = [prompt_key(turn) for turn in turns if turn.player == name and _is_choice(turn)]
+        found = reply_probabilities(policy.lm, keys) if keys else {}
+        known |= {(name, key): row for key, row in found.items()}
+
+    def distribution(turn: Turn | None) -> Distribution | None:
+        if turn is None or turn.player not in policies or not _is_choice(turn):
+            return None
+        replies: list[Hashable] = [(turn.seat, label) for label in turn.trace.mask]  # type: ignore[union-attr]
+        return dict(zip(replies, known[turn.player, prompt_key(turn)], strict=True))
+
+    return [tuple([_of_turn([distribution(turn) for turn in row]) for row in rows]) for rows in answers]
+
+
+def _is_choice(turn: Turn) -> bool:
+    return turn.trace is not None and turn.trace.mask is not None
+
+
+def _of_turn(answers: Sequence[Distribution | None]) -> float | None:
+    """Return the influence of what was said, whose answer is the first, among the alternatives that were answered."""
+    answered = [answer for answer in answers if answer is not None]
+    if answers[0] is None or len(answered) < 2:
+        return None
+    return influence([1.0] * len(answered), answered)
+
+
+def influence_metrics(trajectories: Sequence[Trajectory], evidence: Sequence[Evidence]) -> dict[str, float]:
+    """Return ``GAME/influence/ROLE``, the mean influence of a role's turns in nats, where it was told."""
+    told: dict[str, list[float]] = {}
+    for one, found in zip(trajectories, evidence, strict=True):
+        mine = [moved for moved in found.influence or () if moved is not None]
+        if mine:
+            told.setdefault(f"{one.game}/influence/{one.role}", []).extend(mine)
+    return {name: fmean(numbers) for name, numbers in told.items()}

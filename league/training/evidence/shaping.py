@@ -1,0 +1,96 @@
+"""Rewards beside the game's, paid between play and credit and recorded with the match: for beliefs, for being preferred
+by a judge, and for doing what was thought.
+
+Preferred (SPO, Swamy et al. 2024, arXiv 2401.04056): a seat's last turn is paid the share of the other matches of its
+start that a judge prefers its match to. Agreement: a free reply is paid 1 where the last sentence of intent in its
+thoughts names the action that it then plays, -1 where that is another legal one, and 0 where none or several are named
+(``league.training.monitors.reasoning.intended``). Each is multiplied by its weight and by the role's factor. Both change what is
+best to play in the game; weights are there to fall.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from arena.records import Episode, Turn, flatten_episodes
+from league.config import RunConfig
+from league.config.schedules import term_weight_at
+from league.training.evidence.beliefs import probes_of
+from league.training.evidence.preferences import Judges
+from league.training.monitors.reasoning import intended, thoughts
+from learners.shaping import Shaping, shaping_rewards
+from roles.probes import Probe
+from roles.role import ReplyForm, Role, Roles
+
+Metrics = dict[str, float]
+
+
+def with_shaping(
+    config: RunConfig, roles: Roles, judges: Judges | None, iteration: int, episodes: list[Episode]
+) -> list[Episode]:
+    """Return an iteration's matches with what judges say of them and what each turn is paid beside the game.
+
+    The same matches where nothing is paid and no judge is asked.
+    """
+    payers = {game: _Payer(config, game, seats, iteration) for game, seats in roles.items()}
+    episodes = judges.compare(episodes) if judges is not None else episodes
+    return [_shaped(episode, payers) for episode in episodes]
+
+
+def _shaped(episode: Episode, payers: dict[str, _Payer]) -> Episode:
+    paid = payers[episode.request.game].rewards(episode)
+    children = tuple([_shaped(child, payers) for child in episode.children])
+    return episode._replace(shaping=paid, children=children) if paid or children else episode
+
+
+class _Payer:
+    """What the turns of one game are paid in one iteration."""
+
+    def __init__(self, config: RunConfig, game: str, roles: Sequence[Role], iteration: int) -> None:
+        terms = config.beliefs.terms | config.shaping.terms
+        weights = {name: term_weight_at(config, term, iteration) for name, term in terms.items()}
+        by_seat = [{name: weights[name] * terms[name].factor(game, role.name) for name in terms} for role in roles]
+        potentials = config.beliefs.speaking.potential, config.beliefs.gain.potential
+        self._beliefs = [Shaping(seat["speaking"], seat["gain"], *potentials) for seat in by_seat]
+        self._preferred = [seat["preferred"] for seat in by_seat]
+        self._agreement = [seat["agreement"] for seat in by_seat]
+        self._roles, self._probes = roles, list[Probe](probes_of(roles))
+
+    def rewards(self, episode: Episode) -> tuple[float, ...]:
+        """Return what each turn of a match is paid; () where no seat is paid for anything.  # [K]"""
+        of_beliefs = shaping_rewards(episode, self._beliefs, self._probes)
+        if not any((*self._preferred, *self._agreement)):
+            return of_beliefs
+        paid = list(of_beliefs or [0.0] * len(episode.turns))
+        for seat, share in enumerate(episode.preferred):
+            mine = [place for place, turn in enumerate(episode.turns) if turn.seat == seat]
+            if mine and share is not None:
+                paid[mine[-1]] += self._preferred[seat] * share
+        for place, turn in enumerate(episode.turns):
+            if self._agreement[turn.seat]:
+                paid[place] += self._agreement[turn.seat] * agreement(self._roles[turn.seat], turn)
+        return tuple(paid)
+
+
+def agreement(role: Role, turn: Turn) -> float:
+    """Return 1 where the thoughts of a free reply end on the action that it plays, -1 where on another; else 0.
+
+    Words that free text asks for, calls of tools, illegal replies and choices have no thoughts to agree with.
+    """
+    if role.reply is not ReplyForm.FREE or turn.form or turn.tool or turn.action is None:
+        return 0.0
+    meant = intended(thoughts(role, turn.reply), turn.legal)
+    return 0.0 if meant is None else 1.0 if meant == turn.action else -1.0
+
+
+def agreement_metrics(config: RunConfig, episodes: Sequence[Episode], roles: Roles) -> Metrics:
+    """Return ``GAME/agreement/ROLE``, the mean agreement of thoughts and actions a reply, where it is paid for."""
+    found: dict[str, list[float]] = {}
+    for episode in flatten_episodes(episodes) if config.shaping.agreement.on else ():
+        seats = roles.get(episode.request.game, ())
+        for turn in episode.turns:
+            if seats and seats[turn.seat].reply is ReplyForm.FREE and not turn.form:
+                number = agreement(seats[turn.seat], turn)
+                found.setdefault(f"{episode.request.game}/agreement/{turn.role}", []).append(number)
+    return {name: fmean(numbers) for name, numbers in found.items()}

@@ -1,0 +1,83 @@
+"""The protocols of what a run plays and learns with: this machine (``local``), or a Ray cluster (``cluster``).
+
+The choice belongs to the session, not to the run: a run that one of them began may be resumed on the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from arena.records import Episode, MatchRequest
+from arena.remote.usage import Usage
+from league.config import RunConfig
+from league.population.players.engines import Engines
+from league.population.players.given import GivenPlayers
+from league.population.players.model_engine import ModelEngine
+from league.training.checkpoints.run_state import RunState
+from league.training.learning.learner import Learner
+from roles.role import Roles
+
+Metrics = dict[str, float]
+
+
+class RolloutBackend(Protocol):
+    """Plays a run's matches."""
+
+    @property
+    def engine(self) -> ModelEngine:
+        """The engine of the run's language models."""
+        ...
+
+    @property
+    def given(self) -> GivenPlayers:
+        """The players that roles are given to, and the roles as they are played."""
+        ...
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Sentences that a person is told before the first match."""
+        ...
+
+    def play(self, requests: Sequence[MatchRequest]) -> list[Episode]:
+        """Return the episodes in the order of the requests, played with the present weights."""
+        ...
+
+    def metrics(self) -> Metrics:
+        """Return metrics on how the matches since the last call were played."""
+        ...
+
+    def close(self) -> None:
+        """Stop the engines and processes that play."""
+        ...
+
+
+class Deployment(Protocol):
+    """Where a session plays and learns; a context manager that starts and stops its processes.
+
+    It is entered before anything that a forked process should not inherit: threads, locks, the live view.
+    """
+
+    on_cpu: bool  # whether policies are on the processor in the driver process: others have the GPUs
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def learner(self, state: RunState) -> Learner:
+        """Return the learner that the loop submits trajectories to."""
+        ...
+
+    def rollouts(
+        self, config: RunConfig, run_dir: Path, roles: Roles, state: RunState, engines: Engines
+    ) -> RolloutBackend:
+        """Return the backend that plays the run's matches. Raises UsageError if it cannot play this run."""
+        ...
+
+    def usage(self) -> dict[str, Usage]:
+        """Return the usage of each player behind a server that another process than this one asked."""
+        ...

@@ -1,0 +1,40 @@
+"""The base model of a run, and its cold start: imitation of scripted players before the first match."""
+
+from __future__ import annotations
+
+from arena.lm.language_model import LanguageModel
+from arena.lm.pocket import PocketShape, build_pocket
+from games.common.seeds import derive_seed
+from league.config import RunConfig
+from league.population.models.source import model_folder
+from league.population.players.demonstrations import Demonstration
+from learners.update.imitation import Example, cold_start
+from roles.chat_text import plain_text
+
+
+def base_model(config: RunConfig, demonstrations: list[Demonstration]) -> LanguageModel:
+    """Return the configured base model: a checkpoint, or a pocket model whose tokenizer fits the demonstrations."""
+    model = config.model
+    if model.source != "pocket":
+        return LanguageModel.load(model_folder(model.source), device=model.device, dtype=model.dtype)
+    shape = PocketShape(
+        model.hidden_size, model.layers, model.heads, model.kv_heads, model.intermediate_size, model.vocabulary
+    )
+    texts = [plain_text(d.chat) + d.reply for d in demonstrations]
+    lm = build_pocket(texts, shape, derive_seed(config.seed, "weights"))
+    lm.move(model.device)
+    return lm
+
+
+def imitate(config: RunConfig, lm: LanguageModel, demonstrations: list[Demonstration]) -> None:
+    """Train the model to reply as the demonstrators do."""
+    settings = config.cold_start
+    examples = [Example(lm.encode_prompt(d.chat), lm.encode_reply(d.reply)) for d in demonstrations]
+    cold_start(
+        lm,
+        examples,
+        steps=settings.steps,
+        batch_size=settings.batch_size,
+        learning_rate=settings.learning_rate,
+        seed=derive_seed(config.seed, "imitation"),
+    )

@@ -1,0 +1,273 @@
+"""Updates that several processes take together: rank 0 plays and leads, and the followers wait for updates.
+
+Each process holds the policies, complete or (``optimizer.sharded``) a shard of them, and every update is one of the
+complete batch (``learners.parallel.process_group``). The leader broadcasts batches, and weights where they were set
+outside an update. Followers are started here, one for each GPU, or by ``torchrun``; then `league train` leads where
+RANK is 0.
+
+With shards the leader also has a complete copy of each policy, which plays and is saved.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from functools import cached_property
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import torch
+import torch.distributed as dist
+from pydantic import ConfigDict, TypeAdapter
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+
+from arena.process import available_threads, tuned_process
+from games.common.child_processes import child_process
+from games.common.errors import UsageError
+from league.config import RunConfig
+from league.config.load import load_run_config, run_roles
+from league.training.checkpoints.run_state import RunState
+from league.training.learning.heartbeat import Heartbeat, Watch
+from league.training.learning.learner import LearnResult, learn
+from league.training.learning.learner_pool import learner_failed
+from league.training.learning.policies import policies_for_resume
+from learners.batching import TrainBatch
+from learners.losses.objective import Objective
+from learners.parallel.process_group import TorchProcessGroup
+from learners.trajectories import Evidence, Trajectory
+from learners.update.learner import LearningError, StepSettings, update
+from learners.update.policy import Policy
+
+TIMEOUT = timedelta(days=7)  # followers wait while the leader plays, however long that takes
+_SPAWN = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
+
+
+class UpdateTask(NamedTuple):
+    """An update for all processes to take."""
+
+    policy: str
+    new_weights: bool  # its weights are broadcast first: they were set outside an update
+    batch: TrainBatch
+    objective: Objective
+    steps: StepSettings
+
+
+class _Message(NamedTuple):
+    """A message of the leader: a task, or None at the end of the run."""
+
+    task: UpdateTask | None
+
+
+_MESSAGES = TypeAdapter(_Message, config=ConfigDict(ser_json_inf_nan="constants"))
+
+
+class Rendezvous(NamedTuple):
+    """How a process joins its process group (``torch.distributed.init_process_group``)."""
+
+    rank: int
+    size: int
+    local_rank: int  # on its machine: the index of its GPU
+    init_method: str  # a URL
+
+
+def torchrun_rendezvous() -> Rendezvous | None:
+    """Return the rendezvous that torchrun arranged, or None where this process was started in another way."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return None
+    rank, size, local_rank = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+    return Rendezvous(rank, size, local_rank, "env://")
+
+
+class FollowerProcesses:
+    """The followers of a run's updates, if it has any; a context manager that starts and stops them."""
+
+    def __init__(self, config: RunConfig, run_dir: Path) -> None:
+        self._config, self._run_dir = config, run_dir
+        self._rendezvous = torchrun_rendezvous()
+        size = self._rendezvous.size if self._rendezvous else config.optimizer.processes
+        if size > 1 and config.async_learners.processes != "none":
+            raise UsageError(
+                f"optimizer.processes = {size} lets processes take each update together, and async_learners.processes "
+                "gives policies processes of their own: not both on one machine. Set async_learners.processes = "
+                "'none', or optimizer.processes = 1, or play on a cluster (--cluster), where a learner may have "
+                "several."
+            )
+        self._processes: list[BaseProcess] = []
+        self._learner: DataParallelLearner | None = None
+        self._watch = Watch()
+
+    def __enter__(self) -> Self:
+        size = self._config.optimizer.processes
+        if self._rendezvous is None and size > 1:
+            init_method = f"file://{self._folder.name}/meeting"
+            self._rendezvous = Rendezvous(0, size, 0, init_method)
+            for rank in range(1, size):
+                rendezvous = Rendezvous(rank, size, rank, init_method)
+                heartbeat = Heartbeat(_SPAWN)
+                self._processes.append(child_process(_SPAWN, __name__, "follower_main", heartbeat, *rendezvous))
+                self._processes[-1].start()
+                self._watch.add(self._processes[-1], heartbeat)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._learner is not None and self._learner.started and error is None:
+            self._learner.end()
+        for process in self._processes:
+            process.kill()  # they hold nothing that the leader does not
+            process.join()
+        if self._processes:
+            self._folder.cleanup()
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+    @cached_property
+    def _folder(self) -> tempfile.TemporaryDirectory[str]:
+        return tempfile.TemporaryDirectory(prefix="league-")
+
+    def learner(self, state: RunState) -> DataParallelLearner | None:
+        """Return the learner of a run with followers, else None."""
+        if self._rendezvous is None or self._rendezvous.size == 1:
+            return None
+        self._watch.start()
+        self._learner = DataParallelLearner(self._config, self._run_dir, state, self._rendezvous, self._watch)
+        return self._learner
+
+
+class DataParallelLearner:
+    """Learning in this process and its followers."""
+
+    lead = 0
+
+    def __init__(self, config: RunConfig, run_dir: Path, state: RunState, rendezvous: Rendezvous, watch: Watch) -> None:
+        self._watch = watch
+        self._config, self._run_dir, self._state, self._rendezvous = config, run_dir, state, rendezvous
+        self._submitted: dict[int, tuple[Sequence[Trajectory], Sequence[Evidence]]] = {}
+        self._sharded: dict[str, Policy] = {}  # the shards that take the updates, where there are shards
+        self.started = False
+        self._sent_resets: dict[str, int] = {}  # ``Policy.resets`` when its weights were last broadcast
+
+    def begin(self) -> None:
+        """Join the followers, and let them open the policies as they were saved."""
+        with self._lost_process_fails():
+            self._process_group = join_process_group(self._rendezvous)
+            self._process_group.broadcast_text(str(self._run_dir.resolve()))
+            if self._config.optimizer.sharded:
+                self._sharded = _open_policies(self._config, self._run_dir, self._process_group)
+            self.started = True
+
+    def submit(self, iteration: int, trajectories: Sequence[Trajectory], evidence: Sequence[Evidence]) -> None:
+        """Hold them until ``collect``."""
+        self._submitted[iteration] = trajectories, evidence
+
+    def collect(self, iteration: int) -> LearnResult:
+        """Learn from the iteration now. Raises LearnerFailed if a process has ended."""
+        with self._lost_process_fails():
+            return learn(self._config, self._state, *self._submitted.pop(iteration), iteration, self._update)
+
+    def end(self) -> None:
+        """Let the followers end."""
+        with self._lost_process_fails():
+            self._process_group.broadcast_text(_MESSAGES.dump_json(_Message(None)).decode())
+
+    @contextmanager
+    def _lost_process_fails(self) -> Iterator[None]:
+        """Raise LearnerFailed where torch.distributed finds a process gone; other errors stay as they are."""
+        try:
+            yield
+        except LearningError:
+            raise
+        except RuntimeError as error:
+            what = " ".join(
+                [*self._watch.killed, f"The processes that take updates together lost one another: {error}"]
+            )
+            raise learner_failed(what, self._state.iteration, self._run_dir) from error
+
+    def _update(self, policy: Policy, batch: TrainBatch, objective: Objective, steps: StepSettings) -> dict[str, float]:
+        """Take an update with all processes; ``policy`` is the run state's."""
+        new_weights = self._sent_resets.get(policy.name) != policy.resets
+        task = UpdateTask(policy.name, new_weights, batch, objective, steps)
+        self._process_group.broadcast_text(_MESSAGES.dump_json(_Message(task)).decode())
+        sharded = self._sharded.get(policy.name, policy)
+        metrics = _run_task(self._config, self._process_group, sharded, task, policy)
+        if sharded is not policy:
+            policy.load_tensors(sharded.tensors(), "The learner's shards")
+        self._sent_resets[policy.name] = policy.resets
+        return metrics
+
+
+def run_follower(rendezvous: Rendezvous) -> None:
+    """Take part in a run's updates until it ends."""
+    process_group = join_process_group(rendezvous)
+    run_dir = Path(process_group.broadcast_text(""))
+    config = load_run_config(run_dir)
+    config = config.on_devices(lambda device: device if device == "cpu" else f"cuda:{rendezvous.local_rank}")
+    with tuned_process(config.threads or max(available_threads() // rendezvous.size, 1)):
+        policies = _open_policies(config, run_dir, process_group)
+        while (task := _MESSAGES.validate_json(process_group.broadcast_text("")).task) is not None:
+            policy = policies[task.policy]
+            _run_task(config, process_group, policy, task, policy)
+            if policy.sharded:
+                policy.tensors()  # collective: the leader gathers the shards
+    dist.destroy_process_group()
+
+
+def follower_main(heartbeat: Heartbeat, rank: int, size: int, local_rank: int, init_method: str) -> None:
+    """Run a follower that this module started, as a ``child_process``, which ends with the leader."""
+    heartbeat.start()
+    with suppress(LearningError):  # the leader raises the same one
+        run_follower(Rendezvous(rank, size, local_rank, init_method))
+
+
+def _run_task(
+    config: RunConfig, process_group: TorchProcessGroup, policy: Policy, task: UpdateTask, source: Policy
+) -> dict[str, float]:
+    """Update this process's policy or shard; rank 0's ``source`` has the weights to broadcast."""
+    if task.new_weights:
+        tensors = process_group.broadcast_tensors(source.tensors() if not process_group.rank else {})
+        if process_group.rank or policy is not source:
+            policy.load_tensors(tensors, "The leader's message")
+    metrics = update(policy, task.batch, task.objective, task.steps, process_group)
+    if policy.updates % config.objective.magnet_every == 0:
+        policy.refresh_magnet()
+    return metrics
+
+
+def join_process_group(rendezvous: Rendezvous) -> TorchProcessGroup:
+    """Join the other processes; return when all are there."""
+    gpu = torch.cuda.is_available()
+    if gpu:
+        torch.cuda.set_device(rendezvous.local_rank)
+    dist.init_process_group(
+        "cpu:gloo,cuda:nccl" if gpu else "gloo",
+        init_method=rendezvous.init_method,
+        rank=rendezvous.rank,
+        world_size=rendezvous.size,
+        timeout=TIMEOUT,
+    )
+    return TorchProcessGroup()
+
+
+def _open_policies(config: RunConfig, run_dir: Path, process_group: TorchProcessGroup) -> dict[str, Policy]:
+    """Return a run's policies, sharded if they are configured so; their weights come with the first task."""
+    policies = policies_for_resume(config, run_roles(config), run_dir)
+    if config.optimizer.sharded:
+        shard_policies(config, policies, process_group)
+    return policies
+
+
+def shard_policies(config: RunConfig, policies: Mapping[str, Policy], process_group: TorchProcessGroup) -> None:
+    """Shard policies over the processes; none of them has been updated yet."""
+    meshes: dict[str, DeviceMesh] = {}
+    for name, policy in policies.items():
+        kind = "cpu" if config.model_of(name).device == "cpu" else "cuda"
+        if kind not in meshes:
+            meshes[kind] = init_device_mesh(kind, (process_group.size,))
+        policy.shard(meshes[kind])

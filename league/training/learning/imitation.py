@@ -1,0 +1,134 @@
+"""The matches that a run imitates beside its policy gradient (``[imitation]``), kept with the run.
+
+They are read once, when the run begins. Prompts are rebuilt from the run's own role cards, so matches that were played
+with other words, or in the other reply form, are imitated as the run's roles would have been asked and would answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from games.common.errors import DamagedFile, UsageError
+from games.common.files import atomic_write
+from league.config import RunConfig
+from league.population.storage.exports import ReplyRow, match_from_record, match_to_record, matches_at, reply_rows
+from league.population.storage.sampled_matches import SampledMatch
+from learners.imitated import ImitatedReply
+from learners.update.policy import Policy
+from roles.replies import format_reply, parse_reply, speaking
+from roles.role import ReplyForm, Role, Roles, bound_policies
+
+IMITATION_FILE = "imitation.jsonl"  # of a run: the SHA-256 of what follows, then whole matches, one a line
+
+
+def matches_to_imitate(config: RunConfig, roles: Roles) -> list[SampledMatch]:
+    """Return the matches that ``imitation.matches`` names; none where nothing is imitated.
+
+    Raises UsageError for what cannot be read, for matches that are not of the run's games, and where a policy that is
+    trained finds no reply to imitate.
+    """
+    if not config.imitation.weight:
+        return []
+    samples = matches_at(Path(config.imitation.matches).expanduser(), "imitation.matches = ")
+    found = {role.policy for role, _ in _replies(config, roles, samples)}
+    trained = {name for name in bound_policies(roles) if not config.policy(name).frozen}
+    if missing := sorted(trained - found):
+        of_players = f" of {', '.join(config.imitation.players)}" if config.imitation.players else ""
+        present = sorted({player for sample in samples for player in sample.episode.request.players})
+        raise UsageError(
+            f"{config.imitation.matches} has no reply{of_players} that policy {missing[0]} could imitate; its players "
+            f"are {', '.join(present) or 'none'}. Name other matches in imitation.matches or players in "
+            "imitation.players, or set imitation.weight = 0."
+        )
+    return samples
+
+
+def keep_matches(run_dir: Path, samples: Sequence[SampledMatch]) -> None:
+    """Write the matches that a run imitates into its folder, if there are any."""
+    if samples:
+        lines = "".join(json.dumps(match_to_record(sample), allow_nan=False) + "\n" for sample in samples)
+        atomic_write(run_dir / IMITATION_FILE, f"{_digest(lines)}\n{lines}")
+
+
+def imitated_replies(
+    config: RunConfig, roles: Roles, run_dir: Path, policies: Mapping[str, Policy]
+) -> dict[str, list[ImitatedReply]]:
+    """Return what each of the ``policies`` imitates, from the run's own copy of the matches; equal replies are one.
+
+    Raises DamagedFile if that is not as it was written.
+    """
+    if not config.imitation.weight:
+        return {}
+    given = Counter(_Given.of(role, row) for role, row in _replies(config, roles, _kept(run_dir / IMITATION_FILE)))
+    found: dict[str, list[ImitatedReply]] = {name: [] for name in policies}
+    for reply, times in given.items():
+        if reply.policy in found:
+            lm = policies[reply.policy].lm
+            prompt = lm.encode_prompt([dict(message) for message in reply.chat])
+            tokens = () if reply.legal else lm.encode_reply(reply.text)
+            fields = (reply.game, prompt, reply.legal, reply.text, tokens, reply.temperature, times)
+            found[reply.policy].append(ImitatedReply(*fields))
+    return {name: replies for name, replies in found.items() if replies}
+
+
+class _Given(NamedTuple):
+    """A reply as a role of the run would have been asked for it, and would have given it."""
+
+    policy: str
+    game: str
+    chat: tuple[tuple[tuple[str, str], ...], ...]  # messages, each as its items
+    legal: tuple[str, ...]  # () of a free reply
+    text: str
+    temperature: float
+
+    @classmethod
+    def of(cls, role: Role, row: ReplyRow) -> _Given:
+        """Return the reply of a row, whose action is legal."""
+        assert row.action is not None, "only legal replies are imitated"
+        masked = role.reply is ReplyForm.CHOICE
+        as_given = row.reply if row.form or parse_reply(role, row.reply, row.legal) == row.action else None
+        return cls(
+            role.policy,
+            row.game,
+            tuple([tuple(message.items()) for message in row.prompt]),
+            row.legal if masked else (),
+            row.action if masked else as_given or format_reply(role, row.action),
+            role.temperature,
+        )
+
+
+def _replies(config: RunConfig, roles: Roles, samples: Sequence[SampledMatch]) -> Iterator[tuple[Role, ReplyRow]]:
+    """Yield the legal replies to imitate, with the run's roles; what had no alternative is left out."""
+    players = config.imitation.players
+    try:
+        rows = list(reply_rows(samples, roles, all_seats=True))
+    except UsageError as error:
+        raise UsageError(f"{config.imitation.matches}: {error} The run imitates matches of its own games.") from None
+    for row in rows:
+        card = roles[row.game][row.seat]
+        role = speaking(card) if row.form else card
+        if row.action is None or (players and row.player not in players):
+            continue
+        if role.reply is ReplyForm.FREE or (row.action in row.legal and len(row.legal) > 1):
+            yield role, row
+
+
+def _kept(path: Path) -> list[SampledMatch]:
+    """Return the matches of a file of ``keep_matches``. Raises DamagedFile for any other."""
+    remedy = "Bring it back from a copy of the run, or go on without it: league evolve RUN --set imitation.weight=0"
+    try:
+        digest, _, lines = path.read_text(encoding="utf-8").partition("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DamagedFile(path, f"it cannot be read: {getattr(error, 'strerror', error)}", remedy) from error
+    if _digest(lines) != digest:
+        raise DamagedFile(path, "it has changed since it was saved", remedy)
+    return [match_from_record(json.loads(line)) for line in lines.removesuffix("\n").split("\n")]
+
+
+def _digest(lines: str) -> str:
+    return hashlib.sha256(lines.encode()).hexdigest()

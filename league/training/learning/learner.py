@@ -1,0 +1,142 @@
+"""The learner of the loop: in the process that plays, or in processes of its own (``league.training.learning.learner_pool``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from league.config import RunConfig
+from league.training.checkpoints.learner_checkpoint import Learning
+from league.training.evidence.influence import influence_metrics
+from league.training.evidence.regularised_rewards import regularise
+from league.training.evidence.turn_values import from_critic, gather_evidence, learn_values
+from league.training.learning.iteration import Metrics, Update, credit_turns, update_policies
+from learners.advantages import rule_metrics
+from learners.advantages.rule import Advantages
+from learners.trajectories import Evidence, Trajectory
+from learners.update.learner import update
+
+
+class LearnResult(NamedTuple):
+    """The result of one iteration's learning."""
+
+    trajectories: Sequence[Trajectory]  # that were learned from; empty where they were dropped
+    advantages: Advantages  # by trajectory, by turn
+    metrics: Metrics
+
+
+class Learner(Protocol):
+    """Takes the loop's trajectories and updates its policies."""
+
+    lead: int  # iterations by which play may be ahead of learning
+
+    def begin(self) -> None:
+        """Start; the run's state has been saved, and the policies are as saved."""
+        ...
+
+    def submit(self, iteration: int, trajectories: Sequence[Trajectory], evidence: Sequence[Evidence]) -> None:
+        """Take an iteration's trajectories and the evidence of each, in the order of the iterations."""
+        ...
+
+    def collect(self, iteration: int) -> LearnResult:
+        """Learn from an iteration, or wait for that; the policies of the run's state are then as after it."""
+        ...
+
+
+class InProcessLearner:
+    """Learning in the process that plays."""
+
+    lead = 0
+
+    def __init__(self, config: RunConfig, state: Learning) -> None:
+        self._config, self._state = config, state
+        self._submitted: dict[int, tuple[Sequence[Trajectory], Sequence[Evidence]]] = {}
+
+    def begin(self) -> None:
+        """Do nothing: policies are updated in place."""
+
+    def submit(self, iteration: int, trajectories: Sequence[Trajectory], evidence: Sequence[Evidence]) -> None:
+        """Hold them until ``collect``."""
+        self._submitted[iteration] = trajectories, evidence
+
+    def collect(self, iteration: int) -> LearnResult:
+        """Learn from the iteration now."""
+        return learn(self._config, self._state, *self._submitted.pop(iteration), iteration)
+
+
+def learn(
+    config: RunConfig,
+    state: Learning,
+    trajectories: Sequence[Trajectory],
+    evidence: Sequence[Evidence],
+    iteration: int,
+    update: Update = update,
+) -> LearnResult:
+    """Credit every turn, and update the policies that are due, by ``update``."""
+    learned = regularise(config, state.policies, trajectories, iteration)
+    evidence = gather_evidence(config, state, learned, evidence)
+    credited = credit_turns(config, state, learned, evidence)
+    learn_values(config, state, learned)
+    metrics = update_policies(config, state, learned, evidence, credited, iteration, update)
+    metrics |= rule_metrics(learned, credited, config.credit.rule_for, config.credit.settings_for)
+    metrics |= influence_metrics(learned, evidence)
+    return LearnResult(trajectories, credited.advantages, metrics)
+
+
+class LearnerReport(NamedTuple):
+    """One of several learners' result of an iteration; JSON can hold it."""
+
+    dropped: int  # trajectories that were too old to learn from
+    advantages: dict[int, list[float]]  # of its policies' trajectories, by index among all
+    metrics: Metrics
+
+
+def learn_subset(
+    config: RunConfig,
+    state: Learning,
+    trajectories: Sequence[Trajectory],
+    evidence: Sequence[Evidence],
+    iteration: int,
+    update: Update = update,
+) -> LearnerReport:
+    """Learn from an iteration as one of several learners, each of which has some of the policies.
+
+    A credit rule may compare a trajectory with any other, so all are credited. Those whose rule needs a critic's values
+    are the exception: it takes one trajectory at a time, and only the learner of that policy has the critic.
+    """
+    indices = [
+        index
+        for index, trajectory in enumerate(trajectories)
+        if trajectory.policy in state.policies or not from_critic(config, trajectory.game, trajectory.role)
+    ]
+    credited = [trajectories[index] for index in indices]
+    learned = learn(config, state, credited, [evidence[index] for index in indices], iteration, update)
+    advantages = {
+        index: advantages_K
+        for index, advantages_K, trajectory in zip(indices, learned.advantages, learned.trajectories, strict=True)
+        if trajectory.policy in state.policies
+    }
+    return LearnerReport(0, advantages, learned.metrics)
+
+
+def staleness(iteration: int, lead: int) -> int:
+    """Return how many updates lie between the weights that play an iteration and those that learn from it.
+
+    Iteration k is played with the weights after iteration k − 1 − ``lead``, or with the first ones where there is none.
+    """
+    return min(lead, iteration - 1)
+
+
+def merge_reports(
+    reports: Sequence[LearnerReport], trajectories: Sequence[Trajectory], updates_behind: int
+) -> LearnResult:
+    """Return what several learners learned from an iteration that weights of so many updates before played."""
+    dropped = max(report.dropped for report in reports)
+    if dropped:
+        return LearnResult([], [], {"dropped": float(dropped)})
+    advantages = {index: advantages_K for report in reports for index, advantages_K in report.advantages.items()}
+    metrics = {name: value for report in reports for name, value in report.metrics.items()}
+    gaps = [report.metrics["gap"] for report in reports if "gap" in report.metrics]
+    metrics |= {"gap": max(gaps)} if gaps else {}
+    metrics |= {"staleness": float(updates_behind)} if updates_behind else {}
+    return LearnResult(trajectories, [advantages[index] for index in range(len(trajectories))], metrics)

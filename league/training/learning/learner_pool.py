@@ -1,0 +1,220 @@
+"""Learner processes, as the process that plays sees them (M-GRPO, https://arxiv.org/abs/2511.13288).
+
+This process draws and plays matches, appends trajectories to the record store, and reads reports and weights. With
+``async_learners.max_staleness`` = s it plays iteration k with exactly the weights after iteration k − 1 − s. So results
+do not depend on how fast the processes are, and a run that was killed resumes bit for bit, for every s.
+
+A learner's report in the store says that its checkpoint of that iteration is complete. It is loaded, optimiser state
+included, into the run's state, which then is saved as if this process had learned; so a run may be evolved into one
+that learns in the process that plays.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self, TypeVar
+
+from games.common.child_processes import child_process
+from games.common.errors import DamagedFile, UsageError
+from games.common.sqlite_file import WAIT, HeldFile
+from league.config import RunConfig
+from league.training.checkpoints.checkpoint import RECORDS_FILE
+from league.training.checkpoints.learner_checkpoint import load_learning, save_learning
+from league.training.checkpoints.run_state import RunState
+from league.training.learning import heartbeat
+from league.training.learning.heartbeat import Heartbeat, Listener
+from league.training.learning.learner import (
+    InProcessLearner,
+    Learner,
+    LearnerReport,
+    LearnResult,
+    merge_reports,
+    staleness,
+)
+from league.training.learning.learner_process import (
+    POLL_INTERVAL,
+    checkpoint_folder,
+    learners_of,
+    open_records,
+)
+from learners.record_store.sqlite import SqliteRecordStore
+from learners.trajectories import Evidence, Trajectory
+
+# A forked process has imported everything already. On other systems than Linux, system libraries do not survive a fork.
+_CONTEXT = multiprocessing.get_context("fork") if sys.platform == "linux" else multiprocessing.get_context("spawn")
+
+STORE_WAIT = 0.5  # seconds for the record store before this process looks whether a learner hangs that holds it
+
+T = TypeVar("T")
+
+
+class LearnerFailed(RuntimeError):
+    """A learner process ended before its work was done; the message says how."""
+
+
+def learner_failed(what: str, iteration: int, run_dir: Path) -> LearnerFailed:
+    """Return the error of a run that has lost a learner; ``what`` is a sentence."""
+    return LearnerFailed(
+        f"{what} Everything up to iteration {iteration} is saved. To go on:\n"
+        f"  league train --resume --run-dir {shlex.quote(str(run_dir))}"
+    )
+
+
+class _Process(NamedTuple):
+    """A learner process and the connection to it."""
+
+    process: BaseProcess
+    connection: Connection
+    listener: Listener
+
+
+class LearnerPool:
+    """The learner processes of a run, if it has any; a context manager that starts them, idle, and stops them.
+
+    Enter it before anything that a process should not inherit: threads, locks, the live view.
+    """
+
+    def __init__(self, config: RunConfig, run_dir: Path) -> None:
+        self._config, self._run_dir = config, run_dir
+        self._processes: dict[str, _Process] = {}
+
+    def __enter__(self) -> Self:
+        for name in learners_of(self._config):
+            connection, child_connection = _CONTEXT.Pipe()
+            beat = Heartbeat(_CONTEXT)
+            arguments = ("run_learner", self._run_dir, name, child_connection, beat)
+            process = child_process(_CONTEXT, "league.training.learning.learner_process", *arguments)
+            process.start()
+            child_connection.close()
+            self._processes[name] = _Process(process, connection, Listener(beat))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for learner in self._processes.values():
+            learner.process.kill()  # unacknowledged work will be done again
+        for learner in self._processes.values():
+            learner.process.join()
+            learner.connection.close()
+
+    def learner(self, state: RunState) -> Learner:
+        """Return the learner that the loop submits trajectories to."""
+        if not self._processes:
+            return InProcessLearner(self._config, state)
+        return AsyncLearner(self._config, self._run_dir, state, self._processes)
+
+
+class AsyncLearner:
+    """A ``Learner`` whose work is done by learner processes."""
+
+    def __init__(self, config: RunConfig, run_dir: Path, state: RunState, processes: dict[str, _Process]) -> None:
+        self.lead = config.async_learners.max_staleness
+        self._config, self._run_dir, self._state, self._processes = config, run_dir, state, processes
+        self._submitted: dict[int, Sequence[Trajectory]] = {}
+        self._store: SqliteRecordStore | None = None
+
+    def begin(self) -> None:
+        """Make the record store where there is none, and let the learners start or resume."""
+        path, iteration = self._run_dir / RECORDS_FILE, self._state.iteration
+        if not path.exists():
+            for name, policies in learners_of(self._config).items():
+                save_learning(checkpoint_folder(self._run_dir, name, iteration), self._state, policies)
+            SqliteRecordStore.create(path, self._processes, iteration)
+        self._store = open_records(self._config, self._run_dir, STORE_WAIT)
+        self._store.check_integrity()
+        for name in self._processes:
+            if not iteration <= self._store.progress(name).batch <= iteration + self.lead + 1:
+                raise DamagedFile(path, f"it does not belong to the checkpoint of iteration {iteration}")
+        for learner in self._processes.values():
+            with suppress(BrokenPipeError, ConnectionResetError):  # a dead process is reported by ``_wait``
+                learner.connection.send_bytes(b"begin")
+
+    def submit(self, iteration: int, trajectories: Sequence[Trajectory], evidence: Sequence[Evidence]) -> None:
+        """Append them to the store as soon as it has room. A resumed run appends the same trajectories again."""
+        self._submitted[iteration] = trajectories
+        arguments = (iteration, self._state.iteration, trajectories, evidence)
+        while not self._when_free(lambda: self._records.append(*arguments)):
+            self._wait()
+
+    def collect(self, iteration: int) -> LearnResult:
+        """Wait until all have learned from an iteration, and load their policies into the run's state."""
+        reports = []
+        for name in self._processes:
+            reports.append(self._report(name, iteration))
+            load_learning(checkpoint_folder(self._run_dir, name, iteration), self._state)
+        self._when_free(lambda: self._records.delete_reports(iteration))
+        return merge_reports(reports, self._submitted.pop(iteration), staleness(iteration, self.lead))
+
+    @property
+    def _records(self) -> SqliteRecordStore:
+        if self._store is None:
+            raise RuntimeError("begin() must be called before submit() and collect()")
+        return self._store
+
+    def _when_free(self, change: Callable[[], T]) -> T:
+        """Change the record store. Raises as ``_wait`` does: whoever holds it may have been stopped while it did."""
+        deadline = time.monotonic() + WAIT
+        while True:
+            try:
+                return change()
+            except HeldFile:
+                if time.monotonic() > deadline:
+                    raise
+            self._wait()
+
+    def _report(self, name: str, iteration: int) -> LearnerReport:
+        while (report := self._records.report(name, iteration)) is None:
+            if self._records.progress(name).batch >= iteration and self._records.report(name, iteration) is None:
+                raise DamagedFile(self._records.path, f"it lacks the report of iteration {iteration}")
+            self._wait()
+        fields = json.loads(report)
+        advantages = {int(index): advantages_K for index, advantages_K in fields["advantages"].items()}
+        return LearnerReport(**fields | {"advantages": advantages})
+
+    def _wait(self) -> None:
+        """Wait a moment. Raises what a learner has sent, and LearnerFailed if one has ended too early or hangs."""
+        for name, (process, connection, listener) in self._processes.items():
+            status = process.exitcode  # read before the connection: an error might be sent in between
+            if connection.poll() and (error := _receive_error(connection)):
+                raise error
+            if status is not None and self._records.progress(name).batch < self._config.iterations:
+                what = f"The process that learns for {name} {_how(status)}."
+                raise learner_failed(what, self._state.iteration, self._run_dir)
+            if status is None and listener.silence() > heartbeat.SILENCE:
+                what = heartbeat.gone_silent(f"The process that learns for {name}", process.pid)
+                raise learner_failed(what, self._state.iteration, self._run_dir)
+        time.sleep(POLL_INTERVAL)
+
+
+def _receive_error(connection: Connection) -> UsageError | LearnerFailed | OSError | None:
+    """Return the error that a learner has sent; None if it ended without sending one."""
+    try:
+        kind, message = json.loads(connection.recv_bytes())
+    except (EOFError, ConnectionResetError):  # the latter if it was killed before it had read the start
+        return None
+    if kind == "damaged":
+        path, what, remedy = json.loads(message)
+        return DamagedFile(Path(path), what, remedy)
+    if kind == "full":
+        return OSError(int(message), os.strerror(int(message)))
+    return UsageError(message) if kind == "refused" else LearnerFailed(message)
+
+
+def _how(status: int) -> str:
+    """Return how a process ended, as the end of a sentence."""
+    if status < 0:
+        return f"was killed by {signal.Signals(-status).name}"
+    return f"ended with status {status}, after the error above"

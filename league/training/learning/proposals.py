@@ -1,0 +1,82 @@
+"""The tasks that matches of an iteration have written: stored as starts, and what the board says of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from statistics import fmean
+
+from arena.records import Episode, Start, flatten_episodes
+from arena.submatches import play_again
+from games.registry import make_game
+from games.spec import GameSpec
+from games.tasks.interface import TakesTasks, WritesTasks
+from games.tasks.proposers.rewards import similarity
+from league.training.starts.measured import StoredStart
+
+Metrics = dict[str, float]
+MOST_COMPARED = 64  # tasks of an iteration, the first by name, of which all pairs are compared
+
+
+def proposed(episodes: Sequence[Episode], iteration: int) -> list[StoredStart]:
+    """Return the tasks that were attempted in matches that wrote them, each once; its author is the writing player."""
+    found: dict[str, StoredStart] = {}
+    members = flatten_episodes(episodes)
+    by_index = {episode.request.index: episode.request for episode in members}
+    for request in (episode.request for episode in members):
+        if request.parent is not None and request.start and request.start not in found:
+            writer, start = by_index[request.parent], Start(request.game, request.deal_seed, request.task)
+            size = task_size(start)
+            found[start.name] = StoredStart(start, size, writer.start, writer.players[0], iteration)
+    return list(found.values())
+
+
+def attempts(episodes: Sequence[Episode]) -> Iterator[Episode]:
+    """Yield the matches that began from starts: an iteration's own, and the attempts that they opened."""
+    return (episode for episode in flatten_episodes(episodes) if episode.request.start)
+
+
+def task_size(start: Start) -> int:
+    """Return the size of a start's task, or the most turns of its game where that has no tasks."""
+    game = make_game(start.game)
+    game.reset(start.seed)
+    if not isinstance(game, TakesTasks):
+        return game.spec.max_turns
+    if start.task:
+        game.start_task(start.task)
+    return game.task_size()
+
+
+def proposal_metrics(episodes: Sequence[Episode], specs: Mapping[str, GameSpec]) -> Metrics:
+    """Return by game that writes tasks how many were written, the share that was not admitted, and how unlike they are.
+
+    ``diversity`` is the mean of 1 less the similarity of two tasks that were admitted.
+    """
+    metrics: Metrics = {}
+    for game in specs:
+        match = make_game(game)
+        group = [episode for episode in episodes if episode.request.game == game]
+        if not (group and isinstance(match, WritesTasks)):
+            continue
+        invalid, tasks = 0, list[str]()
+        for episode in group:
+            play_again(match, episode)
+            invalid += len(match.invalid())
+            tasks += dict.fromkeys(child.request.task for child in episode.children)
+        metrics[f"{game}/tasks/written"] = float(invalid + len(tasks))
+        metrics[f"{game}/tasks/invalid"] = invalid / max(invalid + len(tasks), 1)
+        pairs = [*combinations(sorted(tasks)[:MOST_COMPARED], 2)]
+        if pairs:
+            metrics[f"{game}/tasks/diversity"] = fmean(1.0 - similarity(*pair) for pair in pairs)
+    return metrics
+
+
+def author_metrics(game: str, starts: Sequence[StoredStart]) -> Metrics:
+    """Return each author's share of a game's starts, and the solve rate of its starts that were played."""
+    metrics, counts = Metrics(), Counter(one.author for one in starts)
+    for author, count in sorted(counts.items()) if set(counts) != {"seed"} else ():
+        metrics[f"{game}/starts/by/{author}"] = count / len(starts)
+        if rates := [one.rate for one in starts if one.author == author and one.plays]:
+            metrics[f"{game}/starts/solved_of/{author}"] = fmean(rates)
+    return metrics

@@ -1,0 +1,109 @@
+"""What stops a run, in sentences that say what is saved and how to go on."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from league.config import RunConfig
+from league.config.load import CONFIG_FILE
+from league.population.storage.full_disk import full_disk_errno
+from league.training.checkpoints.checkpoint import checkpoints, finished_iterations
+from league.training.checkpoints.run_state import RunState
+from league.training.monitors.alarms import Alarm
+from league.training.monitors.reply_alarms import why_to_stop
+from learners.update.policy import Policy
+
+_OF_THE_CPU = ("can't allocate memory", "not enough memory")  # in the words of PyTorch's allocators
+
+
+class RunFailed(RuntimeError):
+    """Training stopped: an update failed its checks, a learner died, disk or memory is full, or nothing legal is said.
+
+    It says what to do.
+    """
+
+
+def stop_if_going_wrong(config: RunConfig, state: RunState) -> None:
+    """Raise RunFailed if nearly all replies of a role have been illegal, or an alarm of ``alarms.stop`` rings."""
+    saved = f"Everything up to iteration {state.iteration} is saved."
+    if reason := why_to_stop(state.alarms, config.alarms, bool(config.pretrained(state.policies))):
+        raise RunFailed(f"{reason} {saved}")
+    for alarm in (Alarm(*fields) for fields in state.alarms.get("ringing", [])):
+        if alarm.name in config.alarms.stop:
+            raise RunFailed(
+                f"{alarm} alarms.stop names {alarm.name}, so the run stops here. {saved} To go on all the same, resume "
+                "it with --set alarms.stop=[]."
+            )
+
+
+@contextmanager
+def telling_of_a_full_disk(run_dir: Path) -> Iterator[None]:
+    """Raise RunFailed where the disk, or the user's share of it, has no more room."""
+    try:
+        yield
+    except Exception as error:
+        if (number := full_disk_errno(error)) is None:
+            raise
+        raise RunFailed(_full_disk(run_dir, number)) from error
+
+
+def _full_disk(run_dir: Path, number: int) -> str:
+    """Return what is needed, what is saved, and how to go on."""
+    saved = checkpoints(run_dir)
+    sentences = [f"There is no room left for {run_dir} ({os.strerror(number)})."]
+    if saved:
+        newest = max((run_dir / "population").glob("[!.]*"), key=lambda path: path.stat().st_mtime)
+        sentences.append(
+            f"A checkpoint takes about {_megabytes(saved[-1])} MB and a snapshot {_megabytes(newest)} MB, and "
+            f"{shutil.disk_usage(run_dir).free / 1e6:,.1f} MB are free. "
+            f"Everything up to iteration {finished_iterations(run_dir)} is saved."
+        )
+    else:
+        sentences.append("Nothing was saved yet.")
+    if (run_dir / CONFIG_FILE).is_file():
+        sentences.append(f"Make room, then go on:\n  league train --resume --run-dir {shlex.quote(str(run_dir))}")
+    else:
+        sentences.append("Make room, or name another place with --run-dir, and begin again.")
+    return " ".join(sentences)
+
+
+def _megabytes(folder: Path) -> str:
+    return f"{sum(path.stat().st_size for path in folder.rglob('*') if path.is_file()) / 1e6:,.1f}"
+
+
+@contextmanager
+def telling_of_memory(config: RunConfig, run_dir: Path, policies: Mapping[str, Policy]) -> Iterator[None]:
+    """Raise RunFailed, with the settings that take less, where a device has no memory left."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not isinstance(error, torch.OutOfMemoryError) and not any(words in str(error) for words in _OF_THE_CPU):
+            raise
+        measured = [policy.pass_tokens for policy in policies.values() if policy.pass_tokens]
+        raise RunFailed(_full_memory(config, run_dir, str(error), min(measured, default=0))) from error
+
+
+def _full_memory(config: RunConfig, run_dir: Path, error: str, measured: int) -> str:
+    """Return what takes less; ``measured``: the tokens of a pass for which there was room at first, 0: not known."""
+    optimizer, folder = config.optimizer, shlex.quote(str(run_dir))
+    last = f"Everything up to iteration {finished_iterations(run_dir)}" if checkpoints(run_dir) else "Nothing"
+    tokens = min(optimizer.micro_batch_tokens, measured or optimizer.micro_batch_tokens)
+    advice = [
+        f"optimizer.micro_batch_tokens = {max(tokens // 2, 1)} (now {tokens}), which halves what a pass of an update "
+        "takes",
+    ]
+    if not optimizer.checkpointing and config.roles.reply == "free":
+        advice.append("optimizer.checkpointing = true")
+    advice.append(f"in_flight = {max(config.in_flight // 2, 1)} (now {config.in_flight}), for play")
+    devices = " or ".join(sorted(config.devices))
+    return (
+        f"The memory of {devices} is full ({' '.join(error.split())[:200]}). {last} is saved. "
+        f"Set in its {CONFIG_FILE} {'; '.join(advice)}. Then go on:\n  league train --resume --run-dir {folder}"
+    )

@@ -1,0 +1,111 @@
+"""Alarms about illegal free replies, from the first iteration on: a role that only says what is illegal learns nothing.
+And what other alarms read of free replies: how long their reasoning is, and how often they repeat each other.
+
+illegal   more than a share of a policy's replies in a role are illegal, over the last ``WINDOW`` iterations.
+
+Where nearly all replies are illegal for ``ITERATIONS_TO_STOP`` iterations in a row, every match ends with the same
+forfeit, no reply is better than another, and training only unlearns what was said: then the run is to stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from league.config.learning import AlarmsConfig
+from league.training.monitors.strategy_alarms import WINDOW, Verdict
+from learners.keys import join_names, split_names
+from learners.trajectories import Trajectory
+from roles.replies import THINK_CLOSE
+from roles.role import ReplyForm, Role
+
+ITERATIONS_TO_STOP = 3
+PHRASE = 4  # words in a phrase, as in seq-rep-4 (Welleck et al. 2020, https://arxiv.org/abs/1908.04319)
+MAX_REPLIES = 256  # of a role, compared for repeats in an iteration: among more replies more phrases repeat
+LEAST_REPLIES = 20  # in an iteration, to say anything of it
+
+Counts = Mapping[str, Sequence[Sequence[int]]]  # by game, role and policy: of each iteration [replies, illegal ones]
+
+
+def judge_replies(
+    trajectories: Sequence[Trajectory],
+    roles: Mapping[str, Sequence[Role]],
+    state: Counts,
+    settings: AlarmsConfig,
+    subject_of: Callable[[str, str, str], str],
+) -> tuple[list[Verdict], dict[str, list[list[int]]]]:
+    """Return the verdict on each policy in each role with free replies, and the new counts, which are JSON data."""
+    counted: dict[tuple[str, str, str], list[int]] = {}
+    for trajectory in trajectories:
+        if trajectory.turns and roles[trajectory.game][trajectory.seat].reply is ReplyForm.FREE:
+            numbers = counted.setdefault((trajectory.game, trajectory.role, trajectory.policy), [0, 0])
+            numbers[0] += len(trajectory.turns)
+            numbers[1] += sum(turn.action is None for turn in trajectory.turns)
+    counts = {key: [list(row) for row in rows] for key, rows in state.items()}
+    verdicts = []
+    for names, numbers in counted.items():
+        if numbers[0] < LEAST_REPLIES:
+            continue
+        key = join_names(*names)
+        counts[key] = [*counts.get(key, []), numbers][-WINDOW:]
+        share = sum(illegal for _, illegal in counts[key]) / sum(replies for replies, _ in counts[key])
+        message = f"{share:.0%} of its replies are illegal, above alarms.illegal = {settings.illegal:g}."
+        verdicts.append((subject_of(*names), "illegal", message if share > settings.illegal else ""))
+    return verdicts, counts
+
+
+def why_to_stop(state: Mapping[str, Any], settings: AlarmsConfig, pretrained: bool) -> str:
+    """Return why a run should stop and what to set instead, from the state of alarms; "" if it may go on."""
+    for key, rows in state.get("replies", {}).items():
+        last = rows[-ITERATIONS_TO_STOP:]
+        shares = [illegal / replies for replies, illegal in last]
+        if len(last) == ITERATIONS_TO_STOP and min(shares) > settings.illegal_stop:
+            game, role, policy = split_names(key)
+            help_first = (
+                "Set cold_start.own_replies = 32, which begins with imitation of its own legal replies, "
+                "roles.demonstrations = 1, a lower roles.temperature, "
+                if pretrained
+                else "Set a longer cold start (cold_start.steps), "
+            )
+            return (
+                f"In the last {ITERATIONS_TO_STOP} iterations at least {min(shares):.0%} of {policy}'s replies as "
+                f"{game}/{role} were illegal, so that no reply was better than another and there is nothing to learn. "
+                f"{help_first}or roles.reply = 'choice', which masks what is illegal. To go on all the same, set "
+                "alarms.illegal_stop = 1."
+            )
+    return ""
+
+
+def reply_stats(role: Role, trajectories: Sequence[Trajectory]) -> tuple[float, int, int, int]:
+    """Return a role's reasoning tokens, free replies, repeated phrases and phrases compared."""
+    turns = [turn for trajectory in trajectories for turn in trajectory.turns]
+    if role.reply is ReplyForm.CHOICE:  # a choice is one of few strings, without reasoning
+        turns = [turn for turn in turns if turn.form]
+    if not turns:
+        return 0.0, 0, 0, 0
+    lengths = [reasoning_tokens(role, turn.reply, len(turn.trace.reply_ids), turn.form) for turn in turns if turn.trace]
+    replies = [turn.reply for turn in turns[:: -(-len(turns) // MAX_REPLIES)]]  # evenly spread: neighbours may be alike
+    return sum(lengths), len(lengths), *count_repeats(replies)
+
+
+def reasoning_tokens(role: Role, reply: str, tokens: int, form: str = "") -> float:
+    """Return how many of a free reply's tokens precede its last answer mark (all if it has none), or, where ``form``
+    asked for text without marks, are thoughts: estimated by the share of characters, as tokens may cross the mark.
+    """
+    before = reply.rfind(THINK_CLOSE if form else role.answer_open)
+    return float(0 if form else tokens) if before < 0 else tokens * before / len(reply)
+
+
+def count_repeats(replies: Sequence[str]) -> tuple[int, int]:
+    """Return how many phrases of the replies equal an earlier one, in any of the replies, and how many there are.
+
+    A phrase is ``PHRASE`` words in a row; a shorter reply is one phrase. The share is 1 − distinct-n
+    (Li et al. 2016, https://arxiv.org/abs/1510.03055).
+    """
+    phrases = [
+        tuple(islice(words, start, start + PHRASE))
+        for words in (reply.split() for reply in replies)
+        for start in range(max(len(words) - PHRASE + 1, 1))
+    ]
+    return len(phrases) - len(set(phrases)), len(phrases)

@@ -1,0 +1,32 @@
+"""The distilled snapshots of a run (``distil_every``): one model in place of the mixture, beside the population.
+
+They are no opponents and nothing is trained from them, so a run learns the same with them and without.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from games.common.seeds import derive_seed
+from league.config import RunConfig
+from league.population.distillation.distil import MIXTURE, distil
+from league.population.distillation.folder import freeze
+from league.population.players.engines import Engines
+from league.population.storage.population import Population
+from league.population.storage.run_dir import DISTILLED, Run
+
+
+def distil_if_due(config: RunConfig, run_dir: Path, iteration: int) -> dict[str, float]:
+    """Distil the mixture that was published last into a snapshot, if one is due; return its measures."""
+    if not config.distil_every or not iteration or iteration % config.distil_every:
+        return {}
+    run = Run(run_dir)
+    with Engines() as engines:
+        distilled = distil(run, MIXTURE, engines, derive_seed(config.seed, "distil", iteration))
+    freeze(Population(run_dir / DISTILLED), distilled, "the mixture", step=iteration)
+    metrics: dict[str, float] = {}
+    for result in distilled.games:
+        metrics[f"{result.game}/distilled_kl"] = result.kl_after
+        if result.worth is not None:
+            metrics[f"{result.game}/distilled_{result.worth.kind}"] = result.worth.after
+    return metrics

@@ -1,0 +1,222 @@
+"""The last step of an iteration: freeze policies into the population and measure the new snapshots."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+
+from arena.lm.finite import check_weights
+from arena.records import MatchRequest
+from games.common.files import atomic_write
+from games.spec import GameSpec
+from league.config import RunConfig
+from league.population.evaluation.meta_game import MetaGame, best_response_among
+from league.population.evaluation.ordinary_language import language_metrics
+from league.population.players.given import GivenPlayers
+from league.population.players.model_engine import ModelEngine
+from league.population.storage.members import Member, MetaStrategy
+from league.population.storage.population import Origin, Snapshot
+from league.theory.solvers import BY_AGE
+from league.training.checkpoints.checkpoint import publish, save_ratings
+from league.training.checkpoints.run_state import Beginning, RunState
+from league.training.snapshots.exploiter_cycle import begin_anew, initial_snapshot, reset_exploiter, resets_after
+from league.training.snapshots.gate import (
+    estimate_gain,
+    find_flips,
+    gate_matches,
+    outweigh,
+    play_until_decided,
+    significantly_positive,
+)
+from league.training.snapshots.measure import Measurements, Metrics, Play, PopulationMeasurement
+from learners.update.policy import Policy
+from roles.role import Roles, bound_policies
+
+FLIPS_FOLDER = "flips"  # in a run directory: by policy and iteration, the matches that a gate saw change
+
+
+class Snapshots:
+    """Freezes the policies of one run, and rates and measures them. ``play`` plays with the current weights."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        run_dir: Path,
+        roles: Roles,
+        specs: dict[str, GameSpec],
+        scales: dict[str, float],
+        state: RunState,
+        engine: ModelEngine,
+        play: Play,
+        given: GivenPlayers | None = None,
+    ) -> None:
+        self._config, self._run_dir, self._roles, self._specs = config, run_dir, roles, specs
+        self._scales, self._state, self._engine, self._play = scales, state, engine, play
+        self._measurements = Measurements(config, run_dir, roles, specs, state, engine, play, given)
+        self.measured: PopulationMeasurement | None = None  # when the last snapshot was frozen in this process
+        for snapshot in state.population.all():
+            self._register(snapshot)
+
+    def members(self) -> list[Member]:
+        """Return the population that matchmaking may draw from: snapshots neither retired nor held out, and guests."""
+        snapshots = [
+            Member(snapshot.id, snapshot.policy, self._config.policy(snapshot.policy).league_role)
+            for snapshot in self._state.population.all()
+            if snapshot.id not in self._state.retired and not self._config.policy(snapshot.policy).held_out
+        ]
+        return snapshots + [Member(guest, guest, "guest") for guest in self._config.matchmaking.guests]
+
+    def freeze(self, names: Sequence[str], iteration: int) -> Metrics:
+        """Freeze policies and measure them, one that never trains only once; then reset exploiters that are due."""
+        state, ratings = self._state, list[Metrics]()
+        earlier = state.population.all()
+        metrics: Metrics = {}
+        for name in names:
+            last = next((snapshot.id for snapshot in reversed(earlier) if snapshot.policy == name), None)
+            if last and self._config.policy(name).frozen:
+                continue
+            if last and self._config.policy(name).league_role == "main":
+                metrics |= self._gates(name, last, iteration)
+                if not metrics.get(f"{name}/promoted", 1.0):
+                    continue
+            begun = state.begun.get(name) or self._beginning(name, last)
+            save = partial(_save, state.policies[name])
+            snapshot = state.population.add(name, iteration, begun.parent, save, begun.origin, begun.parents, begun.how)
+            self._register(snapshot)
+            if name in state.begun:
+                del state.begun[name]
+            state.frozen_at[name] = iteration
+            ratings.append(self._measurements.rate_snapshot(snapshot, earlier))
+        metrics |= _means(ratings) | self._measurements.rate_teams() | self._measure(iteration)
+        metrics |= language_metrics(self._config, {name: state.policies[name].lm for name in names})
+        for name in names:
+            if name in self._config.league_roles and resets_after(self._config, name, iteration):
+                reset_exploiter(self._config, self._run_dir, state, name)
+        save_ratings(self._run_dir, state)
+        publish(self._run_dir, state)
+        return metrics
+
+    def _beginning(self, name: str, last: str | None) -> Beginning:
+        """Return where a policy began whose weights were not replaced since its last snapshot."""
+        if last is not None:
+            return Beginning(Origin.TRAINED, last)
+        kind = self._config.policy(name).league_role
+        if kind == "partner":
+            return Beginning(Origin.TRAINED, initial_snapshot(self._config, self._state))
+        if kind != "main":
+            return Beginning(Origin.EXPLOITER, initial_snapshot(self._config, self._state))
+        return Beginning(Origin.START, None)
+
+    def _gates(self, name: str, parent: str, iteration: int) -> Metrics:
+        """Compare a policy with its last snapshot by the gates that are set; return what they found, if any is."""
+        settings, metrics, promoted = self._config.evaluation, Metrics(), True
+        if settings.gate is not None:
+            found, promoted = self._gate(name, parent, settings.gate)
+            metrics |= found
+        if settings.gate_flips is not None:
+            episodes = self._play(_all(self._gate_requests(name, parent, suite=True)))
+            flips, pairs = find_flips(episodes, name, self._specs.__getitem__)
+            fixed = sum(flip.fixed for flip in flips)
+            metrics |= {f"{name}/flips/fixed": float(fixed), f"{name}/flips/broken": float(len(flips) - fixed)}
+            promoted &= outweigh(flips, pairs, settings.gate_flips)
+            kept = {"parent": parent, "pairs": pairs, "flips": [flip._asdict() for flip in flips]}
+            path = self._run_dir / FLIPS_FOLDER / f"{name}-{iteration:06d}.json"
+            path.parent.mkdir(exist_ok=True)
+            atomic_write(path, json.dumps(kept, indent=2) + "\n")
+        gated = settings.gate is not None or settings.gate_flips is not None
+        return metrics | ({f"{name}/promoted": float(promoted)} if gated else {})
+
+    def _gate(self, name: str, parent: str, confidence: float) -> tuple[Metrics, bool]:
+        """Compare a policy with its last snapshot; return what was found, and whether it is surely better."""
+        by_game, scale_of = self._gate_requests(name, parent), self._scales.__getitem__
+        if not self._config.evaluation.gate_until_decided:
+            gain, error = estimate_gain(self._play(_all(by_game)), name, scale_of)
+            return {f"{name}/gain": gain}, significantly_positive(gain, error, confidence)
+        episodes, better = play_until_decided(self._play, by_game, name, self._span, confidence)
+        gain, _ = estimate_gain(episodes, name, scale_of)
+        return {f"{name}/gain": gain, f"{name}/gate_matches": float(len(episodes))}, better
+
+    def _span(self, game: str) -> float:
+        """Return the range of a game's returns."""
+        return self._specs[game].max_return - self._specs[game].min_return
+
+    def _gate_requests(self, name: str, parent: str, suite: bool = False) -> dict[str, list[MatchRequest]]:
+        """Return the matches that a gate compares by, by game."""
+        newest = {policy: self._state.population.newest(policy).id for policy in self._main_policies()}
+        by_game: dict[str, list[MatchRequest]] = {}
+        for game, spec in self._specs.items():
+            first = self._state.next_match + sum(map(len, by_game.values()))
+            by_game[game] = gate_matches(self._config, name, parent, newest, spec, self._roles[game], first, suite)
+        self._state.next_match += sum(map(len, by_game.values()))
+        return by_game
+
+    def _measure(self, iteration: int) -> Metrics:
+        """Measure the population, set the next mixtures and meta-strategies, reset responders, retire snapshots."""
+        measurement = self.measured = self._measurements.measure(iteration)
+        self._state.mixtures, self._state.meta = measurement.mixtures, measurement.meta
+        for game, meta in measurement.meta.items():
+            self._reset_responders(measurement.meta_games[game], meta)
+        self._retire()
+        return measurement.metrics
+
+    def _reset_responders(self, meta_game: MetaGame, meta: MetaStrategy) -> None:
+        """Reset policies that respond to a meta-strategy to the snapshot that ``matchmaking.response_from`` names."""
+        start = self._config.matchmaking.response_from
+        if start == "newest" or not (meta.weights or meta.joint):
+            return
+        for name in self._main_policies():
+            seat = next((role.seat for role in self._roles[meta_game.game] if role.policy == name), None)
+            if seat is None or self._config.policy(name).frozen:
+                continue
+            ids = [snapshot.id for snapshot in self._state.population.all(name)]
+            chosen = ids[0] if start == "first" else best_response_among(meta_game, meta, seat, set(ids))
+            if chosen != ids[-1]:
+                weights = self._state.policies[name].lm.with_weights(self._state.population.get(chosen).path)
+                begin_anew(self._state, name, weights.parameters())
+                weights.release()
+                self._state.begun[name] = Beginning(Origin.RESPONSE, chosen)
+
+    def _retire(self) -> None:
+        """Retire each policy's oldest snapshots beyond ``matchmaking.keep``, except those that carry weight."""
+        keep = self._config.matchmaking.keep
+        if keep is None:
+            return
+        weights = [seat for by_seat in self._state.mixtures.values() for seat in by_seat]
+        by_age = self._config.evaluation.mixture in BY_AGE
+        needed = {player for seat in weights for player, weight in seat.items() if weight > 1e-9 and not by_age}
+        for meta in self._state.meta.values():
+            needed |= {player for player, weight in meta.weights.items() if weight > 1e-9}
+            needed |= {player for lineup, _ in meta.joint for player in lineup}
+        for name in self._state.policies:
+            ids = [snapshot.id for snapshot in self._state.population.all(name)]
+            active = [identity for identity in ids if identity not in self._state.retired]
+            spare = [identity for identity in active[:-1] if identity not in needed]
+            self._state.retired.update(spare[: max(len(active) - keep, 0)])
+
+    def _register(self, snapshot: Snapshot) -> None:
+        """Register a snapshot with the engine, which checks its files against their hashes when it loads them."""
+        lm = self._state.policies[snapshot.policy].lm
+        self._engine.register(snapshot.id, snapshot.path, partial(self._state.population.verify, snapshot), like=lm)
+
+    def _main_policies(self) -> set[str]:
+        """Return the main policies: those that roles are bound to."""
+        return set(bound_policies(self._roles))
+
+
+def _save(policy: Policy, folder: Path) -> None:
+    """Save a policy's weights, or their running mean. Raises NotFinite for weights that could never play."""
+    policy.save_model(folder)
+    check_weights(policy.live_id, folder, live=True)
+
+
+def _all(by_game: Mapping[str, Sequence[MatchRequest]]) -> list[MatchRequest]:
+    return [request for requests in by_game.values() for request in requests]
+
+
+def _means(rows: Sequence[Metrics]) -> Metrics:
+    """Return the mean of each metric over the rows that have it."""
+    keys = dict.fromkeys(key for row in rows for key in row)
+    return {key: fmean(row[key] for row in rows if key in row) for key in keys}

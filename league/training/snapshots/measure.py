@@ -1,0 +1,220 @@
+"""Measurements of frozen policies: rating matches, exact play, teams, and the game among snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+from arena.records import Episode, MatchRequest
+from games.common.seeds import derive_seed
+from games.spec import GameSpec
+from league.config import RunConfig
+from league.population.evaluation.meta_game import (
+    MetaGame,
+    joint_metrics,
+    meta_strategy,
+    mixture_metrics,
+    mixture_weights,
+)
+from league.population.evaluation.policy_tables import PolicyTables, Profile, exact_metrics, profiles
+from league.population.evaluation.rating_matches import rating_matches, score_against, without_bystanders
+from league.population.evaluation.strategies import GameStrategy, Strategies, strategy_metrics
+from league.population.evaluation.teams import all_seats, team_matches, team_metrics
+from league.population.players.given import GivenPlayers
+from league.population.players.model_engine import ModelEngine
+from league.population.results.payoffs import Result, summarise
+from league.population.storage.members import MetaStrategy
+from league.population.storage.population import Snapshot
+from league.population.storage.run_dir import STATE_FOLDER
+from league.population.storage.strangers import newest_strangers
+from league.theory.exact.exploitability import PolicyTable, exact_form
+from league.theory.exact.sequence_form import SequenceForm
+from league.theory.exact.snapshot_regret import snapshot_regrets
+from league.theory.solvers import BY_AGE
+from league.training.checkpoints.run_state import RunState
+from roles.role import Role, Roles, bound_policies, given_names
+
+Metrics = dict[str, float]
+Play = Callable[[Sequence[MatchRequest]], list[Episode]]
+
+
+class PopulationMeasurement(NamedTuple):
+    """The exact metrics and meta-strategies of the population, by game."""
+
+    metrics: Metrics
+    mixtures: dict[str, list[dict[str, float]]]  # the weight of each snapshot in RUN@mixture, by seat
+    meta: dict[str, MetaStrategy]  # that the next matches are drawn from
+    meta_games: dict[str, MetaGame]  # that ``meta`` was solved from
+    tables: dict[str, dict[Profile, PolicyTable]]  # of all line-ups of snapshots, where the game is small enough
+    strategies: dict[str, GameStrategy]  # of main policies, where there are tables
+
+
+class Measurements:
+    """Rates and measures the snapshots of one run. ``play`` plays with the current weights.
+
+    The matches played here are recorded in the run's state, with the ratings that they change.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        run_dir: Path,
+        roles: Roles,
+        specs: dict[str, GameSpec],
+        state: RunState,
+        engine: ModelEngine,
+        play: Play,
+        given: GivenPlayers | None = None,
+    ) -> None:
+        self._config, self._roles, self._specs = config, roles, specs
+        self._state, self._engine, self._play = state, engine, play
+        self._given = given or GivenPlayers(roles, {})
+        self._tables = PolicyTables(run_dir / STATE_FOLDER / "tables", config.evaluation.exact_limit)
+        self._strategies = Strategies()
+        self._main = set(bound_policies(roles))
+
+    def measure(self, iteration: int) -> PopulationMeasurement:
+        """Return the mixtures and meta-strategies, and exact metrics of games that are small enough."""
+        config = self._config
+        measurement = PopulationMeasurement({}, {}, {}, {}, {}, {})
+        for game, spec in self._specs.items():
+            tables = self._tabulated(spec)
+            mixed_game = self._meta_game(spec, config.evaluation.mixture, tables)
+            mixture = [dict(weights) for weights in mixture_weights(mixed_game, config.evaluation.mixture)]
+            meta_game = self._meta_game(spec, config.matchmaking.meta_solver, tables)
+            meta = meta_strategy(meta_game, config.matchmaking, derive_seed(config.seed, game, iteration))
+            if tables:
+                free = _free_seats(self._roles[game])
+                metrics = exact_metrics(spec, tables[self._profiles(game)[-1]], free)
+                metrics |= mixture_metrics(spec, mixed_game, mixture, free) | joint_metrics(meta_game, meta)
+                metrics |= self._strategy(spec, tables, measurement) | self._regret(spec, tables)
+                measurement.metrics.update(with_prefix(game, metrics))
+                measurement.tables[game] = tables
+            measurement.mixtures[game] = mixture
+            measurement.meta[game], measurement.meta_games[game] = meta, meta_game
+        return measurement
+
+    def _regret(self, spec: GameSpec, tables: Mapping[Profile, PolicyTable]) -> Metrics:
+        """Return the regret of the main policies' snapshots so far, summed over seats, where recall is perfect."""
+        form = exact_form(spec.name)
+        if not isinstance(form, SequenceForm):
+            return {}
+        return {"snapshot_regret": sum(snapshot_regrets(form, [tables[p] for p in self._profiles(spec.name)]))}
+
+    def _strategy(
+        self, spec: GameSpec, tables: Mapping[Profile, PolicyTable], measurement: PopulationMeasurement
+    ) -> Metrics:
+        """Add the strategy of the main policies over their line-ups; return the metrics of the newest."""
+        step_of = {snapshot.id: snapshot.step for snapshot in self._state.population.all()}
+        steps = {profile: max(step_of.get(player, 0) for player in profile) for profile in self._profiles(spec.name)}
+        roles = [role.name for role in self._roles[spec.name]]
+        strategy = self._strategies.over_snapshots(spec, roles, tables, steps)
+        if strategy is None:
+            return {}
+        measurement.strategies[spec.name] = strategy
+        return strategy_metrics(spec.name, strategy.states, tables[list(steps)[-1]])
+
+    def rate_snapshot(self, snapshot: Snapshot, earlier: Sequence[Snapshot]) -> Metrics:
+        """Play the rating matches of a new snapshot; return its rating and its scores against the anchors."""
+        state, exploiter = self._state, snapshot.policy in self._config.league_roles
+        requests = rating_matches(
+            self._config.evaluation,
+            run_seed=self._config.seed,
+            snapshot=snapshot,
+            earlier=[other for other in earlier if other.id not in state.retired],
+            specs=[spec for spec in self._specs.values() if spec.seats > 1],
+            roles=self._roles,
+            exploiters=frozenset(self._config.league_roles),
+            strangers={}
+            if exploiter
+            else {g: newest_strangers(self._config, spec, state.population.all()) for g, spec in self._specs.items()},
+            pair_record=state.payoffs.pair_record,
+            first_index=state.next_match,
+        )
+        state.next_match += len(requests)
+        episodes = self._play(requests)
+        state.ratings.update([without_bystanders(played, self._roles[played.request.game]) for played in episodes])
+        state.record(episodes)
+        results = summarise(episodes, state.iteration)
+        played = [
+            game
+            for game, spec in self._specs.items()
+            if spec.seats > 1 and (exploiter or snapshot.policy in {role.policy for role in self._roles[game]})
+        ]
+        ratings = [state.ratings.rating(snapshot.id, game)[0] for game in played]
+        metrics: Metrics = {"rating": fmean(ratings)} if ratings else {}
+        if ratings:
+            metrics["rating_error"] = fmean([state.ratings.rating(snapshot.id, game)[1] for game in played])
+        metrics |= self._scores(snapshot, results)
+        return with_prefix(snapshot.policy, metrics) if exploiter else metrics
+
+    def _scores(self, snapshot: Snapshot, results: Sequence[Result]) -> Metrics:
+        """Return a snapshot's scores against the anchors, and, where it is the only free seat, beside given players."""
+        metrics: Metrics = {}
+        for game in self._specs:
+            against = [(f"score_against_{anchor}", anchor) for anchor in self._config.evaluation.anchors]
+            if len(_free_seats(self._roles[game])) == 1:
+                against += [("score_against_given", given) for given in given_names(self._roles)]
+            found = [(name, score_against(results, snapshot.id, player, game)) for name, player in against]
+            metrics |= {f"{game}/{name}": score for name, score in found if score is not None}
+        return metrics
+
+    def rate_teams(self) -> Metrics:
+        """Play the live policies, which equal the newest snapshots now, in games of one seat; return their metrics."""
+        metrics: Metrics = {}
+        settings = self._config.evaluation
+        for spec in [spec for spec in self._specs.values() if spec.seats == 1 and settings.matches]:
+            requests = team_matches(
+                spec, self._roles, settings.anchors, settings.matches, self._config.seed, self._state.next_match
+            )
+            self._state.next_match += len(requests)
+            metrics |= team_metrics(spec, settings.anchors, self._play(requests))
+        return metrics
+
+    def _tabulated(self, spec: GameSpec) -> dict[Profile, PolicyTable]:
+        """Return the tables of all line-ups of snapshots that were live together; empty if the game is too large."""
+        tables: dict[Profile, PolicyTable] = {}
+        for profile in self._profiles(spec.name, exploiters=True) if self._config.evaluation.exact else ():
+            table = self._tables.get_or_compute(
+                profile, spec, self._engine, self._given.roles[spec.name], self._config.seed, self._given.engines
+            )
+            if table is None:
+                return {}
+            tables[profile] = table
+        return tables
+
+    def _profiles(self, game: str, exploiters: bool = False) -> list[Profile]:
+        """Return the line-ups of main policies, one for each freeze; with ``exploiters``, these too, in all seats."""
+        snapshots = self._state.population.all()
+        mains = profiles([snapshot for snapshot in snapshots if snapshot.policy in self._main], self._roles[game])
+        if not exploiters:
+            return mains
+        exploiters_of = [snapshot.id for snapshot in snapshots if snapshot.policy in self._config.league_roles]
+        return [all_seats(player, self._roles[game]) for player in exploiters_of] + mains
+
+    def _meta_game(self, spec: GameSpec, solver: str, tables: Mapping[Profile, PolicyTable]) -> MetaGame:
+        """Return the game among snapshots that have not retired, with exploiters' if the solver reads payoffs."""
+        seats: list[dict[str, PolicyTable | None]] = [{} for _ in range(spec.seats)]
+        for profile in self._profiles(spec.name, exploiters=solver not in BY_AGE):
+            for seat, player in enumerate(profile):
+                if player not in self._state.retired:
+                    seats[seat].setdefault(player, tables.get(profile))
+        complete = bool(tables)
+        return MetaGame(
+            spec.name,
+            tuple(tuple(seat) for seat in seats),
+            tuple(tuple(t for t in seat.values() if t is not None) for seat in seats) if complete else None,
+            self._state.payoffs,
+        )
+
+
+def _free_seats(roles: Sequence[Role]) -> list[int]:
+    """Return the seats that are not given to a player."""
+    return [role.seat for role in roles if not role.given]
+
+
+def with_prefix(name: str, metrics: Metrics) -> Metrics:
+    """Return the metrics with ``name/`` before their keys."""
+    return {f"{name}/{key}": value for key, value in metrics.items()}

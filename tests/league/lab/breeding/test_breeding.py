@@ -1,0 +1,113 @@
+"""A population of runs is bred within its budget, goes on where it was killed, and its elite never gets worse."""
+
+import json
+
+import pytest
+from support.processes.runs import TINY
+
+from league.cli import main
+from league.config.load import load, load_run_config
+from league.lab.breeding.breeding import BREED_FILE, breed
+from league.population.storage.population import Population
+
+SMALL = """
+iterations = 4
+snapshot_every = 2
+games.kuhn_poker.matches = 32
+optimizer.learning_rate = 1e-6
+distil.steps = 5
+descent = { rule = "mutate", members = 2, generations = 2, matches = 32 }
+"""
+
+
+def settings(tmp_path, rule="mutate"):
+    lines = [line for line in TINY.splitlines() if f"\n{line.partition(' =')[0]} =" not in SMALL]
+    config = tmp_path / "small.toml"
+    config.write_text("\n".join(lines) + SMALL.replace("mutate", rule))
+    return config
+
+
+def snapshots(record, folder):
+    """Return the newest snapshot of each member by its run."""
+    runs = [member["run"] for generation in record["history"] for member in generation["members"]]
+    return {run: Population(folder / run / "population").newest("main") for run in runs}
+
+
+@pytest.mark.thorough
+def test_settings_mutate_within_the_budget_and_the_elite_never_gets_worse(tmp_path, capsys):
+    config, folder = settings(tmp_path), tmp_path / "bred"
+    assert main(["breed", str(config), "--run-dir", str(folder), "--json"]) == 0
+    printed = capsys.readouterr()
+    record = json.loads(printed.out)
+    assert "2 generations of 2 members, 2 iterations each: 8 iterations" in printed.err
+    assert record["spent"]["iterations"] == record["budget"]["total"] == 8
+    values = [generation["elite"]["values"]["kuhn_poker"] for generation in record["history"]]
+    best = [max(m["values"]["kuhn_poker"] for m in generation["members"]) for generation in record["history"]]
+    assert values == [best[0], max(best)]
+    newest = snapshots(record, folder)
+    assert {snapshot.step for snapshot in newest.values()} == {2, 4}
+    first, second = record["history"][1]["members"]
+    changed = next(member for member in (first, second) if member["how"] != "went on")
+    assert newest[changed["run"]].how == changed["how"]
+    assert list(newest[changed["run"]].parents) == changed["parents"]
+    rate = load_run_config(folder / changed["run"]).optimizer.learning_rate
+    assert rate == pytest.approx(changed["settings"]["optimizer.learning_rate"])
+    before = (folder / BREED_FILE).read_bytes()
+    assert main(["breed", "--resume", "--run-dir", str(folder)]) == 0
+    assert (folder / BREED_FILE).read_bytes() == before, "all was done"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rule", "origin"),
+    [
+        ("go_on", "trained"),
+        ("go_back", "trained"),
+        ("distil", "distilled"),
+        ("merge", "merged"),
+        ("cross", "crossed"),
+        ("generations", "reset"),
+    ],
+)
+def test_every_rule_breeds_runs_whose_snapshots_say_where_they_come_from(tmp_path, rule, origin):
+    told = []
+    record = breed(load(str(settings(tmp_path, rule))), tmp_path / "bred", told.append).record()
+    assert len(told) == 2
+    members = [folder for folder in record["history"][1]["members"] if folder["how"] != "went on"]
+    assert bool(members) == (rule not in ("go_on", "go_back"))
+    newest = snapshots(record, tmp_path / "bred")
+    for member in members:
+        snapshot = newest[member["run"]]
+        following = [s for s in Population(snapshot.path.parent).all() if s.step > 2]
+        assert following[0].origin == origin
+        assert list(following[0].parents) == member["parents"]
+
+
+@pytest.mark.slow
+def test_what_was_killed_ends_as_it_would_have(tmp_path):
+    """Killed after the first generation: the second is the same."""
+    config = load(str(settings(tmp_path)))
+    whole = breed(config, tmp_path / "whole", lambda _: None).record()
+
+    def stop(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        breed(config, tmp_path / "killed", stop)
+    assert breed(None, tmp_path / "killed", lambda _: None).record() == whole
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["pocket", "--set", "descent.generations=7"], "Set iterations to a multiple of 70, such as 210."),
+        (["pocket", "--set", 'descent.mutate={"objective.name"=[1, 2]}'], "Name settings that are numbers."),
+        (["pocket", "--set", 'descent.mutate={"objective.entropy"=[2, 1]}'], "it should rise, above 0"),
+        (["--resume"], "name it with --run-dir"),
+        ([], "Name what to breed"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(tmp_path, monkeypatch, capsys, words, sentence):
+    monkeypatch.chdir(tmp_path)
+    assert main(["breed", *words]) == 2
+    assert sentence in capsys.readouterr().err

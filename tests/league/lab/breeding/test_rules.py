@@ -1,0 +1,115 @@
+"""Rules of descent, on learners whose every value is known: gradient descent on x², whose best rate is one step."""
+
+import math
+import random
+from pathlib import Path
+
+import pytest
+
+from league.config.matchmaking import DescentConfig
+from league.lab.breeding import RULES, go_back, mutate
+from league.lab.breeding.gate import Gain, ranked
+from league.lab.breeding.succession import Candidate, Succession
+from league.population.storage.population import Origin
+
+RATE = "optimizer.learning_rate"
+CONFIG = DescentConfig(mutate={RATE: (1e-6, 1e1)})
+
+
+class Learners:
+    """Members at points x, each of which takes steps x ← x − rate · 2x; what they are worth is −x²."""
+
+    def __init__(self, rate, seed, count=6):
+        self.rng = random.Random(seed)
+        self.members = [Candidate(f"m{i}", Path(f"g/m{i}"), {RATE: rate}) for i in range(count)]
+        self.members[1:] = [
+            member._replace(settings=mutate.explored(member.settings, CONFIG, self.rng)) for member in self.members[1:]
+        ]
+        self.points = {member.run: 10.0 for member in self.members}
+        self.elites = []
+
+    def better(self, first, second):
+        return Gain(self.points[second.run] ** 2 - self.points[first.run] ** 2, 0.0, 0.95)
+
+    def generation(self):
+        for member in self.members:
+            for _ in range(3):
+                step = self.points[member.run] * (1.0 - 2.0 * member.settings[RATE])
+                self.points[member.run] = max(min(step, 1e6), -1e6)
+        ranking = tuple(sorted(self.members, key=lambda member: self.points[member.run] ** 2))
+        self.elites.append(ranking[0].settings[RATE])
+        descents = [
+            mutate.descend(Succession(member, ranking, self.better, None, CONFIG, self.rng, None))
+            for member in self.members
+        ]
+        points = {m.run: self.points[d.source.run] for m, d in zip(self.members, descents, strict=True)}
+        self.members = [m._replace(settings=d.settings) for m, d in zip(self.members, descents, strict=True)]
+        self.points = points
+        return ranking, descents
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_population_based_training_finds_a_planted_rate_from_a_bad_start(seed):
+    """A rate of 1e-6 leaves x at 10 for ever; those from 0.05 to 0.95 divide x² by 3.5 in a generation, or by more."""
+    learners = Learners(1e-6, seed)
+    for _ in range(15):
+        learners.generation()
+    assert 0.05 < learners.elites[-1] < 0.95
+    assert min(map(abs, learners.points.values())) < 0.1
+
+
+def test_the_upper_half_goes_on_and_the_lower_half_takes_over_only_who_is_better():
+    learners = Learners(0.3, 0, count=4)
+    learners.members = [
+        m._replace(settings={RATE: rate}) for m, rate in zip(learners.members, (0.3, 0.2, 1e-6, 1e-6), strict=True)
+    ]
+    ranking, descents = learners.generation()
+    assert [member.name for member in ranking[:2]] == ["m0", "m1"]
+    assert [descent.source.name for descent in descents] == ["m0", "m1", "m0", "m1"]
+    assert [descent.how for descent in descents[:2]] == ["", ""]
+    assert descents[2].how.startswith("took over g/m0 (gain +")
+    assert descents[2].parents == ("g/m0",)
+    level = Succession(ranking[3], ranking, lambda a, b: Gain(0.2, 0.2, 0.95), None, CONFIG, random.Random(0), None)
+    stayed = mutate.descend(level)
+    assert stayed.source == ranking[3]
+    assert stayed.how.startswith("stayed, as g/m0 is no better") or stayed.how.startswith("stayed, as g/m1")
+
+
+def test_settings_stay_in_their_ranges():
+    rng, config = random.Random(1), DescentConfig(mutate={RATE: (1e-3, 1e-2)}, factor=100.0)
+    drawn = [mutate.explored({RATE: 5e-3}, config, rng)[RATE] for _ in range(300)]
+    assert min(drawn) == pytest.approx(1e-3)
+    assert max(drawn) == pytest.approx(1e-2)
+    assert len({round(math.log(value), 6) for value in drawn}) > 50
+
+
+def test_go_back_returns_to_who_was_better_and_plays_other_matches():
+    now, before = (Candidate("m0", Path(f"{name}/m0"), {}) for name in ("g001", "g000"))
+    for gain, source in ((0.3, before), (-0.3, now)):
+        verdict = Gain(gain, 0.0, 0.95)
+        place = Succession(now, (now,), lambda a, b, v=verdict: v, before, CONFIG, random.Random(0), None)
+        descent = go_back.descend(place)
+        assert descent.source == source
+        assert descent.reseed == (source is before)
+        assert descent.parents == (("g000/m0",) if source is before else ())
+
+
+def test_a_gain_is_one_only_beyond_its_error():
+    assert Gain(0.2, 0.1, 0.95).better
+    assert not Gain(0.16, 0.1, 0.95).better  # 1.6 errors; 1.645 are needed
+    assert not Gain(0.0, 0.0, 0.95).better
+    assert Gain(1e-6, 0.0, 0.95).better
+
+
+def test_a_ranking_is_by_the_mean_gain():
+    a, b, c = (Path(name) for name in "abc")
+    gains = {(a, b): -1.0, (a, c): 0.5, (b, c): 2.0}
+    verdicts = {pair: Gain(gain, 0.0, 0.95) for pair, gain in gains.items()}
+    verdicts |= {pair[::-1]: Gain(-gain, 0.0, 0.95) for pair, gain in gains.items()}
+    assert ranked([a, b, c], verdicts) == [b, a, c]
+
+
+def test_every_rule_that_can_be_configured_is_there():
+    named = DescentConfig.model_fields["rule"].annotation.__args__
+    assert set(named) == set(RULES)
+    assert {Origin.MERGED.value, Origin.CROSSED.value} <= {origin.value for origin in Origin}

@@ -1,0 +1,76 @@
+"""What training does to language: measured against sums over the vocabulary by hand, and an alarm for what is lost."""
+
+import math
+
+import pytest
+import torch
+from support.models.adapters import scrambled
+from support.models.pocket import pocket
+
+from arena.lm.lora import Adapters, AdapterShape
+from league.config.learning import AlarmsConfig
+from league.config.load import load
+from league.population.evaluation.ordinary_language import _texts, kl_of_answers, language_metrics, text_logprob
+from league.training.monitors.alarms import check_alarms
+
+
+@pytest.fixture(scope="module")
+def adapted():
+    return scrambled(Adapters(pocket(), "base").add(AdapterShape(rank=4), 0))
+
+
+def test_an_untrained_adapter_says_what_its_base_says():
+    view = Adapters(pocket(), "base").add(AdapterShape(rank=4), 0)
+    assert kl_of_answers(view, view.untrained()) == pytest.approx(0.0, abs=1e-6)
+    assert text_logprob(view) == pytest.approx(text_logprob(view.untrained()))
+
+
+def test_the_divergence_is_the_sum_over_the_vocabulary(adapted):
+    """One forward pass a prompt, without batches or shared prefixes."""
+    terms = []
+    for exchange in _texts()["exchange"]:
+        prompt = adapted.encode_prompt([{"role": "user", "content": exchange["prompt"]}])
+        answer = adapted.encode_reply(exchange["answer"])
+        ids = torch.tensor([[*prompt, *answer]])
+        with torch.no_grad():
+            p, q = (
+                view.forward(input_ids=ids).logits[0, len(prompt) - 1 : -1].double().softmax(-1)
+                for view in (adapted, adapted.untrained())
+            )
+        terms += (p * (p / q).log()).sum(-1).tolist()
+    assert kl_of_answers(adapted, adapted.untrained()) == pytest.approx(sum(terms) / len(terms), rel=1e-4)
+    assert sum(terms) > 0
+
+
+def test_a_model_that_knows_nothing_gives_every_token_the_same_chance():
+    lm = pocket()
+    with torch.no_grad():
+        for weight in lm.parameters().values():
+            weight.zero_()
+    assert text_logprob(lm) == pytest.approx(-math.log(lm.model.config.vocab_size), rel=1e-5)
+
+
+def test_a_full_model_is_compared_with_what_it_began_as(tmp_path):
+    pocket().save(tmp_path / "model")
+    config = load("pocket", [f"model.source={tmp_path / 'model'}"])
+    same = language_metrics(config, {"main": pocket()})
+    assert same["main/language_kl"] == pytest.approx(0.0, abs=1e-6)
+    other = pocket()
+    with torch.no_grad():
+        other.model.model.embed_tokens.weight.mul_(3.0)
+    assert language_metrics(config, {"main": other})["main/language_kl"] > 0.01
+    assert language_metrics(load("pocket"), {"main": pocket()}) == {}
+    off = load("pocket", [f"model.source={tmp_path / 'model'}", "evaluation.language=false"])
+    assert language_metrics(off, {"main": pocket()}) == {}
+
+
+def test_a_broken_speaker_rings_until_it_is_measured_whole_again():
+    from learners.trajectories import Trajectory
+
+    seen = [Trajectory(**dict.fromkeys(Trajectory._fields, ()) | {"policy": "main", "game": "g", "role": "r"})]
+    state, rang = {}, []
+    for iteration, divergence in enumerate((None, 0.4, 0.6, None, 0.2), 1):
+        metrics = {} if divergence is None else {"main/language_kl": divergence}
+        alarms, _, state = check_alarms(iteration, seen, [()], metrics, {"g": ()}, state, AlarmsConfig())
+        rang.append([(alarm.name, alarm.subject, alarm.since) for alarm in alarms])
+    assert rang == [[], [], [("language", "main", 3)], [("language", "main", 3)], []]

@@ -1,0 +1,141 @@
+"""Equilibria of many players: the full program's value, Nash averaging's answer, and the rule for what to play next."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import integrate, stats
+from support.timing import processor_seconds
+
+from league.population.evaluation.pairing import opportunity_cost
+from league.theory.solvers import antisymmetric, nash_average
+from league.theory.solvers.double_oracle import nash_average_of_many, nash_of_many, regret_matching
+from league.theory.solvers.nash import maximin
+
+ROCK_PAPER_SCISSORS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
+
+
+def population(size, seed, cyclic=0.5):
+    """Return a payoff matrix of skills on a line, and of what no line explains."""
+    rng = np.random.default_rng(seed)
+    skill, noise = rng.normal(size=size), rng.normal(size=(size, size))
+    return np.tanh(skill[:, None] - skill[None]) + cyclic * (noise - noise.T)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 60), st.integers(0, 10**6), st.sampled_from([0.0, 0.1, 2.0]))
+def test_the_equilibrium_has_the_value_of_the_full_program(size, seed, cyclic):
+    payoffs = population(size, seed, cyclic)
+    mixture = nash_of_many(payoffs)
+    assert mixture.sum() == pytest.approx(1.0)
+    assert mixture.min() >= 0.0
+    _, value = maximin(antisymmetric(payoffs))
+    assert (mixture @ antisymmetric(payoffs)).min() == pytest.approx(value, abs=1e-7)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 25), st.integers(0, 10**6))
+def test_nash_averaging_of_many_is_that_of_few_copies_and_level_players_included(size, seed):
+    """Payoffs of -1, 0 and 1 have many equilibria, and the one of greatest entropy is unique.
+
+    Solvers stop at 1e-7 of the entropy, which is flat there.
+    """
+    rng = np.random.default_rng(seed)
+    payoffs = np.sign(np.round(population(size, seed, 1.0)))
+    copies = rng.integers(0, size, size + 5)
+    crowd = payoffs[np.ix_(copies, copies)]
+    few, many = nash_average(crowd), nash_average_of_many(crowd)
+    np.testing.assert_allclose(many.mixture, few.mixture, atol=1e-3)
+    np.testing.assert_allclose(many.ratings, few.ratings, atol=1e-3)
+
+
+def test_copies_of_rock_change_nothing():
+    crowd = np.array([0] * 500 + [1, 2])
+    average = nash_average_of_many(ROCK_PAPER_SCISSORS[np.ix_(crowd, crowd)])
+    np.testing.assert_allclose(average.mixture[500:], 1 / 3, atol=1e-6)
+    np.testing.assert_allclose(average.ratings, 0.0, atol=1e-6)
+
+
+@pytest.mark.timed
+def test_a_thousand_players_take_half_a_second_of_work():
+    payoffs = population(1000, 0, 0.2)
+    assert processor_seconds(lambda: nash_average_of_many(payoffs), repeats=3) < 0.5
+
+
+def test_a_thousand_players_are_solved_to_a_millionth():
+    payoffs = population(1000, 0, 0.2)
+    mixture = nash_average_of_many(payoffs).mixture
+    assert (antisymmetric(payoffs) @ mixture).max() < 1e-6
+
+
+def of_two(deals, score, error):
+    other = 1.0 - score
+    matrices = ([[0.0, deals], [deals, 0.0]], [[0.5, score], [other, 0.5]], [[0.0, error], [error, 0.0]])
+    return float(opportunity_cost(*(np.array(matrix) for matrix in matrices))[0, 1])
+
+
+@pytest.mark.parametrize(("deals", "score", "error"), [(10.0, 0.6, 0.1), (400.0, 0.47, 0.02), (3.0, 1.0, 0.0)])
+def test_the_weight_is_the_expected_loss_of_calling_it_now(deals, score, error):
+    """Integrate max(0, ½ - x) over the posterior of whoever is ahead."""
+    variance = (deals * deals * error**2 + 0.5) / (deals + 2)
+    mean, spread = (deals * score + 1) / (deals + 2), math.sqrt(variance / (deals + 3))
+    ahead = max(mean, 1 - mean)
+    expected, _ = integrate.quad(lambda x: (0.5 - x) * stats.norm.pdf(x, ahead, spread), ahead - 12 * spread, 0.5)
+    assert of_two(deals, score, error) == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_pair_that_never_met_comes_first_then_the_closest_then_the_least_played():
+    never, once = of_two(0.0, math.nan, math.nan), of_two(1.0, 1.0, math.nan)
+    assert never == pytest.approx(math.sqrt(1 / 12) / math.sqrt(2 * math.pi))
+    assert never > once > of_two(100.0, 0.55, 0.05) > of_two(100.0, 0.8, 0.05) > of_two(400.0, 0.8, 0.025)
+    assert of_two(100.0, 0.5, 0.05) > of_two(400.0, 0.5, 0.025)
+
+
+@given(st.integers(1, 6), st.integers(0, 10**6))
+def test_weights_are_symmetric_finite_and_zero_on_the_diagonal(size, seed):
+    rng = np.random.default_rng(seed)
+    deals, score = rng.integers(0, 4, (size, size)).astype(float), rng.random((size, size))
+    deals, score = deals + deals.T, (score + 1.0 - score.T) / 2.0
+    score[deals == 0] = np.nan
+    weights = opportunity_cost(deals, score, np.where(deals > 1, 0.1, np.nan))
+    assert np.isfinite(weights).all()
+    assert (weights == weights.T).all()
+    assert (np.diag(weights) == 0.0).all()
+    assert (weights >= 0.0).all()
+
+
+def test_shapes_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match=r"three matrices \[N, N\]"):
+        opportunity_cost(np.zeros((2, 2)), np.zeros((2, 3)), np.zeros((2, 2)))
+
+
+def test_regret_matching_nears_the_equilibrium():
+    """Rock, paper, scissors with a double stake on rock against scissors: (c, a, b) / (a + b + c) by closed form."""
+    game = np.array([[0.0, -1.0, 2.0], [1.0, 0.0, -1.0], [-2.0, 1.0, 0.0]])
+    distances = [np.abs(regret_matching(game, rounds) - [1 / 4, 2 / 4, 1 / 4]).max() for rounds in (100, 1_000, 10_000)]
+    assert distances[1] < distances[0] / 3
+    assert distances[2] < distances[1] / 3
+    assert distances[2] < 0.01
+
+
+def level_players():
+    """Return one deal a pair among equals: chance alone tells them apart, and half of them are in the equilibrium."""
+    wins = np.triu(np.random.default_rng(0).choice([-1.0, 0.0, 1.0], size=(1000, 1000)), 1)
+    return wins - wins.T
+
+
+@pytest.mark.timed
+def test_a_thousand_level_players_take_four_seconds_of_work():
+    game = level_players()
+    assert processor_seconds(lambda: nash_average_of_many(game), repeats=3) < 4.0
+
+
+def test_a_thousand_level_players_are_solved_to_a_thousandth():
+    game = level_players()
+    average = nash_average_of_many(game)
+    assert average.mixture.sum() == pytest.approx(1.0)
+    assert average.ratings == pytest.approx(game @ average.mixture)
+    assert average.ratings.max() < 2e-3
+    assert nash_of_many(game) == pytest.approx(average.mixture)

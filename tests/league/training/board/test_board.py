@@ -1,0 +1,133 @@
+"""What a run writes for people: it changes nothing of the run, and planted breaks are seen at once."""
+
+import json
+
+import numpy as np
+import pytest
+from support.processes.runs import TINY, contents
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from games.registry import make_game
+from league.config import RunConfig
+from league.config.load import load
+from league.population.results.ratings import Ratings
+from league.training.board.comparison import Comparison, _compared, spread
+from league.training.board.figures.tasks import Subject, figures
+from league.training.board.metrics_log import figures_of
+from league.training.board.questions import pinned_figures
+from league.training.loop.session import train
+from league.training.monitors.alarms import Alarm
+
+KUHN = make_game("kuhn_poker").spec
+
+
+@pytest.fixture(scope="module")
+def boards(tmp_path_factory):
+    """Return the folders of one run with all figures, and of the same without any, by their share of time."""
+    folder = tmp_path_factory.mktemp("boards")
+    config = folder / "config.toml"
+    config.write_text(TINY)
+    return {
+        share: train(load(str(config), [f"board.time={share}"]), folder / f"run-{share}").run_dir for share in (0, 1)
+    }
+
+
+def test_drawing_changes_nothing_of_a_run_bit_for_bit(boards):
+    without, drawn = (contents(boards[share]) for share in (0, 1))
+    settings = [files.pop("config.toml") for files in (without, drawn)]
+    assert settings[0] != settings[1]
+    assert without.keys() == drawn.keys()
+    assert [name for name in without if without[name] != drawn[name]] == []
+
+
+def test_every_figure_is_drawn_and_the_opening_page_tells_the_story_in_order(boards):
+    assert figures_of(boards[0]) == []
+    names = figures_of(boards[1])
+    assert pinned_figures(names) == [
+        "4_is_it_breaking/alarms",
+        "1_is_it_learning/learning",
+        "2_what_does_it_do/strategy/kuhn_poker",
+        "3_who_beats_whom/payoffs/kuhn_poker",
+        "3_who_beats_whom/wins/kuhn_poker",
+        "3_who_beats_whom/population",
+        "5_what_to_change/credit/kuhn_poker",
+        "5_what_to_change/time",
+    ]
+    events = EventAccumulator(str(boards[1] / "tb"))
+    events.Reload()
+    assert set(events.Tags()["images"]) == set(names)
+    assert [event.step for event in events.Images("4_is_it_breaking/alarms")] == [0, 2, 4, 6]
+    (share,) = events.Scalars("time/board_at_end")
+    assert share.step == 6
+    assert share.value > events.Scalars("time/board")[-1].value
+
+
+def test_the_tabs_have_transcripts_distributions_settings_and_a_layout(boards):
+    events = EventAccumulator(str(boards[1] / "tb"))
+    events.Reload()
+    tags = events.Tags()
+    told = {f"transcripts/kuhn_poker/{why}" for why in ("first", "best", "worst")}
+    assert told <= set(tags["tensors"])
+    assert {"kuhn_poker/advantages/first", "kuhn_poker/advantages/second"} <= set(tags["histograms"])
+    plugins = events.summary_metadata
+    assert "custom_scalars__config__" in plugins
+    assert "_hparams_/experiment" in plugins
+
+
+def test_the_mixtures_over_time_are_kept(boards):
+    lines = [json.loads(line) for line in (boards[1] / "mixtures.jsonl").read_text().splitlines()]
+    assert [line["iteration"] for line in lines] == [0, 2, 4, 6]
+    for line in lines:
+        assert all(sum(seat.values()) == pytest.approx(1.0) for seat in line["kuhn_poker"])
+
+
+def rock_paper_scissors(margin):
+    """Return three snapshots that beat each other in a circle, by so much of half the game's range, exactly."""
+    wins = np.array([[0, 1, -1], [-1, 0, 1], [1, -1, 0]]) * margin * (KUHN.max_return - KUHN.min_return) / 2
+    config = RunConfig(games={"kuhn_poker": {}})
+    return _compared(config, KUHN, ("main-000010", "main-000020", "main-000030"), wins.astype(float), None)
+
+
+def test_a_planted_cycle_is_found_and_one_within_the_margin_is_not():
+    (win,) = rock_paper_scissors(0.3).wins()
+    assert set(win.players) == {"main-000010", "main-000020", "main-000030"}
+    assert win.margin == pytest.approx(0.3)
+    assert rock_paper_scissors(0.01).wins() == []
+
+
+def subject(alarms, comparison: Comparison):
+    history = [
+        {"iteration": i, **{f"alarms/{alarm.name}": float(i >= alarm.since) for alarm in alarms}} for i in range(9)
+    ]
+    return Subject(
+        8, {"kuhn_poker": KUHN}, history, [], alarms, {}, {"kuhn_poker": comparison}, [], [], set(), Ratings(), ()
+    )
+
+
+@pytest.mark.parametrize("name", ["collapse", "signal", "cycle"])
+def test_a_planted_break_is_red_on_the_first_figure_of_the_opening_page(name):
+    """Without an alarm there is no red on it."""
+    first = pinned_figures(figures(subject([], rock_paper_scissors(0.0))))[0]
+    assert first == "4_is_it_breaking/alarms"
+    alarm = Alarm(name, "kuhn_poker/first", "it is planted.", 3)
+    calm = figures(subject([], rock_paper_scissors(0.0)))[first]()
+    ringing = figures(subject([alarm], rock_paper_scissors(0.3)))[first]()
+    assert not _red(calm)
+    assert _red(ringing) > 1000  # pixels: a bar from iteration 3 on, and its words
+
+
+def test_the_edges_of_a_cycle_are_red():
+    assert _red(figures(subject([], rock_paper_scissors(0.3)))["3_who_beats_whom/wins/kuhn_poker"]()) > 300
+    assert not _red(figures(subject([], rock_paper_scissors(0.0)))["3_who_beats_whom/wins/kuhn_poker"]())
+
+
+def _red(pixels):
+    red, green, blue = (pixels[..., channel].astype(int) for channel in range(3))
+    return int(((red > 170) & (green < 90) & (blue < 90)).sum())
+
+
+def test_players_are_spread_evenly_with_the_first_and_the_last():
+    assert spread(3, 7) == [0, 1, 2]
+    assert spread(101, 5) == [0, 25, 50, 75, 100]
+    assert spread(5, 1) == [4]
+    assert spread(5, 0) == []

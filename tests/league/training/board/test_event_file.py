@@ -1,0 +1,42 @@
+"""Event files are those that TensorBoard reads: checked by its own reader, and by the published checksum."""
+
+import numpy as np
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from league.training.board.event_file import EventFile, _masked_checksum
+
+
+def test_the_checksum_is_crc_32c():
+    """Of the digits 1 to 9 it is E3069283 (RFC 3720's polynomial); records hold it turned by 15 bits and shifted."""
+    crc = 0xE3069283
+    assert _masked_checksum(b"123456789") == ((crc >> 15 | crc << 17) + 0xA282EAD8) % 2**32
+
+
+def test_tensorboard_reads_what_was_written(tmp_path):
+    file = EventFile(tmp_path, 0)
+    file.scalars({"a": 1.5, "b/c": -2.0}, 3)
+    file.text("said", "    hello", 3)
+    file.image("picture", np.full((4, 6, 3), 7, np.uint8), 3)
+    file.histogram("spread", np.array([0.0, 1.0, 1.0]), 3)
+    file.histogram("spread", np.array([2.0, 2.0]), 4)
+    file.close()
+    events = EventAccumulator(str(tmp_path), size_guidance={"histograms": 0})
+    events.Reload()
+    assert [(event.step, event.value) for event in events.Scalars("b/c")] == [(3, -2.0)]
+    assert events.Tensors("said")[0].tensor_proto.string_val[0] == b"    hello"
+    picture = events.Images("picture")[0]
+    assert (picture.width, picture.height) == (6, 4)
+    first, constant = (event.histogram_value for event in events.Histograms("spread"))
+    assert (first.num, first.sum, sum(first.bucket)) == (3, 2.0, 3)
+    assert (constant.min, constant.max, constant.bucket) == (2.0, 2.0, [2.0])
+
+
+def test_a_later_file_replaces_what_an_earlier_one_holds_from_its_step_on(tmp_path):
+    for first, value in ((0, 1.0), (2, 20.0)):
+        file = EventFile(tmp_path, first)
+        for step in range(first, 4):
+            file.scalars({"a": value + step}, step)
+        file.close()
+    events = EventAccumulator(str(tmp_path))
+    events.Reload()
+    assert [event.value for event in events.Scalars("a")] == [1.0, 2.0, 22.0, 23.0]

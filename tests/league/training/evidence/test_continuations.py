@@ -1,0 +1,122 @@
+"""Playing on from the middle of matches, against the exact values of what was played on."""
+
+import numpy as np
+import pyspiel
+import pytest
+
+from arena.records import MatchRequest
+from arena.scheduler import play
+from games.common.seeds import derive_seed
+from games.registry import make_game
+from league.config import RolesConfig
+from league.config.credit import CreditConfig
+from league.config.load import seat_roles
+from league.lab.credit.gradient_accuracy import EXACT
+from league.lab.credit.matches import BatchPlan, TablePlayer
+from league.lab.credit.sampled import FEWEST, compare_by_continuations, cosine_of_turns
+from league.population.players.player import Player
+from league.theory.exact.exploitability import PolicyTable, exact_form
+from league.training.evidence.continuations import Continuations, ContinuationValues, plays, turn_places
+from learners.trajectories import to_trajectories
+
+KUHN = make_game("kuhn_poker").spec
+ROLES = seat_roles(RolesConfig(), KUHN)
+TABLE = PolicyTable("kuhn_poker", dict.fromkeys(exact_form("kuhn_poker").keys, (0.5, 0.5)))
+
+
+def kuhn(matches):
+    """Return matches of uniform play, and an engine that plays so."""
+    engine = TablePlayer(TABLE)
+    requests = [
+        MatchRequest(i, "kuhn_poker", derive_seed("deal", i), derive_seed("draw", i), ("main", "main"), (True, True))
+        for i in range(matches)
+    ]
+    return play(requests, roles_of=lambda _: ROLES, engine_of=lambda _: engine, make_game=make_game), engine
+
+
+def exact_returns(episode, played):
+    """Return OpenSpiel's expected returns of uniform play after the first turns of a match."""
+    game = make_game("kuhn_poker")
+    game.reset(episode.request.deal_seed)
+    for turn in episode.turns[:played]:
+        game.apply(turn.action)
+    return pyspiel.expected_returns(game.pyspiel_state(), pyspiel.UniformRandomPolicy(game.pyspiel_game), -1, True)
+
+
+def test_the_error_falls_with_the_number_of_continuations():
+    episodes, engine = kuhn(25)
+    points = [(episode, played) for episode in episodes for played in range(len(episode.turns) + 1)]
+    exact = np.array([exact_returns(*point) for point in points])
+    errors = {}
+    for count in (4, 64):
+        returns = Continuations(plays(ROLES, lambda _: engine), count, seed=1).returns(points)
+        assert returns.shape == (len(points), count, 2)
+        errors[count] = np.sqrt(((returns.mean(axis=1) - exact) ** 2).mean())
+    assert errors[64] == pytest.approx(errors[4] / 4, rel=0.3)
+
+
+def test_a_match_that_is_over_has_its_own_returns_and_equal_seeds_give_equal_ones():
+    episodes, engine = kuhn(5)
+    ends = [(episode, len(episode.turns)) for episode in episodes]
+    continuations = Continuations(plays(ROLES, lambda _: engine), 3)
+    assert (continuations.returns(ends) == np.array([[e.returns] * 3 for e in episodes])).all()
+    points = [(episode, 0) for episode in episodes]
+    assert (continuations.returns(points) == continuations.returns(points)).all()
+
+
+def test_values_are_what_a_seat_still_earns_from_each_turn_on():
+    episodes, engine = kuhn(3)
+    trajectories = to_trajectories(episodes, lambda _: ROLES, {"kuhn_poker": 2.0})
+    by_index = {episode.request.index: episode for episode in episodes}
+    estimator = ContinuationValues(Continuations(plays(ROLES, lambda _: engine), 200), by_index, {"kuhn_poker": 2.0})
+    for trajectory, values in zip(trajectories, estimator.estimate(trajectories), strict=True):
+        places = turn_places(by_index[trajectory.match], trajectory.seat)
+        exact = [exact_returns(by_index[trajectory.match], place)[trajectory.seat] / 2 for place in places]
+        assert values == pytest.approx(exact, abs=0.25)
+
+
+def test_the_decisive_turn_has_the_advantage():
+    """Who folds the best card to a bet against a player who always bets throws the pot away there, and nowhere else."""
+    bets = PolicyTable("kuhn_poker", dict.fromkeys(exact_form("kuhn_poker").keys, (0.0, 1.0)))
+    engine = TablePlayer(bets)
+    requests = [
+        MatchRequest(i, "kuhn_poker", derive_seed(i), i, ("main", "main"), (True, True), prefix=("bet", "pass"))
+        for i in range(30)
+    ]
+    folded = play(requests, roles_of=lambda _: ROLES, engine_of=lambda _: engine, make_game=make_game)
+    for episode in folded:
+        assert episode.turns == ()
+        assert episode.returns == (1.0, -1.0)
+    called = Continuations(plays(ROLES, lambda _: engine), 2)
+    matches = play(
+        [request._replace(prefix=("bet",)) for request in requests],
+        roles_of=lambda _: ROLES,
+        engine_of=lambda _: engine,
+        make_game=make_game,
+    )
+    worth = called.returns([(match, 0) for match in matches])[:, :, 1].mean(axis=1)
+    lost = np.array([-1.0] * 30) - worth  # the fold's advantage
+    assert set(np.round(lost, 9)) == {
+        -3.0,
+        1.0,
+    }  # −1 in place of +2 with the better card, −1 in place of −2 with the worse
+
+
+def test_the_cosine_of_turns_takes_the_noise_of_the_estimates_out():
+    rng = np.random.default_rng(0)
+    truth, other = rng.normal(size=(2, 20_000))
+    first, second = truth + rng.normal(size=(2, 20_000)) * 2.0
+    found = cosine_of_turns(0.6 * truth + 0.8 * other, (first + second) / 2, first * second)
+    assert found.mean == pytest.approx(0.6, abs=0.06)
+    assert found.low < 0.6 < found.high
+    assert cosine_of_turns(truth[: FEWEST - 1], truth[: FEWEST - 1], truth[: FEWEST - 1] ** 2) is None
+
+
+def test_rules_are_compared_where_nothing_is_enumerated():
+    player = Player("uniform", KUHN, TablePlayer(TABLE), ROLES, ((("main", 1.0),),) * 2)
+    plan = BatchPlan(64, 8, 2)
+    found, left_out = compare_by_continuations(player, CreditConfig(), plan, ["rae", "rloo", "gae_turn"], turns=60)
+    assert [rule.rule for rule in found] == [EXACT, "rae", "rloo"]
+    assert found[0].overall.cosine.mean > found[1].overall.cosine.mean > 0.2
+    assert found[0].overall.wrong_sign == 0.0
+    assert list(left_out) == ["gae_turn"]

@@ -1,0 +1,109 @@
+"""The estimator that counts a game out: OpenSpiel's advantages at each turn, in runs, and where it is refused."""
+
+import pyspiel
+import pytest
+from support.matches.kuhn import engine_with, kuhn_matches, kuhn_pocket, played, roles_for
+
+import league
+from arena.submatches import positions
+from games.common.errors import UsageError
+from games.registry import make_game
+from league.population.players.player import Player
+from league.training.evidence.exact_advantages import exact_advantages
+from learners.trajectories import to_trajectories
+
+KUHN = "kuhn_poker"
+TINY = (
+    "iterations=2",
+    "games={kuhn_poker={matches=32}}",
+    "model.hidden_size=16",
+    "model.layers=1",
+    "model.intermediate_size=16",
+    "cold_start.steps=2",
+    "evaluation.matches=0",
+    "credit.rule=contribution",
+    "values.estimator=exact",
+)
+
+
+def advantage(game, policy, cards, moves, place, seat):
+    """Return Q(I, a) - V(I) at a turn: a mean over the opponent's two cards, by how likely its moves are with each."""
+    sums, weight = [0.0, 0.0], 0.0
+    for other in {0, 1, 2} - {cards[seat]}:
+        deal = list(cards)
+        deal[1 - seat] = other
+        state, reach = game.new_initial_state(), 1.0
+        for card in deal:
+            state.apply_action(card)
+        for move in moves[:place]:
+            if state.current_player() != seat:
+                reach *= policy.action_probabilities(state)[move]
+            state.apply_action(move)
+        after = state.child(moves[place])
+        for at, node in enumerate((state, after)):
+            sums[at] += reach * pyspiel.expected_returns(node, policy, -1, True)[seat]
+        weight += reach
+    return (sums[1] - sums[0]) / weight
+
+
+def test_each_turn_has_openspiels_advantage_of_its_information_state():
+    engine, roles, spec = engine_with(main=kuhn_pocket()), roles_for(), make_game(KUHN).spec
+    episodes = played(engine, kuhn_matches(24, ("main", "main")), 24, roles)
+    trajectories = to_trajectories(episodes, lambda _: roles, {KUHN: 2.0})
+    found = exact_advantages(KUHN, roles, engine, episodes, trajectories, 2.0)
+    table = Player("main", spec, engine, roles, ((("main", 1.0),),) * 2).tabulate().table
+    rows = {key: list(enumerate(row)) for (_, key), row in table.probabilities.items()}
+    game, policy = pyspiel.load_game(KUHN), pyspiel.TabularPolicy(rows)
+    by_index = {episode.request.index: episode for episode in episodes}
+    for trajectory, credit in zip(trajectories, found, strict=True):
+        *_, last = positions(make_game(KUHN), by_index[trajectory.match])
+        first, second, *moves = last.pyspiel_state().history()
+        expected = [
+            advantage(game, policy, (first, second), moves, place, trajectory.seat) / 2 for place in trajectory.order
+        ]
+        assert credit.advantages == pytest.approx(expected, abs=1e-9)
+        for turn, place, by_reply in zip(trajectory.turns, trajectory.order, credit.reply_credits, strict=True):
+            of_move = [
+                advantage(game, policy, (first, second), [*moves[:place], move], place, trajectory.seat) / 2
+                for move in (0, 1)
+            ]
+            row = table.probabilities[
+                trajectory.seat, f"{(first, second)[trajectory.seat]}{''.join('pb'[move] for move in moves[:place])}"
+            ]
+            assert turn.trace.mask == ("pass", "bet")
+            assert by_reply == pytest.approx([p * a for p, a in zip(row, of_move, strict=True)], abs=1e-9)
+
+
+@pytest.mark.parametrize("all_replies", ["false", "true"])
+def test_a_run_that_learns_from_them_goes_on_bit_for_bit(all_replies, tmp_path):
+    config = league.load_config("pocket", *TINY, f"values.exact.all_replies={all_replies}")
+    whole = league.train(config, tmp_path / "whole")
+    league.train(config, tmp_path / "broken", watch=lambda iteration, _: iteration == 1)
+    broken = league.resume(tmp_path / "broken")
+    newest = [run.snapshots("main")[-1] for run in (whole, broken)]
+    assert newest[0].sha256 == newest[1].sha256
+    assert abs(whole.iterations()[-1]["kuhn_poker/exploitability"]) < abs(
+        whole.iterations()[0]["kuhn_poker/exploitability"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (["roles.reply=free"], "chosen from the legal ones"),
+        (["roles.player={'kuhn_poker/second'='random'}"], "every seat of kuhn_poker trained"),
+        (["objective.magnet=0.1", "objective.magnet_rule=rewards"], "those of the magnet"),
+        (["values.exact.all_replies=true", "objective.truncate=2"], "have no importance weight"),
+        (["credit.rule=gae_turn"], "cannot use what the estimator 'exact' says"),
+    ],
+)
+def test_where_a_game_cannot_be_counted_out_it_is_refused(overrides, told, tmp_path):
+    with pytest.raises(UsageError, match=told):
+        league.train(league.load_config("pocket", *TINY, *overrides), tmp_path / "run")
+
+
+def test_a_game_too_large_to_be_counted_out_is_refused_before_there_is_a_run(tmp_path):
+    config = league.load_config("settle", games=["hex(board_size=5)"])
+    with pytest.raises(UsageError, match=r"more than 50,000 positions.*settle-sampled"):
+        league.train(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()

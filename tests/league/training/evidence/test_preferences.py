@@ -1,0 +1,175 @@
+"""Rewards by a judge and by agreement: shares by hand, both ways round, and runs that are the same at weight 0."""
+
+import pytest
+from support.processes.runs import TINY, contents
+
+import league
+from arena.records import EndReason, Episode, MatchRequest, Turn
+from arena.samplers.scripted import Script
+from arena.scheduler import play
+from games.common.errors import UsageError
+from games.registry import make_game
+from league.config.load import load, run_roles
+from league.population.players.engines import Engines
+from league.training.evidence.preferences import JudgedPair, Judges, PlayerJudge, by_forfeit
+from league.training.evidence.shaping import agreement, with_shaping
+from roles.cards import load_roles
+from roles.role import ReplyForm
+
+THROW = TINY.replace("games.kuhn_poker.matches = 64", "games.throw.matches = 24") + "\nmatchmaking.group_size = 4\n"
+FREE = TINY + '\nroles.reply = "free"\n'
+
+
+def config(tmp_path, *overrides, text=THROW):
+    path = tmp_path / "tiny.toml"
+    path.write_text(text)
+    return load(str(path), ["iterations=2", "snapshot_every=2", "board.time=0", "evaluation.matches=0", *overrides])
+
+
+def throws(*actions, offenders=()):
+    """Return matches of one start."""
+    return [
+        Episode(
+            MatchRequest(i, "throw", 5, i, ("main",), (True,)),
+            (Turn(0, "seat 0", "main", "Throw.", (), action, action, 0.0, None),) if i not in offenders else (),
+            (0.0,),
+            EndReason.FORFEIT if i in offenders else EndReason.FINISHED,
+            0 if i in offenders else None,
+        )
+        for i, action in enumerate(actions)
+    ]
+
+
+def compared(tmp_path, episodes, *overrides):
+    settings = config(tmp_path, *overrides)
+    with Engines() as engines:
+        return Judges(settings, run_roles(settings), engines).compare(episodes)
+
+
+def test_a_game_that_judges_gives_the_share_of_the_others(tmp_path):
+    found = compared(tmp_path, throws("rock", "rock", "paper", "scissors"), "credit.rule=spo")
+    assert [one.preferred for one in found] == [(0.5,), (0.5,), (2 / 3,), (1 / 3,)]
+
+
+def test_who_forfeits_is_preferred_to_nobody(tmp_path):
+    found = compared(tmp_path, throws("rock", "paper", "rock", offenders=(2,)), "credit.rule=spo")
+    assert [one.preferred for one in found] == [(0.5,), (1.0,), (0.0,)]
+    plain, lost = throws("rock", "rock", offenders=(1,))
+    assert (by_forfeit(JudgedPair(plain, lost, 0)), by_forfeit(JudgedPair(lost, plain, 0))) == (1.0, 0.0)
+    assert (by_forfeit(JudgedPair(lost, lost, 0)), by_forfeit(JudgedPair(plain, plain, 0))) == (0.5, None)
+
+
+def test_nobody_is_compared_where_nothing_asks_for_it(tmp_path):
+    episodes = throws("rock", "paper")
+    assert compared(tmp_path, episodes) == episodes
+
+
+def test_the_share_is_paid_at_the_last_turn_and_recorded(tmp_path):
+    settings = config(tmp_path, "shaping.preferred.weight=0.5")
+    with Engines() as engines:
+        judges = Judges(settings, run_roles(settings), engines)
+        found = with_shaping(settings, run_roles(settings), judges, 1, throws("rock", "paper"))
+    assert [one.shaping for one in found] == [(0.0,), (0.5,)]
+    assert [one.returns for one in found] == [(0.0,), (0.0,)]
+
+
+class Leaning:
+    """A judge that likes paper, and what is shown first."""
+
+    def __init__(self):
+        self.asked = []
+
+    def beliefs(self, requests):
+        self.asked += [request.observation for request in requests]
+        return [
+            (0.9, 0.1) if "paper" in request.observation.partition("second:")[0] else (0.4, 0.6) for request in requests
+        ]
+
+
+def test_a_player_that_judges_is_asked_both_ways_round(monkeypatch, tmp_path):
+    with Engines() as engines:
+        judge = PlayerJudge("random", "throw", "Which?", engines)
+    leaning = Leaning()
+    object.__setattr__(judge._player, "engine", leaning)
+    rock, paper, again = throws("rock", "paper", "rock")
+    found = judge.preferences([JudgedPair(rock, paper, 0), JudgedPair(paper, rock, 0), JudgedPair(rock, again, 0)])
+    assert found == pytest.approx([(0.4 + 1 - 0.9) / 2, (0.9 + 1 - 0.4) / 2, 0.5])
+    assert len(leaning.asked) == 2, "each order once, and equal matches are not asked about"
+    assert leaning.asked[0] == "first:\nYou threw rock.\nrock\n\nsecond:\nYou threw paper.\npaper\n"
+
+
+def test_random_prefers_nothing(tmp_path):
+    found = compared(tmp_path, throws("rock", "paper", "rock"), "credit.rule=spo", "shaping.preferred.judge=random")
+    assert [one.preferred for one in found] == [(0.5,)] * 3
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "sentence"),
+    [
+        (TINY, ["credit.rule=spo", "matchmaking.group_size=4"], "does not say which of two matches is preferred"),
+        (THROW, ["credit.rule=spo", "matchmaking.group_size=1"], "compares matches from one start"),
+        (THROW, ["shaping.preferred.weight=1", "matchmaking.group_size=1"], "compares matches from one start"),
+        (THROW, ["shaping.preferred.judge=random"], "nothing asks it"),
+        (THROW, ["credit.rule=spo", "shaping.preferred.judge=always:rock"], "has to be one player that can be asked"),
+        (THROW, ["shaping.agreement.weight=1"], "every role chooses its reply"),
+        (THROW, ["shaping.preferred.roles={'throw/nobody'=1}"], "no role"),
+    ],
+)
+def test_what_nobody_could_judge_is_refused(tmp_path, text, overrides, sentence):
+    with pytest.raises(UsageError, match=sentence):
+        compared(tmp_path, [], *overrides) if text is THROW else league.train(
+            config(tmp_path, *overrides, text=text), tmp_path / "run"
+        )
+
+
+def reply(text, action, legal=("bet", "pass")):
+    return Turn(0, "first", "main", "", legal, text, action, 0.0, None)
+
+
+def test_a_thought_agrees_or_not_with_the_action():
+    (role,) = [
+        one.model_copy(update={"reply": ReplyForm.FREE})
+        for one in load_roles(make_game("kuhn_poker").spec)
+        if one.seat == 0
+    ]
+    assert agreement(role, reply("I hold a king, so I bet. [bet]", "bet")) == 1.0
+    assert agreement(role, reply("<think>I will pass.</think>[bet]", "bet")) == -1.0
+    assert agreement(role, reply("I will bet or pass. [bet]", "bet")) == 0.0, "two actions are none"
+    assert agreement(role, reply("A king is high. [bet]", "bet")) == 0.0, "no action is named"
+    assert agreement(role, reply("I will not bet. So I pass. [pass]", "pass")) == 1.0
+    assert agreement(role, reply("I will bet.", None)) == 0.0, "an illegal reply"
+    assert agreement(load_roles(make_game("kuhn_poker").spec)[0], reply("bet", "bet")) == 0.0, "a choice"
+
+
+def made(run):
+    return {name: data for name, data in contents(run.path).items() if name != "config.toml"}
+
+
+def test_at_weight_0_runs_are_the_same_bit_for_bit(tmp_path):
+    plain = league.train(config(tmp_path, text=FREE), tmp_path / "plain")
+    off = league.train(
+        config(tmp_path, "shaping.agreement.weight=0.0", "shaping.preferred.weight=0.0", text=FREE), tmp_path / "off"
+    )
+    assert made(off) == made(plain)
+    on = league.train(config(tmp_path, "shaping.agreement.weight=1.0", text=FREE), tmp_path / "on")
+    assert "kuhn_poker/agreement/first" in on.iterations()[-1]
+    assert "kuhn_poker/agreement/first" not in off.iterations()[-1]
+
+
+def test_a_run_learns_by_a_judge(tmp_path):
+    run = league.train(config(tmp_path, "credit.rule=spo"), tmp_path / "judged")
+    (episode, *_) = run.episodes()
+    assert 0.0 <= episode.preferred[0] <= 1.0
+    plain = league.train(config(tmp_path, "credit.rule=grpo"), tmp_path / "plain")
+    weights = [{n: d for n, d in contents(r.path).items() if n.endswith("model.safetensors")} for r in (run, plain)]
+    assert weights[0] != weights[1], "nothing is paid in throw, so that grpo learns nothing"
+
+
+def test_scripts_throw():
+    (episode,) = play(
+        [MatchRequest(0, "throw", 0, 0, ("a",), (False,))],
+        roles_of=lambda _: load_roles(make_game("throw").spec),
+        engine_of=lambda _: Script("poor"),
+        make_game=make_game,
+    )
+    assert episode.turns[0].action == "rock"

@@ -1,0 +1,55 @@
+"""The scripted players that a cold start imitates."""
+
+import pytest
+
+from arena.records import MatchRequest
+from arena.samplers.torch_lm import TorchLM
+from arena.scheduler import play
+from games.common.errors import UsageError
+from games.registry import make_game
+from league.config import RunConfig
+from league.config.load import run_roles
+from league.training.learning.policies import start_policies
+
+GAME = "judged_arithmetic(score=0)"
+
+
+def score_after(players):
+    data = {
+        "games": {GAME: {}},
+        "model": {"hidden_size": 32, "intermediate_size": 64, "vocabulary": 300},
+        "cold_start": {"players": players, "steps": 150, "matches": 300},
+    }
+    config = RunConfig.model_validate(data)
+    roles = run_roles(config)
+    policies = start_policies(config, roles)
+    engine = TorchLM()
+    for policy in policies.values():
+        engine.add(policy.live_id, policy.lm)
+    players = tuple(role.policy for role in roles[GAME])
+    requests = [MatchRequest(i, GAME, i, i, players, (False,) * 2) for i in range(400)]
+    episodes = play(
+        requests, roles_of=roles.__getitem__, engine_of=lambda _: engine, make_game=make_game, in_flight=400
+    )
+    return sum(episode.returns[0] for episode in episodes) / len(episodes)
+
+
+def test_a_team_that_imitates_the_optimal_script_is_right():
+    # the optimal team is always right, and random replies are right once in five
+    assert score_after(("scripted:optimal",)) > 0.9
+
+
+@pytest.mark.slow
+def test_each_seat_draws_its_own_demonstrator():
+    # between random play, 1/5, and good imitation of a half optimal team, 1/2 + 1/2 * 1/5
+    assert 0.3 < score_after(("random", "scripted:optimal")) < 0.7
+
+
+def test_an_unknown_demonstrator_is_refused():
+    with pytest.raises(UsageError, match=r"cold_start\.players: 'optimal' is not a scripted player"):
+        score_after(("optimal",))
+
+
+def test_a_demonstrator_that_cannot_play_the_game_is_refused():
+    with pytest.raises(UsageError, match="scripted:best cannot play judged_arithmetic"):
+        score_after(("scripted:best",))

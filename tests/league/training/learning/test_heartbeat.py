@@ -1,0 +1,126 @@
+"""A learner that hangs is noticed by its silence, and the run ends with what to do."""
+
+import multiprocessing
+import os
+import signal
+import sqlite3
+import time
+from contextlib import closing
+
+import pytest
+from support.processes.learners import EACH
+from support.processes.runs import TINY, TrainingProcess
+
+from league.training.learning.heartbeat import PAUSE, Heartbeat, Listener
+
+pytestmark = pytest.mark.thorough
+
+TWO = TINY.replace("iterations = 6", "iterations = 200").replace("snapshot_every = 2", "snapshot_every = 100")
+
+
+class Beats:
+    """A heartbeat by hand."""
+
+    def __init__(self):
+        self.beats = 0
+
+    def count(self):
+        return self.beats
+
+
+def test_silence_is_counted_from_the_last_beat_while_somebody_looks():
+    beats, now = Beats(), [0.0]
+    listener = Listener(beats, clock=lambda: now[0])
+    heard = []
+    for second in range(1, 13):
+        now[0], beats.beats = float(second), min(second, 4)
+        heard.append(listener.silence())
+    assert heard == [0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]
+    now[0] += PAUSE + 1.0  # who looks was stopped himself, and those he listens to with him
+    assert listener.silence() == 0.0
+    now[0] += 1.0
+    assert listener.silence() == 1.0
+
+
+def test_a_heart_beats_in_another_process_until_it_is_stopped():
+    context = multiprocessing.get_context("fork")
+    heartbeat = Heartbeat(context)
+    process = context.Process(target=beat, args=(heartbeat,))
+    process.start()
+    try:
+        first = heartbeat.count()
+        while heartbeat.count() < first + 2:
+            time.sleep(0.01)
+        os.kill(process.pid, signal.SIGSTOP)
+        time.sleep(0.1)
+        stopped_at = heartbeat.count()
+        time.sleep(1.2)
+        assert heartbeat.count() == stopped_at
+    finally:
+        process.kill()
+        process.join()
+
+
+def beat(heartbeat):
+    heartbeat.start()
+    time.sleep(60)
+
+
+@pytest.mark.parametrize("told_to_stop", [False, True], ids=["alone", "and SIGTERM"])
+def test_a_learner_that_is_stopped_ends_the_run_with_what_to_do(told_to_stop, tmp_path):
+    (tmp_path / "two.toml").write_text(TWO)
+    run = tmp_path / "run"
+    process = TrainingProcess(
+        tmp_path / "two.toml", *EACH, run_dir=run, constants={"league.training.learning.heartbeat.SILENCE": 3.0}
+    )
+    while process.alive() and not list(run.glob("learners/main/00000[2-9]")):
+        time.sleep(0.01)
+    (learner,) = process.children()
+    os.kill(learner, signal.SIGSTOP)
+    if told_to_stop:
+        os.kill(process.pid, signal.SIGTERM)
+    ended = process.end(within=120)
+    if told_to_stop and ended.status == 130:  # the learner had just done what the last iteration waits for
+        assert "everything is saved" in ended.output
+    else:
+        assert ended.status == 1, ended.output
+        assert f"The process that learns for main (process {learner}) has given no sign of life for 3 s" in ended.output
+    assert f"league train --resume --run-dir {run}" in ended.output
+    with pytest.raises(ProcessLookupError):
+        os.kill(learner, 0)
+
+
+def test_a_learner_that_is_stopped_while_it_holds_the_record_store_ends_the_run_with_what_to_do(tmp_path):
+    (tmp_path / "two.toml").write_text(TWO)
+    run = tmp_path / "run"
+    process = TrainingProcess(
+        tmp_path / "two.toml", *EACH, run_dir=run, constants={"league.training.learning.heartbeat.SILENCE": 3.0}
+    )
+    while process.alive() and not list(run.glob("learners/main/00000[2-9]")):
+        time.sleep(0.01)
+    (learner,) = process.children()
+    with closing(sqlite3.connect(run / "records.sqlite", timeout=10, isolation_level=None)) as store:
+        store.execute("BEGIN IMMEDIATE")  # as the learner does to lease a batch; only the lock matters here
+        os.kill(learner, signal.SIGSTOP)
+        ended = process.end(within=120)
+    assert ended.status == 1, ended.output
+    assert f"The process that learns for main (process {learner}) has given no sign of life for 3 s" in ended.output
+
+
+@pytest.mark.slow
+def test_a_process_that_takes_updates_with_others_and_is_stopped_ends_the_run_too(tmp_path):
+    (tmp_path / "tiny.toml").write_text(TWO)
+    run = tmp_path / "run"
+    process = TrainingProcess(
+        *(tmp_path / "tiny.toml", "--set", "optimizer.processes=2"),
+        run_dir=run,
+        constants={"league.training.learning.heartbeat.SILENCE": 3.0},
+    )
+    while process.alive() and not (run / "state/iteration-000002").exists():
+        time.sleep(0.01)
+    follower = process.children()[-1]  # the first is multiprocessing's tracker of resources
+    os.kill(follower, signal.SIGSTOP)
+    ended = process.end(within=240)
+    assert ended.status == 1, ended.output
+    assert f"(process {follower}) has given no sign of life for 3 s" in ended.output
+    assert f"league train --resume --run-dir {run}" in ended.output

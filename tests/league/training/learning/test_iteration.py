@@ -1,0 +1,165 @@
+"""One iteration's learning: when updates are due, when the magnet follows, what pairs are made of, what is fitted."""
+
+import itertools
+
+import pytest
+import torch
+from support.learning.trees import tree
+from support.matches.kuhn import CHOICE, SPEC, kuhn_pocket, self_play
+
+from arena.records import TokenTrace
+from league.config import RunConfig
+from league.config.load import seat_roles
+from league.config.schedules import objective_at, steps_at
+from league.training.checkpoints.learner_checkpoint import LearningState
+from league.training.evidence.turn_values import gather_evidence
+from league.training.learning import data_parallel
+from league.training.learning.data_parallel import UpdateTask
+from league.training.learning.iteration import learning_now, update_policies
+from league.training.learning.learner import LearnerReport, merge_reports
+from league.training.learning.policies import new_policy
+from learners.advantages.rule import Credited
+from learners.batching import to_batch
+from learners.parallel.process_group import SINGLE_PROCESS
+from learners.trajectories import Evidence
+from learners.update.critic import Critic
+from learners.update.policy import Policy
+
+GAME = "relay_arithmetic"  # a match pays 0 or 1: the scale is 1/2, so that returns are 0 or 2, and their middle is 1
+
+
+@pytest.fixture(scope="module")
+def matches():
+    return self_play(kuhn_pocket(), 4, CHOICE)
+
+
+def credited(trajectories, advantage=1.0):
+    return Credited([[advantage] * len(t.turns) for t in trajectories], [1.0] * len(trajectories), {})
+
+
+def weights(lm):
+    return torch.cat([parameter.detach().flatten() for parameter in lm.model.parameters()])
+
+
+def updated_here(config, policy, matches, number):
+    update_policies(
+        config, LearningState({"main": policy}), matches, [Evidence()] * len(matches), credited(matches), number
+    )
+
+
+def updated_with_followers(config, policy, matches, number):
+    """Take the update as a follower does, in a group of one."""
+    batch = to_batch("main", matches, credited(matches).advantages, {})
+    task = UpdateTask("main", False, batch, objective_at(config, number, "main"), steps_at(config, number, "main"))
+    data_parallel._run_task(config, SINGLE_PROCESS, policy, task, policy)
+
+
+@pytest.mark.parametrize("take", [updated_here, updated_with_followers])
+def test_the_magnet_follows_every_so_many_updates_and_not_in_between(matches, take):
+    objective = {"magnet": 0.1, "magnet_every": 3}
+    config = RunConfig(games={"kuhn_poker": {}}, objective=objective, optimizer={"inner_steps": 1, "max_gap": 99.0})
+    policy = new_policy(config, "main", kuhn_pocket(), {"kuhn_poker": seat_roles(config.roles, SPEC)})
+    magnets, models = [weights(policy.magnet)], [weights(policy.lm)]
+    for number in range(1, 7):
+        take(config, policy, matches, number)
+        magnets.append(weights(policy.magnet))
+        models.append(weights(policy.lm))
+    assert not any(torch.equal(before, after) for before, after in itertools.pairwise(models))
+    for number, magnet in enumerate(magnets):
+        assert torch.equal(magnet, models[number - number % 3]), f"the magnet after update {number}"
+
+
+def spoken(batch, scale):
+    """Return a tree whose siblings say different things, with returns divided by ``scale``."""
+    said = []
+    for index, t in enumerate(batch):
+        reply = str(index // 3 // 2 ** (2 - t.seat) % 2)
+        trace = TokenTrace("main", (t.seat, *t.branch[: t.seat]), (7, int(reply)), (-0.1, -0.1), ("0", "1"))
+        turns = tuple(turn._replace(reply=reply, legal=("0", "1"), trace=trace) for turn in t.turns)
+        said.append(t._replace(turns=turns, match_return=t.match_return / scale))
+    return said
+
+
+@pytest.mark.parametrize(("scaled", "scale"), [(True, 0.5), (False, 1.0)])
+def test_a_reply_is_good_above_the_middle_of_the_returns_as_they_are_scaled(scaled, scale):
+    """Leaves 1 1 | 1 0 || 0 0 | 1 0: answers 3/4, 1/4; critiques 1, 1/2, 0, 1/2. By hand there are four pairs.
+
+    Critiques of 1/2 are not good; were the middle of scaled returns 1/2, they were, and the one before 0 a fifth pair.
+    """
+    batch = spoken(tree([1, 1, 1, 0, 0, 0, 1, 0]), scale)
+    config = RunConfig(games={GAME: {}}, credit={"rule": "malt", "scale_returns": scaled}, objective={"name": "dpo"})
+    (rows,) = batches_of(config, batch, [1])
+    pairs = [(row.prompt[0], pair.chosen, pair.rejected) for row in rows.choice for pair in row.pairs]
+    assert sorted(pairs) == [(0, 0, 1), (1, 0, 1), (2, 0, 1), (2, 0, 1)]
+
+
+def batches_of(config, trajectories, iterations, weights=None):
+    """Return the batches that the policy main updates on, where each iteration plays these trajectories again."""
+    batches, state = [], LearningState({"main": Policy("main", kuhn_pocket(), weight_decay=0.0, magnet=False)})
+
+    def update(policy, batch, objective, steps):
+        batches.append(batch)
+        return {}
+
+    given = credited(trajectories)
+    given = given if weights is None else given._replace(weights=weights)
+    for number in iterations:
+        update_policies(config, state, trajectories, [Evidence()] * len(trajectories), given, number, update)
+    return batches
+
+
+def test_an_update_is_due_when_enough_is_gathered_and_in_the_last_iteration(matches):
+    """Every third of eight iterations, and the last one, which has two."""
+    config = RunConfig(iterations=8, games={"kuhn_poker": {}}, policies={"main": {"every": 3}})
+    turns = sum(len(t.turns) for t in matches)
+    assert [batch.turns for batch in batches_of(config, matches, range(1, 9))] == [3 * turns, 3 * turns, 2 * turns]
+    assert len(batches_of(config, matches, range(1, 6))) == 1
+
+
+def test_no_update_is_of_more_matches_than_its_policy_takes(matches):
+    config = RunConfig(iterations=1, games={"kuhn_poker": {}}, policies={"main": {"matches": 2}})
+    (batch,) = batches_of(config, matches, [1])
+    turns = {m: sum(len(t.turns) for t in matches if t.match == m) for m in range(4)}
+    assert batch.turns in {turns[a] + turns[b] for a in turns for b in turns if a < b} - {sum(turns.values())}
+
+
+def test_policies_take_turns_from_the_first_on():
+    table = {"games": {"kuhn_poker": {}}, "policies": {"b": {"frozen": True}}}
+    alternating, together = RunConfig(**table, alternate=2), RunConfig(**table)
+    learned = [learning_now(alternating, ["a", "b", "c"], i) for i in range(1, 8)]
+    assert learned == [["a"], ["a"], ["c"], ["c"], ["a"], ["a"], ["c"]]
+    assert learning_now(together, ["a", "b", "c"], 5) == ["a", "c"]
+
+
+def test_a_rollouts_tokens_count_with_their_trajectories_weights(matches):
+    """A worker of weight 3 beside its planner of weight 1: of 1 + 3 turns of one token the planner's has a quarter."""
+    one = next(t._replace(turns=t.turns[:1], rewards=(0.0,)) for t in matches if t.turns)
+    worker = one._replace(match=9, root=one.match, root_game=one.game, policy="sub")
+    config = RunConfig(games={"kuhn_poker": {}}, objective={"normalisation": "rollout_mean"})
+    (batch,) = batches_of(config, [one, worker], [1], [1.0, 3.0])
+    assert sum(batch.choice[0].weights) == pytest.approx(1 / 4)
+
+
+def test_a_policys_critic_values_its_own_turns_alone(matches):
+    """Both policies have critics, and only turns of roles whose rule needs values get any, each from its own."""
+    config = RunConfig(games={"kuhn_poker": {}}, credit={"rules": {"kuhn_poker/first": "gae_turn"}})
+    roles = {"kuhn_poker": seat_roles(config.roles, SPEC)}
+    policies = {name: new_policy(config, name, kuhn_pocket(), roles) for name in ("main", "probe")}
+    critics = {name: Critic(32, ("kuhn_poker/first",), config.critic, seed) for seed, name in enumerate(policies)}
+    batch = [t._replace(policy="probe") if t.match % 2 else t for t in matches]
+    for sign, (name, critic) in zip((1.0, -1.0), critics.items(), strict=True):
+        policies[name].critic = critic
+        own = [t for t in batch if t.role == "first"]
+        critic.fit(policies[name].lm, own, [[sign] * len(t.turns) for t in own])
+    evidence = gather_evidence(config, LearningState(policies), batch, [Evidence()] * len(batch))
+    for t, facts in zip(batch, evidence, strict=True):
+        if t.role != "first":
+            assert facts.values is None
+        else:
+            assert all(value > 0 if t.policy == "main" else value < 0 for value in facts.values)
+
+
+def test_the_gap_of_several_learners_is_the_largest():
+    reports = [LearnerReport(0, {i: [0.5]}, {"gap": gap}) for i, gap in enumerate((0.1, 0.3, 0.2))]
+    merged = merge_reports(reports, ["a", "b", "c"], 0)
+    assert (merged.metrics, merged.advantages) == ({"gap": 0.3}, [[0.5]] * 3)

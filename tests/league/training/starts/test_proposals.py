@@ -1,0 +1,107 @@
+"""A run whose tasks players write: stored with author and attempts, drawn again, and shown in a gallery."""
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from arena.records import Start
+from league import load_config, open_run, resume, train
+from league.training.board.metrics_log import read_metrics
+from league.training.starts.gallery import gallery
+from league.training.starts.measured import StoredStart
+from league.training.starts.pool import POOL_FILE, StartPool
+
+WRITER, SOLVER = "propose_sums(digits=2,base=3,form=1,tasks=2,attempts=4)", "sums(digits=2,base=3)"
+SETTINGS = f"""
+threads = 1
+iterations = 3
+snapshot_every = 3
+[games]
+'{WRITER}' = {{ matches = 8 }}
+'{SOLVER}' = {{ matches = 16 }}
+[matchmaking]
+self_play = 1.0
+fictitious = 0.0
+group_size = 4
+[credit]
+rule = "grpo"
+rules = {{ "{WRITER}/proposer" = "rae" }}
+[starts]
+rule = "learnability"
+size = 8
+[model]
+hidden_size = 32
+intermediate_size = 64
+vocabulary = 320
+[evaluation]
+exact = false
+matches = 0
+anchors = []
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shared", [True, False])
+def test_written_tasks_are_stored_by_author_and_played_again(tmp_path, shared):
+    """The proposer and the solver share their weights, or have policies of their own."""
+    own = (
+        ""
+        if shared
+        else f"""
+[roles.policy]
+"{WRITER}/proposer" = "writer"
+"{SOLVER}/solver" = "main"
+"""
+    )
+    (tmp_path / "run.toml").write_text(SETTINGS + own)
+    train(load_config(tmp_path / "run.toml", "seed=1"), tmp_path / "run")
+    author = "main" if shared else "writer"
+    with StartPool(tmp_path / "run" / POOL_FILE, reads=True) as pool:
+        written = [one for one in pool.starts(SOLVER) if one.author == author]
+        writers = {one.name for one in pool.starts(WRITER)}
+    assert written
+    assert all(one.start.task and one.plays >= 4 and one.born > 0 and one.parent in writers for one in written)
+    assert all(one.size == len(one.start.task.partition(" ")[0]) for one in written)
+    assert len({one.start.task for one in written}) == len(written)  # a task is one start, however often it is written
+    last = list(read_metrics(tmp_path / "run"))[-1]
+    assert last[f"{WRITER}/tasks/written"] == 16
+    assert 0.0 <= last[f"{WRITER}/tasks/invalid"] < 1.0
+    assert 0.0 < last[f"{WRITER}/tasks/diversity"] < 1.0
+    assert 0.0 < last[f"{SOLVER}/starts/by/{author}"] < 1.0
+    assert set(open_run(tmp_path / "run").config.games) == {WRITER, SOLVER}
+
+
+def test_the_board_shows_tasks_and_matches_where_no_snapshot_is_measured(tmp_path):
+    (tmp_path / "run.toml").write_text(SETTINGS)
+    config = load_config(tmp_path / "run.toml", "iterations=1", "snapshot_every=1", "cold_start.steps=1")
+    train(config, tmp_path / "run")
+    events = EventAccumulator(str(tmp_path / "run" / "tb"))
+    events.Reload()
+    shown = {tag.removesuffix("/text_summary") for tag in events.Tags()["tensors"]}
+    assert f"tasks/{SOLVER}" in shown
+    assert any(tag.startswith("transcripts/") for tag in shown)
+
+
+@pytest.mark.slow
+def test_a_run_that_was_stopped_writes_the_same_tasks(tmp_path):
+    (tmp_path / "run.toml").write_text(SETTINGS)
+    config = load_config(tmp_path / "run.toml", "seed=2", "cold_start.steps=2")
+    pools = []
+    for name in ("whole", "stopped"):
+        train(config, tmp_path / name, watch=lambda iteration, _, name=name: name == "stopped" and iteration == 1)
+        if name == "stopped":
+            resume(tmp_path / name)
+        with StartPool(tmp_path / name / POOL_FILE, reads=True) as pool:
+            pools.append((pool.digest(3), [one for game in pool.games() for one in pool.starts(game)]))
+    assert pools[0] == pools[1]
+    assert {one.author for one in pools[0][1]} == {"seed", "main"}
+
+
+def test_a_gallery_shows_the_newest_of_each_band():
+    def one(task, rate, born):
+        return StoredStart(Start("sums", 0, task=task), 2, author="main", born=born, plays=8, rate=rate)
+
+    shown = gallery([one("11 + 22", 0.5, 3), one("1 + 2", 1.0, 1), one("33 + 44", 0.0, 2)], "sums at iteration 4")
+    assert shown.splitlines()[0] == "sums at iteration 4"
+    assert "possible: 1\n  '11 + 22': 50% of 8, size 2, by main, born 3" in shown
+    assert shown.index("solved: 1") < shown.index("possible: 1") < shown.index("out of reach: 1")
+    assert "\\n" not in shown
