@@ -34,7 +34,13 @@ setup(
         "arena": ["py.typed"],
         "learners": ["py.typed"],
         "roles": ["py.typed", "cards/*.toml", "cards/full/*.toml", "cards/both/*.toml"],
-        "league": ["py.typed", "presets/*.toml", "suites/*.toml", "evaluation/*.toml", "reports/templates/*"],
+        "league": [
+            "py.typed",
+            "presets/*.toml",
+            "suites/*.toml",
+            "population/evaluation/*.toml",
+            "lab/reports/templates/*",
+        ],
     },
     entry_points={"console_scripts": ["league = league.cli:main"]},
     # Ranges stay open here; constraints.txt pins what the Makefile installs.

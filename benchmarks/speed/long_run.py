@@ -182,7 +182,7 @@ def main() -> None:
         if not path.exists():
             make_run(path, arguments.iterations, arguments.snapshots, arguments.matches)
         page = path / "report.html"
-        command = [sys.executable, "-m", "league.cli", "report", str(path), "-o", str(page)]
+        command = [sys.executable, "-m", "league", "report", str(path), "-o", str(page)]
         seconds, processor_seconds = list[float](), list[float]()
         for _ in range(arguments.repeats):
             before = _of_children()

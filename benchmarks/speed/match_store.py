@@ -130,7 +130,7 @@ def write_question(players: int, folder: Path) -> None:
 
 def standings(folder: Path) -> None:
     """Run `league standings`."""
-    subprocess.run([sys.executable, "-m", "league.cli", "standings", folder], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, "-m", "league", "standings", folder], check=True, stdout=subprocess.DEVNULL)
 
 
 def main() -> None:

@@ -1,10 +1,9 @@
 """Plugins: what modules and installed packages outside the project add to it, by group and name.
 
-A plugin is a module that calls the ``register`` of a room when it is imported (``games.registry.register``,
-``roles.cards.register``, ``learners.advantages.register``, ``league.matchmaking.register``,
-``league.population.players.scripted.register``, ``league.population.players.model_engine.register``), or a package whose entry points name
-such objects, in the groups ``league.games``, ``league.roles`` and so on. An entry point is loaded when its name is
-first looked for, so a package that nothing uses costs nothing and breaks nothing.
+A plugin is a module that calls ``league.register_game``, ``register_roles``, ``register_credit`` and so on when it is
+imported, or a package whose entry points name such objects, in the groups ``league.games``, ``league.roles`` and so on.
+An entry point is loaded when its name is first looked for, so a package that nothing uses costs nothing and breaks
+nothing.
 
 What is registered is kept here, below everything that asks for it; each room checks what it takes.
 """

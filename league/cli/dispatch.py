@@ -165,5 +165,5 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
     for group, commands in GROUPS.items():
         for name, add in commands.items():
             add(subparsers)
-            subparsers.choices[name].set_defaults(module=f"league.commands.{group}.{MODULES.get(name, name)}")
+            subparsers.choices[name].set_defaults(module=f"league.cli.{group}.{MODULES.get(name, name)}")
     return parser, dict(subparsers.choices)

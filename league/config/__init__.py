@@ -1,6 +1,6 @@
 """A run's frozen configuration: its tables, one per file, how TOML is read, and which combinations are refused.
 
-May import no other room of the league.
+May import games, roles and learners; no other wing but theory.
 """
 
 from league.config.run import ColdStartConfig, GameConfig, ModelConfig, RolesConfig, RunConfig

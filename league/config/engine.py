@@ -48,7 +48,7 @@ class VllmSettings(Section):
 
 
 class EngineConfig(Section):
-    """Which engine samples replies: a kind in ``league.population.players.model_engine.ENGINES``, which refuses others."""
+    """Which engine samples replies: a kind in ``model_engine.ENGINES``, which refuses others."""
 
     kind: str = Field("torch", description="torch: in this process; vllm: beside it")
     vllm: VllmSettings = VllmSettings()

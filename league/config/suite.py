@@ -14,7 +14,7 @@ from games.common.section import LARGEST_SEED, Positive, Section
 from games.common.validation import validated
 from games.registry import make_game
 
-SHIPPED = Path(__file__).parent
+SHIPPED = Path(__file__).parent.parent / "suites"
 
 
 class Suite(Section):

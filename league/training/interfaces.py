@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 from arena.records import Episode, MatchRequest
 from arena.remote.usage import Usage
@@ -17,10 +17,37 @@ from league.population.players.engines import Engines
 from league.population.players.given import GivenPlayers
 from league.population.players.model_engine import ModelEngine
 from league.training.checkpoints.run_state import RunState
-from league.training.learning.learner import Learner
+from learners.advantages.rule import Advantages
+from learners.trajectories import Evidence, Trajectory
 from roles.role import Roles
 
 Metrics = dict[str, float]
+
+
+class LearnResult(NamedTuple):
+    """The result of one iteration's learning."""
+
+    trajectories: Sequence[Trajectory]  # that were learned from; empty where they were dropped
+    advantages: Advantages  # by trajectory, by turn
+    metrics: Metrics
+
+
+class Learner(Protocol):
+    """Takes the loop's trajectories and updates its policies."""
+
+    lead: int  # iterations by which play may be ahead of learning
+
+    def begin(self) -> None:
+        """Start; the run's state has been saved, and the policies are as saved."""
+        ...
+
+    def submit(self, iteration: int, trajectories: Sequence[Trajectory], evidence: Sequence[Evidence]) -> None:
+        """Take an iteration's trajectories and the evidence of each, in the order of the iterations."""
+        ...
+
+    def collect(self, iteration: int) -> LearnResult:
+        """Learn from an iteration, or wait for that; the policies of the run's state are then as after it."""
+        ...
 
 
 class RolloutBackend(Protocol):

@@ -34,7 +34,7 @@ def test_a_minute_of_self_play_brings_kuhn_poker_far_below_random_play(tmp_path:
     """Uniform play has exploitability 11/24 = 0.458; a policy that always plays one way has 0.5 and more."""
     config, run = tmp_path / "short.toml", tmp_path / "run"
     config.write_text(CONFIG, encoding="utf-8")
-    command = [sys.executable, "-m", "league.cli", "train", str(config), "--run-dir", str(run), "--seed", "11"]
+    command = [sys.executable, "-m", "league", "train", str(config), "--run-dir", str(run), "--seed", "11"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     measured = [line for line in read_metrics(run) if "kuhn_poker/exploitability" in line]
@@ -49,7 +49,7 @@ def test_a_minute_of_self_play_brings_kuhn_poker_far_below_random_play(tmp_path:
 def test_two_minutes_of_the_preset_team_teach_planner_and_workers_to_find_more(tmp_path: Path) -> None:
     """Held-out questions pay 0.25 untrained, and 0.44 after these 20 iterations; the optimal script earns 1."""
     run = tmp_path / "run"
-    command = [sys.executable, "-m", "league.cli", "train", "team", "--run-dir", str(run)]
+    command = [sys.executable, "-m", "league", "train", "team", "--run-dir", str(run)]
     command += ["--set", "iterations=20", "--set", "snapshot_every=20"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
     assert done.returncode == 0, done.stderr
@@ -66,7 +66,7 @@ def test_two_minutes_of_the_preset_team_teach_planner_and_workers_to_find_more(t
 def test_self_play_that_settles_leaves_one_snapshot_near_equilibrium(seed: int, tmp_path: Path) -> None:
     """What is asked of Kuhn poker is 0.015, without turning back; seeds 101 and 102 ended at 0.002 and 0.001."""
     run = tmp_path / "run"
-    command = [sys.executable, "-m", "league.cli", "train", "settle", "--run-dir", str(run), "--seed", str(seed)]
+    command = [sys.executable, "-m", "league", "train", "settle", "--run-dir", str(run), "--seed", str(seed)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
     assert done.returncode == 0, done.stderr
     measured = [line["kuhn_poker/exploitability"] for line in read_metrics(run) if "kuhn_poker/exploitability" in line]

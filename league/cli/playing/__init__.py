@@ -1,1 +1,4 @@
-"""Commands that play matches between players. May import every room of the league."""
+"""Commands that play matches between players.
+
+May import every wing, and of the other groups what several commands share.
+"""

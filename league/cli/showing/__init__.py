@@ -1,1 +1,4 @@
-"""Commands that show what is there: games, and a run's curves. May import every room of the league."""
+"""Commands that show what is there: games, and a run's curves.
+
+May import every wing, and of the other groups what several commands share.
+"""

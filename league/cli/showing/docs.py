@@ -7,7 +7,7 @@ from pathlib import Path
 
 from games.common.errors import UsageError, unknown_name
 
-PACKAGE = Path(__file__).parents[2]
+PACKAGE = Path(__file__).parents[3]
 INSTALLED, CHECKOUT = PACKAGE / "docs", PACKAGE.parent / "docs"  # setup.py copies the one into the other
 
 

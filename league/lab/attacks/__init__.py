@@ -1,4 +1,4 @@
 """What an attacker wins from a player by what he may do: his policy, what the player is shown, what it is told.
 
-May import rooms up to ``evaluation``.
+May import population and theory.
 """

@@ -1,6 +1,6 @@
 """Where a policy comes from: rules that make a generation of runs from the last, one a file, and the breeding itself.
 
-May import every room of the league but ``sweeps``, ``commands``, ``api`` and ``cli``.
+May import training and the wings below it, but no other room of the lab.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
 """What credit rules are worth in a game: each rule's gradient on the same matches, beside the exact one.
 
-May import league.population.evaluation and what stands before it.
+May import training and the wings below it, but no other room of the lab.
 """

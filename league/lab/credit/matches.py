@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -11,13 +10,13 @@ from numpy.typing import NDArray
 
 from arena.records import Episode, MatchRequest, Reply, ReplyRequest
 from arena.scheduler import play
-from arena.submatches import begin_match
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.registry import make_game
 from games.spec import choice_game
 from league.theory.exact.exploitability import PolicyTable
 from league.theory.exact.states import Key
+from league.training.evidence.turn_positions import locate
 from learners.trajectories import Trajectory, return_scale, to_trajectories
 from roles.replies import format_reply
 from roles.role import Role
@@ -99,36 +98,6 @@ def play_batches(
         actions = first[states] + np.array([place.action for place in where])
         batches.append(PlayedBatch(plan.batch, trajectories, states, actions, episodes))
     return batches
-
-
-class PlaceOfTurn(NamedTuple):
-    """Where in a game a turn was."""
-
-    state: int  # of the information state
-    legal: tuple[str, ...]  # actions there, by ascending id
-    action: int  # of those, the one that was played
-
-
-def locate(
-    episodes: Sequence[Episode], trajectories: Sequence[Trajectory], places: dict[Key, int]
-) -> list[PlaceOfTurn]:
-    """Return where each trajectory's turns were, in order; ``places`` numbers the information states.
-
-    Matches are played again from their records, since what a seat observed need not tell all it knows.
-    """
-    turns: dict[tuple[int, int], list[PlaceOfTurn]] = {}  # by match and seat
-    game = choice_game(make_game(episodes[0].request.game))
-    for episode in episodes:
-        begin_match(game, episode.request)
-        for turn in episode.turns:
-            assert turn.action is not None
-            by_id = sorted(zip(game.legal_ids(), game.legal_actions(), strict=True))
-            legal = tuple([action for _, action in by_id])
-            state = places[turn.seat, game.information_state(turn.seat)]
-            place = PlaceOfTurn(state, legal, legal.index(turn.action))
-            turns.setdefault((episode.request.index, turn.seat), []).append(place)
-            game.apply(turn.action)
-    return list(chain.from_iterable(turns.get((t.match, t.seat), []) for t in trajectories))
 
 
 def requests_of(game: str, roles: Sequence[Role], plan: BatchPlan, batch: int) -> list[MatchRequest]:

@@ -1,7 +1,7 @@
 """Rules beside long Monte-Carlo continuations, in games that cannot be enumerated.
 
 Of the batches' matches some turns are drawn, no two of one match, and each is played on from before and from after it
-(``league.training.evidence.continuations``), twice independently: A' and A'' are two estimates of its advantage. With a_k the
+(``evidence.continuations``), twice independently: A' and A'' are two estimates of its advantage. With a_k the
 credit that a rule gives to turn k,
 
     cosine = Σ a_k (A'_k + A''_k) / 2 / sqrt(Σ a_k² · Σ A'_k A''_k)

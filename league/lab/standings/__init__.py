@@ -1,4 +1,4 @@
 """Standings of a population, for people to read: Elo, Nash averaging, cycles, diversity, payoff matrices.
 
-May import rooms up to ``evaluation``.
+May import population and theory.
 """

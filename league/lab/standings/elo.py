@@ -10,7 +10,7 @@ and keeps the ratings of players who never lost finite. It does not depend on th
 maximum's θ sum to 0 in every component of players who are connected by deals.
 
 Elo assumes that skills are numbers on a line: it cannot express cycles, and its ratings depend on which opponents
-are present. ``league.meta_solvers.nash_average`` has neither limit.
+are present. ``league.theory.solvers.nash_average`` has neither limit.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One game's standings, from its stored matches: rankings with their errors, cycles, and pairs to play next.
 
-Players are ranked by Elo (``league.lab.standings.elo``). The standings also hold the online ratings, Nash averaging with
+Players are ranked by Elo (``standings.elo``). The standings also hold the online ratings, Nash averaging with
 the meta-strategy, the payoffs of all pairs, cycles, and which pairs should play next. Policies that are still
 learning are left out, as their weights change between matches.
 

@@ -2,7 +2,7 @@
 
 A mixture draws a member for each seat when a match begins. Kuhn's theorem (1953) gives the one behaviour that plays
 the same: at an information state each member counts by its weight times how likely its own replies lead there. In a
-game that is small enough that is a table (``league.theory.exact.exploitability.mixture``), and every information state is a
+game that is small enough that is a table (``exploitability.mixture``), and every information state is a
 situation. Elsewhere the mixture plays, and the situations are the turns of its matches, as in neural fictitious
 self-play (Heinrich and Silver 2016, arXiv 1603.01121); where replies are choices, the target is still that average and
 not the one reply that was drawn, so it has no noise of sampling.

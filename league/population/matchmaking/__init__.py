@@ -1,6 +1,6 @@
 """Matchmaking: rules that weigh opponents, one a file, and the draw of an iteration's matches.
 
-May import config, meta_solvers, results, exact, storage, models and monitors.
+May import results and storage, config and theory.
 
 To add a rule for past opponents: write its file with a function ``OpponentPool -> probabilities``,
 name it in ``lineups.PAST_RULES``, and give it a weight of the same name in ``SharesConfig``; from outside,

@@ -1,4 +1,4 @@
 """The models that runs and players begin with: what can be had, where it is kept, the base of adapters, how to ask.
 
-May import rooms up to ``storage``: config, meta_solvers, results, exact.
+May import results and storage, config and theory.
 """

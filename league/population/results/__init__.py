@@ -1,4 +1,4 @@
 """Results of matches: the payoff table, online ratings, the store of matches, and statistics of estimates.
 
-May import config and meta_solvers.
+May import config and theory.
 """

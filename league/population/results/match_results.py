@@ -1,4 +1,4 @@
-"""Stored matches as results for the payoff table: bit for bit those of ``league.population.results.payoffs.summarise``."""
+"""Stored matches as results for the payoff table: bit for bit those of ``payoffs.summarise``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from league.population.results.payoffs import Result
 
 
 def results(game: str, columns: Columns, origins: Origins) -> Iterator[Result]:
-    """Yield what ``league.population.results.payoffs.summarise`` gives for each iteration's matches of one game, oldest first."""
+    """Yield what ``payoffs.summarise`` gives for each iteration's matches of one game, oldest first."""
     iterations, when = np.unique(origins.iteration, return_inverse=True)
     names, role = _roles(origins, when, len(iterations))
     sight = _sightings(columns, role[when])

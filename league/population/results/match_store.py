@@ -1,7 +1,7 @@
 """Every finished match of a run or a tournament, in one SQLite file that a kill cannot harm.
 
 What is added at once is one row of packed columns, and what matches add up to is worked out from whole columns
-when it is asked for (``league.population.results.match_sums``). A row for every match made reading four times as slow. Sums kept
+when it is asked for (``results.match_sums``). A row for every match made reading four times as slow. Sums kept
 beside the matches would save nothing in the large: 1,000 players that all meet have half a million pairs.
 
 The file is in WAL mode with synchronous = FULL: a match that ``add`` returned from is on disk, and neither a

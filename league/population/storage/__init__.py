@@ -1,4 +1,4 @@
 """A run's files: its folder, checkpoints, the population of snapshots, the lock.
 
-May import config, meta_solvers, results and exact.
+May import results, config and theory.
 """

@@ -1,4 +1,4 @@
 """Exact game theory for games small enough to enumerate: best responses, exploitability, values, equilibrium gaps.
 
-May import config, meta_solvers and results.
+May import games, and statistics and solvers beside it.
 """

@@ -4,7 +4,7 @@ For seat s at information state I under the behaviour σ of all seats,
 
     visit(I) · regret(I) = visit(I) · max over a of A(I, a)
 
-with the visit chance and the advantages of ``league.theory.exact.turn_values``: the seat's own chance of getting there times
+with the visit chance and the advantages of ``exact.turn_values``: the seat's own chance of getting there times
 its counterfactual regret (Zinkevich et al. 2007, "Regret minimization in games with incomplete information"). It is 0
 everywhere in an equilibrium.
 """

@@ -39,8 +39,8 @@ from league.training.backends.weight_transfer import (
     snapshot_files,
 )
 from league.training.checkpoints.run_state import RunState
-from league.training.interfaces import Metrics, RolloutBackend
-from league.training.learning.learner import InProcessLearner, Learner
+from league.training.interfaces import Learner, Metrics, RolloutBackend
+from league.training.learning.learner import InProcessLearner
 from league.training.learning.learner_process import learners_of
 from learners.update.policy import Policy
 from roles.role import Roles

@@ -26,9 +26,8 @@ from league.population.players.outside import anchors_and_guests
 from league.training.backends.engines_by_model import EnginesByModel, ModelsEngine
 from league.training.backends.programs import RunPrograms
 from league.training.checkpoints.run_state import RunState
-from league.training.interfaces import Metrics, RolloutBackend
+from league.training.interfaces import Learner, Metrics, RolloutBackend
 from league.training.learning.data_parallel import FollowerProcesses
-from league.training.learning.learner import Learner
 from league.training.learning.learner_pool import LearnerPool
 from learners.update.policy import Policy
 from roles.replies import unmasked

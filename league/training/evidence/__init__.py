@@ -1,4 +1,4 @@
 """What is computed of an iteration's trajectories before they are credited: values, counterfactuals, changed rewards.
 
-May import learners and league's config and storage, but not the learners of the loop beside it.
+May import checkpoints, monitors and the interfaces of its wing, but not the learners beside it.
 """

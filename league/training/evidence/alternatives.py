@@ -22,8 +22,7 @@ from typing import NamedTuple
 
 from arena.records import Episode, Turn
 from games.common.seeds import derive_seed
-from league.lab.credit.rules import Floats
-from league.training.evidence.continuations import Continuations, PlayMatches, Point, turn_places
+from league.training.evidence.continuations import Continuations, Floats, PlayMatches, Point, turn_places
 from learners.trajectories import Trajectory
 from learners.values.estimator import Estimates
 

@@ -11,14 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from arena.records import Episode, MatchRequest
 from arena.scheduler import Engine, play
 from games.common.seeds import derive_seed
 from games.registry import make_game
-from league.lab.credit.rules import Floats
 from learners.trajectories import Trajectory
 from roles.role import Role
+
+Floats = NDArray[np.float64]
 
 PlayMatches = Callable[[list[MatchRequest]], list[Episode]]
 Point = tuple[Episode, int]  # a match, and how many of its turns have been played

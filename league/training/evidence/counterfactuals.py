@@ -1,6 +1,6 @@
 """Repeated matrix games: what every action would have paid in each round, with the other seats' actions held fixed.
 
-This is full information in the sense of online learning. Regret (``league.population.evaluation.regret``) and credit rules with
+This is full information in the sense of online learning. Regret (``evaluation.regret``) and credit rules with
 ``Need.COUNTERFACTUALS`` need the payoffs of the actions that were not taken, and only the stage game knows them.
 """
 

@@ -1,7 +1,7 @@
 """The exact advantage of each turn of an iteration, counted out over the whole game (the estimator ``exact``).
 
 The policies that play are read at every information state, and A(I, a) = Q(I, a) − V(I) follows from their joint play
-(``league.theory.exact.turn_values``): no luck is left in a turn's credit, neither the deal's nor that of later replies. What
+(``exact.turn_values``): no luck is left in a turn's credit, neither the deal's nor that of later replies. What
 is left to chance is which turns are played.
 """
 
@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from arena.records import Episode, Sampler
 from games.registry import make_game
-from league.lab.credit.matches import PlaceOfTurn, locate
 from league.population.players.player import Player
 from league.theory.exact.exploitability import PolicyTable, exact_form
 from league.theory.exact.states import Key
 from league.theory.exact.turn_values import turn_values
+from league.training.evidence.turn_positions import PlaceOfTurn, locate
 from learners.normalisation import trace_of
 from learners.trajectories import Trajectory
 from roles.role import Role

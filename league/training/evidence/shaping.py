@@ -4,7 +4,7 @@ by a judge, and for doing what was thought.
 Preferred (SPO, Swamy et al. 2024, arXiv 2401.04056): a seat's last turn is paid the share of the other matches of its
 start that a judge prefers its match to. Agreement: a free reply is paid 1 where the last sentence of intent in its
 thoughts names the action that it then plays, -1 where that is another legal one, and 0 where none or several are named
-(``league.training.monitors.reasoning.intended``). Each is multiplied by its weight and by the role's factor. Both change what is
+(``reasoning.intended``). Each is multiplied by its weight and by the role's factor. Both change what is
 best to play in the game; weights are there to fall.
 """
 

@@ -1,4 +1,4 @@
 """From trajectories to new weights: credit, updates, policies, and the processes that learn.
 
-May import rooms up to ``players``: config, meta_solvers, results, exact, storage, models, monitors, matchmaking.
+May import evidence and what stands below it, but neither backends nor loop.
 """

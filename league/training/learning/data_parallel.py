@@ -33,8 +33,9 @@ from games.common.errors import UsageError
 from league.config import RunConfig
 from league.config.load import load_run_config, run_roles
 from league.training.checkpoints.run_state import RunState
+from league.training.interfaces import LearnResult
 from league.training.learning.heartbeat import Heartbeat, Watch
-from league.training.learning.learner import LearnResult, learn
+from league.training.learning.learner import learn
 from league.training.learning.learner_pool import learner_failed
 from league.training.learning.policies import policies_for_resume
 from learners.batching import TrainBatch

@@ -1,46 +1,20 @@
-"""The learner of the loop: in the process that plays, or in processes of its own (``league.training.learning.learner_pool``)."""
+"""The learner of the loop in the process that plays; ``learner_pool`` has those in processes of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from league.config import RunConfig
 from league.training.checkpoints.learner_checkpoint import Learning
 from league.training.evidence.influence import influence_metrics
 from league.training.evidence.regularised_rewards import regularise
 from league.training.evidence.turn_values import from_critic, gather_evidence, learn_values
+from league.training.interfaces import LearnResult
 from league.training.learning.iteration import Metrics, Update, credit_turns, update_policies
 from learners.advantages import rule_metrics
-from learners.advantages.rule import Advantages
 from learners.trajectories import Evidence, Trajectory
 from learners.update.learner import update
-
-
-class LearnResult(NamedTuple):
-    """The result of one iteration's learning."""
-
-    trajectories: Sequence[Trajectory]  # that were learned from; empty where they were dropped
-    advantages: Advantages  # by trajectory, by turn
-    metrics: Metrics
-
-
-class Learner(Protocol):
-    """Takes the loop's trajectories and updates its policies."""
-
-    lead: int  # iterations by which play may be ahead of learning
-
-    def begin(self) -> None:
-        """Start; the run's state has been saved, and the policies are as saved."""
-        ...
-
-    def submit(self, iteration: int, trajectories: Sequence[Trajectory], evidence: Sequence[Evidence]) -> None:
-        """Take an iteration's trajectories and the evidence of each, in the order of the iterations."""
-        ...
-
-    def collect(self, iteration: int) -> LearnResult:
-        """Learn from an iteration, or wait for that; the policies of the run's state are then as after it."""
-        ...
 
 
 class InProcessLearner:

@@ -33,16 +33,10 @@ from league.config import RunConfig
 from league.training.checkpoints.checkpoint import RECORDS_FILE
 from league.training.checkpoints.learner_checkpoint import load_learning, save_learning
 from league.training.checkpoints.run_state import RunState
+from league.training.interfaces import Learner, LearnResult
 from league.training.learning import heartbeat
 from league.training.learning.heartbeat import Heartbeat, Listener
-from league.training.learning.learner import (
-    InProcessLearner,
-    Learner,
-    LearnerReport,
-    LearnResult,
-    merge_reports,
-    staleness,
-)
+from league.training.learning.learner import InProcessLearner, LearnerReport, merge_reports, staleness
 from league.training.learning.learner_process import (
     POLL_INTERVAL,
     checkpoint_folder,

@@ -1,4 +1,4 @@
 """One run from its first to its last iteration: session, loop, snapshots, exploiters' cycle.
 
-May import every room of the league but ``sweeps``, ``commands``, ``api`` and ``cli``.
+May import every room of its wing, and all that stands below it; nothing of the lab.
 """

@@ -33,9 +33,9 @@ from league.training.evidence.from_play import evidence_from_play
 from league.training.evidence.preferences import Judges
 from league.training.evidence.shaping import agreement_metrics, with_shaping
 from league.training.evidence.teachers import Teachers
-from league.training.interfaces import RolloutBackend
+from league.training.interfaces import Learner, LearnResult, RolloutBackend
 from league.training.learning.iteration import credit_metrics, learning_now
-from league.training.learning.learner import InProcessLearner, Learner, LearnResult
+from league.training.learning.learner import InProcessLearner
 from league.training.learning.proposals import proposal_metrics
 from league.training.learning.starts import record_starts, with_starts
 from league.training.loop.failures import stop_if_going_wrong

@@ -1,4 +1,4 @@
 """Monitoring of a run while it trains: alarms, the log of metrics and figures, what is shown first, the live view.
 
-May import config, meta_solvers, results, exact, storage and models.
+May import population and what stands below it.
 """

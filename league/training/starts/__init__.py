@@ -1,4 +1,4 @@
 """Starts of matches: the pool that keeps them, what was measured of each, and which are played next.
 
-May import config and results.
+May import population and what stands below it.
 """

@@ -13,7 +13,7 @@ from arena.replays import load_episodes
 from league.cli import main
 from league.config.load import load_run_config, write_run_config
 
-LEAGUE = [sys.executable, "-m", "league.cli"]
+LEAGUE = [sys.executable, "-m", "league"]
 
 
 def refusal(capsys, *words):

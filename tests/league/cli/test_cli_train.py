@@ -76,7 +76,7 @@ def test_resume_is_refused_where_it_cannot_keep_its_word(folder, capsys):
 
 @pytest.mark.slow
 def test_an_interrupted_run_says_how_to_resume_and_does(folder):
-    league = [sys.executable, "-m", "league.cli", "train"]
+    league = [sys.executable, "-m", "league", "train"]
     command = [*league, "small.toml", "--set", "iterations=100000", "--set", "snapshot_every=100000"]
     environment = {"PYTHONPATH": str(ROOT), "PATH": "", "OMP_NUM_THREADS": "1"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": environment, "cwd": folder}

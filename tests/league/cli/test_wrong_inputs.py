@@ -218,7 +218,7 @@ def test_streams_that_are_full_or_closed(folder, command, status, part):
         pytest.skip("this system has no /dev/full")
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
     done = subprocess.run(
-        f"{sys.executable} -m league.cli {command}",
+        f"{sys.executable} -m league {command}",
         shell=True,
         cwd=ROOT,
         env=environment,

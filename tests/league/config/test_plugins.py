@@ -165,7 +165,8 @@ def test_a_plugin_that_is_missing_or_broken_is_named(name, message, tmp_path, mo
 def test_a_tournament_remembers_the_plugins_of_its_players(tmp_path, monkeypatch, capsys):
     """Its standings, and what is left of it, are had without naming them again."""
     (tmp_path / "shifting.py").write_text(
-        "from arena.samplers.scripted import Random\nfrom league.population.players.scripted import register as player\n"
+        "from arena.samplers.scripted import Random\n"
+        "from league.population.players.scripted import register as player\n"
         "player('plays', Random)\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))

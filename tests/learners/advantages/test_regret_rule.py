@@ -218,7 +218,7 @@ matches = 0
 
 
 def league(*words):
-    command = [sys.executable, "-m", "league.cli", *words]
+    command = [sys.executable, "-m", "league", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -69,7 +69,7 @@ def losses_of(student, batch):
 
 
 def batch_of(trajectories, replies, weight):
-    """Return a batch as ``league.training.learning.iteration`` makes it: the loss weight of play is what imitation leaves."""
+    """Return a batch as ``learning.iteration`` makes it: the loss weight of play is what imitation leaves."""
     advantages = [[math.sin(7 * i + k) for k in range(len(t.turns))] for i, t in enumerate(trajectories)]
     batch = to_batch("main", trajectories, advantages, {"kuhn_poker": 1.0 - weight}, Normalisation("token_mean"))
     return batch._replace(imitation=draw_imitation(replies, 40, weight, seed=5)) if weight else batch

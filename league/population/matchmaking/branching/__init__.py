@@ -1,6 +1,6 @@
 """Branching where it pays (ARPO, arXiv 2507.19849): which turns of played matches are played on from again.
 
-May import what ``league.matchmaking`` may.
+May import what matchmaking may.
 
 A rule, one a file, scores every turn of the matches that were played; ``budget`` takes the best that can be paid for.
 To add a rule: write its file with a function ``(episodes, entropies) -> scores``, name it in ``RULES`` and in

@@ -278,7 +278,7 @@ def test_a_thousand_players_and_a_million_matches(tmp_path):
     question = {"format": "league tournament", "version": 1, "game": "kuhn_poker", "players": names}
     (tmp_path / PLAN_FILE).write_text(json.dumps({**question, "matches": 2, "seed": 0, "stands_for": {}}))
     before, begin = os.times(), time.monotonic()
-    command = [sys.executable, "-m", "league.cli", "standings", str(tmp_path)]
+    command = [sys.executable, "-m", "league", "standings", str(tmp_path)]
     process = subprocess.run(
         command, check=True, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
     )

@@ -16,12 +16,13 @@ from league.config import RolesConfig
 from league.config.checks.branching import most_retries
 from league.config.load import load, run_roles, seat_roles
 from league.lab.credit.accuracy import batch_gradient
-from league.lab.credit.matches import BatchPlan, PlayedBatch, TablePlayer, locate, requests_of
+from league.lab.credit.matches import BatchPlan, PlayedBatch, TablePlayer, requests_of
 from league.population.matchmaking.branching import RULES, choose, fork_requests
 from league.population.matchmaking.branching.budget import prefix_of
 from league.theory.exact.exploitability import exact_form, uniform_table
 from league.theory.exact.turn_values import turn_values
 from league.training.evidence.branched import _from_the_cut
+from league.training.evidence.turn_positions import locate
 from learners.advantages.forks import FORKABLE, share_among_forks
 from learners.trajectories import return_scale, to_trajectories
 from roles.replies import format_reply

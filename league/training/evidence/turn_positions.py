@@ -1,0 +1,44 @@
+"""Where in a small game each turn of a match was: its information state and the action that was played."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from arena.records import Episode
+from arena.submatches import begin_match
+from games.registry import make_game
+from games.spec import choice_game
+from league.theory.exact.states import Key
+from learners.trajectories import Trajectory
+
+
+class PlaceOfTurn(NamedTuple):
+    """Where in a game a turn was."""
+
+    state: int  # of the information state
+    legal: tuple[str, ...]  # actions there, by ascending id
+    action: int  # of those, the one that was played
+
+
+def locate(
+    episodes: Sequence[Episode], trajectories: Sequence[Trajectory], places: dict[Key, int]
+) -> list[PlaceOfTurn]:
+    """Return where each trajectory's turns were, in order; ``places`` numbers the information states.
+
+    Matches are played again from their records, since what a seat observed need not tell all it knows.
+    """
+    turns: dict[tuple[int, int], list[PlaceOfTurn]] = {}  # by match and seat
+    game = choice_game(make_game(episodes[0].request.game))
+    for episode in episodes:
+        begin_match(game, episode.request)
+        for turn in episode.turns:
+            assert turn.action is not None
+            by_id = sorted(zip(game.legal_ids(), game.legal_actions(), strict=True))
+            legal = tuple([action for _, action in by_id])
+            state = places[turn.seat, game.information_state(turn.seat)]
+            place = PlaceOfTurn(state, legal, legal.index(turn.action))
+            turns.setdefault((episode.request.index, turn.seat), []).append(place)
+            game.apply(turn.action)
+    return list(chain.from_iterable(turns.get((t.match, t.seat), []) for t in trajectories))
