@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from games.common.errors import UsageError as UsageError
     from games.registry import make_game as make_game
     from games.registry import register as register_game
+    from games.registry import register_environment as register_environment
     from league.api.playing import exploitability as exploitability
     from league.api.playing import match as match
     from league.api.playing import pettingzoo_env as pettingzoo_env
@@ -35,6 +36,7 @@ _HOMES = {  # by name: the module that has it, and its name there
     "UsageError": ("games.common.errors", "UsageError"),
     "make_game": ("games.registry", "make_game"),
     "register_game": ("games.registry", "register"),
+    "register_environment": ("games.registry", "register_environment"),
     "exploitability": ("league.api.playing", "exploitability"),
     "match": ("league.api.playing", "match"),
     "pettingzoo_env": ("league.api.playing", "pettingzoo_env"),
@@ -67,6 +69,7 @@ __all__ = [
     "pettingzoo_env",
     "register_credit",
     "register_engine",
+    "register_environment",
     "register_game",
     "register_matchmaking",
     "register_roles",
