@@ -230,7 +230,8 @@ def _check_place(module: str, foreign: list[Path]) -> None:
     for folder in foreign:
         if any(file.is_relative_to(folder.resolve()) for file in files):
             raise UsageError(
-                f"The plugin {module!r} would be loaded from {files[0]}, and no code is run that lies in {folder}. If it is yours, keep it outside that folder, and give the command where it is."
+                f"The plugin {module!r} would be loaded from {files[0]}, and no code is run that lies in "
+                f"{folder}. If it is yours, keep it outside that folder, and give the command where it is."
             )
 
 

@@ -42,7 +42,8 @@ def read_name(text: str) -> OutsideName:
         if (read := _read(value)) is None or len(parameters) == MOST_PARAMETERS:
             raise UsageError(
                 f"The game name {text[:200]!r} cannot be read: of {part[:80]!r} the value should be true, false, a "
-                f"number up to {LARGEST:g}, or one word of letters, digits, - and _; and there are at most {MOST_PARAMETERS}."
+                f"number up to {LARGEST:g}, or one word of letters, digits, - and _; and "
+                f"there are at most {MOST_PARAMETERS}."
             )
         parameters[key] = read
     return OutsideName(library, game, parameters)

@@ -233,7 +233,8 @@ def _maker(name: OutsideName) -> Callable[..., Any]:
     if not callable(found) or (plugin is None and not str(found.__module__).startswith("pettingzoo.")):
         raise UsageError(
             f"There is no environment {name.game!r}: it is neither a module with a function env, raw_env or "
-            f"parallel_env, as {EXAMPLE}, nor a function that a plugin has registered (games.registry.register_environment)."
+            f"parallel_env, as {EXAMPLE}, nor a function that a plugin has registered "
+            "(games.registry.register_environment)."
         )
     return found  # type: ignore[no-any-return]
 
