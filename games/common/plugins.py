@@ -123,6 +123,11 @@ def allow(plugins: Iterable[str]) -> None:
     os.environ[ALLOWED] = ",".join(dict.fromkeys([*_allowed(), *plugins]))
 
 
+def as_options() -> str:
+    """Return what the person named as options, for a command that he is told: " --plugin my_games", or nothing."""
+    return "".join(f" --plugin {name}" for name in _allowed())
+
+
 def trust_file() -> Path:
     """Return the person's own list of the modules that he trusts whoever names them: one a line, after # a remark."""
     home = os.environ.get("XDG_CONFIG_HOME", "")

@@ -8,6 +8,7 @@ the run does not use it: such a run does not need the plugin.
 from __future__ import annotations
 
 import copyreg
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -19,6 +20,8 @@ from games.common.section import NonNegative
 from games.registry import with_submatches
 from league.config.run import RunConfig
 from learners.advantages import RULES
+
+_WORD = re.compile(r"[A-Za-z_][\w.:]*")
 
 
 def prepared(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,10 +56,10 @@ def used_plugins(config: RunConfig) -> list[str]:
     """Return the plugins whose games, role cards, rules, players or engine a run uses, sorted."""
     players = [*config.evaluation.anchors, *config.matchmaking.guests, *config.cold_start.players]
     players += [*config.roles.player.values(), config.teacher.player, *config.teacher.players.values()]
-    games = [name.partition("(")[0] for name in with_submatches(config.games)]
+    games = [word for name in with_submatches(config.games) for word in _WORD.findall(name)]  # a wrapper's game too
     used = {
         "games": games,
-        "environments": [name.removeprefix("pettingzoo:") for name in games],
+        "environments": [name.removeprefix("pettingzoo:") for name in games if name.startswith("pettingzoo:")],
         "roles": games,
         "credit": [rule for rule in _rules(dict(config.credit)) if rule not in RULES],
         "matchmaking": [rule for rule in plugins.loaded("matchmaking") if config.matchmaking.shares[rule]],

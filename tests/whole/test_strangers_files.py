@@ -24,6 +24,7 @@ from league.config.load import load
 from league.players.remote import read_settings, remote_roles
 from league.reports.match_list import find_matches
 from league.reports.replay import to_replay
+from league.sweeps.plan import how_to_resume
 
 MARK = "from pathlib import Path\nPath(__file__).with_name('pwned').touch()\n"
 PLUGIN = MARK + "from games.native.lookup import Lookup\nfrom games.registry import register\n"
@@ -284,6 +285,22 @@ def test_a_plugin_that_the_callers_program_imported_counts_as_named(run, strange
 
     assert open_run(run).config.plugins == ("strangers_module",)
     assert os.environ[plugins.ALLOWED] == "strangers_module"  # for its children
+
+
+def test_what_a_run_of_a_named_plugin_needs_is_kept_and_told(stranger, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tests"))
+    (stranger / "strangers_module.py").write_text("from pathlib import Path\n" + ENVIRONMENT)
+    plugins.allow(["strangers_module"])
+    facts = "(least=-2,most=20)"
+    for game in (f"pettingzoo:strangers_module.auction{facts}", f"pettingzoo:strangers_module{facts}"):
+        for name in (game, f"renamed({game})"):
+            assert load("pocket", games=[name]).plugins == ("strangers_module",)
+    assert load("pocket").plugins == ()
+    assert how_to_resume(Path("x")) == "league sweep --resume --run-dir x --plugin strangers_module"
+    code = "from games.registry import make_game; print(make_game('pettingzoo:strangers_module.auction').spec.seats)"
+    child = [sys.executable, "-c", code]  # which inherits what was chosen
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
+    assert subprocess.run(child, capture_output=True, text=True, check=True, env=environment).stdout == "3\n"
 
 
 def test_a_module_that_is_there_but_no_plugin_is_not_chosen():
