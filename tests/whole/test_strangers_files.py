@@ -1,8 +1,10 @@
 """What a stranger's file names runs nothing that the person did not choose: games' names, and plugins."""
 
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,7 @@ from league.config.load import load
 from league.players.remote import read_settings, remote_roles
 from league.reports.match_list import find_matches
 from league.reports.replay import to_replay
+from league.results.match_store import STORE_FILE
 from league.sweeps.plan import how_to_resume
 
 MARK = "from pathlib import Path\nPath(__file__).with_name('pwned').touch()\n"
@@ -197,6 +200,13 @@ def test_a_report_makes_no_game_from_outside(stranger, monkeypatch, capsys):
     assert main(["report", str(path), "-o", str(stranger / "page.html")]) == 0, capsys.readouterr().err
     page = (stranger / "page.html").read_text()
     assert "there are only the measurements" in page
+    with closing(sqlite3.connect(path / STORE_FILE)) as store, store:
+        store.execute("UPDATE batches SET game = ? WHERE game = 'kuhn_poker'", (outside,))
+    monkeypatch.setattr("games.registry.OUTSIDE", dict.fromkeys(("pettingzoo", "textarena")))
+    assert main(["report", str(path), "-o", str(stranger / "page.html")]) == 0, capsys.readouterr().err
+    page = (stranger / "page.html").read_text()
+    assert "there are only the measurements" not in page
+    assert "Elo in" in page
     assert not (stranger / "pwned").exists()
 
 
