@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from games.aliases import full_name
 from games.common import plugins
@@ -121,6 +122,14 @@ RENDERED = (
 def register(name: str, make: Callable[..., Game]) -> None:
     """Add a game of a plugin, as a line of ``NATIVE`` would. Raises UsageError for a name that is taken."""
     plugins.register("games", name, make, built_in=game_names(installed=False))
+
+
+def register_environment(name: str, make: Callable[..., Any]) -> None:
+    """Add a PettingZoo environment of a plugin: ``pettingzoo:NAME(key=value)`` calls ``make(key=value)``.
+
+    The name is as for import, ``my_envs.auction``. Raises UsageError for a name that is taken.
+    """
+    plugins.register("environments", name, make)
 
 
 def make_game(name: str) -> Game:

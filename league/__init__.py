@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from games.common.errors import UsageError as UsageError
     from games.registry import make_game as make_game
     from games.registry import register as register_game
+    from games.registry import register_environment as register_environment
     from league.cli.python.playing import exploitability as exploitability
     from league.cli.python.playing import match as match
     from league.cli.python.playing import pettingzoo_env as pettingzoo_env
@@ -35,6 +36,7 @@ _HOMES = {  # by name: the module that has it, and its name there
     "UsageError": ("games.common.errors", "UsageError"),
     "make_game": ("games.registry", "make_game"),
     "register_game": ("games.registry", "register"),
+    "register_environment": ("games.registry", "register_environment"),
     "exploitability": ("league.cli.python.playing", "exploitability"),
     "match": ("league.cli.python.playing", "match"),
     "pettingzoo_env": ("league.cli.python.playing", "pettingzoo_env"),
@@ -47,7 +49,7 @@ _HOMES = {  # by name: the module that has it, and its name there
     "train": ("league.cli.python.training", "train"),
     "load_environment": ("league.cli.python.verifiers_env", "load_environment"),
     "RunConfig": ("league.config", "RunConfig"),
-    "register_matchmaking": ("league.matchmaking", "register"),
+    "register_matchmaking": ("league.population.matchmaking", "register"),
     "register_engine": ("league.population.players.model_engine", "register"),
     "register_scripted": ("league.population.players.scripted", "register"),
     "register_credit": ("learners.advantages", "register"),
@@ -67,6 +69,7 @@ __all__ = [
     "pettingzoo_env",
     "register_credit",
     "register_engine",
+    "register_environment",
     "register_game",
     "register_matchmaking",
     "register_roles",

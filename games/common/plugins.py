@@ -5,18 +5,24 @@ imported, or a package whose entry points name such objects, in the groups ``lea
 An entry point is loaded when its name is first looked for, so a package that nothing uses costs nothing and breaks
 nothing.
 
+A module is imported only if the person chose it: by name (``--plugin``, ``allow``), for good (a line of
+``trust_file()``), by importing it in a program of his own, or by installing a package with entry points. Files of
+others, such as a run's configuration, name plugins too, and to import is to run.
+
 What is registered is kept here, below everything that asks for it; each room checks what it takes.
 """
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.machinery import ModuleSpec
+from importlib.metadata import EntryPoint, distributions
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +35,7 @@ GROUPS = {  # what an entry of each group is; the entry points of a group are in
     "matchmaking": "matchmaking rule",
     "scripted": "scripted player",
     "engines": "engine",
+    "environments": "PettingZoo environment",
 }
 EXPECTED = {  # the type of the entries
     "games": "callable",
@@ -37,8 +44,11 @@ EXPECTED = {  # the type of the entries
     "matchmaking": "callable",
     "scripted": "callable",
     "engines": "league.population.players.model_engine.EngineKind",
+    "environments": "callable",
 }
+ALLOWED = "LEAGUE_PLUGINS"  # of the environment: what the person named, for the processes that this one starts
 _NAME = re.compile(r"[A-Za-z_]\w*")
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")  # of environments, which are called as Python imports them
 
 
 class Registered(NamedTuple):
@@ -60,6 +70,8 @@ class Listed(NamedTuple):
 _registered: dict[tuple[str, str], Registered] = {}
 _required: dict[str, None] = {}  # what was asked for by name, in this order
 _loading: list[str] = []  # the plugins that are being loaded, the innermost last
+_inherited = os.environ.get(ALLOWED, "")  # what the person named to the process that started this one
+_searched: list[str] = []  # the current folder, once a plugin that the person named was found there
 
 
 def register(group: str, name: str, value: Any, built_in: Iterable[str] = ()) -> None:
@@ -67,7 +79,7 @@ def register(group: str, name: str, value: Any, built_in: Iterable[str] = ()) ->
 
     Raises UsageError for a name that is no name, or that is taken, also by what the project has ``built_in``.
     """
-    if not _NAME.fullmatch(name):
+    if not (_DOTTED if group == "environments" else _NAME).fullmatch(name):
         raise UsageError(f"{name!r} cannot be the name of a {GROUPS[group]}: use letters, digits and underscores.")
     known = _registered.get((group, name))
     if name in built_in or (known is not None and known.value is not value):
@@ -105,11 +117,41 @@ def plugin_of(group: str, name: str) -> str | None:
     return entry.plugin if entry is not None and entry.plugin != "__main__" else None
 
 
-def require(plugins: Iterable[str]) -> None:
-    """Load modules, and make sure of installed packages. Raises UsageError that names the one that is missing."""
+def allow(plugins: Iterable[str]) -> None:
+    """Let plugins be loaded that the person named himself, here and in the processes that this one starts."""
+    os.environ[ALLOWED] = ",".join(dict.fromkeys([*_allowed(), *plugins]))
+
+
+def as_options() -> str:
+    """Return what the person named as options, for a command that he is told: " --plugin my_games", or nothing."""
+    return "".join(f" --plugin {name}" for name in _allowed())
+
+
+def trust_file() -> Path:
+    """Return the person's own list of the modules that he trusts whoever names them: one a line, after # a remark."""
+    home = os.environ.get("XDG_CONFIG_HOME", "")
+    return (Path(home) if Path(home).is_absolute() else Path.home() / ".config") / "league" / "plugins"
+
+
+def may_load(plugin: str) -> bool:
+    """Return whether the person chose a plugin, as the head of this file says."""
+    return plugin in _packages() or plugin in _allowed() or plugin in _trusted() or _imported(plugin)
+
+
+def chosen_for(module: str) -> str | None:
+    """Return the plugin to whose package a module belongs, of those that the person named or trusts; None for none."""
+    return next((name for name in (*_allowed(), *_trusted()) if f"{module}.".startswith(f"{name}.")), None)
+
+
+def require(plugins: Iterable[str], foreign: Iterable[Path] = ()) -> None:
+    """Load modules that the person chose, and make sure of installed packages.
+
+    No module is taken from a ``foreign`` folder, which is a run's or another's that may be a stranger's. Raises
+    UsageError that names the one that is missing, that is there, or that the person did not choose.
+    """
     for plugin in plugins:
         if plugin not in _packages():
-            _import(plugin)
+            _import(plugin, [*foreign])
         _required[plugin] = None
 
 
@@ -121,6 +163,7 @@ def required() -> list[str]:
 def begin_command() -> None:
     """Forget what was asked for by name, before a command that asks for its own; what is loaded stays loaded."""
     _required.clear()
+    os.environ[ALLOWED] = _inherited
 
 
 def listed() -> list[Listed]:
@@ -137,26 +180,92 @@ def listed() -> list[Listed]:
     return sorted(rows)
 
 
-def _import(module: str) -> None:
+def _allowed() -> list[str]:
+    return [name for name in os.environ.get(ALLOWED, "").split(",") if name]
+
+
+def _trusted() -> list[str]:
+    try:
+        lines = trust_file().read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError, RuntimeError):  # there is no such file, or no home
+        return []
+    return [name for line in lines if (name := line.partition("#")[0].strip())]
+
+
+def _imported(plugin: str) -> bool:
+    """Return whether the person's own program has imported a plugin: a module of the name that has registered."""
+    return plugin in sys.modules and any(f"{plugin}.".startswith(f"{own.plugin}.") for own in _registered.values())
+
+
+def _import(module: str, foreign: list[Path]) -> None:
     """Import a plugin's module, which registers what it has."""
     if not all(part.isidentifier() for part in module.split(".")):
         raise unknown_name("plugin", module, _packages(), "A plugin is a module, as in import my_games, or a package.")
-    _search_current_folder()
+    if not may_load(module):
+        raise UsageError(
+            f"The plugin {module!r} is asked for by what you read, not by you, and to load it is to run its code. If "
+            f"you trust it, add --plugin {module}; or, for good, a line {module} in {trust_file()}. From Python, "
+            "import it first."
+        )
+    if module in sys.modules:
+        allow([module])  # in the processes that this one starts too
+    else:
+        _check_place(module, foreign)
     with _loaded_as(module):
         try:
             importlib.import_module(module)
         except ModuleNotFoundError as error:
             if error.name is None or not f"{module}.".startswith(f"{error.name}."):
                 raise _broken(module, error) from error
-            raise UsageError(
-                f"The plugin {module!r} is missing: Python finds no module of that name here, and no installed package "
-                "with entry points for the league. Install the package that has it (pip install …), or run this where "
-                f"{module}.py is. `league plugins` lists what is installed."
-            ) from None
+            raise _missing(module) from None
         except UsageError:
             raise
         except Exception as error:
             raise _broken(module, error) from error
+
+
+def _check_place(module: str, foreign: list[Path]) -> None:
+    """Raise UsageError for a module that is missing, or whose file is in a foreign folder; nothing is imported."""
+    found = _found(module.partition(".")[0], here=module in _allowed())
+    if found is None:
+        raise _missing(module)
+    own = [found.origin] if found.has_location and found.origin else []
+    files = [Path(file).resolve() for file in (*own, *(found.submodule_search_locations or ()))]
+    for folder in foreign:
+        if any(file.is_relative_to(folder.resolve()) for file in files):
+            raise UsageError(
+                f"The plugin {module!r} would be loaded from {files[0]}, and no code is run that lies in "
+                f"{folder}. If it is yours, keep it outside that folder, and give the command where it is."
+            )
+
+
+def _found(package: str, here: bool) -> ModuleSpec | None:
+    """Return where Python finds a package, and the current folder after all others if it may be ``here``."""
+    if package in sys.modules:
+        return sys.modules[package].__spec__ or ModuleSpec(package, None)
+    path = list(sys.path)
+    sys.path[:] = _own_path()
+    try:
+        found = importlib.util.find_spec(package)
+    finally:
+        sys.path[:] = path
+    if found is None and here:
+        _search_current_folder()
+        found = importlib.util.find_spec(package)
+    return found
+
+
+def _own_path() -> list[str]:
+    """Return where Python looks for modules, without the current folder, which may be a stranger's."""
+    return [folder for folder in sys.path if folder and folder not in _searched]
+
+
+def _missing(module: str) -> UsageError:
+    return UsageError(
+        f"The plugin {module!r} is missing: Python finds no module of that name here, and no installed package "
+        "with entry points for the league. Install the package that has it (pip install …), or run this where "
+        f"{module}.py is, with --plugin {module}. `league plugins` lists what is installed."
+    )
 
 
 def _load_entry_point(group: str, name: str, found: EntryPoint) -> None:
@@ -197,6 +306,7 @@ def _search_current_folder() -> None:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)
+        _searched.append(here)
 
 
 def _home(value: Any) -> str:
@@ -206,8 +316,12 @@ def _home(value: Any) -> str:
 
 @cache
 def _installed() -> dict[tuple[str, str], EntryPoint]:
-    """Return the entry points of installed packages, by group and name."""
-    return {(group, point.name): point for group in GROUPS for point in sorted(entry_points(group=f"league.{group}"))}
+    """Return the entry points of installed packages, by group and name: not of what lies in the current folder."""
+    found, kinds = dict[str, list[EntryPoint]](), {f"league.{group}": group for group in GROUPS}
+    for package in distributions(path=_own_path()):
+        found.setdefault(package.name, [point for point in package.entry_points if point.group in kinds])
+    points = sorted(point for package in found.values() for point in package)
+    return {(kinds[point.group], point.name): point for point in points}
 
 
 def _packages() -> set[str]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from games.common.errors import UsageError
 
 Value = int | float | bool | str
+LARGEST = 1e9  # of the numbers in a name, either way
+MOST_PARAMETERS = 16
+_WORD = re.compile(r"[A-Za-z][\w-]{0,63}")  # no path, no address, no name of a module: names come from strangers too
 
 
 class OutsideName(NamedTuple):
@@ -34,20 +39,27 @@ def read_name(text: str) -> OutsideName:
         key, equals, value = (word.strip() for word in part.partition("="))
         if not equals or not key.isidentifier() or key in parameters or not value:
             raise UsageError(f"The game name {text!r} cannot be read: {part!r} should be key=value, each key once.")
-        parameters[key] = _read(value)
+        if (read := _read(value)) is None or len(parameters) == MOST_PARAMETERS:
+            raise UsageError(
+                f"The game name {text[:200]!r} cannot be read: of {part[:80]!r} the value should be true, false, a "
+                f"number up to {LARGEST:g}, or one word of letters, digits, - and _; and "
+                f"there are at most {MOST_PARAMETERS}."
+            )
+        parameters[key] = read
     return OutsideName(library, game, parameters)
 
 
-def _read(value: str) -> Value:
-    """Return a value as what it looks like: true or false, a number, or a word."""
+def _read(value: str) -> Value | None:
+    """Return a value as what it looks like: true or false, a number, or a word; None for anything else."""
     if value in ("true", "false"):
         return value == "true"
     for kind in (int, float):
         try:
-            return kind(value)
+            number = kind(value)
         except ValueError:
             continue
-    return value
+        return number if math.isfinite(number) and abs(number) <= LARGEST else None
+    return value if _WORD.fullmatch(value) else None
 
 
 def _written(value: Value) -> str:

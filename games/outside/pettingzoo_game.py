@@ -3,8 +3,9 @@
     make_game("pettingzoo:pettingzoo.classic.tictactoe_v3")
     make_game("pettingzoo:my_envs.auction(least=-5,longest=40,most=5,seats=3)")
 
-The name is that of a module, or of a function in one, that makes the environment; what stands in parentheses and is no
-field of ``Facts`` goes to it. From Python, ``PettingZooGame(name, make, facts, words)`` is a match of any environment.
+The name is that of a module of PettingZoo's, or of a plugin's that the person chose, or of an environment that a plugin
+has registered; what stands in parentheses and is no field of ``Facts`` goes to its constructor. From Python,
+``PettingZooGame(name, make, facts, words)`` is a match of any environment.
 
 At the border: agents that are out are stepped over; a seat's rewards are all that the environment paid it, until it was
 out; a match ends when no agent is left, when the environment truncates it, or after ``Facts.longest`` turns. A copy is
@@ -21,6 +22,7 @@ from typing import Any, NamedTuple, Self
 import gymnasium
 import numpy as np
 
+from games.common import plugins
 from games.common.errors import UsageError
 from games.outside.facts import Facts, check_returns, with_named
 from games.outside.names import OutsideName, read_name
@@ -28,6 +30,8 @@ from games.outside.pettingzoo_words import KNOWN, PLAIN, Words
 from games.outside.private_random import PrivateRandom
 from games.spec import Choices, GameSpec
 
+CONSTRUCTORS = ("env", "raw_env", "parallel_env")  # of a module's environment, as PettingZoo calls them
+EXAMPLE = "pettingzoo:pettingzoo.classic.tictactoe_v3"
 _NOTHING, _UNKNOWN = Choices((), ()), Facts()
 
 
@@ -197,21 +201,42 @@ def _rules_of(text: str) -> _Rules:
 
 
 def _maker(name: OutsideName) -> Callable[..., Any]:
-    """Return the function that a name means: ``MODULE.env``, or the one that the name ends with."""
-    module, _, last = name.game.rpartition(".")
-    for path, function in ((name.game, "env"), (module, last)):
-        try:
-            found = getattr(importlib.import_module(path), function, None) if path else None
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{path}.".startswith(f"{error.name}."):  # something that it needs itself
-                raise UsageError(f"{name} needs the package {error.name}, which is not installed.") from None
-        else:
-            if callable(found):
-                return found  # type: ignore[no-any-return]
-    raise UsageError(
-        f"There is no environment {name.game!r}: Python finds neither a module of that name with a function env, nor "
-        "such a function in a module. Write it as for import, for example pettingzoo:pettingzoo.classic.tictactoe_v3."
-    )
+    """Return the constructor that a name means, before anything is imported or called that nobody has chosen.
+
+    Names come from strangers' files. They mean an environment that a plugin registered, or one of ``CONSTRUCTORS`` in a
+    module of PettingZoo's or of a plugin that the person chose. Raises UsageError for all others.
+    """
+    module, _, constructor = name.game.rpartition(".")
+    if constructor not in CONSTRUCTORS:
+        module, constructor = name.game, CONSTRUCTORS[0]
+    plugin = plugins.chosen_for(module)
+    if plugin is not None:
+        plugins.require([plugin])
+    registered = [plugins.lookup("environments", written) for written in (name.game, f"{module}.{constructor}")]
+    if made := next(filter(None, registered), None):
+        return made  # type: ignore[no-any-return]
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise UsageError(f"There is no environment {name.game!r}: it is written as for import, {EXAMPLE}.")
+    if plugin is None and not module.startswith("pettingzoo."):
+        package = module.partition(".")[0]
+        raise UsageError(
+            f"{name} would run code of {module}, which is no part of PettingZoo, and the name may be a stranger's. If "
+            f"you trust that module, add --plugin {package}. From Python, register the environment with "
+            "games.registry.register_environment."
+        )
+    try:
+        found = getattr(importlib.import_module(module), constructor, None)
+    except ImportError as error:
+        if error.name is not None and not f"{module}.".startswith(f"{error.name}."):  # something that it needs itself
+            raise UsageError(f"{name} needs the package {error.name}, which is not installed.") from None
+        found = None
+    if not callable(found) or (plugin is None and not str(found.__module__).startswith("pettingzoo.")):
+        raise UsageError(
+            f"There is no environment {name.game!r}: it is neither a module with a function env, raw_env or "
+            f"parallel_env, as {EXAMPLE}, nor a function that a plugin has registered "
+            "(games.registry.register_environment)."
+        )
+    return found  # type: ignore[no-any-return]
 
 
 def _rules(name: str, make: Callable[[], Any], facts: Facts, words: Words) -> _Rules:

@@ -75,7 +75,7 @@ def add_command(subparsers: Any, name: str, text: str, notes: str = "") -> Parse
         action="append",
         default=[],
         metavar="MODULE",
-        help="a module with games, players or rules of your own, to be loaded first; may be given several times",
+        help="a module with games, players or rules, to be loaded first: it runs its code; may be given several times",
     )
     return parser
 

@@ -19,18 +19,25 @@ NAMES_RUNS = (
     "source",
     "snapshot",
 )
+STORED = ("replay",)  # commands that show what is kept, and no more
 
 
 def load_plugins(arguments: argparse.Namespace) -> None:
     """Load the plugins of a command, so that it knows their games and players whatever it reads first.
 
-    Raises UsageError for one that is missing.
+    Those of ``--plugin`` are the person's choice; those of the runs that it names are loaded if he chose them before.
+    To replay stored matches none is needed. Raises UsageError for one that is missing, or that was not chosen.
     """
     plugins.begin_command()
-    plugins.require(arguments.plugin)
-    if named := list(_texts(arguments)):
-        from league.population.storage.run_dir import load_plugins_of  # takes a moment to import
+    plugins.allow(arguments.plugin)
+    named = list(_texts(arguments))
+    if not named:
+        plugins.require(arguments.plugin)
+        return
+    from league.population.storage.run_dir import folders_of, load_plugins_of  # takes a moment to import
 
+    plugins.require(arguments.plugin, folders_of(named))
+    if arguments.command not in STORED:
         load_plugins_of(named)
 
 

@@ -14,9 +14,11 @@ from typing import Any
 import tomli_w
 
 from arena.gpus import Gpu, find_gpu
+from games.common import plugins
 from games.common.errors import UsageError, unknown_name
 from games.common.files import atomic_write
 from games.common.validation import validated
+from games.outside.as_played import is_outside
 from games.registry import make_game, with_submatches
 from games.spec import GameSpec
 from league.config.checks.config import check_config
@@ -51,12 +53,15 @@ def load(
     wording: str = "full",
     tell: Callable[[str], object] | None = None,
     games: Sequence[str] = (),
+    *,
+    makes: bool = True,
 ) -> RunConfig:
     """Return the configuration of a preset or a ``.toml`` file, with ``key=value`` overrides applied in order.
 
     ``games``, where there are any, take the place of its games, and overrides are applied to those.
     ``wording`` is that of a pretrained model's roles, where the file does not state it. What it leaves to the machine
-    is chosen, and ``tell`` is called with a sentence on it.
+    is chosen, and ``tell`` is called with a sentence on it. Unless it ``makes`` them, games of other libraries are not
+    made, and a configuration that has some is not checked against its games.
     Raises UsageError for an unknown preset, key, game or role, for TOML that cannot be read, and for
     values or combinations that the configuration refuses.
     """
@@ -69,8 +74,11 @@ def load(
         _set_key(data, keys, value)
     resolve_names(data)
     config = _fitted(with_wordings(validate(data), wording), tell)
+    if not makes and any(map(is_outside, config.games)):
+        return config
     check_config(config, run_roles(config))
     needed = [*config.plugins, *(name for name in used_plugins(config) if name not in config.plugins)]
+    plugins.require(needed)
     return config.model_copy(update={"plugins": tuple(needed)}) if needed else config
 
 
@@ -137,8 +145,11 @@ def told(config: RunConfig, gpu: Gpu | None) -> str:
     )
 
 
-def load_run_config(run_dir: Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """Return the configuration of a run directory, with overrides. Raises UsageError for another layout."""
+def load_run_config(run_dir: Path, overrides: Sequence[str] = (), *, makes: bool = True) -> RunConfig:
+    """Return the configuration of a run directory, with overrides; ``makes`` as in ``load``.
+
+    Raises UsageError for another layout, and for plugins that the person did not choose, or that are in the directory.
+    """
     path = run_dir / CONFIG_FILE
     layout = _read_toml(path).get("layout", 1)
     if layout != LAYOUT:
@@ -147,7 +158,8 @@ def load_run_config(run_dir: Path, overrides: Sequence[str] = ()) -> RunConfig:
         raise UsageError(
             f"{run_dir} has layout {layout}, and this league reads layout {LAYOUT}; {how} the version that made it."
         )
-    return load(str(path), overrides, wording="brief")  # as before there were full ones
+    plugins.require(plugins_in(run_dir), foreign=[run_dir])
+    return load(str(path), overrides, wording="brief", makes=makes)  # as before there were full ones
 
 
 def plugins_in(run_dir: Path) -> list[str]:

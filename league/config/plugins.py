@@ -8,6 +8,7 @@ the run does not use it: such a run does not need the plugin.
 from __future__ import annotations
 
 import copyreg
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -20,12 +21,14 @@ from games.registry import with_submatches
 from league.config.run import RunConfig
 from learners.advantages import RULES
 
+_WORD = re.compile(r"[A-Za-z_][\w.:]*")
+
 
 def prepared(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the data of a configuration after the plugins that it names, or uses, are loaded.
 
     A credit rule of theirs that is used gets its table, so that the run keeps its settings. Raises UsageError for a
-    plugin that is missing.
+    plugin that is missing, or that the person did not choose (``games.common.plugins``).
     """
     table = dict(data)
     wanted = table.get("plugins", ())
@@ -53,9 +56,10 @@ def used_plugins(config: RunConfig) -> list[str]:
     """Return the plugins whose games, role cards, rules, players or engine a run uses, sorted."""
     players = [*config.evaluation.anchors, *config.matchmaking.guests, *config.cold_start.players]
     players += [*config.roles.player.values(), config.teacher.player, *config.teacher.players.values()]
-    games = [name.partition("(")[0] for name in with_submatches(config.games)]
+    games = [word for name in with_submatches(config.games) for word in _WORD.findall(name)]  # a wrapper's game too
     used = {
         "games": games,
+        "environments": [name.removeprefix("pettingzoo:") for name in games if name.startswith("pettingzoo:")],
         "roles": games,
         "credit": [rule for rule in _rules(dict(config.credit)) if rule not in RULES],
         "matchmaking": [rule for rule in plugins.loaded("matchmaking") if config.matchmaking.shares[rule]],
@@ -63,6 +67,7 @@ def used_plugins(config: RunConfig) -> list[str]:
         "engines": [config.engine.kind],
     }
     found = {plugins.plugin_of(group, name) for group, entries in used.items() for name in entries}
+    found |= {plugins.chosen_for(name) for name in used["environments"]}
     return sorted(name for name in found if name is not None)
 
 
@@ -107,7 +112,8 @@ def _weights(entries: Entries) -> Iterator[tuple[str, Any]]:
 
 
 def _revived(table: dict[str, Any]) -> RunConfig:
-    """Return a configuration that has reached another process, which loads its plugins first."""
+    """Return a configuration that has reached another process, which loads its plugins first, as the sender had."""
+    plugins.allow(table["plugins"])
     data = prepared(table)
     return config_model().model_validate(data)
 

@@ -5,8 +5,9 @@ import random
 
 import numpy as np
 import pytest
-from support.matches.aec_envs import Dice
+from support.matches.aec_envs import Continuous, Dice, Unseeded, wordy
 
+from games.common import plugins
 from games.common.errors import UsageError
 from games.conformance import faults, random_action
 from games.native.judged_arithmetic import JudgedArithmetic
@@ -15,7 +16,7 @@ from games.outside.facts import Facts
 from games.outside.names import read_name
 from games.outside.pettingzoo_game import PettingZooGame
 from games.pettingzoo import env
-from games.registry import make_game
+from games.registry import make_game, register_environment
 from games.spec import Utility
 from league.cli import main
 
@@ -24,6 +25,15 @@ DICE = f"{HERE}.Dice(least=-2,longest=40,most=20)"
 KUHN = "pettingzoo:games.pettingzoo(least=-2,most=2,motive=zero_sum,name=kuhn_poker)"
 CLASSICS = ("tictactoe_v3", "connect_four_v3", "rps_v2", "leduc_holdem_v4")
 needs_pygame = pytest.mark.skipif(importlib.util.find_spec("pygame") is None, reason="the classic games need pygame")
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch):
+    """Register what is played here, as a plugin does: a name runs nothing else."""
+    monkeypatch.setattr(plugins, "_registered", {})
+    for make in (Dice, Continuous, Unseeded, wordy):
+        register_environment(f"support.matches.aec_envs.{make.__name__}", make)
+    register_environment("games.pettingzoo.env", env)
 
 
 def playing(table, seed, actions):
@@ -138,8 +148,9 @@ def test_what_draws_from_a_generator_that_nobody_seeds_is_refused_when_it_is_pla
     ("name", "words"),
     [
         (f"{HERE}.Continuous", "not Discrete"),
-        ("pettingzoo:support.matches.nowhere", "neither a module"),
-        ("pettingzoo:nowhere", "neither a module"),
+        ("pettingzoo:support.matches.nowhere", "add --plugin support"),
+        ("pettingzoo:nowhere", "add --plugin nowhere"),
+        ("pettingzoo:pettingzoo.nowhere", "neither a module"),
         (f"{HERE}.Dice(wrong=3)", "unexpected keyword"),
         (f"{HERE}.Dice(rounds)", "should be key=value"),
         (f"{HERE}.Dice(most=3,least=-2)", "it is written"),

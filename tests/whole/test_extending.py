@@ -103,6 +103,10 @@ def test_the_run_keeps_what_it_needs_and_is_refused_by_name_where_that_is_missin
     match = ["match", str(run), "random", "--game", "race_to_ten"]
     for words in (["train", "--resume", "--run-dir", str(run)], ["standings", str(run)], match):
         assert main(words) == 2
+        assert capsys.readouterr().err.startswith(
+            "league: The plugin 'gone_games' is asked for by what you read, not by"
+        )
+        assert main([*words, "--plugin", "gone_games"]) == 2
         assert capsys.readouterr().err.startswith("league: The plugin 'gone_games' is missing: Python finds no module")
 
 
@@ -192,7 +196,7 @@ def test_workers_on_ray_play_and_learn_a_plugins_game(package, tmp_path, learner
     place = write_package(tmp_path)
     shares = "cluster={matches=8, engine_cpus=0.5, worker_cpus=0.5, learner_cpus=0.5}"
     settings = [*OVERRIDES, "--set", shares, "--set", f'async_learners.processes="{learners}"']
-    train = ["train", "race.toml", *settings, "--run-dir"]
+    train = ["train", "race.toml", *settings, "--plugin", "race_games", "--run-dir"]
     league(place, [*train, "runs/here"])
     league(place, [*train, "runs/ray", "--cluster", "local"])
     weights = [
@@ -204,5 +208,6 @@ def test_workers_on_ray_play_and_learn_a_plugins_game(package, tmp_path, learner
     lines = (place / "runs/ray/metrics.jsonl").read_text().splitlines()
     assert any(name.startswith("cluster/share/") for name in json.loads(lines[-1]))
     (place / "race_games").rename(place / "elsewhere")
-    refused = league(place, ["train", "--resume", "--run-dir", "runs/ray", "--cluster", "local"], status=2)
+    resume = ["train", "--resume", "--run-dir", "runs/ray", "--cluster", "local", "--plugin", "race_games"]
+    refused = league(place, resume, status=2)
     assert "The plugin 'race_games' is missing" in refused.stderr

@@ -14,6 +14,7 @@ from rich.console import Console
 from arena.errors import EngineError
 from arena.remote.usage import format_usage
 from games.aliases import full_name, short_name
+from games.common import plugins
 from games.common.destinations import folder_to_fill
 from games.common.errors import UsageError
 from league.cli.formatting import match_progress, print_usage
@@ -61,7 +62,7 @@ def _how_to_resume(folder: Path, tournament: Tournament, store: MatchStore) -> s
         [
             *format_usage(tournament.engines.usage()),
             f"Stopped after {len(store.indices())} of {len(tournament)} matches, which are kept. To go on:",
-            f"  league tournament --resume --run-dir {shlex.quote(str(folder))}",
+            f"  league tournament --resume --run-dir {shlex.quote(str(folder))}{plugins.as_options()}",
         ]
     )
 

@@ -27,7 +27,7 @@ def print_report(report: Sequence[Listed], console: Console) -> None:
     if not report:
         console.print(
             "There are no plugins. A package brings one by entry points (league.games, league.credit, …), or a run "
-            'names a module: plugins = ["my_games"]. See: league docs extending'
+            "needs a module that you name: --plugin my_games. See: league docs extending"
         )
         return
     table = plain_table("plugin", "what it adds", "name", "")

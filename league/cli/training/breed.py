@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.console import Console
 
 from games.aliases import short_name
+from games.common import plugins
 from games.common.destinations import folder_to_fill
 from games.common.errors import UsageError
 from league.cli.formatting import format_number
@@ -51,7 +52,9 @@ def run(arguments: argparse.Namespace) -> BreedReport:
     try:
         breeding: Breeding = breed(config, folder, lambda line: console.print(line, markup=False))
     except RunFailed as failure:
-        raise UsageError(f"{failure} To go on: league breed --resume --run-dir {folder}") from failure
+        raise UsageError(
+            f"{failure} To go on: league breed --resume --run-dir {folder}{plugins.as_options()}"
+        ) from failure
     return BreedReport(folder, breeding.record())
 
 

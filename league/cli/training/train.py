@@ -18,6 +18,7 @@ from rich.console import Console
 from arena.errors import EngineError
 from arena.remote.usage import format_usage
 from games.aliases import short_name
+from games.common import plugins
 from games.common.destinations import folder_to_fill
 from games.common.errors import UsageError
 from games.common.text import plain
@@ -117,7 +118,8 @@ def _games_sentence(config: RunConfig) -> str:
 
 def _print_how_to_resume(how: str, run_dir: Path, console: Console) -> None:
     """Print how a run stopped, and the command that resumes it."""
-    console.print(f"{how}\n  league train --resume --run-dir {shlex.quote(str(run_dir))}", markup=False)
+    command = f"league train --resume --run-dir {shlex.quote(str(run_dir))}{plugins.as_options()}"
+    console.print(f"{how}\n  {command}", markup=False)
 
 
 def _run_to_resume(arguments: argparse.Namespace) -> Path:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import tomli_w
 
+from games.common import plugins
 from games.common.errors import UsageError
 from games.common.files import atomic_write
 from games.common.section import LARGEST_SEED
@@ -176,9 +177,8 @@ class Breeding:
     def _check_finished(self, outcome: Outcome, end: int) -> None:
         """Raise KeyboardInterrupt, with how to go on, if a run was stopped before its iteration."""
         if outcome.iteration < end:
-            raise KeyboardInterrupt(
-                f"Stopped. To go on: league breed --resume --run-dir {shlex.quote(str(self.folder))}"
-            )
+            command = f"league breed --resume --run-dir {shlex.quote(str(self.folder))}{plugins.as_options()}"
+            raise KeyboardInterrupt(f"Stopped. To go on: {command}")
 
     def _begin(self, member: Candidate, descent: Descent, start: int, seed: int) -> None:
         """Make the run of a member, which goes on after iteration ``start``."""

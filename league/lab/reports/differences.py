@@ -16,6 +16,7 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from games.common.errors import UsageError
+from games.outside.as_played import is_outside
 from games.registry import make_game
 from league.config import RunConfig
 from league.lab.reports.again import differing
@@ -206,6 +207,8 @@ def possible_values(metric: str) -> tuple[float, float]:
     if re.search(r"(seconds|_gb|tokens_per_second)$", metric):
         return 0.0, math.inf
     if of_game := re.search(r"(?:^|/)([^/]+)/(?:\w+_)?(exploitability|return)(?:/|_|$)", metric):
+        if is_outside(of_game[1]):  # which is not made to read a report
+            return -math.inf, math.inf
         try:
             spec = make_game(of_game[1]).spec
         except UsageError:  # such as a game of OpenSpiel's that was read from a file

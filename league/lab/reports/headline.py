@@ -29,6 +29,7 @@ def headline(record: RunRecord, strategies: Sequence[GameStrategies]) -> Headlin
         sentences += _learned(record, game)
         sentences += _leader(record, game)
     sentences += [sentence for strategy in strategies if (sentence := _strategy(strategy))]
+    sentences += _unknown(record)
     sentences += _replies(record)
     rang, ringing = _alarms(record)
     return Headline(sentences + rang, ringing)
@@ -41,6 +42,13 @@ def _progress(record: RunRecord) -> str:
     population = f"{len(record.snapshots)} snapshots of {', '.join(policies)}" if policies else "no snapshot yet"
     state = "finished" if record.finished else "not finished: it trains on, or was stopped"
     return f"{record.done} of {config.iterations} iterations ({state}), on {games}; {population}."
+
+
+def _unknown(record: RunRecord) -> list[str]:
+    """Return of which games no facts are known."""
+    games = ", ".join(game for game in record.config.games if game not in record.specs)
+    why = "a report does not make games of other libraries, and no match is kept that tells their facts"
+    return [f"Of {games} there are only the measurements: {why}."] if games else []
 
 
 def _over_games(record: RunRecord) -> list[str]:

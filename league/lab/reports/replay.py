@@ -13,6 +13,7 @@ from markupsafe import Markup
 from arena.records import EndReason, Episode, Turn
 from arena.submatches import begin_match
 from games.common.errors import UsageError
+from games.outside.as_played import is_outside
 from games.registry import make_game
 from games.spec import Game, OpensSubmatches
 from league.lab.reports.svg import COLOURS, Line, line_chart
@@ -223,8 +224,10 @@ def positions(episode: Episode) -> list[Views | None]:
     """Return what each seat saw before each turn and at the end, by playing the match again from its seed.
 
     None from where the game no longer goes as the record says: its rules have changed, are not here, or asked something
-    outside, as a tool or a judge does.
+    outside, as a tool or a judge does. A game of another library is not made: who reads a match does not run its code.
     """
+    if is_outside(episode.request.game):
+        return [None] * (len(episode.turns) + 1)
     found: list[Views | None] = []
     try:
         game = _begun(episode)

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from games.common.errors import DamagedFile, UsageError
+from games.outside.as_played import as_played, is_outside
 from games.registry import make_game
 from games.spec import GameSpec
 from league.config import RunConfig
-from league.config.load import run_roles
+from league.config.load import load_run_config, run_roles, seat_roles
 from league.lab.standings.standings import GameStandings, game_standings, left_out
 from league.population.evaluation.policy_tables import PolicyTables, Profile, profiles
 from league.population.results.match_store import STORE_FILE, MatchStore
@@ -52,7 +53,7 @@ class RunRecord:
     done: int  # iterations
     metrics: dict[str, Series]
     snapshots: list[Snapshot]  # by step
-    specs: dict[str, GameSpec]
+    specs: dict[str, GameSpec]  # of the games of which anything is known
     roles: Roles
     standings: dict[str, GameStandings]  # of the games in which any two players met
     tables: dict[str, Tabulated]  # of the games that were tabulated
@@ -72,12 +73,14 @@ class RunRecord:
 def read_run(name: str) -> RunRecord:
     """Read a run. Raises UsageError for what is no run, or has no measurements yet."""
     run = open_run(name)
-    config = run.config
+    config = load_run_config(run.path, makes=False)
     metrics, done = _metrics(run.path)
     if not metrics:
         raise UsageError(f"{run.path} has nothing to report yet: it is written from the first snapshot on.")
-    specs = {game: make_game(game).spec for game in config.games}
-    roles = run_roles(config)
+    specs = _specs(run, config)
+    here = {game: settings for game, settings in config.games.items() if not is_outside(game)}
+    roles = run_roles(config.model_copy(update={"games": here}))
+    roles |= {game: seat_roles(config.roles, spec) for game, spec in specs.items() if game not in here}
     snapshots = Population(run.path / "population").all() if (run.path / "population").is_dir() else []
     return RunRecord(
         name=name,
@@ -88,8 +91,12 @@ def read_run(name: str) -> RunRecord:
         snapshots=snapshots,
         specs=specs,
         roles=roles,
-        standings=_standings(run, specs, snapshots),
-        tables={game: found for game, spec in specs.items() if (found := _tables(run, spec, roles, snapshots)).tables},
+        standings=_standings(run, config, specs, snapshots),
+        tables={
+            game: found
+            for game, spec in specs.items()
+            if not is_outside(game) and (found := _tables(run, config, spec, roles, snapshots)).tables
+        },
         mixtures=_json(run.path / "mixtures.json"),
     )
 
@@ -112,26 +119,42 @@ def _metrics(path: Path) -> tuple[dict[str, Series], int]:
     return {name: Series(tuple(iterations), tuple(values)) for name, (iterations, values) in points.items()}, iteration
 
 
-def _standings(run: Run, specs: Mapping[str, GameSpec], snapshots: list[Snapshot]) -> dict[str, GameStandings]:
+def _specs(run: Run, config: RunConfig) -> dict[str, GameSpec]:
+    """Return the facts about a run's games: of another library's by what its kept matches tell, where there are any."""
+    outside, found = [game for game in config.games if is_outside(game)], dict[str, GameSpec]()
+    if outside and (run.path / STORE_FILE).is_file():
+        with MatchStore(run.path / STORE_FILE, reads=True) as store:
+            returns = {game: [match.returns for match in store.matches(game)] for game in outside}
+        found = {game: as_played(game, kept) for game, kept in returns.items() if kept}
+    return {
+        game: found[game] if game in found else make_game(game).spec
+        for game in config.games
+        if game in found or game not in outside
+    }
+
+
+def _standings(
+    run: Run, config: RunConfig, specs: Mapping[str, GameSpec], snapshots: list[Snapshot]
+) -> dict[str, GameStandings]:
     """Return the standings of the games that have any."""
     store_file = run.path / STORE_FILE
     if not store_file.is_file():
         return {}
-    out = {game: left_out(run.config, snapshots, spec) for game, spec in specs.items()}
+    out = {game: left_out(config, snapshots, spec) for game, spec in specs.items()}
     ratings = run.ratings if (run.path / "ratings.json").is_file() else Ratings()
     with MatchStore(store_file, reads=True) as store:
         played = set(store.games())
         standings = {
-            game: game_standings(store, spec, ratings=ratings, anchors=run.config.evaluation.anchors, live=out[game])
+            game: game_standings(store, spec, ratings=ratings, anchors=config.evaluation.anchors, live=out[game])
             for game, spec in specs.items()
             if game in played and spec.seats > 1
         }
     return {game: found for game, found in standings.items() if found.ranking}
 
 
-def _tables(run: Run, spec: GameSpec, roles: Roles, snapshots: list[Snapshot]) -> Tabulated:
+def _tables(run: Run, config: RunConfig, spec: GameSpec, roles: Roles, snapshots: list[Snapshot]) -> Tabulated:
     """Return the stored tables of the main policies' line-ups, in the order of their freezes."""
-    stored = PolicyTables(run.path / STATE_FOLDER / "tables", run.config.evaluation.exact_limit)
+    stored = PolicyTables(run.path / STATE_FOLDER / "tables", config.evaluation.exact_limit)
     main = set(bound_policies(roles))
     steps = {snapshot.id: snapshot.step for snapshot in snapshots}
     found: dict[Profile, PolicyTable] = {}

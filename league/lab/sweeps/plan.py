@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from games.common import plugins
 from games.common.errors import UsageError
 from games.common.files import atomic_write
 from league.config import RunConfig
@@ -150,7 +151,7 @@ def extended(folder: Path, sweep: Sweep) -> Sweep:
 
 def how_to_resume(folder: Path) -> str:
     """Return the command that goes on with a sweep."""
-    return f"league sweep --resume --run-dir {shlex.quote(str(folder))}"
+    return f"league sweep --resume --run-dir {shlex.quote(str(folder))}{plugins.as_options()}"
 
 
 def parse_seeds(text: str) -> list[int]:

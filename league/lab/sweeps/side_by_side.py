@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from arena.cluster.interface import PendingCall, Resources, WorkerDied, WorkerHandle, WorkerSpec
+from games.common import plugins
 from games.common.errors import UsageError
 from league.config.load import to_toml, validate
 from league.lab.sweeps.plan import SweepRun
@@ -59,7 +60,9 @@ class RunTrainer:
 
         ``began`` is when its process was started, by this machine's monotonic clock; None: it was elsewhere.
         """
-        run = SweepRun(name, validate(tomllib.loads(settings)))
+        table = tomllib.loads(settings)
+        plugins.allow(table.get("plugins", ()))  # as the process that sends them was: it may be on another machine
+        run = SweepRun(name, validate(table))
         log = self._folder / f"{name}.log"
         with log.open("a", encoding="utf-8") as file, redirect_stdout(file), redirect_stderr(file):
             return train_and_ask(self._folder, run, self._task, Meter(self._folder / name, began, own_process=True))

@@ -18,6 +18,7 @@ from arena.records import EndReason, Episode
 from arena.submatches import begin_match
 from games.common.errors import UsageError
 from games.openspiel.repeated import is_repeated, stage_game
+from games.outside.as_played import is_outside
 from games.registry import make_game
 from games.spec import GameSpec, HasOutcomes, Utility
 from league.theory.exact.exploitability import count_information_states, exact_form
@@ -81,7 +82,7 @@ def common_interest(spec: GameSpec) -> bool:
     """
     if spec.utility is not Utility.GENERAL_SUM or spec.seats == 1:
         return spec.utility is Utility.IDENTICAL
-    outcomes = fixed_outcomes(spec.name)
+    outcomes = () if is_outside(spec.name) else fixed_outcomes(spec.name)  # whose motive is what its name says
     return bool(outcomes) and all(max(returns) - min(returns) < SAME for returns in outcomes)
 
 

@@ -186,15 +186,22 @@ def runs_in(name: str) -> list[Run]:
 def load_plugins_of(names: Iterable[str]) -> None:
     """Load the plugins of runs, named as players are (RUN@SNAPSHOT), tournaments and best responses.
 
-    Other names are passed over, but for those within ``bayes:``. Raises UsageError for a plugin that is missing.
+    Other names are passed over, but for those within ``bayes:``. Raises UsageError for a plugin that is missing, that
+    the person did not choose, or that is in one of these folders.
     """
-    for name in [part for text in names for part in _parts(text)]:
-        folder = name.removeprefix("best_response:").partition("@")[0]
-        for path in (Path(folder).expanduser(), RUNS / folder):
-            if folder and (path / CONFIG_FILE).is_file():
-                plugins.require(plugins_in(path))
-            for kept in (PLAN_FILE, EXPLOITER_FILE) if folder else ():
-                plugins.require(_plugins_kept_in(path / kept))
+    folders = folders_of(names)
+    for folder in folders:
+        if (folder / CONFIG_FILE).is_file():
+            plugins.require(plugins_in(folder), folders)
+        for kept in (PLAN_FILE, EXPLOITER_FILE):
+            plugins.require(_plugins_kept_in(folder / kept), folders)
+
+
+def folders_of(names: Iterable[str]) -> list[Path]:
+    """Return the folders of what is named as players are; of other names there are none."""
+    named = [part.removeprefix("best_response:").partition("@")[0] for text in names for part in _parts(text)]
+    places = [path for name in named if name for path in (Path(name).expanduser(), RUNS / name)]
+    return [path for path in dict.fromkeys(places) if path.is_dir()]
 
 
 def _parts(player: str) -> list[str]:

@@ -26,6 +26,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self, TypeVar
 
+from games.common import plugins
 from games.common.child_processes import child_process
 from games.common.errors import DamagedFile, UsageError
 from games.common.sqlite_file import WAIT, HeldFile
@@ -62,7 +63,7 @@ def learner_failed(what: str, iteration: int, run_dir: Path) -> LearnerFailed:
     """Return the error of a run that has lost a learner; ``what`` is a sentence."""
     return LearnerFailed(
         f"{what} Everything up to iteration {iteration} is saved. To go on:\n"
-        f"  league train --resume --run-dir {shlex.quote(str(run_dir))}"
+        f"  league train --resume --run-dir {shlex.quote(str(run_dir))}{plugins.as_options()}"
     )
 
 

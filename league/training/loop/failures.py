@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+from games.common import plugins
 from league.config import RunConfig
 from league.config.load import CONFIG_FILE
 from league.population.storage.full_disk import full_disk_errno
@@ -68,7 +69,8 @@ def _full_disk(run_dir: Path, number: int) -> str:
     else:
         sentences.append("Nothing was saved yet.")
     if (run_dir / CONFIG_FILE).is_file():
-        sentences.append(f"Make room, then go on:\n  league train --resume --run-dir {shlex.quote(str(run_dir))}")
+        folder = shlex.quote(str(run_dir))
+        sentences.append(f"Make room, then go on:\n  league train --resume --run-dir {folder}{plugins.as_options()}")
     else:
         sentences.append("Make room, or name another place with --run-dir, and begin again.")
     return " ".join(sentences)
@@ -105,5 +107,6 @@ def _full_memory(config: RunConfig, run_dir: Path, error: str, measured: int) ->
     devices = " or ".join(sorted(config.devices))
     return (
         f"The memory of {devices} is full ({' '.join(error.split())[:200]}). {last} is saved. "
-        f"Set in its {CONFIG_FILE} {'; '.join(advice)}. Then go on:\n  league train --resume --run-dir {folder}"
+        f"Set in its {CONFIG_FILE} {'; '.join(advice)}. Then go on:\n"
+        f"  league train --resume --run-dir {folder}{plugins.as_options()}"
     )

@@ -56,7 +56,8 @@ class Plays:
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch):
-    """Begin without plugins, and forget those of the test."""
+    """Begin without plugins but those that the person is taken to have named, and forget those of the test."""
+    monkeypatch.setenv("LEAGUE_PLUGINS", "shifting,no_such_plugin,json.no_such,broken,needs")
     monkeypatch.setattr(plugins, "_registered", {})
     monkeypatch.setattr(plugins, "_installed", dict)
     yield
@@ -138,7 +139,7 @@ def test_a_configuration_brings_its_plugins_into_another_process(tmp_path, monke
         capture_output=True,
         text=True,
         check=False,
-        env={"PYTHONPATH": str(ROOT)},
+        env={"PYTHONPATH": str(ROOT), "HOME": str(tmp_path)},
     )
     assert done.stdout == "shift=3.0 shifting ('shifting',)\n", done.stderr
     assert pickle.loads(pickle.dumps(load("pocket"))) == load("pocket")  # noqa: S301  # ours
@@ -177,12 +178,15 @@ def test_a_tournament_remembers_the_plugins_of_its_players(tmp_path, monkeypatch
     for again in (["standings", str(folder)], ["tournament", "--resume", "--run-dir", str(folder)]):
         sys.modules.pop("shifting")
         plugins._registered.clear()
-        assert main(again) == 0
+        assert main(again) == 2
+        assert "add --plugin shifting" in capsys.readouterr().err
+        assert "shifting" not in sys.modules
+        assert main([*again, "--plugin", "shifting"]) == 0
         assert "plays" in capsys.readouterr().out
         assert "shifting" in sys.modules
     (tmp_path / "shifting.py").unlink()
     sys.modules.pop("shifting")
-    assert main(["standings", str(folder)]) == 2
+    assert main(["standings", str(folder), "--plugin", "shifting"]) == 2
     assert "The plugin 'shifting' is missing" in capsys.readouterr().err
 
 
@@ -191,7 +195,10 @@ def test_a_best_response_remembers_the_plugins_that_it_was_trained_with(tmp_path
 
     assert FACTS_FILE == EXPLOITER_FILE
     (tmp_path / EXPLOITER_FILE).write_text('{"plugins": ["gone_games"]}')
-    assert main(["match", f"best_response:{tmp_path}", "random", "--game", "theirs"]) == 2
+    words = ["match", f"best_response:{tmp_path}", "random", "--game", "theirs"]
+    assert main(words) == 2
+    assert "add --plugin gone_games" in capsys.readouterr().err
+    assert main([*words, "--plugin", "gone_games"]) == 2
     assert "The plugin 'gone_games' is missing" in capsys.readouterr().err
 
 
