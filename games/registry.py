@@ -119,6 +119,10 @@ RENDERED = (
 )
 
 
+plugins.add_group("games", "game", lambda make: make if callable(make) else None)
+plugins.add_group("environments", "PettingZoo environment", lambda make: make if callable(make) else None, dotted=True)
+
+
 def register(name: str, make: Callable[..., Game]) -> None:
     """Add a game of a plugin, as a line of ``NATIVE`` would. Raises UsageError for a name that is taken."""
     plugins.register("games", name, make, built_in=game_names(installed=False))

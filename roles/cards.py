@@ -67,6 +67,9 @@ class CardFile(Section):
         return [*self.role, *({**each, "name": f"{each.get('name', '')}_{seat + 1}", "seat": seat} for seat in free)]
 
 
+plugins.add_group("roles", "role card", lambda folder: folder if isinstance(folder, Path) else None)
+
+
 def register(game: str, folder: Path) -> None:
     """Add a plugin's folder of cards for a game, by its name without parameters.
 

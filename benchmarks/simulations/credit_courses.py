@@ -110,7 +110,7 @@ class Credit:
     def gradient(self, batch: PlayedBatch, turns: TurnValues) -> Any:
         """Return the rule's gradient of a batch, as it credits while it learns."""
         evidence = self.evidence(batch, turns)
-        credited = self.variant.rule.credit(batch.trajectories, evidence, self._rule, self.variant.settings)
+        credited = self.variant.rule.make(batch.trajectories, evidence, self._rule, self.variant.settings)
         self._rule = credited.state
         return batch_gradient(turns, batch, np.array(list(chain.from_iterable(credited.advantages))))
 

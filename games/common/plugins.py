@@ -18,7 +18,7 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.machinery import ModuleSpec
@@ -28,24 +28,7 @@ from typing import Any, NamedTuple
 
 from games.common.errors import UsageError, unknown_name
 
-GROUPS = {  # what an entry of each group is; the entry points of a group are in ``league.GROUP``
-    "games": "game",
-    "roles": "role card",
-    "credit": "credit rule",
-    "matchmaking": "matchmaking rule",
-    "scripted": "scripted player",
-    "engines": "engine",
-    "environments": "PettingZoo environment",
-}
-EXPECTED = {  # the type of the entries
-    "games": "callable",
-    "roles": "pathlib.Path",
-    "credit": "learners.advantages.rule.CreditRule",
-    "matchmaking": "callable",
-    "scripted": "callable",
-    "engines": "league.population.players.model_engine.EngineKind",
-    "environments": "callable",
-}
+PREFIX = "league."  # of the groups of entry points
 ALLOWED = "LEAGUE_PLUGINS"  # of the environment: what the person named, for the processes that this one starts
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")  # of environments, which are called as Python imports them
@@ -58,6 +41,14 @@ class Registered(NamedTuple):
     plugin: str  # the module or the package that has it, as ``plugins`` in a run's configuration names it
 
 
+class PluginGroup(NamedTuple):
+    """What plugins can add to; the entry points of a group are in ``league.GROUP``."""
+
+    noun: str  # what one of its entries is called in messages
+    accepted: Callable[[Any], Any]  # returns what is given as an entry of the group; None for what cannot be one
+    names: re.Pattern[str]
+
+
 class Listed(NamedTuple):
     """One line of ``league plugins``."""
 
@@ -67,6 +58,7 @@ class Listed(NamedTuple):
     error: str = ""  # why it cannot be loaded; empty if it is
 
 
+_groups: dict[str, PluginGroup] = {}
 _registered: dict[tuple[str, str], Registered] = {}
 _required: dict[str, None] = {}  # what was asked for by name, in this order
 _loading: list[str] = []  # the plugins that are being loaded, the innermost last
@@ -74,25 +66,39 @@ _inherited = os.environ.get(ALLOWED, "")  # what the person named to the process
 _searched: list[str] = []  # the current folder, once a plugin that the person named was found there
 
 
+def add_group(group: str, noun: str, accepted: Callable[[Any], Any], *, dotted: bool = False) -> None:
+    """Add a group that plugins can add to; its names are ``dotted`` where they are those of modules."""
+    _groups[group] = PluginGroup(noun, accepted, _DOTTED if dotted else _NAME)
+
+
+def noun_of(group: str) -> str:
+    """Return what an entry of a group is called."""
+    return _groups[group].noun
+
+
 def register(group: str, name: str, value: Any, built_in: Iterable[str] = ()) -> None:
     """Add an entry of a plugin to a group. The same value may be registered again.
 
-    Raises UsageError for a name that is no name, or that is taken, also by what the project has ``built_in``.
+    Raises UsageError for a name that is no name, or that is taken, also by what the project has ``built_in``, and for a
+    value that cannot be an entry of the group.
     """
-    if not (_DOTTED if group == "environments" else _NAME).fullmatch(name):
-        raise UsageError(f"{name!r} cannot be the name of a {GROUPS[group]}: use letters, digits and underscores.")
-    known = _registered.get((group, name))
-    if name in built_in or (known is not None and known.value is not value):
+    noun = _groups[group].noun
+    if not _groups[group].names.fullmatch(name):
+        raise UsageError(f"{name!r} cannot be the name of a {noun}: use letters, digits and underscores.")
+    entry, known = _groups[group].accepted(value), _registered.get((group, name))
+    if name in built_in or (known is not None and known.value != entry):
         owner = f"the plugin {known.plugin}" if known else "the league itself"
-        raise UsageError(f"A plugin adds the {GROUPS[group]} {name!r}, but {owner} has one of that name. Rename it.")
+        raise UsageError(f"A plugin adds the {noun} {name!r}, but {owner} has one of that name. Rename it.")
+    if entry is None:
+        raise UsageError(f"A plugin gives {value!r} as the {noun} {name!r}, which is {_kind(value)}, and no {noun}.")
     if known is None:
-        _registered[group, name] = Registered(value, _loading[-1] if _loading else _home(value))
+        _registered[group, name] = Registered(entry, _loading[-1] if _loading else _home(value))
 
 
 def lookup(group: str, name: str) -> Any:
     """Return an entry by name, loaded from an installed package if there is one that has it; None for no such name.
 
-    Raises UsageError for an entry point that cannot be loaded, or is not ``EXPECTED``.
+    Raises UsageError for an entry point that cannot be loaded, or is no entry of its group.
     """
     if (group, name) not in _registered and (found := _installed().get((group, name))):
         _load_entry_point(group, name, found)
@@ -169,7 +175,7 @@ def begin_command() -> None:
 def listed() -> list[Listed]:
     """Return all entries of all plugins; loads every installed one, and tells which of them cannot be."""
     rows = []
-    for group in GROUPS:
+    for group in _groups:
         for name in names(group):
             try:
                 lookup(group, name)
@@ -274,12 +280,11 @@ def _load_entry_point(group: str, name: str, found: EntryPoint) -> None:
         try:
             value = found.load()
         except Exception as error:
-            raise _broken(f"{plugin} ({GROUPS[group]} {name})", error) from error
-        module, _, cls = EXPECTED[group].rpartition(".")
-        if not (isinstance(value, getattr(importlib.import_module(module), cls)) if module else callable(value)):
+            raise _broken(f"{plugin} ({_groups[group].noun} {name})", error) from error
+        if _groups[group].accepted(value) is None:
             raise UsageError(
-                f"The plugin {plugin} has the {GROUPS[group]} {name!r} as an entry point, which is "
-                f"{type(value).__name__}, not {EXPECTED[group]}: {found.value}."
+                f"The plugin {plugin} has the {_groups[group].noun} {name!r} as an entry point, which is "
+                f"{_kind(value)}, and no {_groups[group].noun}: {found.value}."
             )
         register(group, name, value)
 
@@ -309,6 +314,12 @@ def _search_current_folder() -> None:
         _searched.append(here)
 
 
+def _kind(value: Any) -> str:
+    """Return what a value is, with its article."""
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
 def _home(value: Any) -> str:
     """Return the outermost package of the module that defines a value."""
     return str(getattr(value, "__module__", None) or type(value).__module__).partition(".")[0]
@@ -317,11 +328,11 @@ def _home(value: Any) -> str:
 @cache
 def _installed() -> dict[tuple[str, str], EntryPoint]:
     """Return the entry points of installed packages, by group and name: not of what lies in the current folder."""
-    found, kinds = dict[str, list[EntryPoint]](), {f"league.{group}": group for group in GROUPS}
+    found = dict[str, list[EntryPoint]]()
     for package in distributions(path=_own_path()):
-        found.setdefault(package.name, [point for point in package.entry_points if point.group in kinds])
+        found.setdefault(package.name, [point for point in package.entry_points if point.group.startswith(PREFIX)])
     points = sorted(point for package in found.values() for point in package)
-    return {(kinds[point.group], point.name): point for point in points}
+    return {(point.group.removeprefix(PREFIX), point.name): point for point in points}
 
 
 def _packages() -> set[str]:

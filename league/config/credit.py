@@ -10,21 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, create_model
 
+from games.common.registry import tables
 from games.common.section import LearningRate, Positive, Section
 from games.common.validation import validated
 from league.config.teacher import SightName
-from learners.advantages import DEFAULT_RULE, RULES, rule_named
-from learners.advantages.rule import CreditRule, Need
+from learners.advantages import DEFAULT_RULE, RULES
+from learners.advantages.rule import Need
 from learners.values import CRITIC, ESTIMATORS
-from learners.values.estimator import ValueEstimator
 
 
-def _tables(name: str, entries: Mapping[str, CreditRule[Any] | ValueEstimator[Any]]) -> Any:
+def _tables(name: str, entries: Mapping[str, Any]) -> Any:
     """Return a table that has one for each entry with settings."""
-    fields: dict[str, Any] = {
-        key: (entry.settings, entry.settings()) for key, entry in entries.items() if entry.settings.model_fields
-    }
-    return create_model(name, __base__=Section, __module__=__name__, **fields)
+    return create_model(name, __base__=Section, __module__=__name__, **tables(entries))
 
 
 if TYPE_CHECKING:  # a type checker cannot follow tables that are made at run time
@@ -50,12 +47,12 @@ class CreditConfig(RuleTables):
 
     def needs(self, game: str, role: str) -> AbstractSet[Need]:
         """Return the needs of a role's rule."""
-        return rule_named(self.rule_for(game, role)).needs
+        return RULES[self.rule_for(game, role)].needs
 
     def rewards(self, game: str, role: str) -> Collection[str]:
         """Return the rewards that a role's rule weighs; none where it knows the return alone."""
         name = self.rule_for(game, role)
-        read = rule_named(name).rewards
+        read = RULES[name].rewards
         return () if read is None else read(self.settings_for(game, role) or self.settings_of(name))
 
     def settings_for(self, game: str, role: str) -> Section | None:
@@ -71,7 +68,7 @@ class CreditConfig(RuleTables):
     def settings_of(self, rule: str) -> Section:
         """Return a rule's own settings."""
         settings: Section | None = getattr(self, rule, None)
-        return rule_named(rule).settings() if settings is None else settings
+        return RULES[rule].settings() if settings is None else settings
 
 
 class ContinuationsConfig(Section):

@@ -107,7 +107,7 @@ def _tables(entries: Entries) -> Iterator[tuple[str, Any]]:
 def _weights(entries: Entries) -> Iterator[tuple[str, Any]]:
     """Yield the weight of each matchmaking rule."""
     for name, rule in entries:
-        meaning = (rule.__doc__ or f"the plugin's rule {name}").strip().splitlines()[0].rstrip(".")
+        meaning = rule.sentence or f"the plugin's rule {name}"
         yield name, (NonNegative | None, Field(None, description=f"weight of: {meaning}"))
 
 

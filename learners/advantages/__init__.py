@@ -12,10 +12,8 @@ that policy begins anew with other weights. ``learners.advantages.rule`` has the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from games.common import plugins
-from games.common.errors import unknown_name
+from games.common.registry import Registry
 from games.common.section import Section
 from learners.advantages.advantage_alignment import RULE as ADVANTAGE_ALIGNMENT
 from learners.advantages.at_grpo import RULE as AT_GRPO
@@ -43,42 +41,37 @@ from learners.trajectories import Evidence, Trajectory
 
 DEFAULT_RULE = "rae"
 OWN = "@"  # between a rule and a role that has settings of its own
-RULES: dict[str, CreditRule[Any]] = {
-    "reinforce": REINFORCE,
-    "rae": RAE,
-    "mars": MARS,
-    "grpo": GRPO,
-    "dr_grpo": DR_GRPO,
-    "dapo": DAPO,
-    "gdpo": GDPO,
-    "rloo": RLOO,
-    "m_grpo": M_GRPO,
-    "matpo": MATPO,
-    "malt": MALT,
-    "cory": CORY,
-    "comas": COMAS,
-    "gigpo": GIGPO,
-    "at_grpo": AT_GRPO,
-    "gae_turn": GAE_TURN,
-    "contribution": CONTRIBUTION,
-    "flow_grpo": FLOW_GRPO,
-    "advantage_alignment": ADVANTAGE_ALIGNMENT,
-    "regret": REGRET,
-    "spo": SPO,
-}
-
-
-def register(name: str, rule: CreditRule[Any]) -> None:
-    """Add a credit rule of a plugin; its settings are the table ``credit.NAME``. Raises UsageError for a taken name."""
-    plugins.register("credit", name, rule, built_in=(*RULES, "rule", "rules", "scale_returns"))
-
-
-def rule_named(name: str) -> CreditRule[Any]:
-    """Return a credit rule by name. Raises UsageError with the nearest names."""
-    rule: CreditRule[Any] | None = RULES.get(name) or plugins.lookup("credit", name)
-    if rule is None:
-        raise unknown_name("credit rule", name, [*RULES, *plugins.names("credit")], "Set credit.rule.")
-    return rule
+RULES = Registry(
+    "credit",
+    "credit rule",
+    CreditRule,
+    "credit.rule",
+    {
+        "reinforce": REINFORCE,
+        "rae": RAE,
+        "mars": MARS,
+        "grpo": GRPO,
+        "dr_grpo": DR_GRPO,
+        "dapo": DAPO,
+        "gdpo": GDPO,
+        "rloo": RLOO,
+        "m_grpo": M_GRPO,
+        "matpo": MATPO,
+        "malt": MALT,
+        "cory": CORY,
+        "comas": COMAS,
+        "gigpo": GIGPO,
+        "at_grpo": AT_GRPO,
+        "gae_turn": GAE_TURN,
+        "contribution": CONTRIBUTION,
+        "flow_grpo": FLOW_GRPO,
+        "advantage_alignment": ADVANTAGE_ALIGNMENT,
+        "regret": REGRET,
+        "spo": SPO,
+    },
+    reserved=("rule", "rules", "settings", "scale_returns"),
+)
+register = RULES.register
 
 
 def assign_credit(
@@ -100,9 +93,9 @@ def assign_credit(
     for key, indices in _by_rule(trajectories, rule_for, settings_for).items():
         rule_trajectories, rule_evidence = [trajectories[i] for i in indices], [evidence[i] for i in indices]
         name, first = key.partition(OWN)[0], rule_trajectories[0]
-        rule = rule_named(name)
+        rule = RULES[name]
         settings = settings_for(first.game, first.role) or settings_of(name)
-        credited = rule.credit(rule_trajectories, rule_evidence, state.get(key, {}), settings)
+        credited = rule.make(rule_trajectories, rule_evidence, state.get(key, {}), settings)
         after[key] = credited.state
         for i, advantages_K, weight in zip(indices, credited.advantages, credited.weights, strict=True):
             _check_turns(name, trajectories[i], advantages_K)
@@ -119,7 +112,7 @@ def rule_metrics(
     """Return what rules report of the credit that ``assign_credit`` returned, as "credit/RULE/NAME"."""
     metrics: dict[str, float] = {}
     for key, indices in _by_rule(trajectories, rule_for, settings_for).items():
-        report = rule_named(key.partition(OWN)[0]).metrics
+        report = RULES[key.partition(OWN)[0]].metrics
         if report is not None:
             advantages, weights = [credited.advantages[i] for i in indices], [credited.weights[i] for i in indices]
             mine = Credited(advantages, weights, credited.state.get(key, {}))
@@ -130,8 +123,7 @@ def rule_metrics(
 
 def forget_policy(state: State, policy: str) -> State:
     """Return the rules' state without what they remember of a policy, which begins anew with other weights."""
-    rules = RULES | plugins.loaded("credit")
-    forgetting = {name: rule.forget for name, rule in rules.items() if rule.forget is not None}
+    forgetting = {name: rule.forget for name, rule in RULES.loaded().items() if rule.forget is not None}
     return {
         key: forgetting[name](part, policy) if (name := key.partition(OWN)[0]) in forgetting else part
         for key, part in state.items()

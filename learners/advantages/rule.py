@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
+from games.common.registry import Entry
 from games.common.section import Section, Share
 from games.spec import GameSpec
 from learners.trajectories import Evidence, Trajectory
@@ -17,7 +17,6 @@ from roles.role import Role
 
 State = dict[str, Any]  # a rule's statistics from earlier iterations: plain JSON data, saved with the run
 Advantages = list[list[float]]  # one number for each turn of each trajectory
-SettingsT = TypeVar("SettingsT", bound=Section)
 
 
 class Need(Enum):
@@ -49,17 +48,19 @@ class Credited(NamedTuple):
     state: State
 
 
-@dataclass(frozen=True, slots=True)
-class CreditRule(Generic[SettingsT]):
-    """A rule. ``credit`` gets ``evidence[i]`` of trajectory i, and changes none of its arguments."""
+CreditFunction = Callable[[Sequence[Trajectory], Sequence[Evidence], State, Any], Credited]
 
-    credit: Callable[[Sequence[Trajectory], Sequence[Evidence], State, SettingsT], Credited]
-    settings: type[SettingsT]  # its table of the configuration, ``Section`` for none
-    needs: AbstractSet[Need] = frozenset()
-    check: Callable[[CreditFacts], None] | None = None  # raises UsageError for a game that the rule cannot credit
+
+@dataclass(frozen=True, slots=True)
+class CreditRule(Entry[CreditFunction]):
+    """A rule. ``make`` gets ``evidence[i]`` of trajectory i, and changes none of its arguments.
+
+    ``needs`` are of ``Need``; ``check`` gets ``CreditFacts``: it raises UsageError for a game that cannot be credited.
+    """
+
     forget: Callable[[State, str], State] | None = None  # the state without what it holds of a policy; None: nothing
     metrics: Callable[[Sequence[Trajectory], Credited], Mapping[str, float]] | None = None  # logged as credit/RULE/NAME
-    rewards: Callable[[SettingsT], Collection[str]] | None = None  # the rewards that it names; None: none
+    rewards: Callable[[Any], Collection[str]] | None = None  # the rewards that it names; None: none
     across_roles: bool = False  # a role's credit depends on other roles' trajectories, so all have equal settings
 
 

@@ -146,7 +146,7 @@ def test_the_credit_rules_numbers_are_those_worked_by_hand(package, settings, ex
         SimpleNamespace(game="g", role=role, policy="main", match_return=sum(rewards), turns=rewards)
         for role, rewards in part
     ]
-    advantages, weights, state = RULE.credit(trajectories, [Evidence()] * 4, {}, RULE.settings(**settings))
+    advantages, weights, state = RULE.make(trajectories, [Evidence()] * 4, {}, RULE.settings(**settings))
     assert (weights, state) == ([1.0] * 4, {})
     assert advantages == [pytest.approx(own) for own in expected]
 

@@ -60,4 +60,4 @@ def test_every_rule_has_a_file_of_its_name_that_ends_in_it():
         last = ast.parse((RULES_FOLDER / f"{name}.py").read_text(encoding="utf-8")).body[-1]
         assert isinstance(last, ast.Assign), name
         assert [target.id for target in last.targets] == ["RULE"], name
-        assert rule.credit.__module__ == f"learners.advantages.{name}"
+        assert rule.make.__module__ == f"learners.advantages.{name}"

@@ -8,12 +8,14 @@ from typing import Any
 
 from rich.console import Console
 
-from games.common.plugins import GROUPS, Listed, listed
+from games.common.plugins import Listed, listed, noun_of
+from games.common.registry import families
 from league.cli.formatting import plain_table
 
 
 def run(_: argparse.Namespace) -> list[Listed]:
     """Load all installed plugins; return what they have."""
+    families()
     return listed()
 
 
@@ -32,7 +34,7 @@ def print_report(report: Sequence[Listed], console: Console) -> None:
         return
     table = plain_table("plugin", "what it adds", "name", "")
     for entry in report:
-        table.add_row(entry.plugin, GROUPS[entry.group], entry.name, "cannot be loaded" if entry.error else "")
+        table.add_row(entry.plugin, noun_of(entry.group), entry.name, "cannot be loaded" if entry.error else "")
     console.print(table)
     for entry in report:
         if entry.error:

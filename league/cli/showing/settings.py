@@ -15,6 +15,7 @@ from rich.console import Console
 
 from games.common import plugins
 from games.common.errors import unknown_name
+from games.common.registry import Named, families
 from games.common.section import LARGEST_COUNT
 from league.config.plugins import config_model
 from learners.advantages import RULES
@@ -43,6 +44,7 @@ class Setting(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> list[Setting]:
     """Return the settings with a word in their names or meanings. Raises UsageError where there is none."""
+    families()
     plugins.listed()  # so that their settings are there
     found = list(_settings(config_model(), ""))
     word = (arguments.word or "").lower()
@@ -99,7 +101,7 @@ def _of(key: str) -> str:
         return f"for {table}.{'rule' if table == 'credit' else 'kind'} = {name.partition('.')[0]}"
     for place, need in NEEDS.items():
         if key.startswith(place):
-            rules = RULES | plugins.loaded("credit")
+            rules = RULES.loaded()
             return f"for credit.rule = {', '.join(rule for rule, known in rules.items() if need in known.needs)}"
     return ""
 
@@ -107,6 +109,9 @@ def _of(key: str) -> str:
 def _kind(annotation: Any, metadata: Sequence[Any]) -> str:
     """Return in words what a setting takes."""
     origin, parts = get_origin(annotation), get_args(annotation)
+    for mark in (*metadata, *(parts[1:] if origin is typing.Annotated else ())):
+        if isinstance(mark, Named):
+            return " | ".join(mark.names())
     if origin is typing.Annotated:
         inner = [
             bound for entry in parts[1:] for bound in (entry.metadata if isinstance(entry, FieldInfo) else [entry])

@@ -9,7 +9,7 @@ from games.openspiel.repeated import is_repeated
 from games.registry import make_game
 from games.sights import seen
 from league.config.run import RunConfig
-from learners.advantages import RULES, rule_named
+from learners.advantages import RULES
 from learners.advantages.rule import CreditFacts, Need
 from learners.rewards import BREVITY, RETURN
 from learners.values import CRITIC, ESTIMATORS, EXACT, PLAYED_ON, kind_of
@@ -21,11 +21,11 @@ from roles.role import OnIllegal, ReplyForm, Role
 
 def check_credit(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> None:
     """Raise UsageError, with what to set instead, for roles that their rules cannot credit."""
-    rule_named(config.credit.rule)
+    RULES[config.credit.rule]
     for game, game_roles in roles.items():
         trained = tuple([role for role in game_roles if not role.given])
         for name in dict.fromkeys(config.credit.rule_for(game, role.name) for role in trained):
-            rule = rule_named(name)
+            rule = RULES[name]
             facts = _facts(config, game, game_roles, name)
             _check_estimators(config, game, trained, name)
             for need in sorted(rule.needs, key=list(Need).index):
@@ -50,7 +50,7 @@ def _facts(config: RunConfig, game: str, roles: tuple[Role, ...], rule: str) -> 
 
 def _check_estimators(config: RunConfig, game: str, roles: tuple[Role, ...], rule: str) -> None:
     """Refuse estimators that do not say what the rule asks, or cannot value the game's turns."""
-    needs, spec = rule_named(rule).needs, make_game(game).spec
+    needs, spec = RULES[rule].needs, make_game(game).spec
     for role in roles:
         name = config.values.estimator_for(game, role.name)
         check_estimator(name)
@@ -128,7 +128,7 @@ def _check_own_settings(config: RunConfig, game: str, roles: tuple[Role, ...]) -
     """Refuse settings of a role that its rule does not have, or whose rule credits all roles at once."""
     for role in roles:
         name = config.credit.rule_for(game, role.name)
-        if config.credit.settings_for(game, role.name) is not None and rule_named(name).across_roles:
+        if config.credit.settings_for(game, role.name) is not None and RULES[name].across_roles:
             raise UsageError(
                 f"Credit rule {name!r} of {game}/{role.name} looks at other roles' matches too, so no role can have "
                 f"settings of its own. Set [credit.{name}] for all of them, and leave credit.settings out."
@@ -200,7 +200,7 @@ def _check_dpo(config: RunConfig, game: str, roles: tuple[Role, ...]) -> None:
         bound = roles if config.matchmaking.swap_every else (role,)  # swapping policies play every role
         players = dict.fromkeys([*(other.policy for other in bound), *config.league_roles])
         for policy in [policy for policy in players if _trains_by(config, policy, "dpo")]:
-            if Need.TREE not in rule_named(rule).needs:
+            if Need.TREE not in RULES[rule].needs:
                 tree_rules = " or ".join(repr(other) for other, known in RULES.items() if Need.TREE in known.needs)
                 raise UsageError(
                     f"Objective 'dpo' of policy {policy} prefers one reply to another, which only credit rule "

@@ -18,7 +18,7 @@ from games.common.section import Section
 from games.registry import make_game
 from games.spec import Utility
 from league.population.storage.sampled_matches import SampledMatch, with_credit
-from learners.advantages import DEFAULT_RULE, assign_credit, rule_named
+from learners.advantages import DEFAULT_RULE, RULES, assign_credit
 from learners.advantages.rule import Need, State
 from learners.trajectories import Evidence, Trajectory, return_scale, to_trajectories
 from roles.conduct import settle_forfeit
@@ -104,7 +104,7 @@ def _scales(episodes: Sequence[Episode], scaled: bool) -> dict[str, float]:
 def _check_needs(rules: set[str]) -> None:
     """Raise UsageError for a rule that needs what stored matches do not have."""
     for name in sorted(rules):
-        for need in sorted(rule_named(name).needs & _NOT_STORED.keys(), key=str):
+        for need in sorted(RULES[name].needs & _NOT_STORED.keys(), key=str):
             raise UsageError(
                 f"The rule {name} needs {_NOT_STORED[need]}, which is not stored with matches. Choose another with "
                 f"--rule, for example {DEFAULT_RULE}."

@@ -13,14 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from games.common import plugins
 from games.common.errors import UsageError, unknown_name
 from games.common.section import Section
 from games.common.validation import validated
 from league.config.credit import CreditConfig, ValuesConfig
 from league.config.load import parse_override
 from league.lab.credit.matches import PlayedBatch
-from learners.advantages import RULES, rule_named
+from learners.advantages import RULES
 from learners.advantages.rule import CreditFacts, CreditRule, Need, State
 from learners.trajectories import Evidence
 from learners.values import CRITIC, ESTIMATORS, EXACT, PLAYED_ON, check_name, kind_of
@@ -44,7 +43,7 @@ class RuleVariant(NamedTuple):
     """A rule with its settings."""
 
     text: str  # as it is shown, and may be asked for
-    rule: CreditRule[Section]
+    rule: CreditRule
     settings: Section
     estimator: str | None = None  # None: the exact value of every turn, where the rule needs one
     estimator_settings: Section = NO_SETTINGS
@@ -61,8 +60,8 @@ def all_variants(credit: CreditConfig) -> list[RuleVariant]:
     Rules that ask what turns were worth come again with every estimator that learns it.
     """
     variants, learned = [], []
-    for name in [*RULES, *plugins.names("credit")]:
-        settings, rule = credit.settings_of(name), rule_named(name)
+    for name in RULES.names():
+        settings, rule = credit.settings_of(name), RULES[name]
         untraced = f"{name}:{TRACE}=0" if getattr(settings, TRACE, 0.0) > 0.0 else name
         if Need.CONTRIBUTIONS not in rule.needs:
             variants.append(RuleVariant(name, rule, settings))
@@ -77,7 +76,7 @@ def parse_variant(text: str, credit: CreditConfig) -> RuleVariant:
     """Return the rule that a person writes. Raises UsageError for a rule, key or value that does not exist."""
     written, _, asked = text.partition("@")
     name, _, changes = written.partition(":")
-    rule = rule_named(name)
+    rule = RULES[name]
     settings = _changed(name, credit.settings_of(name), changes, text, f"league settings credit.{name}")
     if not asked:
         return RuleVariant(text, rule, settings)
@@ -163,7 +162,7 @@ def _credit_all(
     """Return each batch's credit, one batch after the other, and what the rule remembers then."""
     found = []
     for batch, known in zip(batches, evidence, strict=True):
-        credited = variant.rule.credit(batch.trajectories, known, state, variant.settings)
+        credited = variant.rule.make(batch.trajectories, known, state, variant.settings)
         weighted = zip(credited.advantages, credited.weights, strict=True)
         found.append(np.array([advantage * weight for row, weight in weighted for advantage in row]))
         state = credited.state

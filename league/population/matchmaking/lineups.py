@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from games.common import plugins
+from games.common.registry import Entry, Registry
 from league.config.matchmaking import ExploitersConfig, MatchmakingConfig
 from league.population.matchmaking.exploiting.league_exploiter import league_exploiter
 from league.population.matchmaking.exploiting.main_exploiter import main_exploiter
@@ -26,16 +26,23 @@ from league.population.matchmaking.verification import verification
 from league.population.results.payoffs import PairRecord
 from league.population.storage.members import Kind, Member, MetaStrategy
 
-PastRule = Callable[[OpponentPool], NDArray[np.float64]]  # to a probability for each player of the pool  # [N]
+PastRule = Entry[Callable[[OpponentPool], NDArray[np.float64]]]  # to a probability for each player of the pool  # [N]
 
-PAST_RULES: dict[str, PastRule] = {
-    "fictitious": fictitious,
-    "pfsp": pfsp,
-    "verification": verification,
-    "uncertain": uncertain,
-    "partners": partners,
-    "psro": psro,
-}
+PAST_RULES: Registry[PastRule] = Registry(
+    "matchmaking",
+    "matchmaking rule",
+    Entry,
+    "matchmaking",
+    {
+        "fictitious": Entry(fictitious),
+        "pfsp": Entry(pfsp),
+        "verification": Entry(verification),
+        "uncertain": Entry(uncertain),
+        "partners": Entry(partners),
+        "psro": Entry(psro),
+    },
+    reserved=MatchmakingConfig.model_fields,
+)
 """The rules that weigh past opponents of main policies one by one, by the name of their weight."""
 
 JOINT_RULES = ("jpsro",)
@@ -44,12 +51,7 @@ JOINT_RULES = ("jpsro",)
 Lineup = tuple[str, ...]  # player by seat; the learner's seat is not read  # [seats]
 
 
-def register(name: str, rule: PastRule) -> None:
-    """Add a plugin's rule for past opponents; its weight is ``matchmaking.NAME``, told by the rule's docstring.
-
-    Raises UsageError for a name that is taken.
-    """
-    plugins.register("matchmaking", name, rule, built_in=MatchmakingConfig.model_fields)
+register = PAST_RULES.register  # a rule's weight is ``matchmaking.NAME``, described by the rule's docstring
 
 
 class DrawContext(NamedTuple):
@@ -129,7 +131,7 @@ class LineupSampler:
     def _probabilities(self, rule: str) -> dict[str, NDArray[np.float64]]:
         """Return a rule's probabilities by policy, computed once."""
         if rule not in self._weights:
-            weigh: PastRule = PAST_RULES.get(rule) or plugins.lookup("matchmaking", rule)
+            weigh = PAST_RULES[rule].make
             self._weights[rule] = {policy: weigh(pool) for policy, pool in self._pools.items()}
         return self._weights[rule]
 

@@ -39,6 +39,9 @@ SCRIPTED: dict[str, Callable[..., Sampler]] = {
 }
 
 
+plugins.add_group("scripted", "scripted player", lambda make: make if callable(make) else None)
+
+
 def register(name: str, make: Callable[..., Sampler]) -> None:
     """Add a scripted player of a plugin: ``NAME``, or ``NAME:ARGUMENT`` if its constructor takes an argument.
 

@@ -48,7 +48,7 @@ from league.training.loop.recovery import check_never_trained, check_state, go_b
 from league.training.monitors.live_view import LiveView
 from league.training.snapshots.exploiter_cycle import check_initial_weights, save_initial_weights
 from league.training.snapshots.judged_games import budget
-from learners.advantages import rule_named
+from learners.advantages import RULES
 from learners.update.learner import LearningError
 
 
@@ -80,7 +80,7 @@ def train(
     Raises UsageError if the directory is in use or not empty, and RunFailed if an update or a policy's weights are not
     finite, its log-probs disagree with the engine's, a learner dies, or the disk is full.
     """
-    rule_named(config.credit.rule)
+    RULES[config.credit.rule]
     check_counted_out(config, run_roles(config))
     config = with_lasting_judge(with_lasting_teachers(with_lasting_names(config)))
     with Engines() as engines:

@@ -23,8 +23,8 @@ from league.population.matchmaking import register as register_matchmaking
 from league.population.players.scripted import register as register_scripted
 from league.population.players.scripted import scripted_forms, scripted_player
 from league.population.storage.run_dir import EXPLOITER_FILE
+from learners.advantages import RULES
 from learners.advantages import register as register_credit
-from learners.advantages import rule_named
 from learners.advantages.reinforce import RULE as REINFORCE
 from learners.advantages.rule import CreditRule
 
@@ -70,7 +70,7 @@ def installed(monkeypatch, *points):
 
 
 def shifted():
-    return CreditRule(REINFORCE.credit, Settings)
+    return CreditRule(REINFORCE.make, Settings)
 
 
 def test_a_rules_settings_are_checked_described_and_kept(monkeypatch):
@@ -129,10 +129,8 @@ def test_a_configuration_brings_its_plugins_into_another_process(tmp_path, monke
     monkeypatch.syspath_prepend(str(tmp_path))
     config = load("pocket", ['plugins=["shifting"]', "credit.rule=shifted", "credit.shifted.shift=3"])
     (tmp_path / "config.pickle").write_bytes(pickle.dumps(config))
-    code = (
-        "import pickle; config = pickle.load(open('config.pickle', 'rb')); from learners.advantages import rule_named; "
-    )
-    code += "print(config.credit.settings_of('shifted'), rule_named('shifted').settings.__module__, config.plugins)"
+    code = "import pickle; config = pickle.load(open('config.pickle', 'rb')); from learners.advantages import RULES; "
+    code += "print(config.credit.settings_of('shifted'), RULES['shifted'].settings.__module__, config.plugins)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,
@@ -245,19 +243,17 @@ def test_entry_points_are_loaded_when_their_names_are_looked_for(monkeypatch):
         ("credit", "gone", "no_such_module:RULE"),
     )
     assert plugins.loaded("credit") == {}
-    assert rule_named("other") is rule_named("rae")
+    assert RULES["other"] is RULES["rae"]
     assert list(plugins.loaded("credit")) == ["other"]
     assert "found" in game_names()
     with pytest.raises(UsageError, match="it is written 'lookup'"):  # its spec has another name
         make_game("found")
-    with pytest.raises(
-        UsageError, match=r"'wrong' as an entry point, which is function, not learners\.advantages\.rule"
-    ):
-        rule_named("wrong")
+    with pytest.raises(UsageError, match=r"'wrong' as an entry point, which is a function, and no credit rule"):
+        RULES["wrong"]
     with pytest.raises(UsageError, match=r"credit rule gone\) cannot be loaded: ModuleNotFoundError"):
-        rule_named("gone")
+        RULES["gone"]
     with pytest.raises(UsageError, match=r"no credit rule named .othr.\. Did you mean other"):
-        rule_named("othr")
+        RULES["othr"]
     rows = {(row.group, row.name): bool(row.error) for row in plugins.listed()}
     assert rows == {
         ("games", "found"): False,

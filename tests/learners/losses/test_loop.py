@@ -60,7 +60,7 @@ def gradient_of(lm, trajectories, advantages, surrogate, normalisation):
 @pytest.mark.parametrize("clip", [0.2, 1e-3])
 def test_ppo_at_ratio_one_is_leave_one_out_reinforce(lm, trajectories, clip, normalisation):
     rule = RULES["rloo"]
-    credited = rule.credit(trajectories, [Evidence()] * len(trajectories), {}, rule.settings())
+    credited = rule.make(trajectories, [Evidence()] * len(trajectories), {}, rule.settings())
     loop = gradient_of(lm, trajectories, credited.advantages, Surrogate("ppo", clip, clip), normalisation)
     reinforce = gradient_of(lm, trajectories, leave_one_out(trajectories), Surrogate("reinforce"), normalisation)
     assert float(reinforce.abs().max()) > 1e-3

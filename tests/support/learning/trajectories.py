@@ -38,7 +38,7 @@ def valued(batch):
 def credit(rule, batch, state=None, evidence=None, **settings):
     """Return what a rule makes of a batch; nothing is known beside play unless evidence is given."""
     known = [Evidence()] * len(batch) if evidence is None else evidence
-    return RULES[rule].credit(batch, known, state or {}, RULES[rule].settings(**settings))
+    return RULES[rule].make(batch, known, state or {}, RULES[rule].settings(**settings))
 
 
 def taken(rule, **settings):

@@ -1,0 +1,143 @@
+"""One shape for everything that a setting chooses by name: a family is a ``Registry`` of ``Entry``, ours and plugins'.
+
+A family says what it is and lists its entries. The rest follows: an unknown name is refused with the nearest ones,
+``league.register_…`` and the entry points ``league.FAMILY`` of installed packages add to the family, ``[TABLE.NAME]``
+of a run's configuration holds an entry's settings, and ``league settings`` lists them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, TypeVar
+
+from pydantic import AfterValidator
+
+from games.common import plugins
+from games.common.errors import unknown_name
+from games.common.section import Section
+
+MakeT = TypeVar("MakeT")
+EntryT = TypeVar("EntryT", bound="Entry[Any]")
+
+# By family or other group of plugins: the module that has it. It is imported when a configuration first asks for an
+# entry: families stand above the configuration, whose tables they fill.
+HOMES = {
+    "games": "games.registry",
+    "environments": "games.registry",
+    "roles": "roles.cards",
+    "credit": "learners.advantages",
+    "matchmaking": "league.population.matchmaking.lineups",
+    "scripted": "league.population.players.scripted",
+    "engines": "league.population.players.model_engine",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Generic[MakeT]):
+    """One thing that a setting can choose. What ``make`` takes and returns is for its family to say."""
+
+    make: MakeT
+    settings: type[Section] = Section  # its table of the configuration, [TABLE.NAME]; ``Section`` for none
+    needs: AbstractSet[Any] = frozenset()  # what has to be known for it, in its family's words
+    check: Callable[..., None] | None = None  # raises UsageError for a run that it cannot serve
+    description: str = ""  # a sentence; empty: the first of ``make``'s docstring
+
+    @property
+    def sentence(self) -> str:
+        """What it does, without a full stop at the end."""
+        text = self.description or (getattr(self.make, "__doc__", None) or "")
+        return text.strip().partition("\n\n")[0].replace("\n", " ").rstrip(".")
+
+
+class Registry(dict[str, EntryT]):
+    """A family: the project's own entries by name, and behind them those of plugins, which ``[name]`` finds too.
+
+    ``family`` is its name, as in the entry points ``league.FAMILY``; ``noun`` is what messages call an entry, ``kind``
+    the class of its entries and ``setting`` what chooses one. Where ``kind`` is ``Entry`` itself a plugin may give a
+    function alone. ``reserved`` are names that no plugin's entry can have: the table has settings of those names.
+    """
+
+    def __init__(
+        self,
+        family: str,
+        noun: str,
+        kind: type[EntryT],
+        setting: str,
+        own: Mapping[str, EntryT],
+        reserved: Iterable[str] = (),
+    ) -> None:
+        super().__init__(own)
+        self.family, self.noun, self.kind, self.setting, self._reserved = family, noun, kind, setting, tuple(reserved)
+        plugins.add_group(family, noun, self._accepted)
+        _families[family] = self
+
+    def __missing__(self, name: str) -> EntryT:
+        """Return a plugin's entry; an installed one is loaded. Raises UsageError with the nearest names."""
+        entry: EntryT | None = plugins.lookup(self.family, name)
+        if entry is None:
+            raise unknown_name(self.noun, name, self.names(), f"Set {self.setting}.")
+        return entry
+
+    def names(self) -> list[str]:
+        """Return all names: ours, then plugins', whether they are loaded or not."""
+        return list(dict.fromkeys([*self, *plugins.names(self.family)]))
+
+    def loaded(self) -> dict[str, EntryT]:
+        """Return our entries and those of plugins that are loaded."""
+        return self | plugins.loaded(self.family)
+
+    def register(self, name: str, entry: EntryT | Callable[..., Any]) -> None:
+        """Add a plugin's entry. Raises UsageError for a name that is taken, or for what is no entry."""
+        plugins.register(self.family, name, entry, built_in=(*self, *self._reserved))
+
+    def _accepted(self, value: Any) -> EntryT | None:
+        """Return what a plugin gives as an entry; None for what cannot be one."""
+        if isinstance(value, self.kind):
+            return value
+        return self.kind(value) if self.kind is Entry and callable(value) else None
+
+
+_families: dict[str, Registry[Any]] = {}
+
+
+def family(name: str) -> Registry[Any]:
+    """Return a family by name; its module is imported if nothing has imported it yet."""
+    if name not in _families:
+        importlib.import_module(HOMES[name])
+    return _families[name]
+
+
+def families() -> list[Registry[Any]]:
+    """Return all families, in the order of ``HOMES``; the modules of all groups are imported."""
+    for module in HOMES.values():
+        importlib.import_module(module)
+    return [_families[name] for name in HOMES if name in _families]
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Marks a field of the configuration that takes the name of a family's entry, for ``league settings``."""
+
+    family: str
+
+    def names(self) -> list[str]:
+        """Return what the field takes."""
+        return family(self.family).names()
+
+
+def name_of(family_name: str) -> Any:
+    """Return the type of a field that takes the name of an entry: a string that is checked when it is set."""
+
+    def known(name: str) -> str:
+        family(family_name)[name]
+        return name
+
+    return Annotated[str, AfterValidator(known), Named(family_name)]
+
+
+def tables(entries: Mapping[str, Entry[Any]]) -> dict[str, Any]:
+    """Return the fields of a table that has one of its own for each entry with settings, for ``create_model``."""
+    return {name: (entry.settings, entry.settings()) for name, entry in entries.items() if entry.settings.model_fields}
