@@ -27,8 +27,9 @@ from arena.records import EndReason, Episode, MatchRequest, Turn
 from benchmarks.speed.timing import Figures, clock_seconds, print_figures, speed_parser, spread
 from games.common.files import atomic_write
 from games.common.seeds import derive_seed
-from games.registry import make_game
-from league.config.matchmaking import ExploitersConfig, MatchmakingConfig
+from league.config import GameConfig, RunConfig
+from league.config.context import run_context
+from league.config.matchmaking import MatchmakingConfig
 from league.population.evaluation.tournament import HEADER
 from league.population.matchmaking import DrawContext, Member, MetaStrategy, draw_matches
 from league.population.results.match_store import STORE_FILE, MatchStore
@@ -105,16 +106,13 @@ def batch_draw(players: int) -> Callable[[], object]:
     table.apply([Result(*row, n=10, sum_return=1.0, sumsq_return=10.0, sum_score=6.0, iteration=3) for row in rows])
     members = [Member(name, "main", "main") for name in names]
     meta = MetaStrategy(dict.fromkeys(names[::10], 10.0 / players))
-    config = MatchmakingConfig(self_play=0.3, fictitious=0.2, pfsp=0.2, verification=0.1, uncertain=0.1, psro=0.1)
+    rules = MatchmakingConfig(self_play=0.3, fictitious=0.2, pfsp=0.2, verification=0.1, uncertain=0.1, psro=0.1)
+    context = run_context(RunConfig(games={GAME: GameConfig()}, matchmaking=rules, seed=0), Path())
     return lambda: draw_matches(
-        config=config,
-        exploiters=ExploitersConfig(),
-        run_seed=0,
+        context,
+        DrawContext(GAME, ("main", "main"), members, table.pair_record, meta),
         iteration=7,
-        game=make_game(GAME).spec,
-        context=DrawContext(GAME, ("main", "main"), members, table.pair_record, meta),
-        learning={"main"},
-        exploiting={},
+        learning=["main"],
         matches=BATCH,
         first_index=0,
     )

@@ -20,14 +20,14 @@ import statistics
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 from arena.process import tuned_process
 from benchmarks.speed.timing import Figures, print_figures, speed_parser, spread
-from games.registry import make_game
-from league.config import RunConfig
 from league.config import load as settings
+from league.config.context import RunContext, run_context
 from league.population.results.payoffs import Result
 from league.population.results.ratings import Ratings
 from league.population.storage.run_dir import STATE_FOLDER
@@ -38,7 +38,6 @@ from league.training.loop.interrupt import StopRequest
 from league.training.loop.loop import League, run_loop
 from league.training.monitors.alarms import Alarm
 from league.training.monitors.live_view import LiveView
-from roles.role import Roles
 
 OVERRIDES = [
     "iterations=1000000",
@@ -72,12 +71,13 @@ def _median_step(times: Sequence[float]) -> float:
     return statistics.median(end - start for start, end in itertools.pairwise(times))
 
 
-def populated(config: RunConfig, roles: Roles, run_dir: Path, size: int) -> RunState:
+def populated(context: RunContext, size: int) -> RunState:
     """Return the state of a run that has frozen and rated ``size`` snapshots."""
+    config, run_dir, roles = context.config, context.run_dir, context.roles
     run_dir.mkdir()
     clear_state(run_dir)
-    state = new_state(config, run_dir, start_policies(config, roles))
-    League(config, run_dir, roles, state).snapshot(0)
+    state = new_state(config, run_dir, start_policies(context))
+    League(context, state).snapshot(0)
     (first,) = state.population.all()
     ids = [first.id]
     for step in range(1, size):
@@ -107,16 +107,14 @@ def _link(source: Path, folder: Path) -> None:
 def measure(preset: str, sizes: tuple[int, int], repeats: int, folder: Path) -> Figures:
     """Return seconds by kind of iteration and size, and their ratios, over the turns."""
     config = settings.load(preset, OVERRIDES)
-    roles = {game: settings.seat_roles(config.roles, make_game(game).spec) for game in config.games}
-    states = {size: populated(config, roles, folder / str(size), size) for size in sizes}
+    contexts = {size: run_context(config, folder / str(size)) for size in sizes}
+    states = {size: populated(context, size) for size, context in contexts.items()}
     for state in states.values():
         state.iteration = max(sizes)
     times: dict[str, list[float]] = {}
     for kind, snapshot_every in (("iteration", 1_000_000), ("snapshot", 1)):
-        leagues = {
-            size: League(config.model_copy(update={"snapshot_every": snapshot_every}), folder / str(size), roles, state)
-            for size, state in states.items()
-        }
+        often = config.model_copy(update={"snapshot_every": snapshot_every})
+        leagues = {size: League(replace(contexts[size], config=often), state) for size, state in states.items()}
         for _ in range(repeats):
             turn = [_turn(league, TURN_ITERATIONS[kind]) for league in leagues.values()]
             (small, small_cpu), (large, large_cpu) = turn

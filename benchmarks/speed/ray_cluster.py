@@ -38,6 +38,7 @@ from benchmarks.speed.timing import Figures, print_figures, speed_parser, spread
 from benchmarks.speed.workload import match_requests
 from games.registry import make_game
 from league.config import RunConfig
+from league.config.context import run_context
 from league.config.load import run_roles, validate
 from league.training.backends.cluster import ClusterRollouts
 from league.training.backends.cluster_workers import MatchWorker
@@ -97,7 +98,8 @@ def measure(matches: int, repeats: int) -> Figures:
     """Return the tokens/s of all three, and the ratios."""
     config = validate(CONFIG)
     requests = match_requests(GAME, [("main", "main")] * matches)
-    policies = start_policies(config, run_roles(config))
+    run = run_context(config, Path())
+    policies = start_policies(run)
     lm = policies["main"].lm
     rates: dict[str, list[float]] = {name: [] for name in ("alone", "beside", "ray", "ratio", "ratio_beside")}
     context = multiprocessing.get_context("spawn")
@@ -109,7 +111,7 @@ def measure(matches: int, repeats: int) -> Figures:
     ):
         lm.save(Path(folder))
         base = BaseWeights("", cluster.put(saved_files(lm)), adapters=False)
-        worker = WorkerSpec("worker", MatchWorker, (config, {"main": base}, 1.0), 1.0, calls=2)
+        worker = WorkerSpec("worker", MatchWorker, (config, {"main": base}, 1.0, run.roles), 1.0, calls=2)
         pool = MatchPool(cluster, PoolSpec(worker, 2), chunk_size=None)
         rollouts = ClusterRollouts(pool, cluster, policies)
         rollouts.engine.add("main", lm)

@@ -25,9 +25,9 @@ from league.config.checks.config import check_config
 from league.config.other_games import resolve_names, with_games
 from league.config.plugins import config_model, prepared, used_plugins
 from league.config.run import MEASURED, ModelConfig, RolesConfig, RunConfig
-from league.config.wordings import with_wordings
 from roles.cards import load_roles, with_overrides
-from roles.role import Role, Roles, bound_policies
+from roles.role import Role, Roles, Wording, bound_policies
+from roles.wording import wording_for
 
 CONFIG_FILE = "config.toml"  # in a run directory
 LAYOUT = 3  # version of a run directory's files; the first line of its ``config.toml``
@@ -73,13 +73,31 @@ def load(
         keys, value = parse_override(override)
         _set_key(data, keys, value)
     resolve_names(data)
-    config = _fitted(with_wordings(validate(data), wording), tell)
+    config = _fitted(_with_wordings(validate(data), wording), tell)
     if not makes and any(map(is_outside, config.games)):
         return config
     check_config(config, run_roles(config))
     needed = [*config.plugins, *(name for name in used_plugins(config) if name not in config.plugins)]
     plugins.require(needed)
     return config.model_copy(update={"plugins": tuple(needed)}) if needed else config
+
+
+def _with_wordings(config: RunConfig, wording: str) -> RunConfig:
+    """Return the configuration with its roles' wording stated, where models are pretrained ones.
+
+    ``wording`` is that of a pretrained model's roles. What is stated already stays.
+    """
+    if config.roles.wording is not None:
+        return config
+
+    def worded(source: str) -> str:
+        return "brief" if wording_for(source) is Wording.BRIEF else wording
+
+    of_run = worded(config.model.source)
+    own = {name: worded(config.model_of(name).source) for name, policy in config.policies.items() if policy.model}
+    others = {name: said for name, said in own.items() if said != of_run} | config.roles.wordings
+    stated = {"wording": of_run if others or of_run != "brief" else None, "wordings": others}
+    return config.model_copy(update={"roles": config.roles.model_copy(update=stated)})
 
 
 def _fitted(config: RunConfig, tell: Callable[[str], object] | None) -> RunConfig:

@@ -6,20 +6,18 @@ The choice belongs to the session, not to the run: a run that one of them began 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
 from arena.records import Episode, MatchRequest
 from arena.remote.usage import Usage
-from league.config import RunConfig
+from league.config.context import RunContext
 from league.population.players.engines import Engines
 from league.population.players.given import GivenPlayers
 from league.population.players.model_engine import ModelEngine
 from league.training.checkpoints.run_state import RunState
 from learners.advantages.rule import Advantages
 from learners.trajectories import Evidence, Trajectory
-from roles.role import Roles
 
 Metrics = dict[str, float]
 
@@ -99,10 +97,11 @@ class Deployment(Protocol):
         """Return the learner that the loop submits trajectories to."""
         ...
 
-    def rollouts(
-        self, config: RunConfig, run_dir: Path, roles: Roles, state: RunState, engines: Engines
-    ) -> RolloutBackend:
-        """Return the backend that plays the run's matches. Raises UsageError if it cannot play this run."""
+    def rollouts(self, context: RunContext, state: RunState, engines: Engines) -> RolloutBackend:
+        """Return the backend that plays the run's matches. Raises UsageError if it cannot play this run.
+
+        ``context`` has the devices of the driver process.
+        """
         ...
 
     def usage(self) -> dict[str, Usage]:

@@ -23,22 +23,23 @@ Gradients = NDArray[np.float64]
 
 def gradient_noise(run_dir: Path, policy: str) -> dict[str, dict[str, float]]:
     """Return ``noise_of`` of a finished run's policy by alignment, with m_grpo's mean d_k and d."""
-    from league.config.load import load_run_config, run_roles
+    from league.config.context import run_context
+    from league.config.load import load_run_config
     from league.training.checkpoints.checkpoint import load_checkpoint
     from league.training.learning.policies import policies_for_resume
     from league.training.loop.loop import League
     from learners.trajectories import to_trajectories
 
     config = load_run_config(run_dir)
-    roles = run_roles(config)
-    state = load_checkpoint(config, run_dir, policies_for_resume(config, roles, run_dir))
-    league = League(config, run_dir, roles, state)
+    context = run_context(config, run_dir)
+    state = load_checkpoint(config, run_dir, policies_for_resume(context))
+    league = League(context, state)
     lm = state.policies[policy].lm
     weighted: list[Gradients] = []
     drawn: list[list[Gradients]] = []
     for number in range(BATCHES):
         episodes = league.play(league.draw_matches(state.iteration + 1 + number))
-        trajectories = to_trajectories(episodes, roles.__getitem__, league.scales)
+        trajectories = to_trajectories(episodes, context.roles.__getitem__, context.scales)
         mine = [i for i, one in enumerate(trajectories) if one.policy == policy]
         credited = _credited(config, trajectories, state.credit, "weight")
         weighted.append(_gradient(config, lm, trajectories, mine, credited))

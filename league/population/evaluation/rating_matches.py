@@ -10,36 +10,34 @@ import numpy as np
 from arena.records import Episode, MatchRequest
 from games.common.seeds import derive_seed
 from games.spec import GameSpec
+from league.config.context import RunContext
 from league.config.evaluation import EvaluationConfig
 from league.population.evaluation.pairing import opportunity_cost
 from league.population.evaluation.teams import all_seats
 from league.population.results.payoffs import PairRecord, Result
 from league.population.storage.population import Snapshot
-from roles.role import Role, Roles, bystanders, given_names
+from roles.role import Role, bystanders, given_names
 
 PairRecordOf = Callable[[str, str, str], PairRecord]  # (player, opponent, game) -> their results so far
 
 
 def rating_matches(
-    config: EvaluationConfig,
-    *,
-    run_seed: int,
+    context: RunContext,
     snapshot: Snapshot,
     earlier: Sequence[Snapshot],
-    specs: Sequence[GameSpec],
-    roles: Roles,
     first_index: int,
-    exploiters: Collection[str] = (),
     strangers: Mapping[str, Sequence[str]] | None = None,
     pair_record: PairRecordOf = lambda player, opponent, game: PairRecord(0.5, 0.0),
 ) -> list[MatchRequest]:
-    """Return matches of a new snapshot against the anchors, and among snapshots as ``config.pairing`` says.
+    """Return matches of a new snapshot against the anchors, and among snapshots as ``evaluation.pairing`` says.
 
-    Each deal is played once for each seat that the first player of a pair may take, with the second in all other
-    seats. A snapshot takes the seats of its policy's roles, an exploiter any, and meets opposing policies' snapshots.
-    In a game with ``strangers`` it meets all of them and itself, for a score of ad-hoc teamwork. Given players keep
-    their seats; where that leaves one, matches are against them.
+    They are of the games that have more than one seat. Each deal is played once for each seat that the first player of
+    a pair may take, with the second in all other seats. A snapshot takes the seats of its policy's roles, an exploiter
+    any, and meets opposing policies' snapshots. In a game with ``strangers`` it meets all of them and itself, for a
+    score of ad-hoc teamwork. Given players keep their seats; where that leaves one, matches are against them.
     """
+    config, run_seed, roles = context.config.evaluation, context.config.seed, context.roles
+    exploiters, specs = context.config.league_roles, [spec for spec in context.specs.values() if spec.seats > 1]
     opposing = {spec.name: _opposing_policies(snapshot.policy, roles[spec.name], exploiters) for spec in specs}
     past = [other for other in earlier if any(other.policy in policies for policies in opposing.values())]
     drawn = _drawn_opponents(config, past, derive_seed(run_seed, "rating", snapshot.id))

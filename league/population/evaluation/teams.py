@@ -6,7 +6,7 @@ A team has no opponent, so it has no rating; two teams are compared by their ret
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from statistics import fmean
 
 from arena.records import Cast, Episode, MatchRequest, flatten_episodes
@@ -16,6 +16,7 @@ from games.common.seeds import derive_seed
 from games.openspiel.repeated import is_repeated, stage_game
 from games.registry import make_game, with_submatches
 from games.spec import GameSpec, Utility
+from league.config.context import RunContext
 from league.population.evaluation.welfare import welfare_metrics
 from league.population.results.judges import judge_metrics
 from roles.role import Role, Roles
@@ -45,7 +46,7 @@ def all_seats(player: str, roles: Sequence[Role]) -> tuple[str, ...]:
     return tuple(role.policy if role.given else player for role in roles)
 
 
-def training_metrics(episodes: Sequence[Episode], specs: Mapping[str, GameSpec], roles: Roles) -> Metrics:
+def training_metrics(context: RunContext, episodes: Sequence[Episode]) -> Metrics:
     """Return what training matches show where winning is not the point, and how many submatches a match opened.
 
     In cooperative and general-sum games that is each trained role's mean return, and welfare against the best possible;
@@ -54,9 +55,9 @@ def training_metrics(episodes: Sequence[Episode], specs: Mapping[str, GameSpec],
     """
     metrics: Metrics = {}
     members = flatten_episodes(episodes)
-    for game, spec in specs.items():
+    for game, spec in context.all_specs.items():
         group = [episode for episode in members if episode.request.game == game]
-        for role in roles[game] if spec.utility in (Utility.IDENTICAL, Utility.GENERAL_SUM) else ():
+        for role in context.roles[game] if spec.utility in (Utility.IDENTICAL, Utility.GENERAL_SUM) else ():
             returns = [episode.returns[role.seat] for episode in group if episode.request.trained[role.seat]]
             if returns:
                 metrics[f"{game}/return/{role.name}"] = fmean(returns)

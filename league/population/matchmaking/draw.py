@@ -18,6 +18,7 @@ from arena.records import MatchRequest
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.spec import GameSpec
+from league.config.context import RunContext
 from league.config.matchmaking import ExploitersConfig, MatchmakingConfig
 from league.population.matchmaking.lineups import DrawContext, Lineup, LineupSampler
 from league.population.matchmaking.self_play import self_play
@@ -34,39 +35,38 @@ class _Seating(NamedTuple):
 
 
 def draw_matches(
+    context: RunContext,
+    draw: DrawContext,
     *,
-    config: MatchmakingConfig,
-    exploiters: ExploitersConfig,
-    run_seed: int,
     iteration: int,
-    game: GameSpec,
-    context: DrawContext,
-    learning: Collection[str],
-    exploiting: Mapping[str, Kind],
+    learning: Sequence[str],
     matches: int,
     first_index: int,
     trains_in_submatches: bool = False,
 ) -> list[MatchRequest]:
     """Return the training matches of one game in one iteration, with indices from ``first_index`` on.
 
-    ``learning`` names the main policies that train now, ``exploiting`` the exploiters and partners that do, with their
-    kinds: a game that seats none of them is played only if a policy ``trains_in_submatches``. A learner meets at most
-    ``config.opponents`` different players (one a policy, if that is more), the same ones in all games where a rule
-    gives them equal weights, because each needs weights of its own in an engine. The share of a rule without
-    opponents goes to self-play. So do matches left over from complete deals, unless self-play has no weight; then they
-    are not played. Raises UsageError when not even one deal fits into ``matches``.
+    ``learning`` names the policies that train now, main ones and others: a game that seats none of them is played only
+    if a policy ``trains_in_submatches``. A learner meets at most ``matchmaking.opponents`` different players (one a
+    policy, if that is more), the same ones in all games where a rule gives them equal weights, because each needs
+    weights of its own in an engine. The share of a rule without opponents goes to self-play. So do matches left over
+    from complete deals, unless self-play has no weight; then they are not played. Raises UsageError when not even one
+    deal fits into ``matches``.
     """
-    learners = [seat for seat, policy in enumerate(context.seat_policies) if policy in learning]
-    attackers = exploiting if len(context.free_seats) > 1 else {}
+    config, game, run_seed = context.config.matchmaking, context.specs[draw.game], context.config.seed
+    kinds, exploiters = context.config.league_roles, context.config.exploiters
+    mains = [name for name in learning if name not in kinds]
+    learners = [seat for seat, policy in enumerate(draw.seat_policies) if policy in mains]
+    attackers = {name: kinds[name] for name in learning if name in kinds and len(draw.free_seats) > 1}
     if not (learners or attackers or trains_in_submatches):
         return []
     rng = np.random.default_rng(derive_seed(run_seed, "draw", iteration))
-    sampler = LineupSampler(context, config, rng)
+    sampler = LineupSampler(draw, config, rng)
     size, limit = config.matches_of_start(game.max_turns), max(1, config.opponents // max(1, sampler.policies))
     groups = matches // size
-    seatings = _exploiter_seatings(exploiters, sampler, context, attackers, groups, limit)
+    seatings = _exploiter_seatings(exploiters, sampler, attackers, groups, limit)
     if learners or trains_in_submatches:
-        of_main = _main_seatings(config, sampler, context, learners, learning, groups - len(seatings), limit, rng)
+        of_main = _main_seatings(config, sampler, learners, mains, groups - len(seatings), limit)
         seatings += [seating._replace(deal=len(seatings) + seating.deal) for seating in of_main]
     if not seatings:
         raise _too_few(game, matches, size)
@@ -77,16 +77,15 @@ def draw_matches(
 def _exploiter_seatings(
     config: ExploitersConfig,
     sampler: LineupSampler,
-    context: DrawContext,
     attackers: Mapping[str, Kind],
     groups: int,
     limit: int,
 ) -> list[_Seating]:
     """Return the seatings in which exploiters and partners learn, each with its share of the groups."""
-    seatings: list[_Seating] = []
+    context, seatings = sampler.context, list[_Seating]()
     for policy, kind in attackers.items():
         if kind == "partner":
-            seatings += _partner_seatings(policy, config, sampler, context, groups, limit, len(seatings))
+            seatings += _partner_seatings(policy, config, sampler, groups, limit, len(seatings))
             continue
         deals = int(groups * config.share) // len(context.free_seats)
         lineups = sampler.for_exploiter(policy, kind, config, deals, limit)
@@ -99,13 +98,12 @@ def _partner_seatings(
     policy: str,
     config: ExploitersConfig,
     sampler: LineupSampler,
-    context: DrawContext,
     groups: int,
     limit: int,
     first: int,
 ) -> list[_Seating]:
     """Return the seatings in which a partner learns, with other partners' snapshots and else with itself."""
-    number = int(groups * config.share)
+    context, number = sampler.context, int(groups * config.share)
     deals = int(number * config.together) // len(context.free_seats)
     lineups = sampler.for_partner(policy, deals, limit)
     met = list(_seatings("partner", (policy,) * len(context.seat_policies), lineups, deals, first))
@@ -117,19 +115,17 @@ def _partner_seatings(
 def _main_seatings(
     config: MatchmakingConfig,
     sampler: LineupSampler,
-    context: DrawContext,
     learners: Sequence[int],
     learning: Collection[str],
     groups: int,
     limit: int,
-    rng: np.random.Generator,
 ) -> list[_Seating]:
     """Return the seatings in which main policies learn, in self-play and against past opponents by their shares."""
-    policies = context.seat_policies
+    policies = sampler.context.seat_policies
     weights = {rule: weight for rule, weight in config.shares.items() if rule != "self_play"}
-    usable = {rule: weight for rule, weight in weights.items() if len(context.free_seats) > 1 and weight > 0.0}
+    usable = {rule: weight for rule, weight in weights.items() if len(sampler.context.free_seats) > 1 and weight > 0.0}
     active = {rule: weight for rule, weight in usable.items() if sampler.has_opponents(rule)}
-    rules = _choose_rules(active, rng, limit)
+    rules = _choose_rules(active, sampler.rng, limit)
     idle = sum(weights.values()) - sum(active.values())
     deals = _deals(config.self_play + idle if config.self_play else 0.0, rules, groups, len(learners))
     self_play_groups = groups - len(learners) * sum(deals.values()) if config.self_play or not rules else 0

@@ -74,7 +74,7 @@ class LineupSampler:
     """Samples line-ups for the learners of one game and iteration."""
 
     def __init__(self, context: DrawContext, config: MatchmakingConfig, rng: np.random.Generator) -> None:
-        self._context, self._config, self._rng = context, config, rng
+        self.context, self._config, self.rng = context, config, rng
         self._pools = {policy: self._pool(policy) for policy in sorted(set(context.seat_policies) - context.given)}
         self._weights: dict[str, dict[str, NDArray[np.float64]]] = {}
 
@@ -86,14 +86,14 @@ class LineupSampler:
     def has_opponents(self, rule: str) -> bool:
         """Return whether a rule has an opponent for every seat."""
         if rule in JOINT_RULES:
-            return bool(self._context.meta.joint)
+            return bool(self.context.meta.joint)
         every_seat = all(pool.players for pool in self._pools.values())
         return every_seat and all(weights.any() for weights in self._probabilities(rule).values())
 
     def for_main(self, rule: str, learners: Sequence[int], deals: int, size: int) -> dict[int, list[Lineup]]:
         """Return, by learner's seat, a line-up for each deal, from ``size`` draws a policy."""
         if rule in JOINT_RULES:
-            drawn = {seat: jpsro(self._context.meta, seat, size, self._rng) for seat in learners}
+            drawn = {seat: jpsro(self.context.meta, seat, size, self.rng) for seat in learners}
             return {seat: [lineups[deal % size] for deal in range(deals)] for seat, lineups in drawn.items()}
         samples = {
             policy: self._sample(self._pools[policy], weights, size)
@@ -115,15 +115,15 @@ class LineupSampler:
                 targets = OpponentPool(pool.players or [main], (policy,), pool.game, pool.pair_record, pool.config)
                 weights = league_exploiter(targets)
             samples[main] = self._sample(targets, weights, size)
-        return self._lineups(samples, self._context.free_seats, deals)
+        return self._lineups(samples, self.context.free_seats, deals)
 
     def for_partner(self, policy: str, deals: int, size: int) -> dict[int, list[Lineup]]:
         """Return, by the partner's seat, a line-up of other partners' snapshots for each deal, if there are any."""
-        others = [m for m in self._context.population if m.kind == "partner" and m.policy != policy]
+        others = [m for m in self.context.population if m.kind == "partner" and m.policy != policy]
         if not (others and deals):
             return {}
         ids, kinds, policies = ([getattr(m, name) for m in others] for name in ("id", "kind", "policy"))
-        context = self._context
+        context = self.context
         pool = OpponentPool(ids, (policy,), context.game, context.pair_record, self._config, kinds, policies=policies)
         drawn = self._sample(pool, partners(pool), size)
         return self._lineups(dict.fromkeys(self._pools, drawn), context.free_seats, deals)
@@ -137,7 +137,7 @@ class LineupSampler:
 
     def _sample(self, pool: OpponentPool, weights: NDArray[np.float64], size: int) -> list[str]:
         """Draw ``size`` players of a pool by their weights."""
-        return [pool.players[index] for index in systematic_sample(weights, size, self._rng)]
+        return [pool.players[index] for index in systematic_sample(weights, size, self.rng)]
 
     def _lineups(
         self, samples: Mapping[str, Sequence[str]], learners: Sequence[int], deals: int
@@ -146,9 +146,9 @@ class LineupSampler:
 
         The next deal starts one player later, so that the players of a sample take turns in each seat.
         """
-        policies = self._context.seat_policies
+        policies = self.context.seat_policies
         seats = len(policies)
-        drawn = {player: [player] for player in self._context.given} | dict(samples)
+        drawn = {player: [player] for player in self.context.given} | dict(samples)
         return {
             learner: [
                 tuple(
@@ -162,7 +162,7 @@ class LineupSampler:
 
     def _pool(self, policy: str) -> OpponentPool:
         """Return the past players that may take a seat of ``policy``: its own, and those who take any seat."""
-        context = self._context
+        context = self.context
         members = [member for member in context.population if member.policy == policy or member.kind != "main"]
         return OpponentPool(
             [member.id for member in members],

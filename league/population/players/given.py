@@ -73,12 +73,12 @@ def with_lasting_names(config: RunConfig) -> RunConfig:
     return config.model_copy(update={"roles": config.roles.model_copy(update={"player": lasting})})
 
 
-def check_given(config: RunConfig, engines: Engines, *, ask_servers: bool = True) -> None:
+def check_given(roles: Roles, engines: Engines, *, ask_servers: bool = True) -> None:
     """Raise UsageError, with the role named, for a player that cannot play the role that it is given.
 
     Players that are no models of this machine are asked for a reply; those behind servers only if ``ask_servers``.
     """
-    for game, seats in run_roles(config).items():
+    for game, seats in roles.items():
         for role in (role for role in seats if role.given):
             if role.policy.startswith(PREFIX) and not ask_servers:
                 continue

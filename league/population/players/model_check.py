@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from arena.lm.tokenization import ChatTokenizer
 from games.common.errors import UsageError
-from league.config import RunConfig
-from league.config.load import policy_names
+from league.config.context import RunContext
 from league.population.models.source import model_folder
 from league.population.players.model_engine import longest_prompts
-from roles.role import Roles
 
 
-def check_model(config: RunConfig, roles: Roles) -> None:
+def check_model(context: RunContext) -> None:
     """Raise UsageError if a model is not on this machine, cannot be read, or has too short a context for a game."""
-    for source in config.pretrained(policy_names(config, roles)):
+    for source in context.config.pretrained(context.policies):
         tokenizer = ChatTokenizer.read(model_folder(source))
         if tokenizer.context is None:
             continue
-        for game, tokens in longest_prompts(config, roles, tokenizer).items():
+        for game, tokens in longest_prompts(context.config, context.roles, tokenizer).items():
             if tokens > tokenizer.context:
                 raise UsageError(
                     f"In trial matches of {game}, the longest prompt and its reply take {tokens} tokens, but {source} "

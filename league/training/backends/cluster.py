@@ -22,7 +22,7 @@ from arena.records import Episode, MatchRequest, Reply, ReplyRequest
 from arena.remote.usage import Usage
 from arena.samplers.torch_lm import LoadsWeights
 from games.common.errors import unknown_name
-from league.config import RunConfig
+from league.config.context import RunContext
 from league.population.players.engines import Engines
 from league.population.players.given import GivenPlayers, given_players
 from league.population.players.model_engine import ModelEngine, check_context, engine_kind
@@ -49,11 +49,11 @@ from roles.role import Roles
 class ClusterDeployment:
     """A ``Deployment`` on a cluster."""
 
-    def __init__(self, config: RunConfig, run_dir: Path, address: str) -> None:
+    def __init__(self, context: RunContext, address: str) -> None:
         """Prepare to join the cluster at an address, which is that of ``RayCluster``."""
-        self._config, self._run_dir, self._address = config, run_dir, address
-        self._learners = learners_of(config)
-        check_resources(config, len(self._learners))  # before Ray starts, which takes a while
+        self._context, self._config, self._address = context, context.config, address
+        self._learners = learners_of(context)
+        check_resources(context.config, len(self._learners))  # before Ray starts, which takes a while
         self.on_cpu = bool(self._learners)
         self._bases: dict[str, BaseWeights] = {}  # by policy
         self._pool: MatchPool | None = None
@@ -86,19 +86,15 @@ class ClusterDeployment:
         spec = WorkerSpec(
             "learner", object, (), table.learner_cpus, table.learner_gpus, bundles=self._bundles.get("learner", ())
         )
-        self._learner = ClusterLearner(
-            self._cluster, self._config, self._run_dir, state, self._base_weights(state), spec
-        )
+        self._learner = ClusterLearner(self._cluster, self._context, state, self._base_weights(state), spec)
         return self._learner
 
-    def rollouts(
-        self, config: RunConfig, run_dir: Path, roles: Roles, state: RunState, engines: Engines
-    ) -> RolloutBackend:
+    def rollouts(self, context: RunContext, state: RunState, engines: Engines) -> RolloutBackend:
         """See ``Deployment``."""
-        given = given_players(roles, engines)
+        config, given = context.config, given_players(context.roles, engines)
         outside = [*anchors_and_guests(config, engines), *given.engines]
         for first in config.by_model(state.policies):
-            check_context(config, roles, state.policies[first].lm)
+            check_context(config, context.roles, state.policies[first].lm)
         self._pool = MatchPool(
             self._cluster,
             self._pool_spec(self._base_weights(state), given.roles, any(map(is_remote_player, outside))),
@@ -148,9 +144,7 @@ class ClusterDeployment:
         """Return each policy's base; each is put into the object store once."""
         if not self._bases:
             for group in self._config.by_model(state.policies).values():
-                base = put_base(
-                    self._cluster, self._config, self._run_dir, {name: state.policies[name] for name in group}
-                )
+                base = put_base(self._cluster, self._context, {name: state.policies[name] for name in group})
                 self._bases |= dict.fromkeys(group, base)
         return self._bases
 

@@ -7,11 +7,10 @@ the last iteration that was collected, and submits the trajectories since to it 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from arena.cluster.interface import Cluster, Ref, WorkerDied, WorkerSpec
 from arena.cluster.match_pool import START_TIMEOUT
-from league.config import RunConfig
+from league.config.context import RunContext
 from league.training.backends.learner_group import (
     GroupReply,
     LearnerGroup,
@@ -37,25 +36,24 @@ class ClusterLearner:
     def __init__(
         self,
         cluster: Cluster,
-        config: RunConfig,
-        run_dir: Path,
+        context: RunContext,
         state: RunState,
         bases: Mapping[str, BaseWeights],
         spec: WorkerSpec,
     ) -> None:
         """``bases`` are by policy. ``spec`` has a worker's resources; its object and arguments are filled in."""
-        self.lead = config.async_learners.max_staleness
-        self._cluster, self._run_dir, self._state = cluster, run_dir, state
-        self._learners = learners_of(config)
+        self.lead = context.config.async_learners.max_staleness
+        self._cluster, self._run_dir, self._state = cluster, context.run_dir, state
+        self._learners = learners_of(context)
         self._specs = {
             name: spec._replace(
                 make=LearnerWorker,
-                arguments=(config, {policy: bases[policy] for policy in policies}, spec.cpus, imitated),
+                arguments=(context, {policy: bases[policy] for policy in policies}, spec.cpus, imitated),
             )
             for name, policies in self._learners.items()
             for imitated in [{policy: state.imitated[policy] for policy in policies if policy in state.imitated}]
         }
-        self._processes = config.optimizer.processes
+        self._processes = context.config.optimizer.processes
         self._groups: dict[str, LearnerGroup] = {}
         self._checkpoints: dict[str, Ref] = {}  # by learner, after the last iteration that was collected
         self._submitted: dict[int, Sequence[Trajectory]] = {}

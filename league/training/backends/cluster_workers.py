@@ -22,7 +22,6 @@ from arena.scheduler import Engine, play
 from games.common.errors import UsageError
 from games.registry import make_game
 from league.config import RunConfig
-from league.config.load import run_roles
 from league.population.players.engines import Engines
 from league.population.players.given import given_engine
 from league.population.players.model_engine import engine_kind
@@ -38,11 +37,9 @@ class MatchWorker:
     ``play`` may be called while another call plays: the matches are then played side by side (``FedPlay``).
     """
 
-    def __init__(
-        self, config: RunConfig, bases: Mapping[str, BaseWeights], cpus: float, roles: Roles | None = None
-    ) -> None:
-        """``roles`` are those that matches are played with, where some are given to players; None: the run's."""
-        self._config, self._roles = config, roles or run_roles(config)
+    def __init__(self, config: RunConfig, bases: Mapping[str, BaseWeights], cpus: float, roles: Roles) -> None:
+        """``roles`` are those that matches are played with; a given one as its player is asked."""
+        self._config, self._roles = config, roles
         self._make_engine = partial(EngineWorker, config, bases, cpus)
         self._engine: EngineWorker | None = None
         self._outside = outside = Engines()

@@ -18,8 +18,7 @@ from typing import NamedTuple
 from arena.cluster.interface import Cluster, PendingCall, Ref, WorkerDied, WorkerSpec
 from arena.cluster.ray_cluster import node_address
 from arena.process import tuned_process
-from league.config import RunConfig
-from league.config.load import run_roles
+from league.config.context import RunContext
 from league.training.backends.engine_worker import base_folder
 from league.training.backends.weight_transfer import BaseWeights, Files, read_files, write_files
 from league.training.checkpoints.learner_checkpoint import Learning, LearningState, load_learning, save_learning
@@ -46,17 +45,17 @@ class LearnerWorker:
 
     def __init__(
         self,
-        config: RunConfig,
+        context: RunContext,
         bases: Mapping[str, BaseWeights],
         cpus: float,
         imitated: Mapping[str, Sequence[ImitatedReply]],
     ) -> None:
         """``bases`` are those of the policies that learn here, by policy."""
         ExitStack().enter_context(tuned_process(max(int(cpus), 1)))  # for as long as the process lives
-        self._config, self._policies = config, tuple(bases)
+        self._config, self._policies = context.config, tuple(bases)
         with tempfile.TemporaryDirectory() as folder:
             folders = {name: base_folder(base, Path(folder) / name) for name, base in bases.items()}
-            self._state = LearningState(policies_on_bases(config, run_roles(config), folders), imitated=imitated)
+            self._state = LearningState(policies_on_bases(context, folders), imitated=imitated)
         self._process_group: ProcessGroup = SINGLE_PROCESS
         self._rank = 0
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -15,8 +14,7 @@ from arena.remote.usage import Usage
 from arena.scheduler import play
 from games.common.errors import UsageError
 from games.registry import make_game
-from league.config import RunConfig
-from league.config.load import run_roles
+from league.config.context import RunContext
 from league.population.models.base_model import verified_base
 from league.population.players.engines import Engines
 from league.population.players.given import given_players
@@ -31,7 +29,7 @@ from league.training.learning.data_parallel import FollowerProcesses
 from league.training.learning.learner_pool import LearnerPool
 from learners.update.policy import Policy
 from roles.replies import unmasked
-from roles.role import Role, Roles
+from roles.role import Role
 
 
 class LocalRollouts:
@@ -39,19 +37,17 @@ class LocalRollouts:
 
     def __init__(
         self,
-        config: RunConfig,
-        run_dir: Path,
-        roles: Roles,
+        context: RunContext,
         policies: Mapping[str, Policy],
         engines: Engines | None = None,
         program: Program | None = None,
     ) -> None:
-        engines = engines or Engines()
-        self.given, self._in_flight = given_players(roles, engines), config.in_flight
+        config, engines = context.config, engines or Engines()
+        self.given, self._in_flight = given_players(context.roles, engines), config.in_flight
         self._outside = anchors_and_guests(config, engines) | dict(self.given.engines)
         engines_by_model = [
             ModelsEngine(
-                _engine_on(config, run_dir, roles, group, policies[group[0]].lm),
+                _engine_on(context, group, policies[group[0]].lm),
                 tuple(policies[name].lm for name in group),
             )
             for group in config.by_model(policies).values()
@@ -59,7 +55,7 @@ class LocalRollouts:
         self.engine: ModelEngine = (
             EnginesByModel(engines_by_model) if len(engines_by_model) > 1 else engines_by_model[0].engine
         )
-        self._programs = _programs(config, run_dir, policies, program)
+        self._programs = _programs(context, policies, program)
         self._with_programs = self._programs and self._programs.sampler(self.engine)
         self._asked = config.programs.roles
 
@@ -98,24 +94,22 @@ class LocalRollouts:
         return self.engine.engine_of(player) if isinstance(self.engine, EnginesByModel) else self.engine
 
 
-def _engine_on(
-    config: RunConfig, run_dir: Path, roles: Roles, policies: Sequence[str], tokenizer: LanguageModel
-) -> ModelEngine:
+def _engine_on(context: RunContext, policies: Sequence[str], tokenizer: LanguageModel) -> ModelEngine:
     """Return an engine for policies on one base model."""
-    check_context(config, roles, tokenizer)
+    config = context.config
+    check_context(config, context.roles, tokenizer)
     adapted = [name for name in policies if config.policy(name).adapted]
     return engine_kind(config).make(
         config.for_policy(policies[0]),
-        lambda: ModelSource(tokenizer, verified_base(config, run_dir, adapted[0]) if adapted else None),
+        lambda: ModelSource(tokenizer, verified_base(config, context.run_dir, adapted[0]) if adapted else None),
     )
 
 
-def _programs(
-    config: RunConfig, run_dir: Path, policies: Mapping[str, Policy], program: Program | None
-) -> RunPrograms | None:
+def _programs(context: RunContext, policies: Mapping[str, Policy], program: Program | None) -> RunPrograms | None:
     """Return the run's programs; None where they take no role."""
-    if config.programs.roles:
-        return RunPrograms(config, run_dir, {policy.live_id: policy.lm for policy in policies.values()}, program)
+    if context.config.programs.roles:
+        lms = {policy.live_id: policy.lm for policy in policies.values()}
+        return RunPrograms(context.config, context.run_dir, lms, program)
     return None
 
 
@@ -125,15 +119,15 @@ class LocalDeployment:
     Raises UsageError for a program without a role.
     """
 
-    def __init__(self, config: RunConfig, run_dir: Path, program: Program | None = None) -> None:
-        check_processes(config, run_roles(config))
-        if program is not None and not config.programs.roles:
+    def __init__(self, context: RunContext, program: Program | None = None) -> None:
+        check_processes(context.config, context.roles)
+        if program is not None and not context.config.programs.roles:
             raise UsageError(
                 "A program was given, but programs.roles names no role whose turns it takes. Set it, as "
                 "programs.roles=['kuhn_poker/first']."
             )
         self.on_cpu, self._program = False, program
-        self._learners, self._followers = LearnerPool(config, run_dir), FollowerProcesses(config, run_dir)
+        self._learners, self._followers = LearnerPool(context), FollowerProcesses(context)
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -151,11 +145,9 @@ class LocalDeployment:
         """See ``Deployment``."""
         return self._followers.learner(state) or self._learners.learner(state)
 
-    def rollouts(
-        self, config: RunConfig, run_dir: Path, roles: Roles, state: RunState, engines: Engines
-    ) -> RolloutBackend:
+    def rollouts(self, context: RunContext, state: RunState, engines: Engines) -> RolloutBackend:
         """See ``Deployment``."""
-        return LocalRollouts(config, run_dir, roles, state.policies, engines, self._program)
+        return LocalRollouts(context, state.policies, engines, self._program)
 
     def usage(self) -> dict[str, Usage]:
         """See ``Deployment``."""

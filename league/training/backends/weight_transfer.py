@@ -12,7 +12,7 @@ import safetensors.torch
 from arena.cluster.interface import Cluster, Ref
 from arena.lm.language_model import LanguageModel
 from arena.lm.lora import CONFIG_FILE, AdapterLM
-from league.config import RunConfig
+from league.config.context import RunContext
 from league.population.models.base_model import verified_base
 from learners.update.policy import Policy
 
@@ -75,13 +75,13 @@ def saved_files(lm: LanguageModel) -> Files:
         return read_files(Path(folder))
 
 
-def put_base(cluster: Cluster, config: RunConfig, run_dir: Path, policies: Mapping[str, Policy]) -> BaseWeights:
+def put_base(cluster: Cluster, context: RunContext, policies: Mapping[str, Policy]) -> BaseWeights:
     """Put the base that policies share into the cluster's store, unless it is a hub's; return where it is."""
-    adapted = [name for name in policies if config.policy(name).adapted]
+    adapted = [name for name in policies if context.config.policy(name).adapted]
     if not adapted:
         first = next(iter(policies.values()))
         return BaseWeights("", cluster.put(saved_files(first.lm)), adapters=False)
-    source = verified_base(config, run_dir, adapted[0])
+    source = verified_base(context.config, context.run_dir, adapted[0])
     if not Path(source).is_dir():
         return BaseWeights(str(source), None, adapters=True)
     return BaseWeights("", cluster.put(read_files(Path(source))), adapters=True)

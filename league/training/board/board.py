@@ -8,13 +8,12 @@ Nothing here touches the weights or draws a random number.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from arena.records import Episode, flatten_episodes
 from games.aliases import short_metric, short_name
-from games.spec import GameSpec
 from league.config import RunConfig
+from league.config.context import RunContext
 from league.population.storage.sampled_matches import SampledMatch
 from league.theory.exact.strategy_states import NAMED
 from league.training.board.comparison import Comparison
@@ -29,7 +28,6 @@ from league.training.monitors.conduct import RoleConduct
 from league.training.monitors.phases import DrawingBudget, PhaseClock
 from league.training.snapshots.measure import PopulationMeasurement
 from league.training.starts.gallery import gallery
-from roles.role import Roles
 
 # What HParams compares runs by, of each game.
 COMPARED_BY = ("exploitability", "mixture_exploitability", "return", "welfare", "score_against_random")
@@ -48,17 +46,9 @@ class Frozen(NamedTuple):
 class Board:
     """Writes ``metrics.jsonl``, ``mixtures.jsonl`` and ``tb/`` of one run."""
 
-    def __init__(
-        self,
-        config: RunConfig,
-        run_dir: Path,
-        specs: Mapping[str, GameSpec],
-        roles: Roles,
-        state: RunState,
-        phases: PhaseClock,
-    ) -> None:
-        self._config, self._run_dir, self._specs, self._roles, self._state = config, run_dir, specs, roles, state
-        self._phases, self._budget = phases, DrawingBudget(config.board.time, phases)
+    def __init__(self, context: RunContext, state: RunState, phases: PhaseClock) -> None:
+        self._context, self._config, self._run_dir, self._state = context, context.config, context.run_dir, state
+        self._phases, self._budget = phases, DrawingBudget(context.config.board.time, phases)
         self._log: MetricsLog | None = None
         self._history: list[dict[str, Any]] = []  # of the metrics that figures show
         self._mixtures: list[dict[str, Any]] = []
@@ -112,8 +102,8 @@ class Board:
         self._mixtures = list(read_mixtures(self._run_dir))
         settings = _flat(self._config.model_dump())
         log.settings(settings, {"seed", *_chosen(self._config, settings)}, self._compared_by())
-        cooperative = any(not spec.competitive for spec in self._specs.values())
-        margins = {short_name(game): _margins(game) for game in self._specs}
+        cooperative = any(not spec.competitive for spec in self._context.specs.values())
+        margins = {short_name(game): _margins(game) for game in self._context.specs}
         log.layout(
             layout(margins, cooperative, exploited=bool(self._config.league_roles), asked=self._config.beliefs.asked)
         )
@@ -125,7 +115,7 @@ class Board:
         return ({short_metric(name): value for name, value in line.items()} for line in read_metrics(self._run_dir))
 
     def _compared_by(self) -> list[str]:
-        return [f"{game}/{name}" for game in self._specs for name in COMPARED_BY] + ["rating"]
+        return [f"{game}/{name}" for game in self._context.specs for name in COMPARED_BY] + ["rating"]
 
     def _distributions(self, log: MetricsLog, iteration: int, frozen: Frozen) -> None:
         for conduct in frozen.conducts:
@@ -142,7 +132,7 @@ class Board:
 
     def _utterances(self, log: MetricsLog, iteration: int, episodes: Sequence[Episode]) -> None:
         """Write what was said that made others believe most in the truth, and what least."""
-        for game, seats in self._roles.items():
+        for game, seats in self._context.roles.items():
             mine = [episode for episode in flatten_episodes(episodes) if episode.request.game == game]
             if told := tell_utterances(mine, [probe for role in seats for probe in role.probes]):
                 log.text(f"utterances/{game}", f"{game} at iteration {iteration}\n\n{told}", iteration)
@@ -158,7 +148,7 @@ class Board:
         """Draw what there is time for, the figure drawn longest ago first; after the last iteration draw all."""
         subject = Subject(
             iteration,
-            self._specs,
+            self._context.specs,
             self._history,
             self._mixtures,
             alarms,

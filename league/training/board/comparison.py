@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from games.spec import GameSpec, Utility
 from league.config import RunConfig
-from league.config.load import seat_roles
+from league.config.context import RunContext
 from league.population.results.payoffs import PayoffTable
 from league.theory.cycles import Cycle, find_cycles, significant_wins
 from league.theory.exact.equilibrium_gaps import exact_game
@@ -61,13 +61,11 @@ def spread(count: int, most: int) -> list[int]:
     return sorted({round(i * (count - 1) / (most - 1)) for i in range(most)}) if most > 1 else [count - 1][:most]
 
 
-def compare_population(
-    config: RunConfig, specs: dict[str, GameSpec], state: RunState, measured: PopulationMeasurement
-) -> dict[str, Comparison]:
+def compare_population(context: RunContext, state: RunState, measured: PopulationMeasurement) -> dict[str, Comparison]:
     """Return the comparison of each game that somebody can win, by game."""
-    comparisons = {}
-    for game, spec in specs.items():
-        free = sum(not role.given for role in seat_roles(config.roles, spec))  # of players that are given roles
+    config, comparisons = context.config, {}
+    for game, spec in context.specs.items():
+        free = sum(not role.given for role in context.roles[game])  # of players that are given roles
         if free > 1 and spec.utility is not Utility.IDENTICAL:
             tables = measured.tables.get(game)
             if tables and spec.seats == 2:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from arena.lm.chunks import Tokens
 from arena.records import Episode, flatten_episodes
-from league.config import RunConfig
+from league.config.context import RunContext
 from learners.beliefs import bits, changes, histories, spoken
 from learners.trajectories import Evidence, Heard, Trajectory
 from roles.probes import Probe
@@ -29,15 +29,14 @@ def probes_of(roles: Sequence[Role]) -> list[Probe]:
 
 
 def with_heard(
-    config: RunConfig,
+    context: RunContext,
     policies: Mapping[str, Policy],
-    roles: Roles,
     episodes: Sequence[Episode],
     trajectories: Sequence[Trajectory],
     evidence: list[Evidence],
 ) -> list[Evidence]:
     """Return the evidence with what each seat was asked, where its role learns to listen; the same where none does."""
-    listening = config.beliefs.listening
+    listening = context.config.beliefs.listening
     if not listening.on:
         return evidence
     matches = {episode.request.index: episode for episode in flatten_episodes(episodes)}
@@ -45,7 +44,7 @@ def with_heard(
     found = list(evidence)
     for i, one in enumerate(trajectories):
         if one.policy in policies and listening.factor(one.game, one.role):
-            lm, role = policies[one.policy].lm, roles[one.game][one.seat]
+            lm, role = policies[one.policy].lm, context.roles[one.game][one.seat]
             probes = {probe.name: probed(role, probe) for probe in role.probes}
             heard = []
             for belief in matches[one.match].beliefs:

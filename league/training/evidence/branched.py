@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 from arena.records import Episode, MatchRequest, Turn
 from arena.submatches import begin_match
 from games.registry import make_game
-from league.config import RunConfig
 from league.config.checks.branching import most_retries
+from league.config.context import RunContext
 from league.population.matchmaking.branching import RULES, BranchPoint, Entropies, choose, fork_requests
 from league.training.checkpoints.run_state import RunState
 from league.training.evidence.counterfactuals import PromptKey, prompt_key, reply_probabilities
-from roles.role import Roles
 
 if TYPE_CHECKING:
     from learners.update.policy import Policy
@@ -23,14 +22,12 @@ if TYPE_CHECKING:
 PlayWhole = Callable[[Sequence[MatchRequest]], list[Episode]]
 
 
-def with_forks(
-    config: RunConfig, state: RunState, roles: Roles, play: PlayWhole, episodes: list[Episode]
-) -> list[Episode]:
+def with_forks(context: RunContext, state: RunState, play: PlayWhole, episodes: list[Episode]) -> list[Episode]:
     """Return an iteration's matches, followed by their forks; the same without a rule.
 
     The policies of ``state`` have the weights that the matches were played with.
     """
-    settings = config.branching
+    settings = context.config.branching
     if settings.rule is None:
         return episodes
     by_game: dict[str, list[Episode]] = defaultdict(list)
@@ -39,9 +36,9 @@ def with_forks(
     points: list[BranchPoint] = []
     for game, played in by_game.items():
         scores = RULES[settings.rule](played, entropies_of(state.policies))
-        turns, retries = make_game(game).spec.max_turns, most_retries(roles[game])
+        turns, retries = context.all_specs[game].max_turns, most_retries(context.roles[game])
         points += choose(played, scores, settings.replies, settings.width, turns, retries)
-    requests = fork_requests(points, settings.width, config.seed, state.next_match)
+    requests = fork_requests(points, settings.width, context.config.seed, state.next_match)
     state.next_match += len(requests)
     forks = play(requests) if requests else []
     origins = [point for point in points for _ in range(settings.width)]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from arena.records import Episode, flatten_episodes
 from games.common.seeds import derive_seed
-from league.config import RunConfig
+from league.config.context import RunContext
 from league.training.evidence.alternatives import TriedAlternatives
 from league.training.evidence.continuations import Continuations, ContinuationValues
 from league.training.evidence.counted_out import count_out
@@ -17,7 +17,6 @@ from league.training.interfaces import RolloutBackend
 from learners.trajectories import Trajectory
 from learners.values import ALTERNATIVES, CONTINUATIONS
 from learners.values.estimator import Estimates
-from roles.role import Roles
 
 
 class PlayedOn(NamedTuple):
@@ -30,15 +29,14 @@ class PlayedOn(NamedTuple):
 
 
 def play_on(
-    config: RunConfig,
+    context: RunContext,
     rollouts: RolloutBackend,
-    roles: Roles,
-    scales: Mapping[str, float],
     iteration: int,
     episodes: Sequence[Episode],
     trajectories: Sequence[Trajectory],
 ) -> PlayedOn:
     """Return what turns were worth, with the weights that play now, where an estimator plays on or counts out."""
+    config, scales = context.config, context.scales
     by_index = {episode.request.index: episode for episode in flatten_episodes(episodes)}
     asked = [asked_of(config, t.game, t.role) for t in trajectories]
     continued, tried = ([i for i, name in enumerate(asked) if name == known] for known in (CONTINUATIONS, ALTERNATIVES))
@@ -48,7 +46,7 @@ def play_on(
         continuations = Continuations(rollouts.play, config.values.continuations.count, seed)
         estimator = ContinuationValues(continuations, by_index, scales)
         values = estimator.estimate([trajectories[i] for i in continued])
-    counted = count_out(config, rollouts.engine, roles, scales, episodes, trajectories)
+    counted = count_out(context, rollouts.engine, episodes, trajectories)
     found = PlayedOn(
         values=dict(zip(continued, values, strict=True)),
         contributions={i: worth.advantages for i, worth in counted.items()},

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from arena.lm.chunks import Tokens
 from arena.records import Episode, Turn
 from games.openspiel.repeated import Floats, StageGame, stage_game
-from league.config import RunConfig
+from league.config.context import RunContext
 from learners.advantages.rule import Need
 from learners.trajectories import Counterfactuals, Evidence, Trajectory
 from roles.trie import token_logprobs
@@ -60,16 +60,15 @@ def seat_rounds(stage: StageGame, turns: Sequence[Turn], seat: int) -> SeatRound
 
 
 def counterfactuals(
-    config: RunConfig,
+    context: RunContext,
     policies: Mapping[str, Policy],
-    scales: Mapping[str, float],
     episodes: Sequence[Episode],
     trajectories: Sequence[Trajectory],
 ) -> list[Evidence]:
     """Return each trajectory's evidence from play: its counterfactuals, where the rule of its role needs them.
 
-    ``policies`` have the weights that the episodes were played with, and ``scales`` are those that the trajectories
-    were made with. In a round that was not completed every action pays the reward of that turn, so nothing is learned
+    ``policies`` have the weights that the episodes were played with, and the trajectories' returns were divided by the
+    run's scales. In a round that was not completed every action pays the reward of that turn, so nothing is learned
     from it.
     """
     evidence = [Evidence()] * len(trajectories)
@@ -79,7 +78,7 @@ def counterfactuals(
             i
             for i, trajectory in enumerate(trajectories)
             if trajectory.policy == name
-            and Need.COUNTERFACTUALS in config.credit.needs(trajectory.game, trajectory.role)
+            and Need.COUNTERFACTUALS in context.config.credit.needs(trajectory.game, trajectory.role)
         ]
         turns = [turn for i in mine for turn in trajectories[i].turns]
         probabilities = reply_probabilities(policy.lm, [prompt_key(turn) for turn in turns]) if turns else {}
@@ -87,7 +86,7 @@ def counterfactuals(
             trajectory = trajectories[i]
             rounds = seat_rounds(stage_game(trajectory.game), matches[trajectory.match].turns, trajectory.seat)
             payoffs = np.repeat(np.array(trajectory.rewards)[:, None], rounds.payoffs.shape[1], axis=1)  # [K, A]
-            payoffs[: len(rounds.payoffs)] = rounds.payoffs / scales[trajectory.game]
+            payoffs[: len(rounds.payoffs)] = rounds.payoffs / context.scales[trajectory.game]
             policy_KA = np.array([probabilities[prompt_key(turn)] for turn in trajectory.turns]).reshape(payoffs.shape)
             expected = tuple((policy_KA * payoffs).sum(axis=1).tolist())
             evidence[i] = Evidence(counterfactuals=Counterfactuals(expected, float(payoffs.sum(axis=0).max())))

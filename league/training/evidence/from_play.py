@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from arena.records import Episode
-from league.config import RunConfig
+from league.config.context import RunContext
 from league.training.evidence.beliefs import with_heard
 from league.training.evidence.continued import PlayedOn
 from league.training.evidence.counterfactuals import counterfactuals
@@ -15,26 +15,23 @@ from league.training.evidence.sighted import with_sight
 from league.training.evidence.teachers import Teachers
 from learners.trajectories import Evidence, Trajectory
 from learners.update.policy import Policy
-from roles.role import Roles
 
 
 def evidence_from_play(
-    config: RunConfig,
+    context: RunContext,
     policies: Mapping[str, Policy],
-    roles: Roles,
-    scales: Mapping[str, float],
     teachers: Teachers | None,
     played_on: PlayedOn,
     episodes: Sequence[Episode],
     trajectories: Sequence[Trajectory],
 ) -> list[Evidence]:
     """Return the evidence of each trajectory; ``policies`` have the weights that the matches were played with."""
-    evidence = counterfactuals(config, policies, scales, episodes, trajectories)
+    evidence = counterfactuals(context, policies, episodes, trajectories)
     evidence = _with_played_on(policies, played_on, evidence)
     if teachers is not None:
         evidence = teachers.advise(episodes, trajectories, evidence)
     for add in (with_heard, with_sight, with_predicted):
-        evidence = add(config, policies, roles, episodes, trajectories, evidence)
+        evidence = add(context, policies, episodes, trajectories, evidence)
     return evidence
 
 

@@ -15,12 +15,12 @@ from arena.lm.chunks import Tokens
 from arena.records import Episode, flatten_episodes
 from arena.submatches import positions
 from games.registry import make_game
-from league.config import RunConfig
+from league.config.context import RunContext
 from learners.trajectories import Evidence, Predicted, Trajectory
 from roles.chat_text import Message
 from roles.prompts import messages
 from roles.replies import WHAT_RETURNS, predicting
-from roles.role import Role, Roles
+from roles.role import Role
 
 if TYPE_CHECKING:
     from arena.lm.language_model import LanguageModel
@@ -39,14 +39,14 @@ class Shown(NamedTuple):
 
 
 def with_predicted(
-    config: RunConfig,
+    context: RunContext,
     policies: Mapping[str, Policy],
-    roles: Roles,
     episodes: Sequence[Episode],
     trajectories: Sequence[Trajectory],
     evidence: list[Evidence],
 ) -> list[Evidence]:
     """Return the evidence with what seats were shown, where roles learn to predict it; the same where none does."""
+    config = context.config
     terms = {source: term for source, term in config.prediction.terms.items() if term.on}
     if not terms:
         return evidence
@@ -57,7 +57,7 @@ def with_predicted(
         wanted = [source for source, term in terms.items() if term.factor(one.game, one.role)]
         if one.policy in policies and wanted:
             lm, texts = policies[one.policy].lm, []
-            for shown in _shown(wanted, roles[one.game][one.seat], matches[one.match], one):
+            for shown in _shown(wanted, context.roles[one.game][one.seat], matches[one.match], one):
                 key = one.policy, shown.source, shown.asked, shown.words
                 if key not in known:
                     known[key] = _encoded(lm, shown, config.prediction.most_tokens)

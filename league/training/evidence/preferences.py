@@ -17,6 +17,7 @@ from games.preferences import JudgesMatches
 from games.registry import make_game
 from games.spec import Game
 from league.config import RunConfig
+from league.config.context import RunContext
 from league.population.players.engines import Engines
 from league.population.players.player import resolve
 from learners.advantages.rule import Need
@@ -24,7 +25,7 @@ from learners.groups import pairs_within_groups, win_shares
 from learners.trajectories import to_trajectories
 from roles.probes import Probe
 from roles.replies import probed
-from roles.role import Role, Roles
+from roles.role import Role
 
 FIRST, SECOND = "first", "second"
 
@@ -48,9 +49,10 @@ class Judge(Protocol):
 class Judges:
     """The judges of a run's games; none where no role's credit or shaping asks for one."""
 
-    def __init__(self, config: RunConfig, roles: Roles, engines: Engines) -> None:
+    def __init__(self, context: RunContext, engines: Engines) -> None:
         """Find the judges. Raises UsageError, with what to set instead, for a game that has none."""
-        self._roles, self._seats = roles, {game: seats_compared(config, game, seats) for game, seats in roles.items()}
+        config, self._roles = context.config, context.roles
+        self._seats = {game: seats_compared(config, game, seats) for game, seats in context.roles.items()}
         name, question = config.shaping.preferred.judge, config.shaping.preferred.question
         self._judges: dict[str, Judge] = {}
         for game in (game for game, seats in self._seats.items() if seats):

@@ -15,25 +15,24 @@ from statistics import fmean
 
 from arena.records import Episode, Turn, flatten_episodes
 from league.config import RunConfig
+from league.config.context import RunContext
 from league.config.schedules import term_weight_at
 from league.training.evidence.beliefs import probes_of
 from league.training.evidence.preferences import Judges
 from league.training.monitors.reasoning import intended, thoughts
 from learners.shaping import Shaping, shaping_rewards
 from roles.probes import Probe
-from roles.role import ReplyForm, Role, Roles
+from roles.role import ReplyForm, Role
 
 Metrics = dict[str, float]
 
 
-def with_shaping(
-    config: RunConfig, roles: Roles, judges: Judges | None, iteration: int, episodes: list[Episode]
-) -> list[Episode]:
+def with_shaping(context: RunContext, judges: Judges | None, iteration: int, episodes: list[Episode]) -> list[Episode]:
     """Return an iteration's matches with what judges say of them and what each turn is paid beside the game.
 
     The same matches where nothing is paid and no judge is asked.
     """
-    payers = {game: _Payer(config, game, seats, iteration) for game, seats in roles.items()}
+    payers = {game: _Payer(context.config, game, seats, iteration) for game, seats in context.roles.items()}
     episodes = judges.compare(episodes) if judges is not None else episodes
     return [_shaped(episode, payers) for episode in episodes]
 
@@ -84,11 +83,11 @@ def agreement(role: Role, turn: Turn) -> float:
     return 0.0 if meant is None else 1.0 if meant == turn.action else -1.0
 
 
-def agreement_metrics(config: RunConfig, episodes: Sequence[Episode], roles: Roles) -> Metrics:
+def agreement_metrics(context: RunContext, episodes: Sequence[Episode]) -> Metrics:
     """Return ``GAME/agreement/ROLE``, the mean agreement of thoughts and actions a reply, where it is paid for."""
     found: dict[str, list[float]] = {}
-    for episode in flatten_episodes(episodes) if config.shaping.agreement.on else ():
-        seats = roles.get(episode.request.game, ())
+    for episode in flatten_episodes(episodes) if context.config.shaping.agreement.on else ():
+        seats = context.roles.get(episode.request.game, ())
         for turn in episode.turns:
             if seats and seats[turn.seat].reply is ReplyForm.FREE and not turn.form:
                 number = agreement(seats[turn.seat], turn)

@@ -13,13 +13,13 @@ from arena.records import Episode, Turn, flatten_episodes
 from arena.submatches import positions
 from games.registry import make_game
 from games.sights import seen, with_sights
-from league.config import RunConfig
+from league.config.context import RunContext
 from league.training.evidence.turn_values import from_critic
 from learners.trajectories import Evidence, Trajectory
 from roles.chat_text import Message
 from roles.prompts import messages
 from roles.replies import speaking
-from roles.role import Role, Roles
+from roles.role import Role
 
 if TYPE_CHECKING:
     from arena.lm.language_model import LanguageModel
@@ -29,9 +29,8 @@ Known = dict[object, Tokens]
 
 
 def with_sight(
-    config: RunConfig,
+    context: RunContext,
     policies: Mapping[str, Policy],
-    roles: Roles,
     episodes: Sequence[Episode],
     trajectories: Sequence[Trajectory],
     evidence: list[Evidence],
@@ -40,6 +39,7 @@ def with_sight(
 
     A reply after a refused one has the prompt of the first: what the seat was told of the refusal is left out.
     """
+    config = context.config
     if not config.critic.sees:
         return evidence
     matches = {episode.request.index: episode for episode in flatten_episodes(episodes)}
@@ -47,7 +47,8 @@ def with_sight(
     found = list(evidence)
     for i, one in enumerate(trajectories):
         if one.policy in policies and from_critic(config, one.game, one.role):
-            asked = policies[one.policy].lm, roles[one.game][one.seat], matches[one.match], one, config.critic.sees
+            lm, role = policies[one.policy].lm, context.roles[one.game][one.seat]
+            asked = lm, role, matches[one.match], one, config.critic.sees
             found[i] = found[i]._replace(critic_prompts=critic_prompts(*asked, known.setdefault(one.policy, {})))
     return found
 

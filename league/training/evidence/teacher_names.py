@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from games.common.errors import UsageError, unknown_name
 from games.registry import make_game
-from league.config import RunConfig
-from league.config.load import run_roles, seat_roles
+from league.config.context import RunContext
+from league.config.load import seat_roles
 from league.config.teacher import SELF
 from league.population.players.scripted import scripted_forms, scripted_player
 from league.population.storage.run_dir import DISTILLED, Run, find_run, run_names
-from roles.role import Role, Roles
+from roles.role import Role
 
 FILES = ("hf:", "best_response:")  # before what may be a path
 AVERAGES = ("mixture", DISTILLED)
 
 
-def teachers_by_role(config: RunConfig, roles: Roles) -> dict[tuple[str, str], str]:
+def teachers_by_role(context: RunContext) -> dict[tuple[str, str], str]:
     """Return the teacher's name by game and role; roles that nobody teaches, or that are given away, are left out."""
+    config = context.config
     if not config.objective.distill:
         return {}
     found = {}
-    for game, seats in roles.items():
+    for game, seats in context.roles.items():
         for role in seats:
             of_game = config.teacher.players.get(game, config.teacher.player)
             name = config.teacher.players.get(f"{game}/{role.name}", of_game)
@@ -31,32 +33,34 @@ def teachers_by_role(config: RunConfig, roles: Roles) -> dict[tuple[str, str], s
     return found
 
 
-def with_lasting_teachers(config: RunConfig) -> RunConfig:
-    """Return the configuration of a run with its teachers named for as long as the run lasts, each by its role.
+def with_lasting_teachers(context: RunContext) -> RunContext:
+    """Return a run with its teachers named for as long as the run lasts, each by its role.
 
     Paths are absolute, and a run without a snapshot is its newest one. A run's mixture stays one only while that run is
     not trained on. Raises UsageError for a player that does not exist.
     """
-    roles = run_roles(config)
-    named = teachers_by_role(config, roles)
+    named = teachers_by_role(context)
     if not named:
-        return config
-    cards = {(game, role.name): role for game, seats in roles.items() for role in seats}
+        return context
+    cards = {(game, role.name): role for game, seats in context.roles.items() for role in seats}
     players = {f"{game}/{role}": _lasting(text, cards[game, role]) for (game, role), text in named.items()}
-    return config.model_copy(update={"teacher": config.teacher.model_copy(update={"player": "", "players": players})})
+    teacher = context.config.teacher.model_copy(update={"player": "", "players": players})
+    return replace(context, config=context.config.model_copy(update={"teacher": teacher}))
 
 
-def with_lasting_judge(config: RunConfig) -> RunConfig:
-    """Return the configuration of a run with its judge named for as long as the run lasts; the same if none is named.
+def with_lasting_judge(context: RunContext) -> RunContext:
+    """Return a run with its judge named for as long as the run lasts; the same if none is named.
 
     Raises UsageError for a player that does not exist.
     """
-    preferred = config.shaping.preferred
+    shaping = context.config.shaping
+    preferred = shaping.preferred
     if not preferred.judge:
-        return config
-    first = next(role for seats in run_roles(config).values() for role in seats)
+        return context
+    first = next(role for seats in context.roles.values() for role in seats)
     lasting = preferred.model_copy(update={"judge": _lasting(preferred.judge, first, "judge")})
-    return config.model_copy(update={"shaping": config.shaping.model_copy(update={"preferred": lasting})})
+    shaping = shaping.model_copy(update={"preferred": lasting})
+    return replace(context, config=context.config.model_copy(update={"shaping": shaping}))
 
 
 def _lasting(text: str, role: Role, to: str = "teach") -> str:

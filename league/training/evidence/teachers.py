@@ -21,7 +21,7 @@ from games.common.errors import UsageError
 from games.registry import make_game
 from games.sights import seen, with_sights
 from games.spec import Game, labels
-from league.config import RunConfig
+from league.config.context import RunContext
 from league.config.teacher import SELF
 from league.population.players.engines import Engines
 from league.population.players.player import Player, resolve
@@ -29,7 +29,7 @@ from league.training.evidence.teacher_names import teachers_by_role
 from league.training.evidence.teacher_scores import Asked, HasModels, InTraining, check_tokens, free_logprobs
 from learners.trajectories import Evidence, Trajectory
 from learners.update.policy import Policy
-from roles.role import ReplyForm, Role, Roles
+from roles.role import ReplyForm, Role
 
 Floats = NDArray[np.float64]
 Said = tuple[float, ...]
@@ -81,12 +81,13 @@ Sayings = list[list[Floats]]
 class Teachers:
     """The teachers of a run's roles. ``policies`` are those in training; none: only what needs no model is checked."""
 
-    def __init__(self, config: RunConfig, roles: Roles, engines: Engines, policies: Mapping[str, Policy]) -> None:
+    def __init__(self, context: RunContext, engines: Engines, policies: Mapping[str, Policy]) -> None:
         """Find the teachers. Raises UsageError, with the role named, for one that cannot teach it."""
+        config = context.config
         self._sees, self._uniform, self._exploiters = config.teacher.sees, config.teacher.uniform, config.league_roles
         self._teachers: dict[tuple[str, str], Teacher] = {}
-        cards = {(game, role.name): role for game, seats in roles.items() for role in seats}
-        for key, name in teachers_by_role(config, roles).items():
+        cards = {(game, role.name): role for game, seats in context.roles.items() for role in seats}
+        for key, name in teachers_by_role(context).items():
             self._teachers[key] = teacher = open_teacher(name, cards[key], engines, policies)
             check_teacher(teacher, cards[key], self._sees)
             if (cards[key].reply is ReplyForm.FREE or make_game(key[0]).spec.free_text) and policies:

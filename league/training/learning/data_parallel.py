@@ -31,7 +31,8 @@ from arena.process import available_threads, tuned_process
 from games.common.child_processes import child_process
 from games.common.errors import UsageError
 from league.config import RunConfig
-from league.config.load import load_run_config, run_roles
+from league.config.context import RunContext, run_context
+from league.config.load import load_run_config
 from league.training.checkpoints.run_state import RunState
 from league.training.interfaces import LearnResult
 from league.training.learning.heartbeat import Heartbeat, Watch
@@ -88,8 +89,8 @@ def torchrun_rendezvous() -> Rendezvous | None:
 class FollowerProcesses:
     """The followers of a run's updates, if it has any; a context manager that starts and stops them."""
 
-    def __init__(self, config: RunConfig, run_dir: Path) -> None:
-        self._config, self._run_dir = config, run_dir
+    def __init__(self, context: RunContext) -> None:
+        self._context, config = context, context.config
         self._rendezvous = torchrun_rendezvous()
         size = self._rendezvous.size if self._rendezvous else config.optimizer.processes
         if size > 1 and config.async_learners.processes != "none":
@@ -104,7 +105,7 @@ class FollowerProcesses:
         self._watch = Watch()
 
     def __enter__(self) -> Self:
-        size = self._config.optimizer.processes
+        size = self._context.config.optimizer.processes
         if self._rendezvous is None and size > 1:
             init_method = f"file://{self._folder.name}/meeting"
             self._rendezvous = Rendezvous(0, size, 0, init_method)
@@ -138,7 +139,7 @@ class FollowerProcesses:
         if self._rendezvous is None or self._rendezvous.size == 1:
             return None
         self._watch.start()
-        self._learner = DataParallelLearner(self._config, self._run_dir, state, self._rendezvous, self._watch)
+        self._learner = DataParallelLearner(self._context, state, self._rendezvous, self._watch)
         return self._learner
 
 
@@ -147,9 +148,9 @@ class DataParallelLearner:
 
     lead = 0
 
-    def __init__(self, config: RunConfig, run_dir: Path, state: RunState, rendezvous: Rendezvous, watch: Watch) -> None:
-        self._watch = watch
-        self._config, self._run_dir, self._state, self._rendezvous = config, run_dir, state, rendezvous
+    def __init__(self, context: RunContext, state: RunState, rendezvous: Rendezvous, watch: Watch) -> None:
+        self._context, self._config, self._run_dir = context, context.config, context.run_dir
+        self._state, self._rendezvous, self._watch = state, rendezvous, watch
         self._submitted: dict[int, tuple[Sequence[Trajectory], Sequence[Evidence]]] = {}
         self._sharded: dict[str, Policy] = {}  # the shards that take the updates, where there are shards
         self.started = False
@@ -161,7 +162,7 @@ class DataParallelLearner:
             self._process_group = join_process_group(self._rendezvous)
             self._process_group.broadcast_text(str(self._run_dir.resolve()))
             if self._config.optimizer.sharded:
-                self._sharded = _open_policies(self._config, self._run_dir, self._process_group)
+                self._sharded = _open_policies(self._context, self._process_group)
             self.started = True
 
     def submit(self, iteration: int, trajectories: Sequence[Trajectory], evidence: Sequence[Evidence]) -> None:
@@ -211,7 +212,7 @@ def run_follower(rendezvous: Rendezvous) -> None:
     config = load_run_config(run_dir)
     config = config.on_devices(lambda device: device if device == "cpu" else f"cuda:{rendezvous.local_rank}")
     with tuned_process(config.threads or max(available_threads() // rendezvous.size, 1)):
-        policies = _open_policies(config, run_dir, process_group)
+        policies = _open_policies(run_context(config, run_dir), process_group)
         while (task := _MESSAGES.validate_json(process_group.broadcast_text("")).task) is not None:
             policy = policies[task.policy]
             _run_task(config, process_group, policy, task, policy)
@@ -256,11 +257,11 @@ def join_process_group(rendezvous: Rendezvous) -> TorchProcessGroup:
     return TorchProcessGroup()
 
 
-def _open_policies(config: RunConfig, run_dir: Path, process_group: TorchProcessGroup) -> dict[str, Policy]:
+def _open_policies(context: RunContext, process_group: TorchProcessGroup) -> dict[str, Policy]:
     """Return a run's policies, sharded if they are configured so; their weights come with the first task."""
-    policies = policies_for_resume(config, run_roles(config), run_dir)
-    if config.optimizer.sharded:
-        shard_policies(config, policies, process_group)
+    policies = policies_for_resume(context)
+    if context.config.optimizer.sharded:
+        shard_policies(context.config, policies, process_group)
     return policies
 
 

@@ -15,28 +15,29 @@ from typing import NamedTuple
 
 from games.common.errors import DamagedFile, UsageError
 from games.common.files import atomic_write
-from league.config import RunConfig
+from league.config.context import RunContext
 from league.population.storage.exports import ReplyRow, match_from_record, match_to_record, matches_at, reply_rows
 from league.population.storage.sampled_matches import SampledMatch
 from learners.imitated import ImitatedReply
 from learners.update.policy import Policy
 from roles.replies import format_reply, parse_reply, speaking
-from roles.role import ReplyForm, Role, Roles, bound_policies
+from roles.role import ReplyForm, Role, bound_policies
 
 IMITATION_FILE = "imitation.jsonl"  # of a run: the SHA-256 of what follows, then whole matches, one a line
 
 
-def matches_to_imitate(config: RunConfig, roles: Roles) -> list[SampledMatch]:
+def matches_to_imitate(context: RunContext) -> list[SampledMatch]:
     """Return the matches that ``imitation.matches`` names; none where nothing is imitated.
 
     Raises UsageError for what cannot be read, for matches that are not of the run's games, and where a policy that is
     trained finds no reply to imitate.
     """
+    config = context.config
     if not config.imitation.weight:
         return []
     samples = matches_at(Path(config.imitation.matches).expanduser(), "imitation.matches = ")
-    found = {role.policy for role, _ in _replies(config, roles, samples)}
-    trained = {name for name in bound_policies(roles) if not config.policy(name).frozen}
+    found = {role.policy for role, _ in _replies(context, samples)}
+    trained = {name for name in bound_policies(context.roles) if not config.policy(name).frozen}
     if missing := sorted(trained - found):
         of_players = f" of {', '.join(config.imitation.players)}" if config.imitation.players else ""
         present = sorted({player for sample in samples for player in sample.episode.request.players})
@@ -55,16 +56,15 @@ def keep_matches(run_dir: Path, samples: Sequence[SampledMatch]) -> None:
         atomic_write(run_dir / IMITATION_FILE, f"{_digest(lines)}\n{lines}")
 
 
-def imitated_replies(
-    config: RunConfig, roles: Roles, run_dir: Path, policies: Mapping[str, Policy]
-) -> dict[str, list[ImitatedReply]]:
+def imitated_replies(context: RunContext, policies: Mapping[str, Policy]) -> dict[str, list[ImitatedReply]]:
     """Return what each of the ``policies`` imitates, from the run's own copy of the matches; equal replies are one.
 
     Raises DamagedFile if that is not as it was written.
     """
-    if not config.imitation.weight:
+    if not context.config.imitation.weight:
         return {}
-    given = Counter(_Given.of(role, row) for role, row in _replies(config, roles, _kept(run_dir / IMITATION_FILE)))
+    kept = _kept(context.run_dir / IMITATION_FILE)
+    given = Counter(_Given.of(role, row) for role, row in _replies(context, kept))
     found: dict[str, list[ImitatedReply]] = {name: [] for name in policies}
     for reply, times in given.items():
         if reply.policy in found:
@@ -102,17 +102,17 @@ class _Given(NamedTuple):
         )
 
 
-def _replies(config: RunConfig, roles: Roles, samples: Sequence[SampledMatch]) -> Iterator[tuple[Role, ReplyRow]]:
+def _replies(context: RunContext, samples: Sequence[SampledMatch]) -> Iterator[tuple[Role, ReplyRow]]:
     """Yield the legal replies to imitate, with the run's roles; what had no alternative is left out."""
-    players = config.imitation.players
+    settings, roles = context.config.imitation, context.roles
     try:
         rows = list(reply_rows(samples, roles, all_seats=True))
     except UsageError as error:
-        raise UsageError(f"{config.imitation.matches}: {error} The run imitates matches of its own games.") from None
+        raise UsageError(f"{settings.matches}: {error} The run imitates matches of its own games.") from None
     for row in rows:
         card = roles[row.game][row.seat]
         role = speaking(card) if row.form else card
-        if row.action is None or (players and row.player not in players):
+        if row.action is None or (settings.players and row.player not in settings.players):
             continue
         if role.reply is ReplyForm.FREE or (row.action in row.legal and len(row.legal) > 1):
             yield role, row

@@ -30,7 +30,7 @@ from games.common import plugins
 from games.common.child_processes import child_process
 from games.common.errors import DamagedFile, UsageError
 from games.common.sqlite_file import WAIT, HeldFile
-from league.config import RunConfig
+from league.config.context import RunContext
 from league.training.checkpoints.checkpoint import RECORDS_FILE
 from league.training.checkpoints.learner_checkpoint import load_learning, save_learning
 from league.training.checkpoints.run_state import RunState
@@ -81,15 +81,15 @@ class LearnerPool:
     Enter it before anything that a process should not inherit: threads, locks, the live view.
     """
 
-    def __init__(self, config: RunConfig, run_dir: Path) -> None:
-        self._config, self._run_dir = config, run_dir
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
         self._processes: dict[str, _Process] = {}
 
     def __enter__(self) -> Self:
-        for name in learners_of(self._config):
+        for name in learners_of(self._context):
             connection, child_connection = _CONTEXT.Pipe()
             beat = Heartbeat(_CONTEXT)
-            arguments = ("run_learner", self._run_dir, name, child_connection, beat)
+            arguments = ("run_learner", self._context.run_dir, name, child_connection, beat)
             process = child_process(_CONTEXT, "league.training.learning.learner_process", *arguments)
             process.start()
             child_connection.close()
@@ -108,16 +108,17 @@ class LearnerPool:
     def learner(self, state: RunState) -> Learner:
         """Return the learner that the loop submits trajectories to."""
         if not self._processes:
-            return InProcessLearner(self._config, state)
-        return AsyncLearner(self._config, self._run_dir, state, self._processes)
+            return InProcessLearner(self._context.config, state)
+        return AsyncLearner(self._context, state, self._processes)
 
 
 class AsyncLearner:
     """A ``Learner`` whose work is done by learner processes."""
 
-    def __init__(self, config: RunConfig, run_dir: Path, state: RunState, processes: dict[str, _Process]) -> None:
-        self.lead = config.async_learners.max_staleness
-        self._config, self._run_dir, self._state, self._processes = config, run_dir, state, processes
+    def __init__(self, context: RunContext, state: RunState, processes: dict[str, _Process]) -> None:
+        self.lead = context.config.async_learners.max_staleness
+        self._context, self._state, self._processes = context, state, processes
+        self._config, self._run_dir = context.config, context.run_dir
         self._submitted: dict[int, Sequence[Trajectory]] = {}
         self._store: SqliteRecordStore | None = None
 
@@ -125,7 +126,7 @@ class AsyncLearner:
         """Make the record store where there is none, and let the learners start or resume."""
         path, iteration = self._run_dir / RECORDS_FILE, self._state.iteration
         if not path.exists():
-            for name, policies in learners_of(self._config).items():
+            for name, policies in learners_of(self._context).items():
                 save_learning(checkpoint_folder(self._run_dir, name, iteration), self._state, policies)
             SqliteRecordStore.create(path, self._processes, iteration)
         self._store = open_records(self._config, self._run_dir, STORE_WAIT)

@@ -17,7 +17,8 @@ from arena.process import available_threads, tuned_process
 from games.common.errors import DamagedFile, UsageError
 from games.common.files import atomic_write
 from league.config import RunConfig
-from league.config.load import load_run_config, policy_names, run_roles
+from league.config.context import RunContext, run_context
+from league.config.load import load_run_config
 from league.population.storage.full_disk import full_disk_errno
 from league.population.storage.lock import run_lock
 from league.training.checkpoints.checkpoint import LEARNERS_FOLDER, RECORDS_FILE
@@ -36,12 +37,13 @@ LEASE_SECONDS = 3600.0  # that learning from a batch may take
 LOCK_TIMEOUT = 20.0  # seconds within which the processes of a killed run end
 
 
-def learners_of(config: RunConfig) -> dict[str, tuple[str, ...]]:
+def learners_of(context: RunContext) -> dict[str, tuple[str, ...]]:
     """Return the policies of each learner process, by its name; empty if the process that plays also learns."""
+    config = context.config
     learners = config.async_learners.processes
     if isinstance(learners, dict):
         return learners
-    trained = [name for name in policy_names(config, run_roles(config)) if not config.policy(name).frozen]
+    trained = [name for name in context.policies if not config.policy(name).frozen]
     return {name: (name,) for name in trained} if learners == "each" else {}
 
 
@@ -94,8 +96,8 @@ def _send_error(connection: Connection, kind: str, message: str) -> None:
 
 def _learn_all(run_dir: Path, name: str) -> None:
     """Learn from all remaining batches."""
-    config = load_run_config(run_dir)
-    learners = learners_of(config)
+    context = run_context(load_run_config(run_dir), run_dir)
+    config, learners = context.config, learners_of(context)
     threads = config.threads or max(available_threads() // len(learners), 1)
     with (
         run_lock(run_dir / LEARNERS_FOLDER / name, timeout=LOCK_TIMEOUT),
@@ -103,7 +105,7 @@ def _learn_all(run_dir: Path, name: str) -> None:
         open_records(config, run_dir) as store,
     ):
         done = store.progress(name).batch
-        state = _open_state(config, run_dir, learners[name])
+        state = _open_state(context, learners[name])
         load_learning(checkpoint_folder(run_dir, name, done), state)
         while done < config.iterations:
             lease = store.lease(name, name, time.time())  # the lock makes the name unique
@@ -117,12 +119,11 @@ def _learn_all(run_dir: Path, name: str) -> None:
             store.acknowledge(lease, report)
 
 
-def _open_state(config: RunConfig, run_dir: Path, names: tuple[str, ...]) -> LearningState:
+def _open_state(context: RunContext, names: tuple[str, ...]) -> LearningState:
     """Return the policies that learn in this process; their weights are not loaded yet."""
-    roles = run_roles(config)
-    policies = policies_for_resume(config, roles, run_dir)
+    policies = policies_for_resume(context)
     mine = {name: policies[name] for name in names}
-    return LearningState(mine, imitated=imitated_replies(config, roles, run_dir, mine))
+    return LearningState(mine, imitated=imitated_replies(context, mine))
 
 
 def _learn(config: RunConfig, state: LearningState, lease: Lease) -> str:

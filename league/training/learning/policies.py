@@ -13,7 +13,7 @@ from arena.lm.scoring import enable_checkpointing
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from league.config import RunConfig
-from league.config.load import policy_names
+from league.config.context import RunContext
 from league.config.schedules import objective_at
 from league.population.models.base_model import base_source, load_base, save_base
 from league.population.players.demonstrations import Demonstration, demonstrations
@@ -22,31 +22,30 @@ from league.training.evidence.turn_values import from_critic
 from league.training.learning.cold_start import base_model, imitate
 from league.training.learning.own_replies import imitate_own_replies
 from learners.update.policy import Policy
-from roles.role import Role, Roles
+from roles.role import Role
 
 if TYPE_CHECKING:
     from learners.update.critic import Critic
 
 
-def start_policies(config: RunConfig, roles: Roles, run_dir: Path | None = None) -> dict[str, Policy]:
+def start_policies(context: RunContext) -> dict[str, Policy]:
     """Return the policies of a new run by name, after their cold start.
 
     Those on one base model start from equal weights, but for what each imitates of a pretrained model's own replies.
-    The base that adapters share is saved in ``run_dir``, if one is passed. Raises UsageError for an adapter that does
-    not fit the model, and for a role in which no reply of a pretrained model was legal.
+    The base that adapters share is saved in the run's folder. Raises UsageError for an adapter that does not fit the
+    model, and for a role in which no reply of a pretrained model was legal.
     """
-    names, examples = policy_names(config, roles), demonstrations(config, roles)
+    examples = demonstrations(context.config, context.roles)
     models: dict[str, LanguageModel] = {}
-    for group in config.by_model(names).values():
-        models |= _start_models(config, group, examples, run_dir)
-    return {name: new_policy(config, name, models[name], roles) for name in names}
+    for group in context.config.by_model(context.policies).values():
+        models |= _start_models(context, group, examples)
+    return {name: new_policy(context, name, models[name]) for name in context.policies}
 
 
-def _start_models(
-    config: RunConfig, names: Sequence[str], examples: list[Demonstration], run_dir: Path | None
-) -> dict[str, LanguageModel]:
+def _start_models(context: RunContext, names: Sequence[str], examples: list[Demonstration]) -> dict[str, LanguageModel]:
     """Return the models of policies on one base model, after their cold start."""
-    adapted, own = [name for name in names if config.policy(name).adapted], config.for_policy(names[0])
+    config, own = context.config, context.config.for_policy(names[0])
+    adapted = [name for name in names if config.policy(name).adapted]
     lm = base_model(own, examples)
     linear = linear_layers(lm.model)
     for name in adapted:
@@ -56,8 +55,8 @@ def _start_models(
             raise UsageError(f"policies.{name}.targets: {error}") from error
     if config.cold_start.steps and own.model.source == "pocket":
         imitate(config, lm, examples)
-    if run_dir is not None and adapted:
-        save_base(config, run_dir, adapted[0], lm)
+    if adapted:
+        save_base(config, context.run_dir, adapted[0], lm)
     full = [name for name in names if name not in adapted]
     models = {name: lm.copy() if adapted or name != full[-1] else lm for name in full}
     if adapted:
@@ -67,32 +66,33 @@ def _start_models(
     return models
 
 
-def policies_for_resume(config: RunConfig, roles: Roles, run_dir: Path) -> dict[str, Policy]:
+def policies_for_resume(context: RunContext) -> dict[str, Policy]:
     """Return the policies of a run to resume; their weights are still to be loaded from its checkpoint.
 
     Full models take their shape from their newest snapshots. Raises UsageError if a file they need has changed.
     """
-    names, population = policy_names(config, roles), Population(run_dir / "population")
+    config, names = context.config, context.policies
+    population = Population(context.run_dir / "population")
     models: dict[str, LanguageModel] = {}
     adapted = [name for name in names if config.policy(name).adapted]
     for first, group in config.by_model(adapted).items():
-        models |= _adapters(config, group, load_base(config, run_dir, first))
+        models |= _adapters(config, group, load_base(config, context.run_dir, first))
     for group in config.by_model(names).values():
         for name in (name for name in group if name not in adapted):
             # an exploiter without a snapshot has the shape of another policy on its base
             shaped_as = next((shaped for shaped in (name, *group) if population.all(shaped)), name)
             models[name] = _loaded(config, name, population.verify(population.newest(shaped_as)).path)
-    return {name: new_policy(config, name, models[name], roles) for name in names}
+    return {name: new_policy(context, name, models[name]) for name in names}
 
 
-def policies_on_bases(config: RunConfig, roles: Roles, bases: Mapping[str, str]) -> dict[str, Policy]:
+def policies_on_bases(context: RunContext, bases: Mapping[str, str]) -> dict[str, Policy]:
     """Return policies on bases (folders or hub ids, by policy), with weights still to be loaded."""
-    models: dict[str, LanguageModel] = {}
+    config, models = context.config, dict[str, LanguageModel]()
     for first, group in config.by_model(bases).items():
         adapted = [name for name in group if config.policy(name).adapted]
         models |= _adapters(config, adapted, _loaded(config, first, bases[first])) if adapted else {}
         models |= {name: _loaded(config, name, bases[name]) for name in group if name not in adapted}
-    return {name: new_policy(config, name, models[name], roles) for name in bases}
+    return {name: new_policy(context, name, models[name]) for name in bases}
 
 
 def _loaded(config: RunConfig, policy: str, source: Path | str) -> LanguageModel:
@@ -113,8 +113,9 @@ def _adapters(config: RunConfig, names: Sequence[str], base: LanguageModel) -> d
     }
 
 
-def new_policy(config: RunConfig, name: str, lm: LanguageModel, roles: Roles) -> Policy:
+def new_policy(context: RunContext, name: str, lm: LanguageModel) -> Policy:
     """Return a policy with the optimiser, magnet, reference and critic that its configuration asks for."""
+    config = context.config
     objective, trained = config.objective, not config.policy(name).frozen
     if config.optimizer.checkpointing:
         enable_checkpointing(lm.model)
@@ -127,16 +128,17 @@ def new_policy(config: RunConfig, name: str, lm: LanguageModel, roles: Roles) ->
         optimizer=config.optimizer.name,
         magnet=trained and objective.magnet > 0.0,
         reference=trained and objective_at(config, 1, name).needs_reference,
-        critic=_critic(config, name, lm, roles) if trained else None,
+        critic=_critic(context, name, lm) if trained else None,
         average=config.policy(name).average if trained else None,
     )
 
 
-def _critic(config: RunConfig, name: str, lm: LanguageModel, roles: Roles) -> Critic | None:
+def _critic(context: RunContext, name: str, lm: LanguageModel) -> Critic | None:
     """Return value heads for the roles that a policy plays and whose rules need values; None if there are none."""
+    config = context.config
     valued = [
         f"{game}/{role.name}"
-        for game, game_roles in roles.items()
+        for game, game_roles in context.roles.items()
         for role in _played_roles(config, name, game_roles)
         if from_critic(config, game, role.name)
     ]

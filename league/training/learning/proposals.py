@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from statistics import fmean
 
 from arena.records import Episode, Start, flatten_episodes
 from arena.submatches import play_again
 from games.registry import make_game
-from games.spec import GameSpec
 from games.tasks.interface import TakesTasks, WritesTasks
 from games.tasks.proposers.rewards import similarity
+from league.config.context import RunContext
 from league.training.starts.measured import StoredStart
 
 Metrics = dict[str, float]
@@ -48,13 +48,13 @@ def task_size(start: Start) -> int:
     return game.task_size()
 
 
-def proposal_metrics(episodes: Sequence[Episode], specs: Mapping[str, GameSpec]) -> Metrics:
+def proposal_metrics(context: RunContext, episodes: Sequence[Episode]) -> Metrics:
     """Return by game that writes tasks how many were written, the share that was not admitted, and how unlike they are.
 
     ``diversity`` is the mean of 1 less the similarity of two tasks that were admitted.
     """
     metrics: Metrics = {}
-    for game in specs:
+    for game in context.specs:
         match = make_game(game)
         group = [episode for episode in episodes if episode.request.game == game]
         if not (group and isinstance(match, WritesTasks)):

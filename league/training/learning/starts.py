@@ -9,8 +9,8 @@ from arena.scheduler import play
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.registry import make_game
-from games.spec import GameSpec
 from league.config import RunConfig
+from league.config.context import RunContext
 from league.population.players.scripted import scripted_forms, scripted_player
 from league.training.learning.proposals import attempts, author_metrics, proposed, task_size
 from league.training.starts.draw import from_starts
@@ -19,20 +19,20 @@ from league.training.starts.measured import StoredStart
 from league.training.starts.pool import StartPool
 from league.training.starts.rules import Moment
 from league.training.starts.rules.backward import children
-from roles.role import Roles
 
 Metrics = dict[str, float]
 
 
-def first_starts(config: RunConfig, roles: Roles, games: Sequence[str] = (), born: int = 0) -> list[StoredStart]:
+def first_starts(context: RunContext, games: Sequence[str] = (), born: int = 0) -> list[StoredStart]:
     """Return the starts that the pool begins with, of all games of the run or of some; none without a rule.
 
     Raises UsageError for an expert that cannot play one of the games.
     """
-    if config.starts.rule is None:
+    rule = context.config.starts.rule
+    if rule is None:
         return []
-    make = _of_expert if config.starts.rule == "backward" else _of_deals
-    return [one._replace(born=born) for game in games or config.games for one in make(config, roles, game)]
+    make = _of_expert if rule == "backward" else _of_deals
+    return [one._replace(born=born) for game in games or context.specs for one in make(context, game)]
 
 
 def with_starts(
@@ -45,28 +45,22 @@ def with_starts(
     return from_starts(requests, pool.starts(requests[0].game), moment, config.seed)
 
 
-def record_starts(
-    config: RunConfig,
-    roles: Roles,
-    specs: dict[str, GameSpec],
-    pool: StartPool | None,
-    episodes: Sequence[Episode],
-    iteration: int,
-) -> Metrics:
+def record_starts(context: RunContext, pool: StartPool | None, episodes: Sequence[Episode], iteration: int) -> Metrics:
     """Count an iteration's matches in the pool, add the starts that follow or were written in them, and return metrics.
 
-    ``specs`` are those of all games, submatches' too: attempts at written tasks count as matches from them.
+    Attempts at written tasks, which are submatches, count as matches from them.
     """
+    config = context.config
     if pool is None:
         return {}
     made = proposed(episodes, iteration)
-    for game in config.games:
+    for game in context.specs:
         starts = pool.starts(game)
         if not starts:  # a game that an evolved run has added
-            made += first_starts(config, roles, [game], iteration)
+            made += first_starts(context, [game], iteration)
         elif config.starts.rule == "backward":
             made += children(starts, config.starts.mastered, iteration)
-    pool.record(attempts(episodes), specs, iteration, made)
+    pool.record(attempts(episodes), context.all_specs, iteration, made)
     metrics: Metrics = {}
     for game in pool.games():
         starts = pool.starts(game)
@@ -74,33 +68,33 @@ def record_starts(
     return metrics
 
 
-def _of_deals(config: RunConfig, _roles: Roles, game: str) -> Iterator[StoredStart]:
+def _of_deals(context: RunContext, game: str) -> Iterator[StoredStart]:
     """Yield the starts of new deals, each with the size of its task."""
-    for number in range(config.starts.size):
-        start = Start(game, derive_seed(config.seed, "start", game, number))
+    for number in range(context.config.starts.size):
+        start = Start(game, derive_seed(context.config.seed, "start", game, number))
         yield StoredStart(start, task_size(start), author="seed")
 
 
-def _of_expert(config: RunConfig, roles: Roles, game: str) -> Iterator[StoredStart]:
+def _of_expert(context: RunContext, game: str) -> Iterator[StoredStart]:
     """Yield for each deal the start that leaves the last action of the expert's match."""
-    expert = config.starts.expert
+    expert = context.config.starts.expert
     engine = scripted_player(expert)
     if engine is None:
         forms = ", ".join(scripted_forms())
         raise UsageError(f"starts.expert = {expert!r} is not a scripted player. Choose from {forms}.")
-    seats = make_game(game).spec.seats
+    seats = context.specs[game].seats
     requests = [
         MatchRequest(
             number,
             game,
             one.start.seed,
-            derive_seed(config.seed, "expert", game, number),
+            derive_seed(context.config.seed, "expert", game, number),
             (expert,) * seats,
             (False,) * seats,
         )
-        for number, one in enumerate(_of_deals(config, roles, game))
+        for number, one in enumerate(_of_deals(context, game))
     ]
-    episodes = play(requests, roles_of=roles.__getitem__, engine_of=lambda _: engine, make_game=make_game)
+    episodes = play(requests, roles_of=context.roles.__getitem__, engine_of=lambda _: engine, make_game=make_game)
     for episode in episodes:
         actions = tuple(turn.action for turn in episode.turns if turn.action is not None and not turn.tool)
         yield StoredStart(Start(game, episode.request.deal_seed, prefix=actions[:-1]), size=1, author=expert)

@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +21,8 @@ from torch import Tensor
 from games.common.errors import UsageError
 from games.common.files import atomic_write, sync_folder, sync_tree
 from league.config import ModelConfig, RunConfig
-from league.config.load import load_run_config, policy_names, run_roles, write_run_config
+from league.config.context import RunContext, run_context
+from league.config.load import load_run_config, write_run_config
 from league.population.models.base_model import base_name
 from league.population.players.given import with_lasting_names
 from league.population.storage.lock import run_lock
@@ -83,21 +85,22 @@ def evolve(
     with telling_of_a_full_disk(run_dir), nullcontext() if read_only else run_lock(source):
         with telling_what_to_do(source):
             check_results(source, verified_record(newest_checkpoint(source)))
-        old = load_run_config(source)
+        old = run_context(load_run_config(source), source)
         done = finished_iterations(source)
         settings = [*overrides, f"iterations={done + (iterations or max(done, 1))}"]
-        config = with_lasting_judge(with_lasting_teachers(with_lasting_names(load_run_config(source, settings))))
-        _check_weights_fit(old, config)
-        changed = config.imitation.weight and config.imitation != old.imitation
-        imitated = matches_to_imitate(config, run_roles(config)) if changed else []
+        named = with_lasting_names(load_run_config(source, settings))
+        new = with_lasting_judge(with_lasting_teachers(run_context(named, run_dir)))
+        _check_weights_fit(old, new)
+        changed = new.config.imitation.weight and new.config.imitation != old.config.imitation
+        imitated = matches_to_imitate(new) if changed else []
         with _appearing(run_dir) as partial:
             _copy_run(source, partial)
-            _adapt_checkpoint(old, config, partial, replaced or {})
-            write_run_config(partial, config)
+            _adapt_checkpoint(replace(old, run_dir=partial), replace(new, run_dir=partial), replaced or {})
+            write_run_config(partial, new.config)
             keep_matches(partial, imitated)
             origin = {"run": str(source), "iteration": done, "settings": list(overrides)}
             atomic_write(partial / ORIGIN_FILE, json.dumps(origin, indent=1))
-    return config
+    return new.config
 
 
 @contextmanager
@@ -148,11 +151,11 @@ def _linked(path: Path, target: Path) -> bool:
     return False
 
 
-def _check_weights_fit(old: RunConfig, new: RunConfig) -> None:
+def _check_weights_fit(old: RunContext, new: RunContext) -> None:
     """Raise UsageError for settings that do not fit the weights of the source."""
-    models = {"model": (old.model, new.model)}
-    for name in policy_names(old, run_roles(old)):
-        models[f"policies.{name}.model"] = old.model_of(name), new.model_of(name)
+    models = {"model": (old.config.model, new.config.model)}
+    for name in old.policies:
+        models[f"policies.{name}.model"] = old.config.model_of(name), new.config.model_of(name)
     for table, (before, after) in models.items():
         if changed := _changed(before, after):
             raise UsageError(
@@ -168,19 +171,18 @@ def _changed(before: ModelConfig, after: ModelConfig) -> list[str]:
     return [name for name in names if name not in ("device", "dtype")]
 
 
-def _check_policies_fit(old: RunConfig, new: RunConfig) -> None:
-    remaining = policy_names(new, run_roles(new))
-    for name in policy_names(old, run_roles(old)):
-        if name not in remaining and new.roles.player != old.roles.player:
+def _check_policies_fit(old: RunContext, new: RunContext) -> None:
+    for name in old.policies:
+        if name not in new.policies and new.config.roles.player != old.config.roles.player:
             raise UsageError(
                 f"roles.player gives away every role of {name}, whose snapshots stay in the population. Leave it a "
                 "role, or give its roles away in a new run."
             )
-        after, before = new.policy(name), old.policy(name)
-        if after.adapted and before.adapted and base_name(new, name) != base_name(old, name):
+        after, before = new.config.policy(name), old.config.policy(name)
+        if after.adapted and before.adapted and base_name(new.config, name) != base_name(old.config, name):
             raise UsageError(
-                f"policies.{name}.model shares its base, {base_name(old, name)}/, with others, and cannot leave it. "
-                "Set the device or type of all of them."
+                f"policies.{name}.model shares its base, {base_name(old.config, name)}/, with others, and cannot leave "
+                "it. Set the device or type of all of them."
             )
         if any(getattr(after, key) != getattr(before, key) for key in ("weights", "rank", "alpha", "targets")):
             raise UsageError(
@@ -189,34 +191,33 @@ def _check_policies_fit(old: RunConfig, new: RunConfig) -> None:
             )
 
 
-def _adapt_checkpoint(old: RunConfig, new: RunConfig, run_dir: Path, replaced: Mapping[str, Replacement]) -> None:
-    """Rewrite the checkpoint in ``run_dir`` for the policies and objectives of the new configuration."""
+def _adapt_checkpoint(old: RunContext, new: RunContext, replaced: Mapping[str, Replacement]) -> None:
+    """Rewrite the checkpoint in the folder, which both have, for the policies and objectives of the new run."""
+    config, run_dir = new.config, new.run_dir
     folder = newest_checkpoint(run_dir)
     record = verified_record(folder)
     population = Population(run_dir / "population")
-    old_policies = policies_for_resume(old, run_roles(old), run_dir)
+    old_policies = policies_for_resume(old)
     for name, policy in old_policies.items():
         policy.restore(folder / f"{name}.safetensors")
         (folder / f"{name}.safetensors").unlink()
-    policies = {
-        name: _evolved_policy(new, name, old_policies, population) for name in policy_names(new, run_roles(new))
-    }
+    policies = {name: _evolved_policy(new, name, old_policies, population) for name in new.policies}
     _replace(policies, record, replaced)
     for name, policy in policies.items():
         policy.save(folder / f"{name}.safetensors")
-    new_exploiters = [policies[name] for name in new.league_roles if name not in old_policies]
+    new_exploiters = [policies[name] for name in config.league_roles if name not in old_policies]
     save_initial_weights(run_dir, new_exploiters)
     clear_unfinished(folder, policies.keys() - {name for name, (_, weights) in replaced.items() if weights is not None})
     record.begun |= {
-        name: Beginning(Origin.TRAINED, population.newest(_first_like(new, name, old_policies).name).id)
+        name: Beginning(Origin.TRAINED, population.newest(_first_like(config, name, old_policies).name).id)
         for name in policies
-        if name not in old_policies and name not in new.league_roles
+        if name not in old_policies and name not in config.league_roles
     }
     record.frozen_at |= {policy.name: record.iteration for policy in new_exploiters}
     for name in policies.keys() - old_policies.keys():  # an earlier run may have had another policy of that name
         record.credit = forget_policy(record.credit, name)
         record.values = values.forget_policy(record.values, name)
-    if new.model_copy(update={"iterations": old.iterations}) != old:
+    if config.model_copy(update={"iterations": old.config.iterations}) != old.config:
         record.alarms = {}  # the alarms' thresholds were learned under the old settings
     write_record(folder, record)
 
@@ -231,10 +232,13 @@ def _replace(policies: Mapping[str, Policy], record: Checkpoint, replaced: Mappi
             record.judged = record.judged._replace(active=())  # games were judged by weights that are gone
 
 
-def _evolved_policy(config: RunConfig, name: str, old_policies: Mapping[str, Policy], population: Population) -> Policy:
+def _evolved_policy(
+    context: RunContext, name: str, old_policies: Mapping[str, Policy], population: Population
+) -> Policy:
     """Return a policy of the new configuration, which continues the old policy of its name if there is one."""
+    config = context.config
     if name in old_policies:
-        policy = new_policy(config, name, old_policies[name].lm, run_roles(config))
+        policy = new_policy(context, name, old_policies[name].lm)
         policy.copy_from(old_policies[name])
         return policy
     first = _first_like(config, name, old_policies)
@@ -245,7 +249,7 @@ def _evolved_policy(config: RunConfig, name: str, old_policies: Mapping[str, Pol
         )
     snapshots = population.all(first.name)
     initial = snapshots[0 if name in config.league_roles else -1]
-    return new_policy(config, name, first.lm.with_weights(population.verify(initial).path), run_roles(config))
+    return new_policy(context, name, first.lm.with_weights(population.verify(initial).path))
 
 
 def _first_like(config: RunConfig, name: str, old_policies: Mapping[str, Policy]) -> Policy:

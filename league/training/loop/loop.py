@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from arena.records import Episode, MatchRequest, flatten_episodes
-from games.registry import make_game
-from league.config import RunConfig
+from league.config.context import RunContext
 from league.population.evaluation.teams import live_cast, training_metrics
 from league.population.matchmaking import DrawContext, MetaStrategy, draw_matches, matches_by_game
 from league.population.matchmaking.self_play import rotate_seats
@@ -50,8 +48,8 @@ from league.training.snapshots.distilling import distil_if_due
 from league.training.snapshots.exploiter_cycle import exploiters_due
 from league.training.snapshots.freeze import Snapshots
 from league.training.snapshots.judged_games import judge_games
-from learners.trajectories import return_scale, to_trajectories
-from roles.role import Roles, given_names
+from learners.trajectories import to_trajectories
+from roles.role import given_names
 
 Metrics = dict[str, float]
 
@@ -62,25 +60,25 @@ def run_loop(league: League, stop: StopRequest) -> bool:
     A kill loses at most the iteration since the last checkpoint. The checkpoint comes last in an iteration, after the
     log of metrics: lines beyond the checkpoint can be removed on resuming, but missing lines could not be recovered.
     """
-    state, config = league.state, league.config
+    context, state = league.context, league.state
     if not state.population:
         league.report(0, None, None, league.snapshot(0))
         league.checkpoint()
     league.start_learning()
-    for iteration in range(state.iteration + 1, config.iterations + 1):
+    for iteration in range(state.iteration + 1, context.config.iterations + 1):
         for due in league.iterations_to_play(iteration):
             whole = league.play(league.draw_matches(due))
-            league.submit(due, with_forks(config, state, league.roles, league.play, whole))
+            league.submit(due, with_forks(context, state, league.play, whole))
         learned = league.collect(iteration)
         results = league.record(iteration, learned)
         snapshot = league.snapshot(iteration)
         league.report(iteration, learned, results, snapshot)
         league.checkpoint()
-        stop_if_going_wrong(config, state)
+        stop_if_going_wrong(context.config, state)
         if stop.requested:
             break
-    publish(league.run_dir, state)
-    return state.iteration >= config.iterations
+    publish(context.run_dir, state)
+    return state.iteration >= context.config.iterations
 
 
 class Results(NamedTuple):
@@ -95,9 +93,7 @@ class League:
 
     def __init__(
         self,
-        config: RunConfig,
-        run_dir: Path,
-        roles: Roles,
+        context: RunContext,
         state: RunState,
         learner: Learner | None = None,
         rollouts: RolloutBackend | None = None,
@@ -105,23 +101,17 @@ class League:
         teachers: Teachers | None = None,
         judges: Judges | None = None,
     ) -> None:
-        self.learner, self._teachers, self._judges = learner or InProcessLearner(config, state), teachers, judges
-        self.config, self.run_dir, self.roles, self.state = config, run_dir, roles, state
-        self.specs = {game: make_game(game).spec for game in config.games}
-        self._all_specs = {game: make_game(game).spec for game in roles}  # submatches' games too
-        self.scales = {
-            game: return_scale(spec) if config.credit.scale_returns else 1.0 for game, spec in self._all_specs.items()
-        }
-        self._live = {game: tuple(role.policy for role in game_roles) for game, game_roles in roles.items()}
-        self.rollouts = rollouts or LocalRollouts(config, run_dir, roles, state.policies)
+        self.context, self.config, self.state = context, context.config, state
+        self.learner, self._teachers, self._judges = learner or InProcessLearner(self.config, state), teachers, judges
+        self.rollouts = rollouts or LocalRollouts(context, state.policies)
         self._engine, self.view = self.rollouts.engine, view
-        self.phases = clock_of_models({(model.device, model.dtype) for model in map(config.model_of, state.policies)})
-        self._board = Board(config, run_dir, self.specs, roles, state, self.phases)
+        models = map(self.config.model_of, state.policies)
+        self.phases = clock_of_models({(model.device, model.dtype) for model in models})
+        self._board = Board(context, state, self.phases)
         self._started, self._tokens_before = time.perf_counter(), 0
         for policy in state.policies.values():
             self._engine.add(policy.live_id, policy.lm)
-        plays = self._engine, self.play, self.rollouts.given
-        self._snapshots = Snapshots(config, run_dir, roles, self.specs, self.scales, state, *plays)
+        self._snapshots = Snapshots(context, state, self._engine, self.play, self.rollouts.given)
 
     def close(self) -> None:
         """Close the rollout backend and the log."""
@@ -146,22 +136,19 @@ class League:
     @counts_as("play")
     def draw_matches(self, iteration: int) -> list[MatchRequest]:
         """Return an iteration's match requests, of every game that is due."""
-        members, kinds, given = self._snapshots.members(), self.config.league_roles, frozenset(given_names(self.roles))
+        specs, roles = self.context.specs, self.context.roles
+        members, given = self._snapshots.members(), frozenset(given_names(roles))
         learning = learning_now(self.config, list(self.state.policies), iteration)
         requests: list[MatchRequest] = []
-        for game, matches in matches_by_game(self.config, self.specs, self.state.judged.active, iteration).items():
+        for game, matches in matches_by_game(self.config, specs, self.state.judged.active, iteration).items():
             meta = self.state.meta.get(game, MetaStrategy())
-            cast = live_cast(self.specs[game], self.roles, learning)
-            live = rotate_seats(self._live[game], iteration, self.config.matchmaking.swap_every)
+            cast = live_cast(specs[game], roles, learning)
+            live = rotate_seats(self.context.live[game], iteration, self.config.matchmaking.swap_every)
             drawn = draw_matches(
-                config=self.config.matchmaking,
-                exploiters=self.config.exploiters,
-                run_seed=self.config.seed,
+                self.context,
+                DrawContext(game, live, members, self.state.payoffs.pair_record, meta, given),
                 iteration=iteration,
-                game=self.specs[game],
-                context=DrawContext(game, live, members, self.state.payoffs.pair_record, meta, given),
-                learning=[name for name in learning if name not in kinds],
-                exploiting={name: kinds[name] for name in learning if name in kinds},
+                learning=learning,
                 matches=matches,
                 first_index=self.state.next_match + len(requests),
                 trains_in_submatches=any(any(below.trained) for below in cast),
@@ -178,7 +165,7 @@ class League:
         ``flatten_episodes`` numbers submatches after the matches, so the next match's index moves on by them too.
         """
         self._engine.refresh()
-        casts = {game: live_cast(spec, self.roles) for game, spec in self.specs.items()}
+        casts = {game: live_cast(spec, self.context.roles) for game, spec in self.context.specs.items()}
         requests = [request if request.cast else request._replace(cast=casts[request.game]) for request in requests]
         episodes = self.rollouts.play(requests)
         self.state.next_match += len(flatten_episodes(episodes)) - len(episodes)
@@ -187,13 +174,14 @@ class League:
     @counts_as("learn")
     def submit(self, iteration: int, episodes: list[Episode]) -> None:
         """Give an iteration's trajectories and evidence to the learner; keep its matches until its turn comes."""
-        episodes = with_shaping(self.config, self.roles, self._judges, iteration, episodes)
-        trajectories = to_trajectories(episodes, self.roles.__getitem__, self.scales)
-        played_on = play_on(self.config, self.rollouts, self.roles, self.scales, iteration, episodes, trajectories)
+        episodes = with_shaping(self.context, self._judges, iteration, episodes)
+        trajectories = to_trajectories(episodes, self.context.roles.__getitem__, self.context.scales)
+        played_on = play_on(self.context, self.rollouts, iteration, episodes, trajectories)
         self._engine.sleep()
         self.state.played_ahead[iteration] = episodes
-        settings = self.config, self.state.policies, self.roles, self.scales, self._teachers
-        self.learner.submit(iteration, trajectories, evidence_from_play(*settings, played_on, episodes, trajectories))
+        known = self.state.policies, self._teachers, played_on
+        evidence = evidence_from_play(self.context, *known, episodes, trajectories)
+        self.learner.submit(iteration, trajectories, evidence)
 
     def collect(self, iteration: int) -> LearnResult:
         """Wait for an iteration's learning; the policies of the run's state are then as after it."""
@@ -202,16 +190,15 @@ class League:
 
     def record(self, iteration: int, learned: LearnResult) -> Results:
         """Record an iteration's matches and results; return them with the metrics of playing and learning."""
-        self.state.iteration = iteration
+        context, self.state.iteration = self.context, iteration
         episodes = self.state.played_ahead.pop(iteration)
         metrics = learned.metrics | credit_metrics(self.config, learned.trajectories, learned.advantages)
         recorded = self.state.record([episode for episode in episodes if not episode.request.fork])
-        metrics |= count_metrics(episodes, self.specs)
-        metrics |= score_metrics(recorded, self.specs, self.roles, self._live, self.config.league_roles)
-        metrics |= training_metrics(episodes, self._all_specs, self.roles)
-        metrics |= belief_metrics(episodes, self.roles) | agreement_metrics(self.config, episodes, self.roles)
-        metrics |= reply_metrics(episodes) | self.rollouts.metrics() | proposal_metrics(episodes, self.specs)
-        metrics |= record_starts(self.config, self.roles, self._all_specs, self.state.starts, episodes, iteration)
+        metrics |= count_metrics(context, episodes) | score_metrics(context, recorded)
+        metrics |= training_metrics(context, episodes)
+        metrics |= belief_metrics(episodes, context.roles) | agreement_metrics(context, episodes)
+        metrics |= reply_metrics(episodes) | self.rollouts.metrics() | proposal_metrics(context, episodes)
+        metrics |= record_starts(context, self.state.starts, episodes, iteration)
         before, self._tokens_before = self._tokens_before, self._engine.tokens
         metrics["tokens_per_second"] = (self._tokens_before - before) / (time.perf_counter() - self._started)
         return Results(episodes, metrics)
@@ -225,13 +212,13 @@ class League:
         if iteration:
             if main:  # partners come first, so that new main snapshots are rated with strangers as old as they are
                 due = [name for name, kind in kinds.items() if kind == "partner"] + due
-            due += exploiters_due(self.config, self.state, self._snapshots.members(), self._live, iteration)
+            due += exploiters_due(self.context, self.state, self._snapshots.members(), iteration)
         if not due:
             return {}
-        measured = self._snapshots.freeze(due, iteration) | distil_if_due(self.config, self.run_dir, iteration)
+        measured = self._snapshots.freeze(due, iteration) | distil_if_due(self.context, iteration)
         if main:
             tell = self.view.print_line if self.view is not None else None
-            measured |= judge_games(self.config, self.roles, self.specs, self.state, self.play, tell)
+            measured |= judge_games(self.context, self.state, self.play, tell)
         return measured or {"snapshots": float(len(self.state.population.all()))}  # where nothing is to be measured
 
     def report(self, iteration: int, learned: LearnResult | None, results: Results | None, snapshot: Metrics) -> None:
@@ -258,13 +245,12 @@ class League:
     ) -> tuple[Metrics, list[Alarm]]:
         """Return an iteration's metrics, with those of time, conduct and alarms, and the alarms that ring."""
         alarms, alarm_metrics, self.state.alarms = check_alarms(
+            self.context,
+            self.state.alarms,
             iteration,
             learned.trajectories,
             learned.advantages,
             metrics,
-            self.roles,
-            self.state.alarms,
-            self.config.alarms,
             self._cycles(frozen),
         )
         conduct = conduct_metrics(frozen.conducts) if frozen else {}
@@ -274,7 +260,7 @@ class League:
     @counts_as("save")
     def checkpoint(self) -> None:
         """Save the run's state; when this returns, a kill loses nothing before it."""
-        save_checkpoint(self.run_dir, self.state, self.config.checkpoints)
+        save_checkpoint(self.context.run_dir, self.state, self.config.checkpoints)
 
     @counts_as("watch")
     def _frozen(self, learned: LearnResult | None) -> Frozen | None:
@@ -282,8 +268,8 @@ class League:
         measured = self._snapshots.measured
         if measured is None:
             return None
-        conducts = observe_conduct(learned.trajectories, learned.advantages, self.roles) if learned else []
-        comparisons = compare_population(self.config, self.specs, self.state, measured)
+        conducts = observe_conduct(learned.trajectories, learned.advantages, self.context.roles) if learned else []
+        comparisons = compare_population(self.context, self.state, measured)
         return Frozen(measured, comparisons, conducts)
 
     def _cycles(self, frozen: Frozen | None) -> list[Verdict]:
@@ -294,7 +280,7 @@ class League:
 
     def _save_samples(self, episodes: Sequence[Episode], learned: LearnResult, iteration: int) -> list[SampledMatch]:
         """Save some of an iteration's matches of each game, for a person to read, and return them."""
-        per_game = -(-self.config.episodes_kept // len(self.specs))
+        per_game = -(-self.config.episodes_kept // len(self.context.specs))
         samples = sample_matches(episodes, learned.trajectories, learned.advantages, iteration, per_game)
-        save_samples(self.run_dir, iteration, samples)
+        save_samples(self.context.run_dir, iteration, samples)
         return samples

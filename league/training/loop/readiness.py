@@ -19,7 +19,7 @@ def check_start(config: RunConfig, cluster: str) -> None:
     roles = run_roles(config)
     check_players(scripted_only(names), roles)
     with Engines() as engines:
-        check_given(with_lasting_names(config), engines, ask_servers=False)
+        check_given(run_roles(with_lasting_names(config)), engines, ask_servers=False)
     check_loggers(config.board.loggers)
     if cluster:
         check_cluster_plays(config, cluster)

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -17,7 +18,8 @@ from arena.remote.usage import Usage
 from games.common.errors import UsageError
 from games.common.files import atomic_write, remove_leftovers
 from league.config import RunConfig
-from league.config.load import CONFIG_FILE, load_run_config, policy_names, run_roles, write_run_config
+from league.config.context import RunContext, run_context
+from league.config.load import CONFIG_FILE, load_run_config, write_run_config
 from league.population.players.engines import Engines
 from league.population.players.given import check_given, with_lasting_names
 from league.population.players.machine import check_cluster_plays, require_ray
@@ -81,20 +83,21 @@ def train(
     finite, its log-probs disagree with the engine's, a learner dies, or the disk is full.
     """
     RULES[config.credit.rule]
-    check_counted_out(config, run_roles(config))
-    config = with_lasting_judge(with_lasting_teachers(with_lasting_names(config)))
+    context = run_context(with_lasting_names(config), run_dir)  # a given role has its player's name, so names first
+    check_counted_out(context)
+    context = with_lasting_judge(with_lasting_teachers(context))
     with Engines() as engines:
-        check_players(anchors_and_guests(config, engines), run_roles(config))
-        check_given(config, engines)
-        Teachers(config, run_roles(config), engines, {})
-        Judges(config, run_roles(config), engines)
-    imitated = matches_to_imitate(config, run_roles(config))
+        check_players(anchors_and_guests(context.config, engines), context.roles)
+        check_given(context.roles, engines)
+        Teachers(context, engines, {})
+        Judges(context, engines)
+    imitated = matches_to_imitate(context)
     with (
         telling_of_a_full_disk(run_dir),
         telling_what_to_do(run_dir),
-        _Session(config, run_dir, cluster, watch, program, new=True) as session,
+        _Session(context, cluster, watch, program, new=True) as session,
     ):
-        session.write_config(config, imitated)
+        session.write_config(imitated)
         try:
             state = session.first_state()
             session.open_teachers(state)
@@ -123,10 +126,11 @@ def resume(
         raise UsageError(f"{run_dir} holds no run to resume: it has no {CONFIG_FILE}. Name one with --run-dir.")
     config = load_run_config(run_dir)
     config = config.model_copy(update={"programs": config.programs.model_copy(update=address or {})})
+    context = run_context(config, run_dir)
     with (
         telling_of_a_full_disk(run_dir),
         telling_what_to_do(run_dir),
-        _Session(config, run_dir, cluster, watch, program) as session,
+        _Session(context, cluster, watch, program) as session,
     ):
         notes = [] if from_iteration is None else go_back(run_dir, from_iteration)
         if not has_checkpoint(run_dir):  # it was killed in its cold start
@@ -135,41 +139,38 @@ def resume(
             return session.run(session.first_state())
         check_state(run_dir)
         session.start_view(notes)
-        check_initial_weights(config, run_dir)
-        policies = policies_for_resume(session.config, session.roles, run_dir)
-        state = load_checkpoint(session.config, run_dir, policies)
+        check_initial_weights(context)
+        policies = policies_for_resume(session.context)
+        state = load_checkpoint(session.context.config, run_dir, policies)
         return session.run(state)
 
 
 class _Session:
     """The resources of a process that trains a run: the deployment, the run's lock, engines, and the live view.
 
-    ``config`` is the driver's: with a cluster, its policies may be on another device than the workers'.
+    ``context`` has the driver's devices: with a cluster, its policies may be on another than the workers'.
     """
 
     def __init__(
         self,
-        config: RunConfig,
-        run_dir: Path,
+        context: RunContext,
         cluster: str,
         watch: Watch | None,
         program: Program | None,
         *,
         new: bool = False,
     ) -> None:
-        self.config, self.roles = config, run_roles(config)
-        self._run_dir, self._cluster, self._new, self._watch = run_dir, cluster, new, watch
+        self.context, self._config, self._run_dir = context, context.config, context.run_dir
+        self._cluster, self._new, self._watch = cluster, new, watch
         self._program = program
         self._teachers: Teachers | None = None
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:  # the deployment first: its processes must inherit no lock, thread or view
-            self._deployment = stack.enter_context(
-                _deployment(self.config, self._run_dir, self._cluster, self._program)
-            )
-            self.config = _driver_config(self.config, self._deployment)
+            self._deployment = stack.enter_context(_deployment(self.context, self._cluster, self._program))
+            self.context = _on_driver(self.context, self._deployment)
             if self._new:  # after the machine, because a hub may be slow, and before there is a folder
-                check_model(self.config, self.roles)
+                check_model(self.context)
             stack.enter_context(run_lock(self._run_dir))
             self._engines = stack.enter_context(Engines())
             self._stack = stack.pop_all()
@@ -180,15 +181,15 @@ class _Session:
     ) -> None:
         self._stack.__exit__(kind, error, trace)
 
-    def write_config(self, config: RunConfig, imitated: Sequence[SampledMatch]) -> None:
+    def write_config(self, imitated: Sequence[SampledMatch]) -> None:
         """Write the configuration of a new run into the folder, and the matches that it imitates.
 
         Raises UsageError if the folder is not empty.
         """
         check_unused(self._run_dir)
         keep_matches(self._run_dir, imitated)
-        write_run_config(self._run_dir, config)
-        self.start_view([budget(config)] if config.curriculum.matches else [])
+        write_run_config(self._run_dir, self._config)
+        self.start_view([budget(self.context)] if self._config.curriculum.matches else [])
 
     def discard(self) -> None:
         """Remove a run that could not begin: the folder, which was empty before ``write_config``, and its lock."""
@@ -200,16 +201,16 @@ class _Session:
         done = finished_iterations(self._run_dir)
         before = [metrics for metrics in read_metrics(self._run_dir) if metrics["iteration"] <= done]
         enter = self._stack.enter_context
-        enter(tuned_process(self.config.threads))
+        enter(tuned_process(self._config.threads))
         self._view = enter(
-            LiveView(list(self.config.games), self.config.iterations, done, before, on_update=self._tell)
+            LiveView(list(self._config.games), self._config.iterations, done, before, on_update=self._tell)
         )
         for note in notes:
             self._view.print_line(note)
         message = "stopping once this iteration is finished and saved"
-        if self.config.programs.roles and self._program is None:
+        if self._config.programs.roles and self._program is None:
             message += (
-                f", for which programs have to take the turns of {' and '.join(self.config.programs.roles)}; Ctrl-C "
+                f", for which programs have to take the turns of {' and '.join(self._config.programs.roles)}; Ctrl-C "
                 "again stops at once and loses this iteration"
             )
         self._stop = enter(StopRequest(lambda: self._view.announce(message)))
@@ -221,38 +222,37 @@ class _Session:
 
     def first_state(self) -> RunState:
         """Return the state of a new run, its policies ready for their first match."""
-        pretrained = self.config.pretrained(policy_names(self.config, self.roles))
+        context, config = self.context, self.context.config
+        pretrained = config.pretrained(context.policies)
         cold_start = "cold start: learning what legal replies look like"
         self._view.set_activity(f"loading {' and '.join(pretrained)}" if pretrained else cold_start)
         clear_state(self._run_dir)
-        policies = start_policies(self.config, self.roles, self._run_dir)
-        save_initial_weights(self._run_dir, [policies[name] for name in self.config.league_roles])
-        state = new_state(self.config, self._run_dir, policies)
+        policies = start_policies(context)
+        save_initial_weights(self._run_dir, [policies[name] for name in config.league_roles])
+        state = new_state(config, self._run_dir, policies)
         if state.starts is not None:
-            state.starts.add(first_starts(self.config, self.roles))
+            state.starts.add(first_starts(context))
         return state
 
     def open_teachers(self, state: RunState) -> Teachers:
         """Return the run's teachers. Raises UsageError, with the role named, for one that cannot teach it."""
         if self._teachers is None:
-            self._teachers = Teachers(self.config, self.roles, self._engines, state.policies)
+            self._teachers = Teachers(self.context, self._engines, state.policies)
         return self._teachers
 
     def run(self, state: RunState) -> Outcome:
         """Train from a state to the run's end or an interrupt. Raises RunFailed, with what to do."""
-        config, run_dir, roles, deployment = self.config, self._run_dir, self.roles, self._deployment
-        state.imitated = imitated_replies(config, roles, run_dir, state.policies)
-        teachers, judges = self.open_teachers(state), Judges(config, roles, self._engines)
+        context, run_dir, deployment = self.context, self._run_dir, self._deployment
+        state.imitated = imitated_replies(context, state.policies)
+        teachers, judges = self.open_teachers(state), Judges(context, self._engines)
         try:
-            rollouts = deployment.rollouts(config, run_dir, roles, state, self._engines)
+            rollouts = deployment.rollouts(context, state, self._engines)
             for note in rollouts.notes:
                 self._view.print_line(note)
             learner = deployment.learner(state)
             with (
-                telling_of_memory(config, run_dir, state.policies),
-                closing(
-                    League(config, run_dir, roles, state, learner, rollouts, self._view, teachers, judges)
-                ) as league,
+                telling_of_memory(context.config, run_dir, state.policies),
+                closing(League(context, state, learner, rollouts, self._view, teachers, judges)) as league,
             ):
                 finished = run_loop(league, self._stop)
                 usage = self._engines.usage() | deployment.usage()
@@ -267,19 +267,20 @@ class _Session:
         return Outcome(run_dir, finished, state.iteration, usage)
 
 
-def _deployment(config: RunConfig, run_dir: Path, cluster: str, program: Program | None) -> Deployment:
+def _deployment(context: RunContext, cluster: str, program: Program | None) -> Deployment:
     """Return where the session plays and learns. Raises UsageError for a cluster where Ray is not installed."""
     if not cluster:
-        return LocalDeployment(config, run_dir, program)
-    check_cluster_plays(config, cluster)
+        return LocalDeployment(context, program)
+    check_cluster_plays(context.config, cluster)
     require_ray(cluster)
     from league.training.backends.cluster import ClusterDeployment  # imported here because Ray is slow to import
 
-    return ClusterDeployment(config, run_dir, cluster)
+    return ClusterDeployment(context, cluster)
 
 
-def _driver_config(config: RunConfig, deployment: Deployment) -> RunConfig:
-    """Return the configuration of the driver process. Raises UsageError if its engine could not play."""
-    driver = config.on_devices(lambda _: "cpu") if deployment.on_cpu else config
-    check_engine(driver, policy_names(driver, run_roles(driver)))
-    return driver
+def _on_driver(context: RunContext, deployment: Deployment) -> RunContext:
+    """Return the run on the devices of the driver process. Raises UsageError if its engine could not play."""
+    if deployment.on_cpu:
+        context = replace(context, config=context.config.on_devices(lambda _: "cpu"))
+    check_engine(context.config, context.policies)
+    return context

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from league.config.context import RunContext
 from league.config.learning import AlarmsConfig
 from league.training.monitors.reasoning import judge_reasoning
 from league.training.monitors.reply_alarms import PHRASE, judge_replies, reply_stats
@@ -69,21 +70,21 @@ class RoleStats(NamedTuple):
 
 
 def check_alarms(
+    context: RunContext,
+    state: State,
     iteration: int,
     trajectories: Sequence[Trajectory],
     advantages: Sequence[Sequence[float]],
     metrics: Mapping[str, float],
-    roles: Mapping[str, Sequence[Role]],
-    state: State,
-    settings: AlarmsConfig,
     of_population: Sequence[Verdict] = (),
 ) -> tuple[list[Alarm], dict[str, float], State]:
     """Return the alarms that ring, a metric ``alarms/NAME`` (0 or 1) for each that could be judged, and the new state.
 
     ``advantages`` hold one number a turn, ``metrics`` the updates' ``POLICY/entropy`` and, where a snapshot was
-    measured, ``POLICY/language_kl``, ``roles`` the cards by game and seat; ``of_population`` are the verdicts on the
-    snapshots, where they were compared. ``state`` is plain JSON data, empty at first.
+    measured, ``POLICY/language_kl``; ``of_population`` are the verdicts on the snapshots, where they were compared.
+    ``state`` is plain JSON data, empty at first.
     """
+    settings, roles = context.config.alarms, context.roles
     histories, entropies = dict(state.get("roles", {})), dict(state.get("entropies", {}))
     verdicts: list[tuple[str, str, str]] = []  # subject, name, message
     for (game, role, policy), stats in _role_stats(trajectories, advantages, roles).items():

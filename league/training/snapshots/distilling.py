@@ -5,10 +5,8 @@ They are no opponents and nothing is trained from them, so a run learns the same
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from games.common.seeds import derive_seed
-from league.config import RunConfig
+from league.config.context import RunContext
 from league.population.distillation.distil import MIXTURE, distil
 from league.population.distillation.folder import freeze
 from league.population.players.engines import Engines
@@ -16,14 +14,15 @@ from league.population.storage.population import Population
 from league.population.storage.run_dir import DISTILLED, Run
 
 
-def distil_if_due(config: RunConfig, run_dir: Path, iteration: int) -> dict[str, float]:
+def distil_if_due(context: RunContext, iteration: int) -> dict[str, float]:
     """Distil the mixture that was published last into a snapshot, if one is due; return its measures."""
+    config = context.config
     if not config.distil_every or not iteration or iteration % config.distil_every:
         return {}
-    run = Run(run_dir)
+    run = Run(context.run_dir)
     with Engines() as engines:
         distilled = distil(run, MIXTURE, engines, derive_seed(config.seed, "distil", iteration))
-    freeze(Population(run_dir / DISTILLED), distilled, "the mixture", step=iteration)
+    freeze(Population(context.run_dir / DISTILLED), distilled, "the mixture", step=iteration)
     metrics: dict[str, float] = {}
     for result in distilled.games:
         metrics[f"{result.game}/distilled_kl"] = result.kl_after

@@ -11,8 +11,7 @@ from statistics import fmean
 from arena.lm.finite import check_weights
 from arena.records import MatchRequest
 from games.common.files import atomic_write
-from games.spec import GameSpec
-from league.config import RunConfig
+from league.config.context import RunContext
 from league.population.evaluation.meta_game import MetaGame, best_response_among
 from league.population.evaluation.ordinary_language import language_metrics
 from league.population.players.given import GivenPlayers
@@ -33,7 +32,7 @@ from league.training.snapshots.gate import (
 )
 from league.training.snapshots.measure import Measurements, Metrics, Play, PopulationMeasurement
 from learners.update.policy import Policy
-from roles.role import Roles, bound_policies
+from roles.role import bound_policies
 
 FLIPS_FOLDER = "flips"  # in a run directory: by policy and iteration, the matches that a gate saw change
 
@@ -43,19 +42,15 @@ class Snapshots:
 
     def __init__(
         self,
-        config: RunConfig,
-        run_dir: Path,
-        roles: Roles,
-        specs: dict[str, GameSpec],
-        scales: dict[str, float],
+        context: RunContext,
         state: RunState,
         engine: ModelEngine,
         play: Play,
         given: GivenPlayers | None = None,
     ) -> None:
-        self._config, self._run_dir, self._roles, self._specs = config, run_dir, roles, specs
-        self._scales, self._state, self._engine, self._play = scales, state, engine, play
-        self._measurements = Measurements(config, run_dir, roles, specs, state, engine, play, given)
+        self._context, self._config = context, context.config
+        self._state, self._engine, self._play = state, engine, play
+        self._measurements = Measurements(context, state, engine, play, given)
         self.measured: PopulationMeasurement | None = None  # when the last snapshot was frozen in this process
         for snapshot in state.population.all():
             self._register(snapshot)
@@ -94,9 +89,9 @@ class Snapshots:
         metrics |= language_metrics(self._config, {name: state.policies[name].lm for name in names})
         for name in names:
             if name in self._config.league_roles and resets_after(self._config, name, iteration):
-                reset_exploiter(self._config, self._run_dir, state, name)
-        save_ratings(self._run_dir, state)
-        publish(self._run_dir, state)
+                reset_exploiter(self._context, state, name)
+        save_ratings(self._context.run_dir, state)
+        publish(self._context.run_dir, state)
         return metrics
 
     def _beginning(self, name: str, last: str | None) -> Beginning:
@@ -118,12 +113,12 @@ class Snapshots:
             metrics |= found
         if settings.gate_flips is not None:
             episodes = self._play(_all(self._gate_requests(name, parent, suite=True)))
-            flips, pairs = find_flips(episodes, name, self._specs.__getitem__)
+            flips, pairs = find_flips(episodes, name, self._context.specs.__getitem__)
             fixed = sum(flip.fixed for flip in flips)
             metrics |= {f"{name}/flips/fixed": float(fixed), f"{name}/flips/broken": float(len(flips) - fixed)}
             promoted &= outweigh(flips, pairs, settings.gate_flips)
             kept = {"parent": parent, "pairs": pairs, "flips": [flip._asdict() for flip in flips]}
-            path = self._run_dir / FLIPS_FOLDER / f"{name}-{iteration:06d}.json"
+            path = self._context.run_dir / FLIPS_FOLDER / f"{name}-{iteration:06d}.json"
             path.parent.mkdir(exist_ok=True)
             atomic_write(path, json.dumps(kept, indent=2) + "\n")
         gated = settings.gate is not None or settings.gate_flips is not None
@@ -131,7 +126,7 @@ class Snapshots:
 
     def _gate(self, name: str, parent: str, confidence: float) -> tuple[Metrics, bool]:
         """Compare a policy with its last snapshot; return what was found, and whether it is surely better."""
-        by_game, scale_of = self._gate_requests(name, parent), self._scales.__getitem__
+        by_game, scale_of = self._gate_requests(name, parent), self._context.scales.__getitem__
         if not self._config.evaluation.gate_until_decided:
             gain, error = estimate_gain(self._play(_all(by_game)), name, scale_of)
             return {f"{name}/gain": gain}, significantly_positive(gain, error, confidence)
@@ -141,15 +136,16 @@ class Snapshots:
 
     def _span(self, game: str) -> float:
         """Return the range of a game's returns."""
-        return self._specs[game].max_return - self._specs[game].min_return
+        spec = self._context.specs[game]
+        return spec.max_return - spec.min_return
 
     def _gate_requests(self, name: str, parent: str, suite: bool = False) -> dict[str, list[MatchRequest]]:
         """Return the matches that a gate compares by, by game."""
         newest = {policy: self._state.population.newest(policy).id for policy in self._main_policies()}
         by_game: dict[str, list[MatchRequest]] = {}
-        for game, spec in self._specs.items():
+        for game in self._context.specs:
             first = self._state.next_match + sum(map(len, by_game.values()))
-            by_game[game] = gate_matches(self._config, name, parent, newest, spec, self._roles[game], first, suite)
+            by_game[game] = gate_matches(self._context, name, parent, newest, game, first, suite)
         self._state.next_match += sum(map(len, by_game.values()))
         return by_game
 
@@ -168,7 +164,7 @@ class Snapshots:
         if start == "newest" or not (meta.weights or meta.joint):
             return
         for name in self._main_policies():
-            seat = next((role.seat for role in self._roles[meta_game.game] if role.policy == name), None)
+            seat = next((role.seat for role in self._context.roles[meta_game.game] if role.policy == name), None)
             if seat is None or self._config.policy(name).frozen:
                 continue
             ids = [snapshot.id for snapshot in self._state.population.all(name)]
@@ -203,7 +199,7 @@ class Snapshots:
 
     def _main_policies(self) -> set[str]:
         """Return the main policies: those that roles are bound to."""
-        return set(bound_policies(self._roles))
+        return set(bound_policies(self._context.roles))
 
 
 def _save(policy: Policy, folder: Path) -> None:

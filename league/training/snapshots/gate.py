@@ -16,18 +16,16 @@ from typing import NamedTuple
 from arena.records import Episode, MatchRequest
 from games.common.seeds import derive_seed
 from games.spec import GameSpec
-from league.config import RunConfig
+from league.config.context import RunContext
 from league.theory.confidence_sequence import confidence_interval, looks
-from roles.role import Role
 
 
 def gate_matches(
-    config: RunConfig,
+    context: RunContext,
     policy: str,
     parent: str,
     newest: dict[str, str],
-    spec: GameSpec,
-    roles: Sequence[Role],
+    game: str,
     first: int,
     suite: bool = False,
 ) -> list[MatchRequest]:
@@ -37,6 +35,7 @@ def gate_matches(
     of each deal the ``newest`` snapshots take all seats; in each further match the live policy replaces its snapshot in
     one of its seats.
     """
+    config, spec, roles = context.config, context.specs[game], context.roles[game]
     policy_seats = [seat for seat, role in enumerate(roles) if role.policy == policy]
     snapshots = tuple(role.policy if role.given else newest[role.policy] for role in roles)
     deals = -(-config.evaluation.matches // (len(policy_seats) + 1)) if policy_seats else 0

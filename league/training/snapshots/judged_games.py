@@ -19,6 +19,7 @@ from games.common.seeds import derive_seed
 from games.spec import GameSpec
 from league.config import RunConfig
 from league.config.checks.curriculum import matches_to_judge
+from league.config.context import RunContext
 from league.config.load import run_roles
 from league.config.matchmaking import PREVIOUS
 from league.population.evaluation.teams import all_seats
@@ -42,27 +43,22 @@ class _JudgingMatch(NamedTuple):
 
 
 def judge_games(
-    config: RunConfig,
-    roles: Roles,
-    specs: Mapping[str, GameSpec],
-    state: RunState,
-    play: Play,
-    tell: Callable[[str], object] | None = None,
+    context: RunContext, state: RunState, play: Play, tell: Callable[[str], object] | None = None
 ) -> Metrics:
     """Judge the games of a run after its main policies were frozen; decide which are trained, and return metrics.
 
     ``tell`` is called with a sentence. Nothing is played without ``curriculum.matches``, or beyond its bound.
     """
-    settings = config.curriculum
+    config, roles, settings = context.config, context.roles, context.config.curriculum
     most = settings.most_matches
     if not settings.matches or (most and state.judged.matches + matches_to_judge(config, roles) > most):
         return {}
-    matches = {game: _matches_of(config, spec, roles[game], state) for game, spec in specs.items()}
+    matches = {game: _matches_of(config, spec, roles[game], state) for game, spec in context.specs.items()}
     requests = [match.request for of_game in matches.values() for match in of_game]
     requests = [request._replace(index=state.next_match + number) for number, request in enumerate(requests)]
     state.next_match += len(requests)
     played = iter(play(requests))
-    scores = {game: _scores(specs[game], of_game, played) for game, of_game in matches.items()}
+    scores = {game: _scores(context.specs[game], of_game, played) for game, of_game in matches.items()}
     judged = {game: judge(of[NEWEST], of[CONTROL], settings) for game, of in scores.items()}
     rng = random.Random(derive_seed(config.seed, "active games", state.iteration))
     before = state.judged
@@ -73,15 +69,15 @@ def judge_games(
         before.matches + len(requests),
     )
     if tell is not None:
-        tell(told(config, roles, state))
+        tell(told(context, state))
     shares = {game: _share(of) for game, of in scores.items()}
     return _metrics(judged, shares, state.judged)
 
 
-def budget(config: RunConfig) -> str:
+def budget(context: RunContext) -> str:
     """Return in words what a run plays at most, before it begins."""
-    judging = _bound(config, run_roles(config))
-    return f"Budget: {_training(config):,} training matches and {judging:,} that judge games, at most."
+    judging = _bound(context.config, context.roles)
+    return f"Budget: {_training(context.config):,} training matches and {judging:,} that judge games, at most."
 
 
 def most_matches(config: RunConfig) -> int:
@@ -89,7 +85,7 @@ def most_matches(config: RunConfig) -> int:
     return _training(config) + _bound(config, run_roles(config))
 
 
-def told(config: RunConfig, roles: Roles, state: RunState) -> str:
+def told(context: RunContext, state: RunState) -> str:
     """Return in words which games are trained, why others are not, and what was spent of the budget."""
     judged = state.judged
     unfit = {
@@ -99,8 +95,8 @@ def told(config: RunConfig, roles: Roles, state: RunState) -> str:
     }
     why = "".join(f"; {kind}: {', '.join(games)}" for kind, games in unfit.items() if games)
     return (
-        f"Iteration {state.iteration}: {len(judged.active)} of {len(config.games)} games are trained{why}. "
-        f"Matches that judge games: {judged.matches:,} of {_bound(config, roles):,}."
+        f"Iteration {state.iteration}: {len(judged.active)} of {len(context.specs)} games are trained{why}. "
+        f"Matches that judge games: {judged.matches:,} of {_bound(context.config, context.roles):,}."
     )
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
 from arena.records import Episode, MatchRequest
 from games.common.seeds import derive_seed
 from games.spec import GameSpec
-from league.config import RunConfig
+from league.config.context import RunContext
 from league.population.evaluation.meta_game import (
     MetaGame,
     joint_metrics,
@@ -34,7 +33,7 @@ from league.theory.exact.sequence_form import SequenceForm
 from league.theory.exact.snapshot_regret import snapshot_regrets
 from league.theory.solvers import BY_AGE
 from league.training.checkpoints.run_state import RunState
-from roles.role import Role, Roles, bound_policies, given_names
+from roles.role import Role, bound_policies, given_names
 
 Metrics = dict[str, float]
 Play = Callable[[Sequence[MatchRequest]], list[Episode]]
@@ -59,21 +58,18 @@ class Measurements:
 
     def __init__(
         self,
-        config: RunConfig,
-        run_dir: Path,
-        roles: Roles,
-        specs: dict[str, GameSpec],
+        context: RunContext,
         state: RunState,
         engine: ModelEngine,
         play: Play,
         given: GivenPlayers | None = None,
     ) -> None:
-        self._config, self._roles, self._specs = config, roles, specs
+        self._context, self._config, self._roles, self._specs = context, context.config, context.roles, context.specs
         self._state, self._engine, self._play = state, engine, play
-        self._given = given or GivenPlayers(roles, {})
-        self._tables = PolicyTables(run_dir / STATE_FOLDER / "tables", config.evaluation.exact_limit)
+        self._given = given or GivenPlayers(context.roles, {})
+        self._tables = PolicyTables(context.run_dir / STATE_FOLDER / "tables", context.config.evaluation.exact_limit)
         self._strategies = Strategies()
-        self._main = set(bound_policies(roles))
+        self._main = set(bound_policies(context.roles))
 
     def measure(self, iteration: int) -> PopulationMeasurement:
         """Return the mixtures and meta-strategies, and exact metrics of games that are small enough."""
@@ -120,18 +116,14 @@ class Measurements:
         """Play the rating matches of a new snapshot; return its rating and its scores against the anchors."""
         state, exploiter = self._state, snapshot.policy in self._config.league_roles
         requests = rating_matches(
-            self._config.evaluation,
-            run_seed=self._config.seed,
-            snapshot=snapshot,
-            earlier=[other for other in earlier if other.id not in state.retired],
-            specs=[spec for spec in self._specs.values() if spec.seats > 1],
-            roles=self._roles,
-            exploiters=frozenset(self._config.league_roles),
+            self._context,
+            snapshot,
+            [other for other in earlier if other.id not in state.retired],
+            state.next_match,
             strangers={}
             if exploiter
             else {g: newest_strangers(self._config, spec, state.population.all()) for g, spec in self._specs.items()},
             pair_record=state.payoffs.pair_record,
-            first_index=state.next_match,
         )
         state.next_match += len(requests)
         episodes = self._play(requests)

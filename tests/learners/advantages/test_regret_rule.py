@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
 from types import SimpleNamespace
@@ -22,6 +23,7 @@ from arena.scheduler import play
 from games.common.errors import UsageError
 from games.registry import make_game
 from league.config import RolesConfig
+from league.config.context import run_context
 from league.config.load import load, seat_roles
 from league.training.evidence.counterfactuals import counterfactuals
 from learners.advantages.regret import loss
@@ -133,7 +135,8 @@ def played(tmp_path_factory):
     )
     plain = to_trajectories(episodes, {GAME: roles}.__getitem__, {GAME: 4.0})
     policies = {"main": SimpleNamespace(lm=lm)}
-    filled = counterfactuals(load(str(path), []), policies, {GAME: 4.0}, episodes, plain)
+    context = replace(run_context(load(str(path), []), path.parent), scales={GAME: 4.0})
+    filled = counterfactuals(context, policies, episodes, plain)
     return episodes, engine, roles, list(zip(plain, filled, strict=True))
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from arena.records import MatchRequest, flatten_episodes
 from arena.samplers.torch_lm import TorchLM
 from arena.scheduler import play
 from games.registry import make_game
-from league.config.load import load, run_roles
+from league.config.context import run_context
+from league.config.load import load
 from league.population.players.engines import Engines
 from league.training.evidence.teachers import Teachers
 from league.training.learning.policies import start_policies
@@ -28,8 +31,8 @@ def learned(run):
 
 def advised(settings, matches=64):
     """Return trajectories of a new policy's matches with itself, and the evidence that its teachers give."""
-    roles = run_roles(settings)
-    policies = start_policies(settings, roles)
+    context = run_context(settings, Path())
+    policies, roles = start_policies(context), context.roles
     with Engines() as engines:
         engine = TorchLM()
         for name, policy in policies.items():
@@ -40,5 +43,5 @@ def advised(settings, matches=64):
         ]
         episodes = play(requests, roles_of=roles.__getitem__, engine_of=lambda _: engine, make_game=make_game)
         trajectories = to_trajectories(flatten_episodes(episodes), roles.__getitem__, {"kuhn_poker": 1.0})
-        teachers = Teachers(settings, roles, engines, policies)
+        teachers = Teachers(context, engines, policies)
         return trajectories, teachers.advise(episodes, trajectories, [Evidence()] * len(trajectories))

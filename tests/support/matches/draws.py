@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 from arena.records import MatchRequest
 from games.spec import GameSpec, Utility
+from league.config.context import RunContext
 from league.config.matchmaking import ExploitersConfig, MatchmakingConfig
 from league.population.matchmaking import DrawContext, Member, MetaStrategy, OpponentPool, draw_matches
 from league.population.results.payoffs import PairRecord
@@ -31,19 +33,18 @@ def draw(
     population = [Member(member, policy, "main") for policy, ids in by_policy.items() for member in ids]
     game = changes.pop("game", spec(len(live)))
     pair_record = lambda *pair: PairRecord(win_rate(*pair), 10.0)  # noqa: E731
-    arguments: dict[str, Any] = {
-        "config": MatchmakingConfig(),
-        "exploiters": ExploitersConfig(),
-        "run_seed": 0,
-        "iteration": 7,
-        "game": game,
-        "context": DrawContext(game.name, live, [*population, *others], pair_record, meta or MetaStrategy(), given),
-        "learning": set(live) - given,
-        "exploiting": {},
-        "matches": 512,
-        "first_index": 1000,
-    }
-    return draw_matches(**{**arguments, **changes})
+    drawn = DrawContext(game.name, live, [*population, *others], pair_record, meta or MetaStrategy(), given)
+    exploiting = changes.pop("exploiting", {})
+    config = SimpleNamespace(
+        matchmaking=changes.pop("config", MatchmakingConfig()),
+        exploiters=changes.pop("exploiters", ExploitersConfig()),
+        seed=changes.pop("run_seed", 0),
+        league_roles=exploiting,
+    )
+    learning = [*changes.pop("learning", set(live) - given), *exploiting]
+    context = cast(RunContext, SimpleNamespace(config=config, specs={game.name: game}))
+    defaults = {"iteration": 7, "matches": 512, "first_index": 1000}
+    return draw_matches(context, changes.pop("context", drawn), learning=learning, **{**defaults, **changes})
 
 
 def opponents(matches: list[MatchRequest], live: tuple[str, ...] = ("main", "main")) -> Counter[str]:

@@ -1,6 +1,7 @@
 """What training does to language: measured against sums over the vocabulary by hand, and an alarm for what is lost."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -68,9 +69,10 @@ def test_a_broken_speaker_rings_until_it_is_measured_whole_again():
     from learners.trajectories import Trajectory
 
     seen = [Trajectory(**dict.fromkeys(Trajectory._fields, ()) | {"policy": "main", "game": "g", "role": "r"})]
+    context = SimpleNamespace(config=SimpleNamespace(alarms=AlarmsConfig()), roles={"g": ()})
     state, rang = {}, []
     for iteration, divergence in enumerate((None, 0.4, 0.6, None, 0.2), 1):
         metrics = {} if divergence is None else {"main/language_kl": divergence}
-        alarms, _, state = check_alarms(iteration, seen, [()], metrics, {"g": ()}, state, AlarmsConfig())
+        alarms, _, state = check_alarms(context, state, iteration, seen, [()], metrics)
         rang.append([(alarm.name, alarm.subject, alarm.since) for alarm in alarms])
     assert rang == [[], [], [("language", "main", 3)], [("language", "main", 3)], []]

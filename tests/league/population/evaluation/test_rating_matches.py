@@ -9,9 +9,8 @@ from arena.records import EndReason, Episode, MatchRequest
 from arena.samplers.scripted import Equilibrium, Mcts, Random
 from games.common.errors import UsageError
 from games.registry import make_game
-from league.config import RolesConfig
-from league.config.evaluation import EvaluationConfig
-from league.config.load import seat_roles
+from league.config import RunConfig
+from league.config.context import run_context
 from league.population.evaluation.rating_matches import rating_matches, score_against
 from league.population.players.engines import Engines
 from league.population.players.outside import outside_engines
@@ -27,17 +26,9 @@ def snapshot(policy, step):
 
 
 def drawn(spec, policies, snapshot, earlier, pair_record=None, **config):
-    roles = {spec.name: seat_roles(RolesConfig(policy=policies), spec)}
-    settings = EvaluationConfig(**config)
-    arguments = {
-        "run_seed": 0,
-        "snapshot": snapshot,
-        "earlier": earlier,
-        "specs": [spec],
-        "roles": roles,
-        "first_index": 7,
-    }
-    return rating_matches(settings, **arguments, **({"pair_record": pair_record} if pair_record else {}))
+    settings = RunConfig(games={spec.name: {}}, roles={"policy": policies}, evaluation=config)
+    context = run_context(settings, Path())
+    return rating_matches(context, snapshot, earlier, 7, **({"pair_record": pair_record} if pair_record else {}))
 
 
 def test_an_anchor_is_the_player_that_it_is_named_for():

@@ -19,7 +19,8 @@ from support.processes.ray_nodes import nodes
 from support.processes.runs import TINY, TrainingProcess, contents, league_train
 from support.processes.server import MODELS, Server, completion
 
-from league.config.load import load, run_roles
+from league.config.context import run_context
+from league.config.load import load
 from league.population.players.player import Engines
 from league.population.results.match_store import STORE_FILE, MatchStore
 from league.training.backends.cluster import ClusterDeployment
@@ -193,13 +194,13 @@ def test_play_is_ahead_of_learners_as_far_as_it_may_be_and_no_further(config, tm
 def test_matches_are_played_while_learners_learn(config, tmp_path):
     """Three iterations are played while all learners are suspended; then these learn from each."""
     run_config = load(str(config), [word for word in EACH + AHEAD if word != "--set"])
-    roles = run_roles(run_config)
+    context = run_context(run_config, tmp_path)
     for cluster in nodes(1, cpus=4):
-        with ClusterDeployment(run_config, tmp_path, cluster.address) as deployment, Engines() as engines:
+        with ClusterDeployment(context, cluster.address) as deployment, Engines() as engines:
             clear_state(tmp_path)
-            state = new_state(run_config, tmp_path, start_policies(run_config, roles, tmp_path))
-            rollouts = deployment.rollouts(run_config, tmp_path, roles, state, engines)
-            with closing(League(run_config, tmp_path, roles, state, deployment.learner(state), rollouts)) as league:
+            state = new_state(run_config, tmp_path, start_policies(context))
+            rollouts = deployment.rollouts(context, state, engines)
+            with closing(League(context, state, deployment.learner(state), rollouts)) as league:
                 league.start_learning()
                 league.submit(1, league.play(league.draw_matches(1)))
                 first = league.learner.collect(1)

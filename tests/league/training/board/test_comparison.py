@@ -1,13 +1,13 @@
 """Who beats whom: exactly as the game's own payoffs, and by matches with errors worked by hand."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from games.registry import make_game
-from games.spec import GameSpec
 from league.config import RunConfig
+from league.config.context import run_context
 from league.population.results.payoffs import PayoffTable, Result
 from league.population.storage.population import Origin, Snapshot
 from league.theory.exact.exploitability import PolicyTable, exact_form
@@ -21,17 +21,17 @@ def pure(action: int) -> PolicyTable:
     return PolicyTable(RPS, {key: tuple(np.eye(3)[action].tolist()) for key in form.keys})
 
 
-def compared(tables: dict[str, PolicyTable], spec: GameSpec):
+def compared(tables: dict[str, PolicyTable]):
     """Return the comparison of a run's snapshots that have these tables."""
     snapshots = [Snapshot(name, "main", step, None, Origin.TRAINED, {}, None) for step, name in enumerate(tables)]
     state = SimpleNamespace(population=SimpleNamespace(all=lambda: snapshots))
     measured = SimpleNamespace(tables={RPS: {(name, name): table for name, table in tables.items()}})
-    return compare_population(RunConfig(games={RPS: {}}), {RPS: spec}, state, measured)[RPS]
+    return compare_population(run_context(RunConfig(games={RPS: {}}), Path()), state, measured)[RPS]
 
 
 def test_snapshots_with_tables_beat_each_other_as_the_rules_say():
     """Rock, paper, scissors, and the anchor that plays at random, level with all; one cycle of the widest wins."""
-    found = compared({"rock": pure(0), "paper": pure(1), "scissors": pure(2)}, make_game(RPS).spec)
+    found = compared({"rock": pure(0), "paper": pure(1), "scissors": pure(2)})
     assert found.players == ("random", "rock", "paper", "scissors")
     expected = [[0, 0, 0, 0], [0, 0, -1, 1], [0, 1, 0, -1], [0, -1, 1, 0]]
     np.testing.assert_allclose(found.means, expected, atol=1e-12)

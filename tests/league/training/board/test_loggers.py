@@ -9,6 +9,7 @@ import pytest
 
 from games.common.errors import UsageError
 from league.cli import main
+from league.config.context import run_context
 from league.config.load import load
 from league.training.board.board import Board
 from league.training.board.loggers.interface import LOGGERS, check_loggers, open_loggers
@@ -85,7 +86,7 @@ def test_a_logger_that_is_turned_on_later_gets_what_was_logged_before(tmp_path, 
             kept.write(iteration, METRICS[min(iteration, 1)])
     config = load("pocket", ['board.loggers=["wandb"]', "board.time=0"])
     for resumed_at in (3, 4):
-        board = Board(config, tmp_path, {}, {}, SimpleNamespace(), PhaseClock())
+        board = Board(run_context(config, tmp_path), SimpleNamespace(), PhaseClock())
         board.write(resumed_at, METRICS[1], [], None)
         board.close()
     assert wandb.steps == {0: [METRICS[0]], 1: [METRICS[1]], 2: [METRICS[1]], 3: [METRICS[1]], 4: [METRICS[1]]}

@@ -9,7 +9,8 @@ from arena.samplers.scripted import Script
 from arena.scheduler import play
 from games.common.errors import UsageError
 from games.registry import make_game
-from league.config.load import load, run_roles
+from league.config.context import run_context
+from league.config.load import load
 from league.population.players.engines import Engines
 from league.training.evidence.preferences import JudgedPair, Judges, PlayerJudge, by_forfeit
 from league.training.evidence.shaping import agreement, with_shaping
@@ -43,7 +44,7 @@ def throws(*actions, offenders=()):
 def compared(tmp_path, episodes, *overrides):
     settings = config(tmp_path, *overrides)
     with Engines() as engines:
-        return Judges(settings, run_roles(settings), engines).compare(episodes)
+        return Judges(run_context(settings, tmp_path), engines).compare(episodes)
 
 
 def test_a_game_that_judges_gives_the_share_of_the_others(tmp_path):
@@ -67,8 +68,8 @@ def test_nobody_is_compared_where_nothing_asks_for_it(tmp_path):
 def test_the_share_is_paid_at_the_last_turn_and_recorded(tmp_path):
     settings = config(tmp_path, "shaping.preferred.weight=0.5")
     with Engines() as engines:
-        judges = Judges(settings, run_roles(settings), engines)
-        found = with_shaping(settings, run_roles(settings), judges, 1, throws("rock", "paper"))
+        context = run_context(settings, tmp_path)
+        found = with_shaping(context, Judges(context, engines), 1, throws("rock", "paper"))
     assert [one.shaping for one in found] == [(0.0,), (0.5,)]
     assert [one.returns for one in found] == [(0.0,), (0.0,)]
 

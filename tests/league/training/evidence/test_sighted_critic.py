@@ -1,6 +1,7 @@
 """A critic that sees what all seats are shown: exact values of the whole position, and play that never sees it."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +11,7 @@ from support.processes.runs import TINY
 import league
 from arena.records import Episode
 from games.common.errors import UsageError
+from league.config.context import run_context
 from league.config.load import load
 from league.lab.credit.central import joint_keys, joint_values
 from league.population.players.player import Player
@@ -37,7 +39,7 @@ def matches():
 def sight(settings, lm, episodes, trajectories):
     policies = {"main": SimpleNamespace(lm=lm)}
     empty = [Evidence()] * len(trajectories)
-    return with_sight(settings, policies, {"kuhn_poker": ROLES}, episodes, trajectories, empty)
+    return with_sight(run_context(settings, Path()), policies, episodes, trajectories, empty)
 
 
 def test_it_learns_the_value_of_the_whole_position(tmp_path, matches):
@@ -78,7 +80,8 @@ def test_what_it_reads_is_the_request_with_what_the_other_seat_is_shown_below(tm
 def test_nothing_is_computed_where_it_is_off(tmp_path, matches):
     lm, episodes, trajectories = matches
     empty = [Evidence()]
-    found = with_sight(config(tmp_path, "credit.rule=gae_turn"), {}, {}, episodes[:1], trajectories[:1], empty)
+    context = run_context(config(tmp_path, "credit.rule=gae_turn"), tmp_path)
+    found = with_sight(context, {}, episodes[:1], trajectories[:1], empty)
     assert found is empty
     del lm
 

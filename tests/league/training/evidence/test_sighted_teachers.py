@@ -1,12 +1,14 @@
 """Teachers that are shown more than the student."""
 
+from pathlib import Path
+
 import pytest
 from support.learning.taught import advised, config, learned
 
 import league
 from arena.samplers.torch_lm import TorchLM
 from games.registry import make_game
-from league.config.load import run_roles
+from league.config.context import run_context
 from league.population.players.player import Player
 from league.training.learning.policies import start_policies
 
@@ -39,8 +41,9 @@ def test_oneself_with_more_to_see_says_what_the_policy_plays_in_the_informed_gam
 
 def exact_table(settings, name):
     """Return the table of a new run's policy in a game."""
-    roles, engine = run_roles(settings)[name], TorchLM()
-    engine.add("main", start_policies(settings, run_roles(settings))["main"].lm)
+    context, engine = run_context(settings, Path()), TorchLM()
+    engine.add("main", start_policies(context)["main"].lm)
+    roles = context.roles[name]
     return Player("main", make_game(name).spec, engine, roles, ((("main", 1.0),),) * 2).tabulate().table.probabilities
 
 

@@ -10,6 +10,7 @@ import league
 from games.common.errors import UsageError
 from games.registry import make_game
 from league.cli import main
+from league.config.context import run_context
 from league.config.load import load_run_config
 from league.population.players.engines import Engines
 from league.population.players.player import resolve
@@ -201,7 +202,7 @@ def test_a_run_keeps_its_teachers_by_role_and_by_the_snapshot_that_they_were(tmp
         f"teacher.player='{taught_by.path}'",
         "teacher.players={'kuhn_poker/second'='equilibrium'}",
     )
-    kept = with_lasting_teachers(settings).teacher
+    kept = with_lasting_teachers(run_context(settings, tmp_path)).config.teacher
     snapshot = f"{taught_by.path.resolve()}@main-000002"
     assert (kept.player, kept.players) == ("", {"kuhn_poker/first": snapshot, "kuhn_poker/second": "equilibrium"})
     run = league.train(config(tmp_path), tmp_path / "run")

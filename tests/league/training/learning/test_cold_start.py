@@ -1,5 +1,7 @@
 """The scripted players that a cold start imitates."""
 
+from pathlib import Path
+
 import pytest
 
 from arena.records import MatchRequest
@@ -8,7 +10,7 @@ from arena.scheduler import play
 from games.common.errors import UsageError
 from games.registry import make_game
 from league.config import RunConfig
-from league.config.load import run_roles
+from league.config.context import run_context
 from league.training.learning.policies import start_policies
 
 GAME = "judged_arithmetic(score=0)"
@@ -21,8 +23,8 @@ def score_after(players):
         "cold_start": {"players": players, "steps": 150, "matches": 300},
     }
     config = RunConfig.model_validate(data)
-    roles = run_roles(config)
-    policies = start_policies(config, roles)
+    context = run_context(config, Path())
+    policies, roles = start_policies(context), context.roles
     engine = TorchLM()
     for policy in policies.values():
         engine.add(policy.live_id, policy.lm)

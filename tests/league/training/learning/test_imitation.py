@@ -11,7 +11,8 @@ from arena.records import EndReason, Episode, MatchRequest, Turn
 from arena.replays import save_episodes
 from games.common.errors import DamagedFile, UsageError
 from league.cli import main
-from league.config.load import load, load_run_config, run_roles
+from league.config.context import run_context
+from league.config.load import load, load_run_config
 from league.population.storage.sampled_matches import SampledMatch, save_samples
 from league.training.learning.imitation import IMITATION_FILE, imitated_replies, keep_matches, matches_to_imitate
 from league.training.learning.policies import start_policies
@@ -93,12 +94,12 @@ def test_imitating_the_equilibrium_lowers_exploitability(tmp_path, matches):
 def test_only_the_named_players_are_imitated_each_by_the_policy_of_its_seat(tmp_path, matches):
     settings = config(tmp_path, SPLIT, weight=0.5, matches=matches, players=["equilibrium"])
     with pytest.raises(UsageError, match="has no reply of equilibrium that policy caller could imitate"):
-        matches_to_imitate(settings, run_roles(settings))
+        matches_to_imitate(run_context(settings, tmp_path))
     settings = config(tmp_path, weight=0.5, matches=matches, players=["equilibrium"])
-    roles = run_roles(settings)
-    keep_matches(tmp_path, matches_to_imitate(settings, roles))
-    policies = start_policies(settings, roles)
-    found = imitated_replies(settings, roles, tmp_path, policies)
+    context = run_context(settings, tmp_path)
+    keep_matches(tmp_path, matches_to_imitate(context))
+    policies = start_policies(context)
+    found = imitated_replies(context, policies)
     prompts = {policies["main"].lm.decode(reply.prompt) for reply in found["main"]}
     assert len(prompts) == 6  # three cards, at first and after pass, bet
     assert sum(reply.times for reply in found["main"]) > 200
@@ -124,17 +125,19 @@ def test_replies_are_put_as_the_runs_roles_would_ask_and_answer(tmp_path, form):
     save_samples(tmp_path, 0, [SampledMatch(EPISODE, None, (), ((None,) * 3,))])
     free = ["roles.reply=free", "roles.on_illegal=retry", "roles.retries=1", "evaluation.exact=false"]
     settings = config(tmp_path, *(free if form == "free" else ()), weight=0.5, matches=tmp_path)
-    roles = run_roles(settings)
-    keep_matches(tmp_path, matches_to_imitate(settings, roles))
-    policies = start_policies(settings, roles)
-    lm, found = policies["main"].lm, imitated_replies(settings, roles, tmp_path, policies)["main"]
+    context = run_context(settings, tmp_path)
+    keep_matches(tmp_path, matches_to_imitate(context))
+    policies = start_policies(context)
+    lm, found = policies["main"].lm, imitated_replies(context, policies)["main"]
     said = [reply.reply for reply in found]
     assert said == (["bet", "pass"] if form == "choice" else ["[bet]", "well, [pass]"])
     assert [reply.tokens for reply in found] == [() if form == "choice" else lm.encode_reply(text) for text in said]
-    first = messages(roles["kuhn_poker"][0], "Your card: K", ("pass", "bet"))
+    first = messages(context.roles["kuhn_poker"][0], "Your card: K", ("pass", "bet"))
     assert found[0].prompt[: len(lm.encode_prompt(first)) - 1] == lm.encode_prompt(first)[:-1]
     assert len(found[0].prompt) > len(lm.encode_prompt(first))  # which was refused once
-    assert found[1].prompt == lm.encode_prompt(messages(roles["kuhn_poker"][1], "Your card: Q", ("pass", "bet")))
+    assert found[1].prompt == lm.encode_prompt(
+        messages(context.roles["kuhn_poker"][1], "Your card: Q", ("pass", "bet"))
+    )
 
 
 @pytest.mark.parametrize(
@@ -173,7 +176,7 @@ def test_a_changed_copy_is_refused_and_evolving_brings_other_matches(tmp_path, m
     kept.write_text(kept.read_text().replace("bet", "pass"))
     settings = load_run_config(again.path)
     with pytest.raises(DamagedFile, match="it has changed since it was saved"):
-        imitated_replies(settings, run_roles(settings), again.path, {})
+        imitated_replies(run_context(settings, again.path), {})
     kept.unlink()
     with pytest.raises(DamagedFile, match="it cannot be read"):
-        imitated_replies(settings, run_roles(settings), again.path, {})
+        imitated_replies(run_context(settings, again.path), {})

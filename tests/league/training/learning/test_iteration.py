@@ -1,15 +1,16 @@
 """One iteration's learning: when updates are due, when the magnet follows, what pairs are made of, what is fitted."""
 
 import itertools
+from pathlib import Path
 
 import pytest
 import torch
 from support.learning.trees import tree
-from support.matches.kuhn import CHOICE, SPEC, kuhn_pocket, self_play
+from support.matches.kuhn import CHOICE, kuhn_pocket, self_play
 
 from arena.records import TokenTrace
 from league.config import RunConfig
-from league.config.load import seat_roles
+from league.config.context import run_context
 from league.config.schedules import objective_at, steps_at
 from league.training.checkpoints.learner_checkpoint import LearningState
 from league.training.evidence.turn_values import gather_evidence
@@ -58,7 +59,7 @@ def updated_with_followers(config, policy, matches, number):
 def test_the_magnet_follows_every_so_many_updates_and_not_in_between(matches, take):
     objective = {"magnet": 0.1, "magnet_every": 3}
     config = RunConfig(games={"kuhn_poker": {}}, objective=objective, optimizer={"inner_steps": 1, "max_gap": 99.0})
-    policy = new_policy(config, "main", kuhn_pocket(), {"kuhn_poker": seat_roles(config.roles, SPEC)})
+    policy = new_policy(run_context(config, Path()), "main", kuhn_pocket())
     magnets, models = [weights(policy.magnet)], [weights(policy.lm)]
     for number in range(1, 7):
         take(config, policy, matches, number)
@@ -143,8 +144,8 @@ def test_a_rollouts_tokens_count_with_their_trajectories_weights(matches):
 def test_a_policys_critic_values_its_own_turns_alone(matches):
     """Both policies have critics, and only turns of roles whose rule needs values get any, each from its own."""
     config = RunConfig(games={"kuhn_poker": {}}, credit={"rules": {"kuhn_poker/first": "gae_turn"}})
-    roles = {"kuhn_poker": seat_roles(config.roles, SPEC)}
-    policies = {name: new_policy(config, name, kuhn_pocket(), roles) for name in ("main", "probe")}
+    context = run_context(config, Path())
+    policies = {name: new_policy(context, name, kuhn_pocket()) for name in ("main", "probe")}
     critics = {name: Critic(32, ("kuhn_poker/first",), config.critic, seed) for seed, name in enumerate(policies)}
     batch = [t._replace(policy="probe") if t.match % 2 else t for t in matches]
     for sign, (name, critic) in zip((1.0, -1.0), critics.items(), strict=True):

@@ -4,6 +4,7 @@ import pytest
 from support.processes.learners import AHEAD, EACH, trained_here
 from support.processes.runs import TINY, contents, league_train
 
+from league.config.context import run_context
 from league.config.load import load
 from league.training.learning.learner_process import learners_of, open_records
 
@@ -36,7 +37,7 @@ def config(tmp_path):
 
 
 def test_roles_of_opened_matches_have_learners_too(config):
-    assert learners_of(load(str(config), EACH[1:])) == {"main": ("main",), "sub": ("sub",)}
+    assert learners_of(run_context(load(str(config), EACH[1:]), config.parent)) == {"main": ("main",), "sub": ("sub",)}
 
 
 IN_TREES = pytest.param(RELAY, id="preferences in trees", marks=pytest.mark.slow)

@@ -13,6 +13,7 @@ from support.processes.unbroken import each_once
 from games.common.errors import UsageError
 from games.registry import make_game
 from league.cli.dispatch import main
+from league.config.context import run_context
 from league.config.load import load, run_roles, validate
 from league.population.players.engines import Engines
 from league.population.players.player import resolve
@@ -150,9 +151,8 @@ def test_a_pretrained_policy_reads_all_rules_and_the_other_the_brief_cards(tmp_p
     assert (config.roles.wording, config.roles.wordings) == ("brief", {"b": "full"})
     assert first.system == load_roles(KUHN, None, Wording.BRIEF)[0].system
     assert second.system == load_roles(KUHN, None, Wording.FULL)[1].system != load_roles(KUHN)[1].system
-    policies = start_policies(
-        config.model_copy(update={"cold_start": config.cold_start.model_copy(update={"steps": 0})}), run_roles(config)
-    )
+    unprepared = config.model_copy(update={"cold_start": config.cold_start.model_copy(update={"steps": 0})})
+    policies = start_policies(run_context(unprepared, tmp_path))
     assert policies["a"].lm.encode_prompt([{"role": "user", "content": "bet"}]) != policies["b"].lm.encode_prompt(
         [{"role": "user", "content": "bet"}]
     )

@@ -16,7 +16,8 @@ from arena.lm.language_model import LanguageModel
 from games.common.errors import UsageError
 from games.registry import make_game
 from league import cli
-from league.config.load import load, seat_roles, validate
+from league.config.context import run_context
+from league.config.load import load, validate
 from league.population.models.base_model import load_base
 from league.population.players.engines import Engines
 from league.population.players.player import resolve
@@ -191,13 +192,13 @@ def test_adapters_on_a_checkpoint_refer_to_it(unbroken_runs, tmp_path):
     assert kuhn_table(str(run)).expected == kuhn_table(f"hf:{run}/population/main-000002")
 
 
-def test_bad_targets_are_found_before_the_first_match():
+def test_bad_targets_are_found_before_the_first_match(tmp_path):
     config = validate({"games": {"kuhn_poker": {}}, "policies": {"main": {"weights": "lora", "targets": ["c_fc"]}}})
     with pytest.raises(UsageError, match=r"policies\.main\.targets: .*named 'c_fc'.*q_proj"):
-        start_policies(config, {"kuhn_poker": seat_roles(config.roles, KUHN)})
+        start_policies(run_context(config, tmp_path))
 
 
-def test_the_cold_start_happens_once_for_all_policies(monkeypatch):
+def test_the_cold_start_happens_once_for_all_policies(tmp_path, monkeypatch):
     imitators = []
     monkeypatch.setattr(
         "league.training.learning.cold_start.cold_start", lambda lm, *args, **settings: imitators.append(lm)
@@ -205,14 +206,14 @@ def test_the_cold_start_happens_once_for_all_policies(monkeypatch):
     policies = {name: {"weights": weights} for name, weights in (("a", "full"), ("b", "lora"))}
     bound = {"kuhn_poker/first": "a", "kuhn_poker/second": "b"}
     config = validate({"games": {"kuhn_poker": {}}, "policies": policies, "roles": {"policy": bound}})
-    made = start_policies(config, {"kuhn_poker": seat_roles(config.roles, KUHN)})
+    made = start_policies(run_context(config, tmp_path))
     assert len(imitators) == 1
     assert isinstance(imitators[0], LanguageModel)
     assert made["b"].lm.model is imitators[0].model
     assert made["a"].lm.model is not imitators[0].model
 
 
-def test_a_policy_has_a_critic_for_the_roles_that_need_one(monkeypatch):
+def test_a_policy_has_a_critic_for_the_roles_that_need_one(tmp_path, monkeypatch):
     made = []
     fake = SimpleNamespace(Critic=lambda *arguments: made.append(arguments) or "critic")
     monkeypatch.setitem(sys.modules, "learners.update.critic", fake)
@@ -221,7 +222,7 @@ def test_a_policy_has_a_critic_for_the_roles_that_need_one(monkeypatch):
     data = {"games": {name: {} for name in games}, "credit": credit, "cold_start": {"steps": 0, "matches": 4}}
     data["roles"] = {"policy": {"kuhn_poker/second": "b"}}
     config = validate({**data, "policies": {"b": {"weights": "lora", "frozen": True}}})
-    policies = start_policies(config, {name: seat_roles(config.roles, make_game(name).spec) for name in games})
+    policies = start_policies(run_context(config, tmp_path))
     ((width, roles, settings, _),) = made
     assert (width, roles, settings) == (128, ["kuhn_poker/first"], config.critic)
     assert (policies["main"].critic, policies["b"].critic) == ("critic", None)

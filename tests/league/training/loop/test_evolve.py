@@ -12,6 +12,7 @@ from support.processes.runs import TINY, contents
 
 from league.cli import main
 from league.config import RunConfig
+from league.config.context import run_context
 from league.population.storage.population import Population
 from league.population.storage.run_dir import Run, run_names
 from league.training.board.metrics_log import read_metrics
@@ -159,9 +160,11 @@ def test_a_new_main_policy_begins_as_the_newest_snapshot_and_an_exploiter_as_the
         roles={"policy": {"kuhn_poker/second": "rival"}},
     )
     lm = SimpleNamespace(adapters=None, with_weights=lambda path: path.name)
-    monkeypatch.setattr(evolving, "new_policy", lambda config, name, lm, roles: lm)
+    monkeypatch.setattr(evolving, "new_policy", lambda context, name, lm: lm)
     begun = [
-        evolving._evolved_policy(config, name, {"main": SimpleNamespace(name="main", lm=lm)}, population)
+        evolving._evolved_policy(
+            run_context(config, tmp_path), name, {"main": SimpleNamespace(name="main", lm=lm)}, population
+        )
         for name in ("rival", "probe")
     ]
     assert begun == ["main-000004", "main-000000"]

@@ -1,13 +1,13 @@
 """The loop's verbs by themselves: which games are due, and indices that no two matches of a run share."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 from support.matches.offices import office_request, play_offices
 
 from arena.records import flatten_episodes
-from games.registry import make_game
 from league.config import RunConfig
-from league.config.load import run_roles
+from league.config.context import run_context
 from league.population.results.payoffs import PayoffTable
 from league.population.storage.members import JudgedGames
 from league.training.loop.loop import League
@@ -16,11 +16,9 @@ CONFIG = RunConfig(games={"kuhn_poker": {"matches": 8}, "tiny_hanabi": {"matches
 
 
 def drawing_league():
-    roles = run_roles(CONFIG)
     return SimpleNamespace(
         config=CONFIG,
-        roles=roles,
-        specs={game: make_game(game).spec for game in CONFIG.games},
+        context=run_context(CONFIG, Path()),
         state=SimpleNamespace(
             policies={"main": None},
             meta={},
@@ -29,7 +27,6 @@ def drawing_league():
             starts=None,
             judged=JudgedGames(),
         ),
-        _live={game: tuple(role.policy for role in game_roles) for game, game_roles in roles.items()},
         _snapshots=SimpleNamespace(members=list),
     )
 
@@ -54,8 +51,7 @@ def test_no_later_match_has_the_index_of_a_submatch():
     numbered = []
     league = SimpleNamespace(
         state=SimpleNamespace(next_match=0),
-        specs={},
-        roles={},
+        context=SimpleNamespace(specs={}, roles={}),
         _engine=SimpleNamespace(refresh=lambda: None),
         rollouts=SimpleNamespace(play=play_offices),
     )

@@ -13,7 +13,8 @@ from support.processes.runs import TINY, TrainingProcess, contents
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from arena.lm.tensors import ALIGNMENT, is_aligned
-from league.config.load import load, run_roles
+from league.config.context import run_context
+from league.config.load import load
 from league.training.checkpoints.checkpoint import load_checkpoint
 from league.training.learning.policies import policies_for_resume
 from league.training.loop.session import resume, train
@@ -82,7 +83,7 @@ def tensors_of(policy):
 
 def test_after_a_resume_every_tensor_is_aligned(killed):
     config = load(str(killed / "config.toml"))
-    policies = policies_for_resume(config, run_roles(config), killed)
+    policies = policies_for_resume(run_context(config, killed))
     state = load_checkpoint(config, killed, policies)
     state.store.close()
     assert state.iteration == 2

@@ -2,6 +2,7 @@
 
 import json
 import random
+from types import SimpleNamespace
 
 import pytest
 from support.learning.trajectories import trajectory, turn
@@ -27,6 +28,7 @@ SETTINGS = AlarmsConfig()
 CHOICE = {GAME: tuple(load_roles(make_game(GAME).spec))}
 FREE = {GAME: tuple(with_overrides(role, reply="free", on_illegal="forfeit") for role in CHOICE[GAME])}
 FIRST, SECOND = (f"{GAME}/{role.name}" for role in CHOICE[GAME])
+CONTEXT = SimpleNamespace(config=SimpleNamespace(alarms=SETTINGS), roles=CHOICE)
 ITERATIONS, PLANTED = 45, 25
 JUDGED = SETTINGS.warmup + 2 * WINDOW  # the first iteration in which a role is judged
 WORDS = [f"word{number}" for number in range(100)]
@@ -50,13 +52,14 @@ def match(deal, returns, replies=("[bet]", "[bet]")):
 def run(iterations, baseline="role", roles=CHOICE, entropies=None):
     """Return each iteration's alarms by (name, subject), and metrics. Credit is rae's; the state goes through JSON."""
     settings = Settings(baseline=baseline)
+    context = SimpleNamespace(config=CONTEXT.config, roles=roles)
     credit_state, state, ringing, measured = {}, {}, [], []
     for number, trajectories in enumerate(iterations, start=1):
         evidence = [Evidence()] * len(trajectories)
         credited = assign_credit(trajectories, evidence, credit_state, lambda *_: "rae", lambda _: settings)
         advantages, credit_state = credited.advantages, credited.state
         metrics = {"main/entropy": entropies[number - 1]} if entropies else {}
-        alarms, numbers, state = check_alarms(number, trajectories, advantages, metrics, roles, state, SETTINGS)
+        alarms, numbers, state = check_alarms(context, state, number, trajectories, advantages, metrics)
         state = json.loads(json.dumps(state))
         ringing.append({(alarm.name, alarm.subject): alarm for alarm in alarms})
         measured.append({name: value for name, value in numbers.items() if name.split("/")[1] not in OF_STRATEGY})
@@ -138,7 +141,7 @@ def test_two_policies_in_one_role_are_judged_apart():
     for i in range(ITERATIONS):
         data = with_exploiter(zero_sum(rng, 0.85, 64), 0.15, rng)
         advantages = [[t.match_return if t.role == CHOICE[GAME][0].name else 0.0] for t in data]  # no baseline
-        alarms, _, state = check_alarms(i + 1, data, advantages, {}, CHOICE, state, SETTINGS)
+        alarms, _, state = check_alarms(CONTEXT, state, i + 1, data, advantages, {})
         state = json.loads(json.dumps(state))
         ringing.append({(alarm.name, alarm.subject) for alarm in alarms if alarm.name not in OF_STRATEGY})
     assert ringing[JUDGED - 2 : JUDGED] == [set(), {("drift", FIRST), ("drift", f"{FIRST} (probe)")}]
@@ -146,7 +149,7 @@ def test_two_policies_in_one_role_are_judged_apart():
     own = with_exploiter(zero_sum(rng, 0.85, 64), 0.15, rng)
     mended = [[t.match_return - {"main": 0.7, "probe": -0.7}[t.policy]] if not t.seat else [0.0] for t in own]
     for i in range(ITERATIONS):
-        alarms, _, state = check_alarms(ITERATIONS + i, own, mended, {}, CHOICE, state, SETTINGS)
+        alarms, _, state = check_alarms(CONTEXT, state, ITERATIONS + i, own, mended, {})
     assert not [alarm for alarm in alarms if alarm.name not in OF_STRATEGY]
 
 
@@ -155,17 +158,17 @@ def test_a_policy_that_begins_anew_is_judged_as_a_new_one_and_its_alarms_end():
     for i in range(ITERATIONS):
         data = with_exploiter(zero_sum(rng, 0.85, 64), 0.15, rng)
         advantages, metrics = [[t.match_return] for t in data], {"main/entropy": 0.0, "probe/entropy": 0.0}
-        alarms, _, state = check_alarms(i + 1, data, advantages, metrics, CHOICE, state, SETTINGS)
+        alarms, _, state = check_alarms(CONTEXT, state, i + 1, data, advantages, metrics)
     subjects = [FIRST, SECOND, f"{FIRST} (probe)", "main", "probe"]
     assert sorted(alarm.subject for alarm in alarms) == sorted(subjects)
     before = json.dumps(state)
     after = forget_alarms(state, "probe")
     assert json.dumps(state) == before
-    alarms, _, state = check_alarms(ITERATIONS + 1, data, advantages, metrics, CHOICE, after, SETTINGS)
+    alarms, _, state = check_alarms(CONTEXT, after, ITERATIONS + 1, data, advantages, metrics)
     assert sorted(alarm.subject for alarm in alarms) == sorted([FIRST, SECOND, "main"])
     for i in range(JUDGED - 1):
         assert f"{FIRST} (probe)" not in {alarm.subject for alarm in alarms}, "its warmup begins again"
-        alarms, _, state = check_alarms(ITERATIONS + 2 + i, data, advantages, metrics, CHOICE, state, SETTINGS)
+        alarms, _, state = check_alarms(CONTEXT, state, ITERATIONS + 2 + i, data, advantages, metrics)
     assert f"{FIRST} (probe)" in {alarm.subject for alarm in alarms}
     assert forget_alarms({}, "probe")["ringing"] == []
 
@@ -176,7 +179,7 @@ def test_a_baseline_that_stops_following_rings_after_it_stops():
     for i in range(ITERATIONS):
         data = cooperative(rng, 0.5 if i < PLANTED else 0.8, 64)
         advantages = [[played.match_return] for played in data]  # the baseline is 0, as it should be until PLANTED
-        alarms, _, state = check_alarms(i + 1, data, advantages, {}, CHOICE, state, SETTINGS)
+        alarms, _, state = check_alarms(CONTEXT, state, i + 1, data, advantages, {})
         ringing.append({alarm.subject: alarm.since for alarm in alarms})
     assert not any(ringing[:PLANTED])
     assert set(ringing[-1]) == {FIRST, SECOND}

@@ -108,14 +108,13 @@ def test_a_cycle_of_three_is_named_and_one_of_small_wins_is_not():
 
 def test_the_alarms_ring_beside_the_others_and_between_snapshots_a_cycle_rings_on():
     """A cycle is judged only where the population was compared; the iterations after that keep the alarm."""
+    context = SimpleNamespace(config=SimpleNamespace(alarms=SETTINGS), roles={})
     cycle = judge_cycles(["kuhn_poker"], [Win("kuhn_poker", ("a", "b", "c"), 0.3)], SETTINGS)
-    ringing, numbers, state = check_alarms(10, [], [], {}, {}, {}, SETTINGS, cycle)
+    ringing, numbers, state = check_alarms(context, {}, 10, [], [], {}, cycle)
     assert Counter(alarm.name for alarm in ringing) == {"cycle": 1}
     assert numbers == {"alarms/cycle": 1.0}
-    ringing, numbers, state = check_alarms(11, [], [], {}, {}, state, SETTINGS)
+    ringing, numbers, state = check_alarms(context, state, 11, [], [], {})
     assert [alarm.since for alarm in ringing] == [10]
-    ringing, numbers, state = check_alarms(
-        20, [], [], {}, {}, state, SETTINGS, judge_cycles(["kuhn_poker"], [], SETTINGS)
-    )
+    ringing, numbers, state = check_alarms(context, state, 20, [], [], {}, judge_cycles(["kuhn_poker"], [], SETTINGS))
     assert ringing == []
     assert numbers == {"alarms/cycle": 0.0}

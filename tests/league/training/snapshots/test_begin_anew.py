@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 from support.learning.trajectories import trajectory
-from support.matches.kuhn import CHOICE, SPEC, engine_with, kuhn_pocket, self_play
+from support.matches.kuhn import CHOICE, engine_with, kuhn_pocket, self_play
 
 from league.config import RunConfig
-from league.config.load import seat_roles
+from league.config.context import run_context
 from league.population.results.payoffs import Result
 from league.population.storage.members import MetaStrategy
 from league.training.checkpoints.run_state import new_state
@@ -66,7 +66,7 @@ def test_the_mean_advantage_of_a_new_exploiter_is_what_it_earns(state, tmp_path)
     state.policies["probe"].lm.model.lm_head.weight.data.mul_(2.0)
     state.population.add("main", 0, None, kuhn_pocket(1).save)
     state.payoffs.apply([Result("probe", "main", "kuhn_poker", "first", 10, 8.0, 8.0, 9.0, 3)])
-    reset_exploiter(config, tmp_path, state, "probe")
+    reset_exploiter(run_context(config, tmp_path), state, "probe")
     assert state.payoffs.pair_record("probe", "main", "kuhn_poker") == (0.5, 0.0), "the new one has met nobody"
     assert state.resets == {"probe": 3}
     assert credited(config, state, {"main": 0.25, "probe": 0.0}) == pytest.approx({"main": 0.0, "probe": 0.0}, abs=1e-3)
@@ -101,9 +101,8 @@ def test_a_responder_that_goes_back_to_its_first_snapshot_begins_anew(state, tmp
     for iteration in (0, 2):
         state.population.add("main", iteration, None, main.lm.save)
         main.lm.model.lm_head.weight.data.mul_(2.0)
-    roles = {"kuhn_poker": seat_roles(config.roles, SPEC)}
     config = config.model_copy(update={"matchmaking": config.matchmaking.model_copy(update={"response_from": "first"})})
-    snapshots = Snapshots(config, tmp_path, roles, {"kuhn_poker": SPEC}, {}, state, engine_with(), None)
+    snapshots = Snapshots(run_context(config, tmp_path), state, engine_with(), None)
     meta = MetaStrategy(weights={"main-000000": 1.0})
     snapshots._reset_responders(SimpleNamespace(game="kuhn_poker"), meta)
     assert torch.equal(main.lm.model.lm_head.weight, kuhn_pocket(0).model.lm_head.weight)

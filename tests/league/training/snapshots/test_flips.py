@@ -1,10 +1,13 @@
 """The gate by flips: matches are compared one by one, and a regression is not outweighed beyond its limit."""
 
+from pathlib import Path
+
 import pytest
 
 from arena.records import EndReason, Episode
 from games.registry import make_game
 from league.config import RunConfig
+from league.config.context import run_context
 from league.training.loop.failures import RunFailed, stop_if_going_wrong
 from league.training.monitors.alarms import Alarm
 from league.training.snapshots.gate import Flip, find_flips, gate_matches, outweigh
@@ -17,7 +20,7 @@ ROLES = load_roles(SPEC)
 
 def requests(seed=0, first=0, parent="main-000010"):
     config = RunConfig(seed=seed, games={GAME: {}}, evaluation={"matches": 12})
-    return gate_matches(config, "main", parent, {"main": parent}, SPEC, ROLES, first, suite=True)
+    return gate_matches(run_context(config, Path()), "main", parent, {"main": parent}, GAME, first, suite=True)
 
 
 def episodes(results):

@@ -1,27 +1,30 @@
 """When exploiters freeze and begin anew, and when a main policy is promoted."""
 
 import random
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from arena.records import EndReason, Episode
-from games.registry import make_game
 from league.config import RunConfig
-from league.config.load import seat_roles
+from league.config.context import run_context
 from league.population.results.payoffs import PayoffTable, Result, summarise
 from league.population.storage.members import Member
 from league.training.snapshots.exploiter_cycle import exploiters_due, resets_after
 from league.training.snapshots.gate import estimate_gain, gate_matches, play_until_decided, significantly_positive
 
-KUHN = make_game("kuhn_poker").spec
-LIVE = {"kuhn_poker": ("main", "main")}
+KUHN = "kuhn_poker"
 MEMBERS = [Member("main-0", "main", "main"), Member("main-5", "main", "main")]
 
 
 def config(learner, **exploiters):
     policies = {"probe": {"league_role": learner}}
     return RunConfig(games={"kuhn_poker": {}}, policies=policies, exploiters=exploiters)
+
+
+def due(learner, state, iteration):
+    return exploiters_due(run_context(config(learner), Path()), state, MEMBERS, iteration)
 
 
 def state(rates, frozen_at=0):
@@ -32,24 +35,22 @@ def state(rates, frozen_at=0):
 
 
 @pytest.mark.parametrize(
-    ("rate", "iteration", "due"),
+    ("rate", "iteration", "freezes"),
     [(0.75, 9, False), (0.75, 10, True), (0.70, 10, False), (0.1, 39, False), (0.1, 40, True), (0.75, 45, True)],
 )
-def test_a_main_exploiter_freezes_when_it_wins_or_after_a_while(rate, iteration, due):
-    due_now = exploiters_due(config("main_exploiter"), state({"main": rate}), MEMBERS, LIVE, iteration)
-    assert due_now == (["probe"] if due else [])
+def test_a_main_exploiter_freezes_when_it_wins_or_after_a_while(rate, iteration, freezes):
+    assert due("main_exploiter", state({"main": rate}), iteration) == (["probe"] if freezes else [])
 
 
 def test_the_while_begins_when_it_was_last_frozen():
-    assert exploiters_due(config("main_exploiter"), state({"main": 0.1}, 20), MEMBERS, LIVE, 45) == []
+    assert due("main_exploiter", state({"main": 0.1}, 20), 45) == []
 
 
-@pytest.mark.parametrize(("rates", "due"), [((0.8, 0.8), True), ((0.8, 0.6), False), ((0.8,), False)])
-def test_a_league_exploiter_must_beat_every_past_player(rates, due):
+@pytest.mark.parametrize(("rates", "freezes"), [((0.8, 0.8), True), ((0.8, 0.6), False), ((0.8,), False)])
+def test_a_league_exploiter_must_beat_every_past_player(rates, freezes):
     """A player it never met counts 1/2."""
     known = {member.id: rate for member, rate in zip(MEMBERS, rates, strict=False)}
-    due_now = exploiters_due(config("league_exploiter"), state(known), MEMBERS, LIVE, 12)
-    assert due_now == (["probe"] if due else [])
+    assert due("league_exploiter", state(known), 12) == (["probe"] if freezes else [])
 
 
 def test_a_main_exploiter_always_begins_anew_and_a_league_exploiter_at_its_rate():
@@ -75,8 +76,7 @@ def test_what_was_known_of_a_player_is_forgotten_when_it_begins_anew():
 
 def test_a_gate_compares_by_deals_what_the_new_weights_gain():
     gated = RunConfig(games={"kuhn_poker": {}}, evaluation={"matches": 30})
-    roles = seat_roles(gated.roles, KUHN)
-    requests = gate_matches(gated, "main", "main-5", {"main": "main-5"}, KUHN, roles, 100)
+    requests = gate_matches(run_context(gated, Path()), "main", "main-5", {"main": "main-5"}, KUHN, 100)
     assert [request.index for request in requests] == list(range(100, 130))
     assert len({request.deal_seed for request in requests}) == 10
     seated = [request.players for request in requests[:3]]
@@ -102,11 +102,8 @@ def test_a_gate_compares_by_deals_what_the_new_weights_gain():
 
 def test_a_policy_that_a_gate_refused_is_compared_on_other_deals_the_next_time():
     """Else the luck that refused it, or another of its seed's deals, would decide again."""
-    gated = RunConfig(games={"kuhn_poker": {}}, evaluation={"matches": 30})
-    roles = seat_roles(gated.roles, KUHN)
-    first, second = (
-        gate_matches(gated, "main", "main-5", {"main": "main-5"}, KUHN, roles, index) for index in (100, 500)
-    )
+    gated = run_context(RunConfig(games={"kuhn_poker": {}}, evaluation={"matches": 30}), Path())
+    first, second = (gate_matches(gated, "main", "main-5", {"main": "main-5"}, KUHN, index) for index in (100, 500))
     assert not {request.deal_seed for request in first} & {request.deal_seed for request in second}
     assert len({request.sample_seed for request in (*first, *second)}) == 60
 
@@ -126,7 +123,7 @@ def test_of_equal_policies_such_a_gate_lets_few_through_however_often_it_looks()
 def gated_until(chance, seed):
     """Return whether a policy passes that gains 2 on a deal with this chance and else −2, and the matches played."""
     config = RunConfig(games={"kuhn_poker": {}}, evaluation={"matches": 600})
-    requests = gate_matches(config, "main", "main-5", {"main": "main-5"}, KUHN, seat_roles(config.roles, KUHN), seed)
+    requests = gate_matches(run_context(config, Path()), "main", "main-5", {"main": "main-5"}, KUHN, seed)
     rng = random.Random(seed)
     better = {deal: rng.random() < chance for deal in dict.fromkeys(request.deal_seed for request in requests)}
 

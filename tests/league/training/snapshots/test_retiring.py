@@ -5,16 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from games.registry import make_game
 from league.config import RunConfig
-from league.config.load import run_roles
+from league.config.context import run_context
 from league.population.storage.members import MetaStrategy
 from league.training.checkpoints.run_state import RunState, new_state
 from league.training.snapshots.freeze import Snapshots
 from league.training.snapshots.measure import Measurements
 
 GAME = "kuhn_poker"
-SPECS = {GAME: make_game(GAME).spec}
 ENGINE = SimpleNamespace(register=lambda *source, **how: None)
 POLICIES = {"main": SimpleNamespace(lm=None)}
 
@@ -47,7 +45,7 @@ def test_the_oldest_retire_but_for_those_that_carry_weight(tmp_path, keep, mixtu
     state = state_of(tmp_path, config, 5)
     state.mixtures = {GAME: [{"main-000001": 1.0, "main-000002": 1e-12}, {"main-000001": 1.0}]}
     state.meta = {GAME: MetaStrategy(joint=[(("main-000000", "main-000000"), 1.0)])}
-    snapshots = Snapshots(config, tmp_path, run_roles(config), SPECS, {}, state, ENGINE, None)
+    snapshots = Snapshots(run_context(config, tmp_path), state, ENGINE, None)
     snapshots._retire()
     assert state.retired == {f"main-{step:06d}" for step in retired}
     left = [f"main-{step:06d}" for step in range(5) if step not in retired]
@@ -59,7 +57,7 @@ def test_a_snapshot_with_weight_in_a_meta_strategy_stays(tmp_path):
     config = config_with(1)
     state = state_of(tmp_path, config, 3)
     state.meta = {GAME: MetaStrategy({"main-000000": 0.25, "main-000001": 0.0, "main-000002": 0.75})}
-    Snapshots(config, tmp_path, run_roles(config), SPECS, {}, state, ENGINE, None)._retire()
+    Snapshots(run_context(config, tmp_path), state, ENGINE, None)._retire()
     assert state.retired == {"main-000001"}
     state.store.close()
 
@@ -74,7 +72,7 @@ def test_a_new_snapshot_is_not_rated_against_those_who_retired(tmp_path):
         met.update(player for request in requests for player in request.players)
         return []
 
-    measurements = Measurements(config, tmp_path, run_roles(config), SPECS, state, ENGINE, play)
+    measurements = Measurements(run_context(config, tmp_path), state, ENGINE, play)
     *earlier, newest = state.population.all()
     measurements.rate_snapshot(newest, earlier)
     assert met == {"main-000003", "main-000001", "random"}
