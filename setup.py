@@ -66,6 +66,9 @@ setup(
         "argcomplete>=3.5",
         "tomli_w>=1.1",
         "filelock>=4.2",
+        "starlette>=0.46",
+        "uvicorn>=0.34",
+        "h11>=0.14",
     ],
     extras_require={
         "dev": [

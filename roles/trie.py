@@ -32,23 +32,36 @@ def build_trie(replies: Sequence[str], encode: Callable[[str], Sequence[int]], e
         raise ValueError(
             f"Two of the legal replies {list(replies)} have the same tokens; they must differ to be distinguished."
         )
-    following: dict[tuple[int, ...], list[int]] = {}
+    following: list[dict[int, int]] = [{}]  # of each node, by token: the node to which it leads
     for reply_tokens in tokens:
-        for depth, token in enumerate(reply_tokens):
-            allowed = following.setdefault(reply_tokens[:depth], [])
-            if token not in allowed:
-                allowed.append(token)
-    prefixes = tuple(sorted((p for p, allowed in following.items() if len(allowed) > 1), key=len))
-    node_of = {prefix: node for node, prefix in enumerate(prefixes)}
+        node = 0
+        for token in reply_tokens:
+            if token not in following[node]:
+                following[node][token] = len(following)
+                following.append({})
+            node = following[node][token]
+    passed = [_branching(reply_tokens, following) for reply_tokens in tokens]
+    # By depth, then in the order of the replies: nodes were made in it.
+    places = sorted({(depth, node): reply for reply, nodes in enumerate(passed) for node, depth in nodes}.items())
+    number = {node: place for place, ((_, node), _) in enumerate(places)}
+    branches = tuple(tuple(following[node]) for (_, node), _ in places)
+    branch_of = [{token: at for at, token in enumerate(allowed)} for allowed in branches]
     paths = tuple(
-        tuple(
-            (node_of[reply_tokens[:depth]], following[reply_tokens[:depth]].index(token))
-            for depth, token in enumerate(reply_tokens)
-            if reply_tokens[:depth] in node_of
-        )
-        for reply_tokens in tokens
+        tuple((number[node], branch_of[number[node]][reply_tokens[depth]]) for node, depth in nodes)
+        for reply_tokens, nodes in zip(tokens, passed, strict=True)
     )
-    return ReplyTrie(tuple(replies), tokens, prefixes, tuple(tuple(following[p]) for p in prefixes), paths)
+    prefixes = tuple(tokens[reply][:depth] for (depth, _), reply in places)
+    return ReplyTrie(tuple(replies), tokens, prefixes, branches, paths)
+
+
+def _branching(reply_tokens: Sequence[int], following: Sequence[dict[int, int]]) -> list[tuple[int, int]]:
+    """Return the branching nodes on a reply's path, each with its depth."""
+    node, nodes = 0, []
+    for depth, token in enumerate(reply_tokens):
+        if len(following[node]) > 1:
+            nodes.append((node, depth))
+        node = following[node][token]
+    return nodes
 
 
 def token_logprobs(trie: ReplyTrie, node_logprobs: Sequence[Sequence[float]], reply: int) -> tuple[float, ...]:

@@ -25,6 +25,7 @@ class ChatTokenizer:
         self.context, self.model_name = context, model_name
         self.special_tokens = _special_tokens(tokenizer)
         self.end_token = _end_token(tokenizer)
+        self.longest_token = max(map(len, tokenizer.get_vocab()))  # characters; no token stands for more of a text
         self._tries: dict[tuple[str, ...], ReplyTrie] = {}
 
     @classmethod
@@ -68,8 +69,12 @@ class ChatTokenizer:
     def trie(self, legal: tuple[str, ...]) -> ReplyTrie:
         """Return the token trie of the legal replies, cached because they recur."""
         if legal not in self._tries:
-            self._tries[legal] = build_trie(legal, self._encode, self.end_token)
+            self._tries[legal] = self.new_trie(legal)
         return self._tries[legal]
+
+    def new_trie(self, legal: Sequence[str]) -> ReplyTrie:
+        """Return the token trie of replies that may never come again. Raises ValueError if two have the same tokens."""
+        return build_trie(legal, self._encode, self.end_token)
 
     def encode_reply(self, text: str) -> Tokens:
         """Return a reply's token ids, end token included."""

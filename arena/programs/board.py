@@ -1,20 +1,26 @@
-"""The board on which turns are offered to programs: threads of a server take them, and one thread plays and computes.
+"""The board on which turns are offered to programs: a server's thread takes them, and one thread plays and computes.
 
 A turn is handed out under a key of its own. Under that key completions are asked for and one of them is played, once;
 a key that is used up, too late or handed out anew counts no more, so no turn is played twice and none is lost. It is
 refused by status 410: clients ask again by themselves after 409, 429 and what is above 500, which would not help here.
+
+Who asks for a turn says who it is. A name belongs to whoever has its token, so that no other program is handed its
+turns; and of one match a name gets one seat, so that no program sees both hands of a game.
 """
 
 from __future__ import annotations
 
+import random
 import secrets
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
+from itertools import chain
 from math import inf
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from arena.errors import EngineError
 from arena.programs.turns import SILENCE, Compute, ProgramTurn
@@ -23,7 +29,8 @@ from arena.serving.requests import ServedError
 from games.common.errors import UsageError
 from roles.chat_text import Message
 
-POLL = 0.2  # seconds between two looks at whether somebody who waits is still there
+POLL = 0.2  # seconds between two looks at what is too late
+MOST_NAMES = 10_000  # of programs
 MOST_VOID_KEYS = 10_000  # that are remembered with the reason why they count no more
 STOPPED = "The run has stopped."
 
@@ -34,6 +41,21 @@ class Limits(NamedTuple):
     seconds: float  # from the handing out of a turn until it is played, without the time that the model takes
     absence: float  # seconds that a turn waits for a program to take it; inf: until one comes
     completions: int  # of one turn
+    several_seats: bool = False  # whether a program may take several seats of one match
+
+
+class Asker(NamedTuple):
+    """Who asks for a turn."""
+
+    program: str  # its name; all that give none are one
+    role: str = ""  # GAME/ROLE that it takes turns of; "": any
+
+    def wants(self, turn: ProgramTurn) -> bool:
+        """Return whether it takes turns of this role."""
+        return self.role in ("", f"{turn.request.role.game}/{turn.request.role.name}")
+
+
+Handed = tuple[str, ProgramTurn]  # a key, and its turn
 
 
 class _Taken:
@@ -41,6 +63,7 @@ class _Taken:
 
     def __init__(self, turn: ProgramTurn, program: str, deadline: float) -> None:
         self.turn, self.program, self.deadline = turn, program, deadline
+        self.asked = 0  # completions, of which some may be under way or unwanted
         self.asking, self.since = 0, 0.0  # requests under way, and since when: meanwhile its time does not run
 
 
@@ -60,6 +83,10 @@ class TurnBoard:
         self.counts: Counter[str] = Counter()  # what happened since somebody last emptied it
         self._changed = threading.Condition()
         self._waiting: deque[tuple[ProgramTurn, float]] = deque()  # with the time at which it is forfeited
+        self._asking: deque[tuple[Asker, Future[Handed]]] = deque()
+        self._tokens: dict[str, str] = {}  # by program
+        # Who has taken turns of which seat, by the match's generator, with which it goes.
+        self._seats: WeakKeyDictionary[random.Random, dict[int, set[str]]] = WeakKeyDictionary()
         self._taken: dict[str, _Taken] = {}  # by key
         self._void: dict[str, tuple[int, str]] = {}  # keys that count no more, oldest first: how they are refused
         self._asks: list[_Ask] = []
@@ -71,55 +98,79 @@ class TurnBoard:
         with self._changed:
             self._closed = True
             self._withdraw()
+            for _, future in self._asking:
+                if future.set_running_or_notify_cancel():
+                    future.set_exception(ServedError(410, STOPPED))
+            self._asking.clear()
 
-    def take(self, program: str, seconds: float, gone: Callable[[], bool]) -> tuple[str, ProgramTurn] | None:
-        """Hand out a turn and its key; None if there is none within so many seconds, or the asker is ``gone``.
+    def token(self, program: str, given: str) -> str:
+        """Return the token of a name: at its first use the one that is ``given`` with it, or a new one.
+
+        Raises ServedError for a name that somebody with another token has.
+        """
+        with self._changed:
+            if (token := self._tokens.get(program)) is None:
+                if len(self._tokens) >= MOST_NAMES:
+                    raise ServedError(403, f"{MOST_NAMES:,} names of programs are taken, the most there can be.")
+                token = self._tokens[program] = given or secrets.token_urlsafe(24)
+                return token
+        if not secrets.compare_digest(given.encode(), token.encode()):
+            raise ServedError(
+                403,
+                f"The name {program!r} is another program's. If it is yours, send the token that came with the first "
+                "answer to it; else choose another name.",
+                "token",
+            )
+        return token
+
+    def ask(self, asker: Asker) -> Future[Handed]:
+        """Return a turn to come, with its key. Cancel it to wait no longer. Raises ServedError if the run has stopped.
 
         A program with a name that has a turn in hand gets that again, under a new key: it has been restarted.
-        Raises ServedError when the run has stopped.
         """
-        until = time.monotonic() + seconds
+        future: Future[Handed] = Future()
         with self._changed:
-            while True:
-                if self._closed:
-                    raise ServedError(410, STOPPED)
-                if gone():
-                    return None
-                if (taken := self._again(program) or self._first(program)) is not None:
-                    key = secrets.token_urlsafe(24)
-                    self._taken[key] = taken
-                    taken.turn.begin()
-                    self._changed.notify_all()
-                    return key, taken.turn
-                left = until - time.monotonic()
-                if left <= 0.0:
-                    return None
-                self._changed.wait(min(left, POLL))
+            if self._closed:
+                raise ServedError(410, STOPPED)
+            self._asking.append((asker, future))
+            self._hand_out()
+        return future
+
+    def give_back(self, key: str) -> None:
+        """Offer a turn again that was handed to somebody who has gone."""
+        with self._changed:
+            if (taken := self._taken.pop(key, None)) is not None:
+                self._set_void(key, (410, "Whoever was handed this turn had gone."))
+                self._waiting.appendleft((taken.turn, time.monotonic() + self.limits.absence))
+                self._hand_out()
 
     def turn(self, key: str) -> ProgramTurn:
         """Return the turn of a key. Raises ServedError for a key that counts no more, or never did."""
         with self._changed:
             return self._of(key).turn
 
-    def complete(self, key: str, chat: Sequence[Message], tokens: int | None, number: int) -> list[tuple[int, Reply]]:
-        """Return so many replies to a chat, each with its place among the turn's. Raises ServedError."""
+    def complete(self, key: str, chat: Sequence[Message], tokens: int | None, number: int) -> list[Future[Reply]]:
+        """Ask for so many replies to a chat. Raises ServedError; a reply raises UsageError for a chat that is refused.
+
+        They are the turn's once they are kept.
+        """
         with self._changed:
             taken = self._of(key)
-            turn = taken.turn
-            if len(turn.replies) + taken.asking + number > self.limits.completions:
+            if taken.asked + number > self.limits.completions:
                 raise ServedError(
                     403, f"A turn has {self.limits.completions} completions at most (programs.completions)."
                 )
-            asked = [self._submit(taken, turn.ask(chat, tokens)) for _ in range(number)]
+            taken.asked += number
+            asked = [self._submit(taken, taken.turn.ask(chat, tokens)) for _ in range(number)]
             self._changed.notify_all()
-        try:
-            replies = [reply.result() for reply in asked]
-        except UsageError as error:
-            raise ServedError(400, str(error), "messages") from None
+            return asked
+
+    def keep(self, key: str, replies: Sequence[Reply]) -> int:
+        """Add replies to the turn's; return the place of the first one. Raises ServedError."""
         with self._changed:
-            self._of(key)
-            turn.replies += replies
-            return list(enumerate(replies, len(turn.replies) - number))
+            kept = self._of(key).turn.replies
+            kept += replies
+            return len(kept) - len(replies)
 
     def play(self, key: str, place: int | None = None, content: str | None = None) -> Reply:
         """Play the reply of a place among the turn's, or the latest that says ``content``; return it.
@@ -151,7 +202,7 @@ class TurnBoard:
         with self._changed:
             self._played = {}
             self._waiting.extend((turn, time.monotonic() + self.limits.absence) for turn in turns)
-            self._changed.notify_all()
+            self._hand_out()
         try:
             while True:
                 with self._changed:
@@ -162,7 +213,8 @@ class TurnBoard:
                         return [self._played[turn] for turn in turns]
                     if not self._asks:
                         self._changed.wait(min(max(soonest - time.monotonic(), 0.0), POLL))
-                    asks, self._asks = self._asks, []
+                    asks = [ask for ask in self._asks if self._begin(ask)]
+                    self._asks = []
                 self._answer(asks, compute)
         finally:
             with self._changed:
@@ -183,10 +235,9 @@ class TurnBoard:
             raise
         with self._changed:
             for ask, reply in zip(asks, replies, strict=True):
-                ask.taken.asking -= 1
-                if not ask.taken.asking:
-                    ask.taken.deadline += time.monotonic() - ask.taken.since
+                self._end_asking(ask.taken)
                 if isinstance(reply, UsageError):
+                    ask.taken.asked -= 1
                     ask.reply.set_exception(reply)
                 else:
                     ask.reply.set_result(reply)
@@ -201,20 +252,64 @@ class TurnBoard:
             self._asks.append(_Ask(taken, asked, reply))
         return reply
 
-    def _again(self, program: str) -> _Taken | None:
-        """Take back the turn that a program with this name has in hand."""
-        key = next((key for key, taken in self._taken.items() if program and taken.program == program), None)
-        if key is None:
-            return None
-        self._set_void(key, (410, f"The program {program!r} has asked for its turn again, under a new key."))
-        return self._taken.pop(key)
+    def _begin(self, ask: _Ask) -> bool:
+        """Return whether somebody still waits for a reply."""
+        if ask.reply.set_running_or_notify_cancel():
+            return True
+        self._end_asking(ask.taken)
+        return False
 
-    def _first(self, program: str) -> _Taken | None:
-        """Take the turn that has waited longest."""
-        if not self._waiting:
+    def _end_asking(self, taken: _Taken) -> None:
+        taken.asking -= 1
+        if not taken.asking:
+            taken.deadline += time.monotonic() - taken.since
+
+    def _hand_out(self) -> None:
+        """Give turns to those who wait for one, whoever has waited longest first."""
+        for _ in range(len(self._asking)):
+            asker, future = self._asking.popleft()
+            if future.cancelled():
+                continue
+            again = self._held(asker)
+            place = None if again else self._place(asker)
+            if again is None and place is None:
+                self._asking.append((asker, future))
+            elif future.set_running_or_notify_cancel():
+                taken = self._take_again(again) if again else self._take(place or 0, asker)
+                key = secrets.token_urlsafe(24)
+                self._taken[key] = taken
+                taken.turn.begin()
+                future.set_result((key, taken.turn))
+        self._changed.notify_all()
+
+    def _held(self, asker: Asker) -> str | None:
+        """Return the key of the turn that a program with a name has in hand."""
+        if not asker.program:
             return None
-        turn, _ = self._waiting.popleft()
-        return _Taken(turn, program, time.monotonic() + self.limits.seconds)
+        held = [k for k, taken in self._taken.items() if taken.program == asker.program and asker.wants(taken.turn)]
+        return held[0] if held else None
+
+    def _take_again(self, key: str) -> _Taken:
+        taken = self._taken.pop(key)
+        taken.asked = 0
+        self._set_void(key, (410, f"The program {taken.program!r} has asked for its turn again, under a new key."))
+        return taken
+
+    def _place(self, asker: Asker) -> int | None:
+        """Return where the turn stands that has waited longest of those that somebody may take."""
+        for place, (turn, _) in enumerate(self._waiting):
+            seats = self._seats.get(turn.request.rng, {})
+            others = chain.from_iterable(who for seat, who in seats.items() if seat != turn.request.role.seat)
+            if asker.wants(turn) and (self.limits.several_seats or asker.program not in others):
+                return place
+        return None
+
+    def _take(self, place: int, asker: Asker) -> _Taken:
+        turn, _ = self._waiting[place]
+        del self._waiting[place]
+        seats = self._seats.setdefault(turn.request.rng, {})
+        seats.setdefault(turn.request.role.seat, set()).add(asker.program)
+        return _Taken(turn, asker.program, time.monotonic() + self.limits.seconds)
 
     def _of(self, key: str) -> _Taken:
         """Return what is taken under a key. Raises ServedError."""
@@ -223,7 +318,7 @@ class TurnBoard:
         if key in self._void:
             raise ServedError(*self._void[key])
         raise ServedError(
-            401, "The API key is that of no turn. GET /v1/seats/next hands one out: send its key as the API key."
+            401, "The API key is that of no turn. POST /v1/seats/next hands one out: send its key as the API key."
         )
 
     def _forfeit_late(self) -> float:
@@ -258,7 +353,8 @@ class TurnBoard:
             del self._taken[key]
             self._set_void(key, (410, STOPPED))
         for ask in self._asks:
-            ask.reply.set_exception(ServedError(410, STOPPED))
+            if ask.reply.set_running_or_notify_cancel():
+                ask.reply.set_exception(ServedError(410, STOPPED))
         self._asks = []
         self._changed.notify_all()
 

@@ -71,9 +71,9 @@ class ProgramSampler:
         return self._matches.setdefault(request.rng, next(self._numbers))
 
     def _compute(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
-        for request in requests:
-            if request.chat:
-                self._check_room(request)
+        own = [request for request in requests if request.chat]
+        for request in {(one.player, one.chat, one.legal, one.role.max_reply_tokens): one for one in own}.values():
+            self._check_room(request)
         return self._engine.sample(requests)
 
     def _check_room(self, request: ReplyRequest) -> None:

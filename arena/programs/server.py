@@ -3,79 +3,132 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import select
-import socket
 import time
-from collections.abc import Mapping
-from http.server import ThreadingHTTPServer
-from typing import Any
-from urllib.parse import SplitResult, parse_qs
+from collections.abc import Collection, Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from arena.lm.tokenization import ChatTokenizer
-from arena.programs.board import TurnBoard
+from arena.programs.board import Asker, Handed, TurnBoard
 from arena.programs.turns import ProgramTurn
 from arena.records import Reply
-from arena.serving.answers import Answer, model_json
+from arena.serving.answers import Answer, model_json, written
 from arena.serving.completions import Completed, TokenScore
-from arena.serving.json_handler import JsonHandler, base_url
-from arena.serving.requests import ChatRequest, ServedError, parse_request
+from arena.serving.requests import ChatRequest, ServedError, check_characters, parse_object, parse_request
+from arena.serving.web_pages import Call, ClientGone, Events
+from arena.serving.web_server import WebServer
+from games.common.errors import UsageError
+from games.common.validation import validated
 from roles.role import ReplyForm
 
-LONGEST_WAIT = 60  # seconds that a request for a turn is held at most
+LISTED = "GET /v1/models, POST /v1/seats/next, POST /v1/chat/completions and POST /v1/seats/play"
+
+_Word = Annotated[str, Field(max_length=200)]
 
 
-class ProgramServer(ThreadingHTTPServer):
+class NextRequest(BaseModel):
+    """Who asks for a turn, and for which."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    program: _Word = Field("", description="the program's name, under which it gets its turn again when it restarts")
+    token: _Word = Field("", description="what shows that the name is its own, from the first answer to it")
+    role: _Word = Field("", description="GAME/ROLE whose turns it takes; left out: any")
+    wait: int = Field(20, ge=0, le=60, description="seconds that it waits for a turn")
+
+
+class ProgramServer(WebServer):
     """Serves a board's turns. ``tokenizers`` are those of the policies that play them, by name.
 
-    Raises OSError if the address cannot be had.
+    ``roles`` are those whose turns there are (empty: not known), ``hosts`` as ``WebServer``. Raises OSError likewise.
     """
 
-    daemon_threads = True
-    request_queue_size = 128  # of connections that come at once
+    def __init__(
+        self,
+        address: tuple[str, int],
+        board: TurnBoard,
+        tokenizers: Mapping[str, ChatTokenizer],
+        roles: Sequence[str] = (),
+        hosts: Collection[str] = (),
+    ) -> None:
+        self.board, self.tokenizers, self.roles, self.started = board, tokenizers, roles, int(time.time())
+        pages = {
+            ("GET", "/v1/models"): self._models,
+            ("POST", "/v1/seats/next"): self._next,
+            ("POST", "/v1/chat/completions"): self._complete,
+            ("POST", "/v1/seats/play"): self._play,
+        }
+        super().__init__(address, pages, LISTED, hosts)
 
-    def __init__(self, address: tuple[str, int], board: TurnBoard, tokenizers: Mapping[str, ChatTokenizer]) -> None:
-        self.board, self.tokenizers, self.started = board, tokenizers, int(time.time())
-        super().__init__(address, _Handler)
+    async def _models(self, _: Call) -> dict[str, Any]:
+        return {"object": "list", "data": [model_json(name, self.started) for name in self.tokenizers]}
 
-    @property
-    def url(self) -> str:
-        """Where the API begins."""
-        return base_url(self.server_address)
-
-    def models(self) -> list[dict[str, Any]]:
-        """Return the policies as /v1/models lists them."""
-        return [model_json(name, self.started) for name in self.tokenizers]
-
-    def answer(self, key: str, content: bytes) -> tuple[ChatRequest, Answer, ChatTokenizer]:
-        """Return a request for completions, and its answer. Raises ServedError."""
-        turn = self.board.turn(key)
-        policy, role = turn.request.player, turn.request.role
-        request = parse_request(content, policy)
-        _check_sampling(request, turn)
-        replies = self.board.complete(key, request.chat, request.tokens, request.n or 1)
-        first = replies[0][0]
-        most = min(request.tokens or role.max_reply_tokens, role.max_reply_tokens)
-        done = [_completed(reply, most, logprobs=bool(request.logprobs)) for _, reply in replies]
-        prompt = replies[0][1].trace
-        tokens = len(prompt.prompt_ids) if prompt else 0
-        answer = Answer(f"{_prefix(key)}{first}", int(time.time()), policy, tokens, done)
-        return request, answer, self.tokenizers[policy]
-
-    def play(self, key: str, content: bytes) -> dict[str, Any]:
-        """Play what a request names; return the answer to it. Raises ServedError."""
-        self.board.turn(key)
+    async def _next(self, call: Call) -> dict[str, Any]:
+        """Return a turn with its key, or no key if there is none to take for so long."""
+        data = parse_object(await call.body(), "program, wait and role, as {}")
         try:
-            data = json.loads(content)
-        except (ValueError, RecursionError) as error:
-            raise ServedError(400, f"The body is no JSON ({error}).") from None
-        match data:
+            request = validated(NextRequest, data)
+        except UsageError as error:
+            raise ServedError(400, str(error)) from None
+        if request.role and self.roles and request.role not in self.roles:
+            raise ServedError(400, f"Programs take the turns of {' and '.join(self.roles)} here.", "role")
+        owner = {"token": self.board.token(request.program, request.token)} if request.program else {}
+        future = self.board.ask(Asker(request.program, request.role))
+        handed: Handed | None = None
+        try:
+            [handed] = await call.wait([future], request.wait)
+        except TimeoutError:
+            if not future.cancel():  # it came at the last moment
+                handed = future.result()
+        except ClientGone:
+            if not future.cancel():
+                self.board.give_back(future.result()[0])
+            raise
+        if handed is None:
+            return {"object": "seat", "key": None, **owner}
+        key, turn = handed
+        return {**turn.to_json(), "key": key, "seconds": self.board.limits.seconds, **owner}
+
+    async def _complete(self, call: Call) -> dict[str, Any] | Events:
+        key, board = call.key, self.board
+        turn = board.turn(key)
+        request = await call.in_thread(self._read, turn, await call.body())
+        try:
+            asked = board.complete(key, request.chat, request.tokens, request.n or 1)
+            replies = await call.wait(asked)
+        except UsageError as error:
+            raise ServedError(400, str(error), "messages") from None
+        first = board.keep(key, replies)
+        return await call.in_thread(self._write, request, turn, f"{_prefix(key)}{first}", replies)
+
+    def _read(self, turn: ProgramTurn, content: bytes) -> ChatRequest:
+        request = parse_request(content, turn.request.player)
+        _check_sampling(request, turn)
+        check_characters(request.chat, self.tokenizers[turn.request.player])
+        return request
+
+    def _write(
+        self, request: ChatRequest, turn: ProgramTurn, name: str, replies: Sequence[Reply]
+    ) -> dict[str, Any] | Events:
+        policy, role = turn.request.player, turn.request.role
+        most = min(request.tokens or role.max_reply_tokens, role.max_reply_tokens)
+        done = [_completed(reply, most, logprobs=bool(request.logprobs)) for reply in replies]
+        prompt = replies[0].trace
+        answer = Answer(name, int(time.time()), policy, len(prompt.prompt_ids) if prompt else 0, done)
+        return written(request, answer, self.tokenizers[policy])
+
+    async def _play(self, call: Call) -> dict[str, Any]:
+        """Play what a request names."""
+        key = call.key
+        self.board.turn(key)
+        match parse_object(await call.body(), "completion or content"):
             case {"completion": str(name), **rest} if not rest.keys() - {"choice"}:
                 choice, number = rest.get("choice", 0), name.removeprefix(_prefix(key))
-                known = number != name and number.isdecimal()
+                known = number != name and number.isdecimal() and len(number) < 10
                 place = int(number) + choice if known and isinstance(choice, int) and choice >= 0 else -1
                 reply = self.board.play(key, place)
-            case {"content": str(text)} if len(data) == 1:
+            case {"content": str(text), **rest} if not rest:
                 reply = self.board.play(key, content=text)
             case _:
                 raise ServedError(
@@ -84,47 +137,6 @@ class ProgramServer(ThreadingHTTPServer):
                     'this key (with "choice": K where n was more than 1), or {"content": "…"}, what one of them says.',
                 )
         return {"object": "play", "content": reply.text}
-
-
-class _Handler(JsonHandler):
-    server: ProgramServer
-    pages = "GET /v1/models, GET /v1/seats/next, POST /v1/chat/completions and POST /v1/seats/play"
-
-    def get(self, url: SplitResult) -> None:
-        if url.path == "/v1/models":
-            self.send_data(200, {"object": "list", "data": self.server.models()})
-        elif url.path == "/v1/seats/next":
-            self.send_data(200, self._next(parse_qs(url.query)))
-        else:
-            raise self.no_page(url)
-
-    def post(self, url: SplitResult, content: bytes) -> None:
-        key = self.headers.get("Authorization", "").removeprefix("Bearer ").strip()
-        if url.path == "/v1/chat/completions":
-            self.send_answer(*self.server.answer(key, content))
-        elif url.path == "/v1/seats/play":
-            self.send_data(200, self.server.play(key, content))
-        else:
-            raise self.no_page(url)
-
-    def _next(self, query: Mapping[str, list[str]]) -> dict[str, Any]:
-        """Return a turn with its key, or no key if there is none to take for so long."""
-        program, wait = query.get("program", [""])[-1], query.get("wait", ["20"])[-1]
-        if not wait.isdecimal():
-            raise ServedError(400, f"wait = {wait[:40]!r} should be a whole number of seconds.", "wait")
-        board = self.server.board
-        if (taken := board.take(program[:200], min(int(wait[:9]), LONGEST_WAIT), self._gone)) is None:
-            return {"object": "seat", "key": None}
-        key, turn = taken
-        return {**turn.to_json(), "key": key, "seconds": board.limits.seconds}
-
-    def _gone(self) -> bool:
-        """Return whether whoever asks has closed the connection, as a process does that is killed."""
-        try:
-            ready, _, _ = select.select([self.connection], [], [], 0.0)
-            return bool(ready) and not self.connection.recv(1, socket.MSG_PEEK)
-        except OSError:
-            return True
 
 
 def _prefix(key: str) -> str:

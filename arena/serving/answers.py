@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from arena.lm.tokenization import ChatTokenizer
 from arena.serving.completions import Completed, TokenScore
-from arena.serving.requests import Served
+from arena.serving.requests import ChatRequest, Served
+from arena.serving.web_pages import Events
 
 LEAST = -9999.0  # nats: JSON has no infinity; OpenAI's own number for what is far from likely
 
@@ -31,6 +32,14 @@ def list_models(served: Served) -> dict[str, Any]:
 def model_json(name: str, created: int) -> dict[str, Any]:
     """Return the body of /v1/models/NAME; ``created`` in seconds since 1970."""
     return {"id": name, "object": "model", "created": created, "owned_by": "league"}
+
+
+def written(request: ChatRequest, answer: Answer, tokenizer: ChatTokenizer) -> dict[str, Any] | Events:
+    """Return an answer whole or as events, as the request wants it."""
+    if not request.stream:
+        return answer_json(answer, tokenizer)
+    usage = bool(request.stream_options and request.stream_options.include_usage)
+    return Events([*answer_events(answer, tokenizer, usage=usage)])
 
 
 def answer_json(answer: Answer, tokenizer: ChatTokenizer) -> dict[str, Any]:

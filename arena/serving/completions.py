@@ -1,13 +1,14 @@
 """Replies of one language model to prompts that come at any time, of which those that wait are computed side by side.
 
 One thread has the model. A reply is drawn from its own seed, and depends on the others beside it by rounding alone.
+What nobody waits for any more is not begun, and a batch that nobody waits for ends at its next step.
 """
 
 from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from math import inf
 from queue import SimpleQueue
@@ -15,7 +16,7 @@ from typing import NamedTuple
 
 import torch
 
-from arena.lm.chunks import Tokens
+from arena.lm.chunks import Chunk, Tokens
 from arena.lm.decoding.decode import generate
 from arena.lm.finite import check_logprobs
 from arena.lm.language_model import LanguageModel
@@ -34,7 +35,7 @@ class Prompt(NamedTuple):
     """One reply that is asked for."""
 
     ids: Tokens  # of the chat, up to where the reply begins  # [P]
-    choice: tuple[str, ...]  # what the reply is constrained to; (): nothing
+    choice: ReplyTrie | None  # what the reply is constrained to; None: nothing
     temperature: float  # 0: the likeliest token at each place
     truncation: Truncation
     max_tokens: int  # of a reply that is not constrained
@@ -59,13 +60,29 @@ class Completed(NamedTuple):
     scores: tuple[TokenScore, ...]  # [T]; empty if they were not asked for
 
 
+class Stopped(Exception):
+    """Nobody waits for what is being computed."""
+
+
+class Awaited(Future[Completed]):
+    """A reply to come."""
+
+    given_up = False  # nobody waits for it, even where it is being computed
+
+    def cancel(self) -> bool:
+        """Wait no longer."""
+        self.given_up = True
+        return super().cancel()
+
+
 class Completions:
-    """The replies of a model; a context manager that ends its thread."""
+    """The replies of a model; a context manager that ends its thread, at the next step of what it computes."""
 
     def __init__(self, lm: LanguageModel, name: str) -> None:
         self.lm, self.name = lm, name
         self._passes = PassCache(lm)
-        self._waiting: SimpleQueue[tuple[Prompt, Future[Completed]] | None] = SimpleQueue()
+        self._waiting: SimpleQueue[tuple[Prompt, Awaited] | None] = SimpleQueue()
+        self._closing = False
         self._thread = threading.Thread(target=self._work, name="completions", daemon=True)
 
     def __enter__(self) -> Completions:
@@ -73,36 +90,46 @@ class Completions:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._closing = True
         self._waiting.put(None)
         self._thread.join()
 
-    def submit(self, prompt: Prompt) -> Future[Completed]:
-        """Ask for a reply. The future raises what the model's passes raise."""
-        future: Future[Completed] = Future()
+    def submit(self, prompt: Prompt) -> Awaited:
+        """Ask for a reply. The future raises what the model's passes raise, and is cancelled where these end."""
+        future = Awaited()
         self._waiting.put((prompt, future))
         return future
 
     def _work(self) -> None:
         """Compute what waits, batch after batch, until there is nothing more to come."""
-        while True:
+        while not self._closing:
             batch = [self._waiting.get()]
             while not self._waiting.empty() and len(batch) < MAX_BATCH:
                 batch.append(self._waiting.get())
-            asked = [one for one in batch if one is not None and one[1].set_running_or_notify_cancel()]
-            try:
-                done = self.complete([prompt for prompt, _ in asked])
-            except Exception as error:  # noqa: BLE001  # whoever asked is told
-                for _, future in asked:
-                    future.set_exception(error)
-            else:
-                for (_, future), completion in zip(asked, done, strict=True):
-                    future.set_result(completion)
-            if None in batch:
-                return
+            self._answer([one for one in batch if one is not None and one[1].set_running_or_notify_cancel()])
+        while not self._waiting.empty():
+            if (one := self._waiting.get()) is not None:
+                one[1].cancel()
+
+    def _answer(self, asked: Sequence[tuple[Prompt, Awaited]]) -> None:
+        def stopped() -> bool:
+            return self._closing or all(future.given_up for _, future in asked)
+
+        try:
+            done = self.complete([prompt for prompt, _ in asked], stopped)
+        except Exception as error:  # noqa: BLE001  # whoever asked is told
+            for _, future in asked:
+                future.set_exception(error)
+        else:
+            for (_, future), completion in zip(asked, done, strict=True):
+                future.set_result(completion)
 
     @torch.inference_mode()
-    def complete(self, prompts: Sequence[Prompt]) -> list[Completed]:
-        """Return one reply for each prompt. Raises NotFinite for a model whose numbers are not finite."""
+    def complete(self, prompts: Sequence[Prompt], stopped: Callable[[], bool] = lambda: False) -> list[Completed]:
+        """Return one reply for each prompt.
+
+        Raises NotFinite for a model whose numbers are not finite, and Stopped once ``stopped`` says so.
+        """
         done: dict[int, Completed] = {}
         groups: dict[tuple[object, ...], list[int]] = {}
         for i, prompt in enumerate(prompts):
@@ -110,17 +137,26 @@ class Completions:
             groups.setdefault(() if prompt.choice else free, []).append(i)
         for key, indices in groups.items():
             asked = [prompts[i] for i in indices]
-            done.update(zip(indices, self._decode(asked) if key else self._choose(asked), strict=True))
+            computed = self._decode(asked, stopped) if key else self._choose(asked, stopped)
+            done.update(zip(indices, computed, strict=True))
         return [done[i] for i in range(len(prompts))]
 
-    def _choose(self, prompts: Sequence[Prompt]) -> list[Completed]:
+    def _choose(self, prompts: Sequence[Prompt], stopped: Callable[[], bool]) -> list[Completed]:
         """Return one of the allowed replies of each prompt, from their exact distribution."""
         nodes: dict[tuple[Tokens, tuple[str, ...]], Sequence[Sequence[float]]] = {}
+        asked: list[tuple[Tokens, ReplyTrie]] = []
         for prompt in prompts:
-            nodes.setdefault((prompt.ids, prompt.choice), ())
-        asked = [(ids, trie) for ids, choice in nodes if (trie := self.lm.trie(choice)).prefixes]
+            trie = _trie(prompt)
+            if (prompt.ids, trie.replies) in nodes:
+                continue
+            nodes[prompt.ids, trie.replies] = ()
+            if _is_wide(prompt.ids, trie):
+                nodes[prompt.ids, trie.replies] = self._wide_nodes(prompt.ids, trie, stopped)
+            elif trie.prefixes:
+                asked.append((prompt.ids, trie))
         tries = [trie for _, trie in asked]
         for chunk in self.lm.plan_choice([ids for ids, _ in asked], tries, MAX_BATCH_TOKENS):
+            _check(stopped)
             values, first = self._passes.nodes(chunk, tries, 1.0), 0
             for item in chunk.items:
                 ids, trie = asked[item]
@@ -128,11 +164,25 @@ class Completions:
                 # A row is as long as the longest of its pass.
                 nodes[ids, trie.replies] = [row[: len(own)] for row, own in zip(rows, trie.branches, strict=True)]
                 first += len(rows)
-        return [self._chosen(prompt, nodes[prompt.ids, prompt.choice]) for prompt in prompts]
+        return [self._chosen(prompt, nodes[prompt.ids, _trie(prompt).replies]) for prompt in prompts]
+
+    def _wide_nodes(self, ids: Tokens, trie: ReplyTrie, stopped: Callable[[], bool]) -> list[list[float]]:
+        """Return the log-probs at the branching nodes of a trie that is too large for one pass, and for the cache."""
+        cut = len(ids) - 1 if self.lm.shares_prefix else 0
+        prefix = self.lm.prefix_inputs(ids[:cut])
+        width = len(ids) - cut + len(trie.prefixes[-1])  # the last is the longest
+        step, rows = max(min(MAX_BATCH_TOKENS // width, MAX_BATCH), 1), []
+        for first in range(0, len(trie.prefixes), step):
+            _check(stopped)
+            suffixes = tuple((*ids[cut:], *node) for node in trie.prefixes[first : first + step])
+            logits = self.lm.run(Chunk(ids[:cut], (0,), suffixes), 1, prefix_inputs=prefix).logits[:, 0]
+            for row, branches in zip(logits, trie.branches[first : first + step], strict=True):
+                rows.append(row[list(branches)].float().log_softmax(-1).tolist())
+        return rows
 
     def _chosen(self, prompt: Prompt, nodes: Sequence[Sequence[float]]) -> Completed:
         """Draw a reply from the log-probs at the branching nodes of its trie."""
-        trie = self.lm.trie(prompt.choice)
+        trie = _trie(prompt)
         for row in nodes:
             check_logprobs(self.name, sum(row), live=False)
         shown = [tempered(row, prompt.temperature or 1.0) for row in nodes]
@@ -141,13 +191,13 @@ class Completions:
         scores = () if prompt.top is None else _scores_on_trie(trie, shown, reply, prompt.top)
         return Completed(trie.replies[reply], trie.tokens[reply], True, scores)
 
-    def _decode(self, prompts: Sequence[Prompt]) -> list[Completed]:
+    def _decode(self, prompts: Sequence[Prompt], stopped: Callable[[], bool]) -> list[Completed]:
         """Return free replies of prompts with one temperature, truncation and length."""
         temperature, truncation = prompts[0].temperature, prompts[0].truncation
         sampled = generate(
             self.lm,
             [prompt.ids for prompt in prompts],
-            [random.Random(prompt.seed) for prompt in prompts],
+            [_Draws(prompt.seed, stopped) for prompt in prompts],
             temperature=temperature or 1.0,
             max_tokens=prompts[0].max_tokens,
             max_batch_tokens=MAX_BATCH_TOKENS,
@@ -155,6 +205,7 @@ class Completions:
         )
         done = []
         for prompt, (ids, logprobs) in zip(prompts, sampled, strict=True):
+            _check(stopped)
             check_logprobs(self.name, sum(logprobs), live=False)
             scores = () if prompt.top is None else self._scores(prompt, ids, prompt.top)
             done.append(Completed(self.lm.decode(ids), ids, ids[-1] == self.lm.end_token, scores))
@@ -174,6 +225,34 @@ class Completions:
             TokenScore(token, row[token].item(), tuple(zip(tokens, values, strict=True)))
             for token, row, (tokens, values) in zip(ids, logprobs, pairs, strict=True)
         )
+
+
+class _Draws(random.Random):
+    """The draws of one reply, a number for each token: where they are made step by step, they can end with a step."""
+
+    def __init__(self, seed: int | str, stopped: Callable[[], bool]) -> None:
+        super().__init__(seed)
+        self._stopped = stopped
+
+    def random(self) -> float:
+        _check(self._stopped)
+        return super().random()
+
+
+def _check(stopped: Callable[[], bool]) -> None:
+    if stopped():
+        raise Stopped
+
+
+def _trie(prompt: Prompt) -> ReplyTrie:
+    assert prompt.choice is not None
+    return prompt.choice
+
+
+def _is_wide(ids: Tokens, trie: ReplyTrie) -> bool:
+    """Return whether the nodes of a trie behind a prompt are more than one pass should have, or too many to keep."""
+    nodes, longest = len(trie.prefixes), max(map(len, trie.prefixes), default=0)
+    return len(trie.replies) > MAX_BATCH or nodes * (len(ids) + longest) > MAX_BATCH_TOKENS
 
 
 def draw_on_trie(trie: ReplyTrie, nodes: Sequence[Sequence[float]], rng: random.Random) -> int:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from arena.lm.tokenization import ChatTokenizer
 from games.common.errors import UsageError
 from games.common.validation import validated
 from roles.chat_text import Message
@@ -20,6 +21,11 @@ from roles.truncation import Truncation
 
 MAX_CHOICES = 10_000  # of a constrained reply
 MAX_COMPLETIONS = 128  # of one request, as at OpenAI
+MAX_CHARACTERS = 2**21  # of a chat, whatever the model reads: tokenising them takes a second or two
+MAX_CHOICE_CHARACTERS = 2**18  # of all replies that one is constrained to
+MAX_VALUES = 50_000  # in a body
+MAX_KEYS = 100  # of one object in it
+MAX_SENTENCE = 2_000  # characters of a refusal, which may repeat what was sent
 MAX_TOP = 20  # tokens whose log-probs are told beside the sampled one's, as at OpenAI
 LABELS = frozenset({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"})
 NEUTRAL: Mapping[str, tuple[object, ...]] = {  # values at which fields that are not kept to change nothing
@@ -39,7 +45,7 @@ class ServedError(Exception):
     """A request that is refused: the HTTP status, a sentence, the field at fault and OpenAI's code, if there are."""
 
     def __init__(self, status: int, message: str, param: str | None = None, code: str | None = None) -> None:
-        super().__init__(message)
+        super().__init__(message if len(message) <= MAX_SENTENCE else f"{message[:MAX_SENTENCE]} …")
         self.status, self.param, self.code = status, param, code
 
     def to_json(self) -> dict[str, Any]:
@@ -79,6 +85,11 @@ class StructuredOutputs(BaseModel):
     def _differ(cls, choice: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(choice)) < len(choice) or not all(choice):
             raise ValueError("structured_outputs.choice must hold texts that differ, and no empty one.")
+        if (characters := sum(map(len, choice))) > MAX_CHOICE_CHARACTERS:
+            raise ValueError(
+                f"structured_outputs.choice has {characters:,} characters in all; the most that is read is "
+                f"{MAX_CHOICE_CHARACTERS:,}."
+            )
         return choice
 
 
@@ -142,21 +153,61 @@ class Served(NamedTuple):
     max_tokens: int
 
 
-def parse_request(content: bytes, model: str) -> ChatRequest:
-    """Return a request. Raises ServedError for one that cannot be kept to, and for one of another than ``model``."""
+def parse_object(content: bytes, holds: str) -> dict[str, Any]:
+    """Return a body's JSON object, which ``holds`` something. Raises ServedError for what is none, or too much of it.
+
+    What is not Unicode, as one half of a surrogate pair, no tokenizer reads.
+    """
     try:
-        data = json.loads(content)
+        data = json.loads(content.decode())
+        json.dumps(data, ensure_ascii=False).encode()
+    except UnicodeError as error:
+        raise ServedError(400, f"The body is no UTF-8, or holds half a surrogate pair ({error}).") from None
     except (ValueError, RecursionError) as error:
         raise ServedError(400, f"The body is no JSON ({error}).") from None
     if not isinstance(data, dict):
-        raise ServedError(400, "The body should be a JSON object with model and messages.")
+        raise ServedError(400, f"The body should be a JSON object with {holds}.")
+    _check_size(data)
+    return data
+
+
+def _check_size(data: dict[str, Any]) -> None:
+    """Raise ServedError for more values or keys than any request needs: each may take a sentence to refuse."""
+    inner: list[Any] = [data]
+    for value in inner:  # which grows
+        if isinstance(value, dict) and len(value) > MAX_KEYS:
+            raise ServedError(400, f"An object in the body has {len(value):,} keys; {MAX_KEYS} are the most.")
+        if isinstance(value, dict | list):
+            inner += value.values() if isinstance(value, dict) else value
+        if len(inner) > MAX_VALUES:
+            raise ServedError(400, f"The body has more than {MAX_VALUES:,} values in it.")
+
+
+def check_characters(chat: Sequence[Message], tokenizer: ChatTokenizer) -> None:
+    """Raise ServedError for a chat of more characters than so many tokens can have: it is not even tokenised."""
+    characters = sum(len(message["content"]) for message in chat)
+    most = MAX_CHARACTERS
+    if tokenizer.context:
+        most = min(most, tokenizer.context * tokenizer.longest_token)
+    if characters > most:
+        reads = f", and {tokenizer.model_name} reads {tokenizer.context} tokens at most" * bool(tokenizer.context)
+        raise ServedError(
+            400, f"The chat has {characters:,} characters; the most that is read is {most:,}{reads}.", "messages"
+        )
+
+
+def parse_request(content: bytes, model: str) -> ChatRequest:
+    """Return a request. Raises ServedError for one that cannot be kept to, and for one of another than ``model``."""
+    data = parse_object(content, "model and messages")
     try:
         request = validated(ChatRequest, _known(data))
     except UsageError as error:
         field = re.split(r"\W", str(error), maxsplit=1)[0]
         raise ServedError(400, str(error), field if field in ChatRequest.model_fields else None) from None
     if request.model != model:
-        raise ServedError(404, f"There is no model {request.model!r} here, only {model}.", "model", "model_not_found")
+        raise ServedError(
+            404, f"There is no model {request.model[:100]!r} here, only {model}.", "model", "model_not_found"
+        )
     if request.structured_outputs is not None and request.truncation not in (None, Truncation()):
         raise ServedError(400, "A choice is drawn from all allowed replies: leave out top_p, top_k and min_p.", "top_p")
     return request

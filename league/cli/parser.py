@@ -115,3 +115,14 @@ def add_player_options(parser: Parser) -> None:
 def add_game_option(parser: Parser) -> None:
     """Add ``--game``, which has to be given."""
     parser.add_argument("--game", required=True, help='a game\'s name, such as kuhn_poker or "kuhn_poker(players=3)"')
+
+
+def add_allow_host(parser: Parser) -> None:
+    """Add the option of a server that names what clients may call its machine."""
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name that clients may call this machine by, beside its address; may be given several times",
+    )

@@ -87,8 +87,14 @@ class ProgramsConfig(Section):
         description="the reply to the role's own prompt is computed before a program asks, with those of other seats; "
         "false: for programs that never ask it",
     )
+    several_seats: bool = Field(
+        False, description="whether a program may take several seats of one match, and so see what each of them sees"
+    )
     host: str = Field("127.0.0.1", min_length=1, description="where the run listens for programs")
     port: int = Field(8001, ge=0, le=65_535, description="port of that; 0: any that is free")
+    allow_hosts: tuple[str, ...] = Field(
+        (), description="names that programs may call this machine by, beside its address; others are refused"
+    )
 
     @field_validator("roles")
     @classmethod

@@ -122,7 +122,7 @@ def test_a_program_that_is_started_again_gets_its_turn_and_the_same_answers(lm):
         before, old = take(run.client, "one")
         asked = [completion(old, before, messages=OWN, n=5), completion(old, before)]
         other, _ = take(run.client, "two")
-        again, client = take(run.client, "one")
+        again, client = take(run.client, "one", token=before["token"])
         assert (again["match"], again["observation"]) == (before["match"], before["observation"])
         assert again["key"] not in (before["key"], other["key"])
         repeated = [completion(client, again, messages=OWN, n=5), completion(client, again)]
@@ -131,6 +131,69 @@ def test_a_program_that_is_started_again_gets_its_turn_and_the_same_answers(lm):
             play(old, completion=asked[1].id)
         play(client, completion=repeated[1].id)
         assert run.board.counts["played"] == 1
+
+
+def test_a_name_belongs_to_whoever_has_its_token(lm):
+    with programs(lm, number=6) as run:
+        first, _ = take(run.client, "one")
+        for token in ({}, {"token": "guessed"}, {"token": first["token"][:-1]}):
+            with refused(openai.PermissionDeniedError, 403, "The name 'one' is another program's"):
+                take(run.client, "one", **token)
+        assert take(run.client, "one", token=first["token"])[0]["match"] == first["match"]
+        own, _ = take(run.client, "two", token="chosen by itself")
+        assert own["token"] == "chosen by itself"
+        with refused(openai.PermissionDeniedError, 403, "The name 'two' is another program's"):
+            take(run.client, "two", token=first["token"])
+        assert "token" not in take(run.client)[0]
+
+
+def test_a_program_takes_turns_of_the_role_that_it_asks_for(lm):
+    with programs(lm, seats=(0, 1), number=4) as run:
+        assert take(run.client, "one", role="kuhn_poker/first")[0]["role"] == "first"
+        assert take(run.client, "two", role="kuhn_poker/second", wait=0)[0]["key"] is None
+        with refused(openai.PermissionDeniedError, 403, "another program's"):
+            take(run.client, "one", role="kuhn_poker/second")
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_one_name_sees_one_hand_of_a_match(lm, several):
+    """In Kuhn poker whoever sees both cards wins for certain. Without a name, one is whoever else has none."""
+    limits = PATIENT._replace(several_seats=several)
+    for name in ("one", ""):
+        with programs(lm, limits, seats=(0, 1), number=1) as run:
+            seat, client = take(run.client, name)
+            token = {"token": seat["token"]} if name else {}
+            play(client, completion=completion(client, seat).id)
+            other, _ = take(run.client, name, wait=1, **token)
+            assert (other["key"] is not None) == several
+            if not several:
+                assert take(run.client, "another")[0]["role"] == "second"
+
+
+def test_a_turn_that_is_handed_to_somebody_who_has_gone_is_offered_again(lm):
+    with programs(lm, number=1) as run:
+        seat, client = take(run.client)
+        run.board.give_back(seat["key"])
+        again, client = take(run.client)
+        assert again["match"] == seat["match"]
+        play(client, completion=completion(client, again).id)
+
+
+def test_what_nobody_waits_for_is_not_computed_and_counts_as_asked(lm):
+    computed = []
+    with programs(lm, number=1) as run:
+        seat, client = take(run.client)
+        compute = run.sampler._engine.sample
+        run.sampler._engine.sample = lambda requests: (computed.extend(requests), compute(requests))[1]
+        with run.board._changed:  # so that nothing is computed before it is given up
+            asked = run.board.complete(seat["key"], OWN, None, 6)
+            assert all(future.cancel() for future in asked)
+        with refused(openai.PermissionDeniedError, 403, "8 completions at most"):
+            completion(client, seat, n=3)
+        play(client, completion=completion(client, seat, messages=OWN).id)
+        assert len([request for request in computed if request.chat]) == 1
+        assert run.board.counts["played"] == 1
+        play_plainly(run)
 
 
 def test_a_turn_that_is_too_late_is_forfeited_and_its_key_refused(lm):
@@ -217,12 +280,17 @@ def test_a_chat_that_the_model_cannot_read_is_refused_and_the_run_goes_on(lm):
         ("post", "/seats/play", {"completion": 3}, 400, "The body should be"),
         ("post", "/seats/none", {}, 404, "There is no POST '/v1/seats/none' here: only GET /v1/models"),
         ("get", "/seats", None, 404, "There is no GET '/v1/seats' here"),
-        ("get", "/seats/next?wait=long", None, 400, "wait = 'long' should be a whole number of seconds"),
+        ("get", "/seats/next?wait=1", None, 405, "There is no GET '/v1/seats/next' here: this page takes POST, with a"),
+        ("post", "/seats/next", {"wait": "long"}, 400, "wait = 'long': it should be a valid integer"),
+        ("post", "/seats/next", {"program": "x" * 201}, 400, "program = .* at most 200 characters"),
+        ("post", "/seats/next", {"programm": "one"}, 400, "no key named 'programm'. Did you mean program"),
+        ("post", "/seats/next", {"role": "kuhn_poker/third"}, 400, "Programs take the turns of kuhn_poker/first here"),
     ],
 )
 def test_wrong_requests_are_refused_with_a_sentence(lm, method, path, body, status, sentence):
     with programs(lm, number=1) as run:
         _, client = take(run.client)
+        run.server.roles = ("kuhn_poker/first",)
         with refused(openai.APIStatusError, status, sentence):
             getattr(client, method)(path, cast_to=dict[str, object], **({"body": body} if body is not None else {}))
 

@@ -10,13 +10,12 @@ from math import exp
 import openai
 import pytest
 from support.models.pocket import allowed_tokens, plain_logprobs
-from support.processes.serving import serving
 
 from arena.lm.decoding.decode import generate
+from arena.serving.chat_server import ChatServer
 from arena.serving.completions import Completions
-from arena.serving.http_server import ChatServer
-from arena.serving.json_handler import MAX_BODY
 from arena.serving.requests import Served
+from arena.serving.web_pages import MAX_BODY
 from roles.truncation import NO_TRUNCATION
 
 CHAT = [{"role": "system", "content": "You play cards."}, {"role": "user", "content": "Your card: J"}]
@@ -27,7 +26,7 @@ CHOICE = {"structured_outputs": {"choice": ["pass", "bet", "bet more"]}}
 def server(lm):
     with Completions(lm, "main-000120") as completions:
         served = Served("main-000120", 1_700_000_000, 1.0, NO_TRUNCATION, 16)
-        with serving(ChatServer(("127.0.0.1", 0), completions, served)) as server:
+        with ChatServer(("127.0.0.1", 0), completions, served) as server:
             yield server
 
 
@@ -172,17 +171,21 @@ def test_another_model_is_none_of_ours(client):
         ("POST", "/v1/chat/completions", {}, b"[" * 100_000, 400, "The body is no JSON"),
         ("POST", "/v1/chat/completions", {}, b"[]", 400, "should be a JSON object"),
         ("POST", "/v1/chat/completions", {}, b"{}", 400, "The key 'model' is missing"),
-        ("POST", "/v1/chat/completions", {"Content-Length": "x"}, None, 411, "needs a Content-Length"),
+        ("POST", "/v1/chat/completions", {}, None, 411, "needs a Content-Length"),
+        ("POST", "/v1/chat/completions", {"Content-Length": "x"}, None, 400, "no request of HTTP"),
+        ("POST", "/v1/chat/completions", {"Content-Type": "text/plain"}, b"{}", 415, "Content-Type: application/json"),
         ("POST", "/v1/chat/completions", {"Content-Length": str(MAX_BODY + 1)}, None, 413, "the most that is read"),
         ("POST", "/v1/completions", {}, b"{}", 404, "There is no POST '/v1/completions' here"),
         ("GET", "/", {}, None, 404, "only GET /v1/models and POST /v1/chat/completions"),
-        ("DELETE", "/v1/models/main-000120", {}, None, 501, "Unsupported method"),
+        ("DELETE", "/v1/models/main-000120", {}, None, 405, "this page takes GET"),
+        ("GET", "/v1/chat/completions", {}, None, 405, "this page takes POST, with a JSON body"),
     ],
 )
 def test_every_refusal_has_openais_form(server, method, path, headers, body, status, message):
-    connection = HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=30)
     connection.putrequest(method, path)
-    for name, value in ({"Content-Length": str(len(body))} if body is not None else {} | headers).items():
+    usual = {"Content-Type": "application/json"} | ({"Content-Length": str(len(body))} if body is not None else {})
+    for name, value in (usual | headers).items():
         connection.putheader(name, value)
     connection.endheaders(body)
     answer = connection.getresponse()
@@ -195,7 +198,7 @@ def test_every_refusal_has_openais_form(server, method, path, headers, body, sta
 
 def test_a_client_that_goes_in_the_middle_harms_nobody(server, client):
     for text in (b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 50\r\n\r\n{", b"nonsense\r\n\r\n", b""):
-        with socket.create_connection(("127.0.0.1", server.server_port)) as gone:
+        with socket.create_connection(("127.0.0.1", server.port)) as gone:
             gone.sendall(text)
     assert ask(client, max_tokens=1).choices
 
@@ -207,7 +210,7 @@ def test_a_broken_model_is_an_error_of_the_server(lm, capsys):
     with Completions(broken, "broken") as completions:
         served = Served("broken", 0, 1.0, NO_TRUNCATION, 4)
         with (
-            serving(ChatServer(("127.0.0.1", 0), completions, served)) as server,
+            ChatServer(("127.0.0.1", 0), completions, served) as server,
             openai.OpenAI(base_url=server.url, api_key="none", max_retries=0) as client,
         ):
             for extra in ({}, CHOICE):

@@ -7,6 +7,9 @@ from support.source import FILES, PACKAGES, ROOT, imported
 DOORS = {
     "vllm": ["arena/samplers/vllm_process.py"],
     "httpx2": ["arena/samplers/openai_api.py"],
+    "uvicorn": ["arena/serving/web_server.py"],
+    "h11": ["arena/serving/web_server.py"],
+    "starlette": ["arena/serving/web_pages.py"],
     "ray": ["arena/cluster/ray_cluster.py", "learners/rllib/best_response.py"],
     "tensorboard": ["league/training/board/event_file.py", "league/training/board/server.py"],
     "torch.utils.tensorboard": [],

@@ -8,6 +8,7 @@ from league.cli.parser import (
     COUNT,
     PLAYERS,
     SEED,
+    add_allow_host,
     add_command,
     add_game_option,
     add_json_option,
@@ -97,6 +98,7 @@ def _add_serve(subparsers: Any) -> None:
         metavar="ADDRESS",
         help="where it listens; 0.0.0.0: to everybody on the network, without a key (default: 127.0.0.1)",
     )
+    add_allow_host(parser)
     parser.add_argument("--player", metavar="FILE.toml", help="write the settings of a player openai:FILE.toml")
     parser.add_argument(
         "--engine", metavar="KIND", help="torch or vllm's own server (default: the latter, where it and a GPU are)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from league.cli.parser import COUNT, SEED, Parser, add_command, add_json_option, whole_number
+from league.cli.parser import COUNT, SEED, Parser, add_allow_host, add_command, add_json_option, whole_number
 
 
 def _add_train(subparsers: Any) -> None:
@@ -58,6 +58,7 @@ def _add_serve_seats(subparsers: Any) -> None:
     parser.add_argument(
         "--port", type=whole_number(0, 65_535), metavar="N", help="0 takes any free port (default: the run's)"
     )
+    add_allow_host(parser)
     parser.add_argument("--run-dir", metavar="DIR", help="where a new run is kept (default: a new folder under runs/)")
     parser.add_argument("--seed", type=SEED, metavar="N", help="of a new run: every stream of randomness")
     parser.add_argument(

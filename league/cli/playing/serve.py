@@ -62,8 +62,8 @@ def _default_engine() -> str:
 def _serve(source: Run, snapshot: Snapshot, arguments: argparse.Namespace, player: Path | None) -> int:
     """Serve from this process."""
     from arena.samplers.torch_lm import TorchLM  # torch is slow to import
+    from arena.serving.chat_server import ChatServer
     from arena.serving.completions import Completions
-    from arena.serving.http_server import ChatServer
     from arena.serving.requests import Served
 
     roles = policy_roles(source, snapshot)
@@ -80,13 +80,13 @@ def _serve(source: Run, snapshot: Snapshot, arguments: argparse.Namespace, playe
         )
         with Completions(engine.model_of(snapshot.id), snapshot.id) as completions:
             try:
-                server = ChatServer((arguments.host, arguments.port), completions, served)
+                server = ChatServer((arguments.host, arguments.port), completions, served, arguments.allow_host)
             except OSError as error:
                 raise _refused(arguments, error) from None
             with server:
                 announce(source, snapshot, Place(server.url, player))
                 try:
-                    server.serve_forever()
+                    server.wait()
                 except KeyboardInterrupt:
                     print("\nThe server has stopped.")
     return 0

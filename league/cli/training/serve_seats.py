@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from games.common.errors import UsageError
 from league.cli.training.train import new_run_dir, run_session
@@ -17,7 +18,8 @@ from league.training.monitors.terminal import Terminal
 def run(arguments: argparse.Namespace) -> int:
     """Train; return 0 when the run is complete, 130 when it was stopped, 1 when an update failed."""
     begun = None if arguments.run_dir is not None else find_run(arguments.run)
-    address = {key: value for key in ("host", "port") if (value := getattr(arguments, key)) is not None}
+    given = {"host": arguments.host, "port": arguments.port, "allow_hosts": tuple(arguments.allow_host) or None}
+    address = {key: value for key, value in given.items() if value is not None}
     if begun is not None:
         _check_begun(begun, arguments)
         run_dir = begun
@@ -34,14 +36,15 @@ def run(arguments: argparse.Namespace) -> int:
     )
 
 
-def _new_config(arguments: argparse.Namespace, address: dict[str, str | int]) -> RunConfig:
+def _new_config(arguments: argparse.Namespace, address: dict[str, Any]) -> RunConfig:
     """Return the configuration of a new run. Raises UsageError for one in which no program has a role."""
     settings = [*arguments.set]
     if arguments.seed is not None:
         settings.append(f"seed={arguments.seed}")
     if arguments.role:
         settings.append(f"programs.roles={list(arguments.role)}")
-    config = load(arguments.run, [*settings, *(f"programs.{key}={value}" for key, value in address.items())])
+    own = {key: list(value) if isinstance(value, tuple) else value for key, value in address.items()}
+    config = load(arguments.run, [*settings, *(f"programs.{key}={value}" for key, value in own.items())])
     if not config.programs.roles:
         raise UsageError("No role is a program's: name one with --role, as --role kuhn_poker/first.")
     return config

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Mapping
 from math import inf
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from arena.lm.tokenization import ChatTokenizer
 from arena.programs.board import Limits, TurnBoard
 from arena.programs.sampler import FunctionTurns, Program, ProgramSampler
-from arena.programs.server import ProgramServer
 from arena.records import ReplyRequest, Sampler
 from games.common.errors import UsageError
 from games.common.files import atomic_write
 from league.config import RunConfig
+
+if TYPE_CHECKING:
+    from arena.programs.server import ProgramServer
 
 ADDRESS_FILE = "programs.json"  # where the run listens, while it does
 
@@ -32,20 +34,24 @@ class RunPrograms:
     ) -> None:
         self._settings, self._tokenizers, self._run_dir = config.programs, tokenizers, run_dir
         absence = inf if self._settings.absence is None else self._settings.absence
-        self._board = TurnBoard(Limits(self._settings.seconds, absence, self._settings.completions))
+        limits = Limits(self._settings.seconds, absence, self._settings.completions, self._settings.several_seats)
+        self._board = TurnBoard(limits)
         self._function = FunctionTurns(program) if program is not None else None
         self._server = None if program is not None else self._listen()
 
     def _listen(self) -> ProgramServer:
-        address = (self._settings.host, self._settings.port)
+        from arena.programs.server import ProgramServer  # the server's libraries take a while to import
+
+        settings = self._settings
+        address = (settings.host, settings.port)
         try:
-            server = ProgramServer(address, self._board, self._tokenizers)
+            server = ProgramServer(address, self._board, self._tokenizers, settings.roles, settings.allow_hosts)
         except OSError as error:
             raise UsageError(
                 f"programs.host = {address[0]!r}, programs.port = {address[1]}: {error.strerror}. Choose another port, "
                 "or 0 for any free one."
             ) from None
-        threading.Thread(target=server.serve_forever, name="programs", daemon=True).start()
+        server.start()
         atomic_write(self._run_dir / ADDRESS_FILE, json.dumps({"url": server.url}))
         return server
 
@@ -78,6 +84,5 @@ class RunPrograms:
         """Refuse whoever still asks, and stop listening."""
         self._board.close()
         if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
+            self._server.stop()
             (self._run_dir / ADDRESS_FILE).unlink(missing_ok=True)

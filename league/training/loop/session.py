@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from arena.lm.finite import NotFinite
 from arena.process import tuned_process
@@ -113,11 +113,11 @@ def resume(
     from_iteration: int | None = None,
     watch: Watch | None = None,
     program: Program | None = None,
-    address: Mapping[str, str | int] | None = None,
+    address: Mapping[str, Any] | None = None,
 ) -> Outcome:
     """Resume a run from its newest checkpoint, or from that of an iteration, under its own configuration.
 
-    ``program`` as in ``train``; ``address`` may have another ``host`` and ``port`` than the run's for those outside.
+    ``program`` as in ``train``; ``address`` may have another ``host``, ``port`` and ``allow_hosts`` than the run's.
 
     Raises UsageError if there is no such run, another process trains it or its state is damaged, and RunFailed as
     ``train``.

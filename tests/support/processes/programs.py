@@ -12,22 +12,21 @@ from arena.programs.sampler import ProgramSampler
 from arena.programs.server import ProgramServer
 from roles.replies import unmasked
 from support.matches.kuhn import engine_with, kuhn_matches, played, roles_for
-from support.processes.serving import serving
 
 PATIENT = Limits(seconds=60.0, absence=60.0, completions=8)
 
 
 @contextmanager
-def programs(lm, limits=PATIENT, number=8, **form):
-    """Play matches of Kuhn poker in which programs sit first; ``episodes()`` waits for their end."""
+def programs(lm, limits=PATIENT, number=8, seats=(0,), **form):
+    """Play matches of Kuhn poker in which programs sit first, or at ``seats``; ``episodes()`` waits for their end."""
     board, roles, found = TurnBoard(limits), tuple(map(unmasked, roles_for(**form))), []
-    sampler = ProgramSampler(engine_with(main=lm), board, {"main": lm}, lambda request: request.role.seat == 0)
+    sampler = ProgramSampler(engine_with(main=lm), board, {"main": lm}, lambda request: request.role.seat in seats)
 
     def play():
         with suppress(EngineError):  # a test that ends before its matches closes the board
             found.append(played(sampler, kuhn_matches(number, ("main", "main")), number, roles))
 
-    with serving(ProgramServer(("127.0.0.1", 0), board, {"main": lm})) as server:
+    with ProgramServer(("127.0.0.1", 0), board, {"main": lm}) as server:
         thread = threading.Thread(target=play)
         thread.start()
 
@@ -37,16 +36,18 @@ def programs(lm, limits=PATIENT, number=8, **form):
 
         try:
             with openai.OpenAI(base_url=server.url, api_key="none", max_retries=0) as client:
-                yield SimpleNamespace(board=board, client=client, server=server, episodes=episodes, thread=thread)
+                yield SimpleNamespace(
+                    board=board, client=client, server=server, sampler=sampler, episodes=episodes, thread=thread
+                )
         finally:
             board.close()
             thread.join(60)
 
 
-def take(client, program="", wait=5):
+def take(client, program="", wait=5, **fields):
     """Return the next turn, and a client with its key."""
-    params = {"program": program, "wait": wait}
-    seat = client.get("/seats/next", cast_to=dict[str, object], options={"params": params})
+    body = {"program": program, "wait": wait} | fields
+    seat = client.post("/seats/next", body=body, cast_to=dict[str, object])
     return seat, client.with_options(api_key=seat["key"] or "none")
 
 
