@@ -230,7 +230,7 @@ def _maker(name: OutsideName) -> Callable[..., Any]:
         if error.name is not None and not f"{module}.".startswith(f"{error.name}."):  # something that it needs itself
             raise UsageError(f"{name} needs the package {error.name}, which is not installed.") from None
         found = None
-    if not callable(found) or (plugin is None and not str(found.__module__).startswith("pettingzoo.")):
+    if not callable(found) or (plugin is None and not str(getattr(found, "__module__", "")).startswith("pettingzoo.")):
         raise UsageError(
             f"There is no environment {name.game!r}: it is neither a module with a function env, raw_env or "
             f"parallel_env, as {EXAMPLE}, nor a function that a plugin has registered "

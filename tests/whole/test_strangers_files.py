@@ -1,11 +1,13 @@
 """What a stranger's file names runs nothing that the person did not choose: games' names, and plugins."""
 
+import math
 import os
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from support.source import ROOT
@@ -23,9 +25,11 @@ from league.cli import main
 from league.cli.python.runs import open_run
 from league.cli.python.training import train
 from league.config.load import load
+from league.lab.reports.differences import possible_values
 from league.lab.reports.match_list import find_matches
 from league.lab.reports.replay import to_replay
 from league.lab.sweeps.plan import how_to_resume
+from league.population.evaluation.welfare import common_interest
 from league.population.players.remote import read_settings, remote_roles
 from league.population.results.match_store import STORE_FILE
 
@@ -201,7 +205,8 @@ def test_a_report_makes_no_game_from_outside(stranger, monkeypatch, capsys):
     page = (stranger / "page.html").read_text()
     assert "there are only the measurements" in page
     with closing(sqlite3.connect(path / STORE_FILE)) as store, store:
-        store.execute("UPDATE batches SET game = ? WHERE game = 'kuhn_poker'", (outside,))
+        for table in ("batches", "casts"):
+            store.execute(f"UPDATE {table} SET game = ? WHERE game = 'kuhn_poker'", (outside,))
     monkeypatch.setattr("games.registry.OUTSIDE", dict.fromkeys(("pettingzoo", "textarena")))
     assert main(["report", str(path), "-o", str(stranger / "page.html")]) == 0, capsys.readouterr().err
     page = (stranger / "page.html").read_text()
@@ -218,6 +223,23 @@ def test_the_facts_of_a_game_from_outside_are_those_of_its_name_and_its_matches(
     assert as_played("pettingzoo:a", [(1.0, 0.5)]).utility is Utility.GENERAL_SUM
     assert as_played("pettingzoo:a(motive=constant_sum)", [(1.0, 0.5)]).utility is Utility.CONSTANT_SUM
     assert not is_outside("renamed(kuhn_poker)")
+
+
+def test_what_a_report_asks_of_a_game_from_outside_makes_none(monkeypatch):
+    monkeypatch.setattr("games.registry.OUTSIDE", {"pettingzoo": pytest.fail, "textarena": pytest.fail})
+    for metric in ("pettingzoo:strangers_module/return", "renamed(textarena:Chess-v0)/exploitability"):
+        assert possible_values(metric) == (-math.inf, math.inf)
+    spec = as_played("pettingzoo:strangers_module", [(1.0, 0.5)])
+    assert not common_interest(spec)
+
+
+def test_what_a_module_of_the_library_has_from_elsewhere_is_no_constructor(monkeypatch, stranger):
+    module = ModuleType("pettingzoo.strangers_module")
+    module.env = Path(stranger / "pwned").touch
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    with pytest.raises(UsageError, match="neither a module"):
+        make_game("pettingzoo:pettingzoo.strangers_module")
+    assert not (stranger / "pwned").exists()
 
 
 def test_a_runs_plugins_are_not_loaded_unasked(run, stranger, capsys):
