@@ -9,7 +9,7 @@ from support.source import FILES, PACKAGES, ROOT, import_graph
 # By package its rooms and the files at its root, from the ground up: none imports a later one of the same package.
 ORDER = {
     "games": (
-        *("common", "spec", "openspiel", "native", "talk", "tasks", "wrappers", "outside"),
+        *("common", "abilities", "spec", "openspiel", "native", "talk", "tasks", "wrappers", "outside"),
         *("registry", "pettingzoo", "conformance"),
     ),
     "arena": (

@@ -18,7 +18,7 @@ from games.aliases import short_name
 from games.common.seeds import derive_seed
 from games.spec import GameSpec
 from league.config import RunConfig
-from league.config.checks.curriculum import matches_to_judge
+from league.config.checks.features import matches_to_judge
 from league.config.context import RunContext
 from league.config.load import run_roles
 from league.config.matchmaking import PREVIOUS
