@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from support.learning.loss_sequences import alternating_losses, coin_losses, follow_the_leader, hedge
 
 from games.registry import make_game
-from league.lab.attacks.loss_sequences import alternating_losses, coin_losses, follow_the_leader, hedge
 from league.population.evaluation.regret import external_regret, regret_growth, swap_regret
 from league.theory.exact.exploitability import PolicyTable, mixture, nash_conv, uniform_table
 from league.theory.exact.game_value import nash_equilibrium
