@@ -8,8 +8,8 @@ from games.registry import make_game
 from league.population.evaluation.regret import external_regret, regret_growth, swap_regret
 from league.theory.exact.exploitability import PolicyTable, mixture, nash_conv, uniform_table
 from league.theory.exact.game_value import nash_equilibrium
+from league.theory.exact.regret import snapshot_regrets
 from league.theory.exact.sequence_form import sequence_form
-from league.theory.exact.snapshot_regret import snapshot_regrets
 
 ROUNDS = 4096
 

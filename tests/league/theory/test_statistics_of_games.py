@@ -2,7 +2,7 @@
 
 import pytest
 
-from league.theory.percentiles import normalised, percentiles
+from league.theory.statistics import normalised, percentiles
 
 
 def test_a_score_is_a_share_of_the_best():
