@@ -29,7 +29,7 @@ from league.population.results.match_store import STORE_FILE, MatchStore
 from league.population.results.ratings import PlayerRating, Ratings
 from league.population.storage.population import HOW, parents_of
 from league.population.storage.run_dir import PLAN_FILE, Run, open_run
-from league.theory.percentiles import PERCENTILES
+from league.theory.statistics import PERCENTILES
 from league.training.board.metrics_log import read_metrics
 
 MEASURED = {  # metrics below GAME/, and how they are printed

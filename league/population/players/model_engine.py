@@ -22,8 +22,10 @@ from games.common import plugins
 from games.common.errors import UsageError, unknown_name
 from games.common.section import Section
 from league.config import RunConfig
+from league.config.context import RunContext
 from league.config.engine import VLLM_RANKS, EngineConfig, EnginePackage
 from league.config.load import validate
+from league.population.models.source import model_folder
 from league.population.players.demonstrations import demonstrations
 from league.population.players.machine import no_gpu, require_engine_package
 from roles.role import ReplyForm, Roles
@@ -270,3 +272,18 @@ ENGINES: dict[str, EngineKind] = {
         check_context=_check_vllm_context,
     ),
 }
+
+
+def check_model(context: RunContext) -> None:
+    """Raise UsageError if a model is not on this machine, cannot be read, or has too short a context for a game."""
+    for source in context.config.pretrained(context.policies):
+        tokenizer = ChatTokenizer.read(model_folder(source))
+        if tokenizer.context is None:
+            continue
+        for game, tokens in longest_prompts(context.config, context.roles, tokenizer).items():
+            if tokens > tokenizer.context:
+                raise UsageError(
+                    f"In trial matches of {game}, the longest prompt and its reply take {tokens} tokens, but {source} "
+                    f"reads {tokenizer.context} at most. Set roles.max_reply_tokens lower where replies are free, give "
+                    "a shorter role card (roles.cards), or use a model with a longer context."
+                )

@@ -9,8 +9,8 @@ from statistics import fmean
 
 from arena.records import Episode, Start, flatten_episodes
 from arena.submatches import play_again
+from games.abilities import TakesTasks, WritesTasks
 from games.registry import make_game
-from games.tasks.interface import TakesTasks, WritesTasks
 from games.tasks.proposers.rewards import similarity
 from league.config.context import RunContext
 from league.training.starts.measured import StoredStart

@@ -25,12 +25,11 @@ from league.population.players.given import GivenPlayers
 from league.population.players.model_engine import ModelEngine
 from league.population.results.payoffs import Result, summarise
 from league.population.storage.members import MetaStrategy
-from league.population.storage.population import Snapshot
+from league.population.storage.population import Snapshot, newest_strangers
 from league.population.storage.run_dir import STATE_FOLDER
-from league.population.storage.strangers import newest_strangers
 from league.theory.exact.exploitability import PolicyTable, exact_form
+from league.theory.exact.regret import snapshot_regrets
 from league.theory.exact.sequence_form import SequenceForm
-from league.theory.exact.snapshot_regret import snapshot_regrets
 from league.theory.solvers import BY_AGE
 from league.training.checkpoints.run_state import RunState
 from roles.role import Role, bound_policies, given_names

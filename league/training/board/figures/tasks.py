@@ -15,8 +15,7 @@ from games.spec import GameSpec
 from league.population.evaluation.strategies import GameStrategy
 from league.population.results.ratings import Ratings
 from league.population.storage.population import Snapshot
-from league.theory.percentiles import PERCENTILES
-from league.theory.statistics import Z_95
+from league.theory.statistics import PERCENTILES, Z_95
 from league.training.board.comparison import Comparison
 from league.training.board.figures import beliefs, matrix, population, strategy, training
 from league.training.board.figures.canvas import Pixels
