@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 import contextlib
 import errno
+import io
 import json
 import os
 import platform
@@ -60,11 +62,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(f"{error.filename or 'Nothing more can be written'}: {error.strerror}.", 2)
 
 
+_PLAIN = str.maketrans({"−": "-", "–": "-", "→": "->", "≤": "<=", "½": "1/2", "…": "...", "’": "'"})
+
+
 def _open_streams() -> None:
-    """Let what is printed go nowhere where whoever started this process has closed standard output or error."""
-    for stream in ("stdout", "stderr"):
-        if getattr(sys, stream) is None:
-            setattr(sys, stream, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  # until the process ends
+    """Let standard output and error take whatever is printed.
+
+    It goes nowhere where whoever started this process has closed them. What a terminal's encoding does not have, as
+    Latin-1 has no minus sign, is written in plain letters: a result is not to be lost for a letter.
+    """
+    codecs.register_error("league", _in_plain_letters)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  # until the process ends
+        elif isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
+            stream.reconfigure(errors="league")
+
+
+def _in_plain_letters(error: UnicodeError) -> tuple[str, int]:
+    """Return what is written for letters that cannot be encoded, and where to go on; ``?`` where there is nothing."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    plainer = error.object[error.start : error.end].translate(_PLAIN)
+    return "".join(letter if letter.isascii() else "?" for letter in plainer), error.end
 
 
 def _flushed(command: Callable[[list[str]], int], argv: list[str]) -> int:

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import league
 from games.common import plugins
 from league.cli.formatting import plain_table
 from league.cli.parser import Parser, add_json_option
@@ -44,7 +45,7 @@ class Check(NamedTuple):
 
 def run(_: argparse.Namespace) -> list[Check]:
     """Look at everything."""
-    looks: list[Callable[[], Iterator[Check]]] = [_python, _packages, _torch, _extras, _places, _plugins]
+    looks: list[Callable[[], Iterator[Check]]] = [_python, _packages, _names, _torch, _extras, _places, _plugins]
     return [check for look in looks for check in look()]
 
 
@@ -92,6 +93,19 @@ def _packages() -> Iterator[Check]:
             version(name)
         except PackageNotFoundError:
             yield Check(name, "wrong", "not installed", f"pip install '{text}'")
+
+
+def _names() -> Iterator[Check]:
+    """Look for files here that a program beside them would import in place of the league's own packages."""
+    here = Path.cwd()
+    if here.samefile(Path(league.__file__).parents[1]):
+        return
+    for name in league.OTHERS:
+        for path in (here / name / "__init__.py", here / f"{name}.py"):
+            if path.is_file():
+                hiding = path.parent if path.stem == "__init__" else path
+                found = f"{hiding} has the name of a package of the league's, and hides it from programs in this folder"
+                yield Check(name, "wrong", found, "Rename it, or keep programs that import league in another folder.")
 
 
 def _torch() -> Iterator[Check]:
