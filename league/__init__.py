@@ -7,6 +7,9 @@ For Python users: ``league.load_config``, ``train``, ``resume``, ``sweep``, ``op
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -78,6 +81,31 @@ __all__ = [
     "sweep",
     "train",
 ]
+
+
+OTHERS = ("games", "roles", "arena", "learners")  # the packages that are installed beside this one
+
+
+def check_packages() -> None:
+    """Raise ImportError where Python finds a person's own ``games`` or ``roles`` before those of the league."""
+    own = Path(__file__).parents[1]
+    for name in OTHERS:
+        known = sys.modules.get(name)
+        spec = importlib.util.find_spec(name) if known is None else known.__spec__
+        found = getattr(known, "__file__", None) if spec is None else spec.origin
+        if found is None:
+            continue  # nothing of the name, or a folder without __init__.py, which hides nothing
+        file = Path(found)
+        if own != file.parents[1] and own.resolve() != file.resolve().parents[1]:
+            hiding = file.parent if file.stem == "__init__" else file
+            raise ImportError(
+                f"{hiding} hides the league's own package {name!r}, which is in {own}: Python looks beside your "
+                "program first. Rename yours, or move your program elsewhere."
+            )
+
+
+if getattr(sys, "argv", [])[:1] != ["-m"]:  # `python -m league` first leaves the current folder out: see __main__.py
+    check_packages()
 
 
 def __getattr__(name: str) -> Any:

@@ -32,6 +32,7 @@ HOMES = {
     "matchmaking": "league.population.matchmaking.lineups",
     "scripted": "league.population.players.scripted",
     "engines": "league.population.players.model_engine",
+    "commands": "league.cli.commands",
 }
 
 

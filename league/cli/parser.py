@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from games.common.errors import UsageError
-from games.common.section import LARGEST_COUNT, LARGEST_SEED
-from league.cli.examples import EXAMPLES
+from games.common.limits import LARGEST_COUNT, LARGEST_SEED
 
 PLAYERS = """\
 a player is written as one of:
@@ -65,11 +64,17 @@ COUNT = whole_number(1, LARGEST_COUNT)
 SEED = whole_number(0, LARGEST_SEED)
 
 
-def add_command(subparsers: Any, name: str, text: str, notes: str = "") -> Parser:
-    """Add a command with its line of help; its examples, and then ``notes``, end its own help. Return its parser."""
-    examples = "examples:\n" + "".join(f"  league {name}{f' {words}' if words else ''}\n" for words in EXAMPLES[name])
-    epilog = f"{examples}\n{notes}" if notes else examples
-    parser: Parser = subparsers.add_parser(name, help=text, description=f"{text[:1].upper()}{text[1:]}.", epilog=epilog)
+def add_command(subparsers: Any, name: str, sentence: str) -> Parser:
+    """Add a command with its line of help; its arguments are for ``fill`` to add. Return its parser."""
+    parser: Parser = subparsers.add_parser(name, help=sentence, description=f"{sentence[:1].upper()}{sentence[1:]}.")
+    return parser
+
+
+def fill(parser: Parser, name: str, command: Any) -> None:
+    """Add a command's arguments; its examples, and then its notes, end its help."""
+    examples = [f"  league {name}{f' {words}' if words else ''}\n" for words in getattr(command, "EXAMPLES", ())]
+    parts = [f"examples:\n{''.join(examples)}" if examples else "", getattr(command, "NOTES", "")]
+    parser.epilog = "\n".join(part for part in parts if part)
     parser.add_argument(
         "--plugin",
         action="append",
@@ -77,7 +82,7 @@ def add_command(subparsers: Any, name: str, text: str, notes: str = "") -> Parse
         metavar="MODULE",
         help="a module with games, players or rules, to be loaded first: it runs its code; may be given several times",
     )
-    return parser
+    command.add_arguments(parser)
 
 
 def add_json_option(parser: Parser) -> None:
@@ -126,3 +131,19 @@ def add_allow_host(parser: Parser) -> None:
         metavar="NAME",
         help="a name that clients may call this machine by, beside its address; may be given several times",
     )
+
+
+def add_teaching_options(parser: Parser, setting: str) -> None:
+    """Add where a taught model is kept, what fixes it, and settings for the command alone, such as ``setting``."""
+    parser.add_argument(
+        "-o", "--out", required=True, metavar="DIR", help="where the model is kept, as a run of its own"
+    )
+    parser.add_argument("--seed", type=SEED, metavar="N", help="fixes what is drawn (default: the run's)")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help=f"change a setting for this command, such as {setting}; may be given several times",
+    )
+    add_json_option(parser)

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import Any, NamedTuple
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from games.aliases import short_name
 from league.cli.formatting import plain_table
-from league.config.load import PRESETS, load, preset_names
+from league.cli.parser import Parser, add_json_option
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+EXAMPLES = ("",)
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    add_json_option(parser)
 
 
 class Preset(NamedTuple):
@@ -26,6 +34,8 @@ class Preset(NamedTuple):
 
 def run(_: argparse.Namespace) -> list[Preset]:
     """Return the presets."""
+    from league.config.load import preset_names
+
     return [_preset(name) for name in preset_names()]
 
 
@@ -36,6 +46,8 @@ def to_json(report: Sequence[Preset]) -> list[dict[str, Any]]:
 
 def print_report(report: Sequence[Preset], console: Console) -> None:
     """Print the presets with what each of them trains."""
+    from league.config.load import PRESETS
+
     table = plain_table("preset", "model", "games", "iterations", "device")
     table.columns[2].no_wrap = False  # the longest: names of presets and models are to be typed
     for preset in report:
@@ -49,6 +61,8 @@ def print_report(report: Sequence[Preset], console: Console) -> None:
 
 
 def _preset(name: str) -> Preset:
+    from league.config.load import PRESETS, load
+
     config = load(name)
     with (PRESETS / f"{name}.toml").open(encoding="utf-8") as file:
         about = file.readline().removeprefix("#").strip()

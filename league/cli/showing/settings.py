@@ -17,9 +17,19 @@ from games.common import plugins
 from games.common.errors import unknown_name
 from games.common.registry import Named, families
 from games.common.section import LARGEST_COUNT
+from league.cli.parser import Parser, add_json_option
 from league.config.plugins import config_model
 from learners.advantages import RULES
 from learners.advantages.rule import Need
+
+EXAMPLES = ("", "entropy", "credit.rae", "matchmaking --json")
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    parser.add_argument("word", nargs="?", metavar="WORD", help="only settings with this in their names or meanings")
+    add_json_option(parser)
+
 
 USER_KEYS = {"games": "GAME", "policies": "NAME"}  # tables whose keys the user chooses
 NEEDS = {

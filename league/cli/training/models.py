@@ -5,14 +5,28 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from games.common.errors import UsageError
-from league.population.models.cache import StoredModel, cache_home, format_bytes, models_folder, stored_models
-from league.population.models.catalogue import CATALOGUE, ListedModel, listed
-from league.population.models.fetch import fetch_model
+from league.cli.parser import Parser, add_json_option
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from league.population.models.cache import StoredModel
+    from league.population.models.catalogue import ListedModel
+
+EXAMPLES = ("", "get smollm2-135m")
+NOTES = (
+    "A model is fetched once, and kept in the folder that LEAGUE_HOME names, else where this platform keeps\ncaches."
+)
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    parser.add_argument("action", nargs="?", choices=["get"], metavar="get", help="fetch the model NAME")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a model of the list")
+    add_json_option(parser)
 
 
 class ModelsReport(NamedTuple):
@@ -25,6 +39,10 @@ class ModelsReport(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> ModelsReport:
     """Fetch the model that ``get`` names, if it does; return what there is."""
+    from league.population.models.cache import cache_home, stored_models
+    from league.population.models.catalogue import CATALOGUE, listed
+    from league.population.models.fetch import fetch_model
+
     if arguments.action == "get":
         if arguments.name is None:
             raise UsageError(f"Which model? league models get NAME, where NAME is {', '.join(CATALOGUE)}.")
@@ -35,6 +53,8 @@ def run(arguments: argparse.Namespace) -> ModelsReport:
 
 def to_json(report: ModelsReport) -> dict[str, Any]:
     """Return the report as JSON data. What is not there is null."""
+    from league.population.models.cache import models_folder
+
     return {
         "folder": str(models_folder()),
         "models": [
@@ -56,6 +76,9 @@ def to_json(report: ModelsReport) -> dict[str, Any]:
 
 def print_report(report: ModelsReport, console: Console) -> None:
     """Print each model with its size and licence, and how to use it."""
+    from league.population.models.cache import format_bytes
+    from league.population.models.catalogue import CATALOGUE
+
     console.print("Models that can be had without a key", style="bold")
     for model in report.available:
         stored = report.stored.get(model.name)
@@ -84,5 +107,7 @@ def print_report(report: ModelsReport, console: Console) -> None:
 
 def _rows(report: ModelsReport) -> list[tuple[str, ListedModel | None, StoredModel | None]]:
     """Return all models by name: those that can be had first, then the other ones of the cache."""
+    from league.population.models.catalogue import CATALOGUE
+
     names = dict.fromkeys([*CATALOGUE, *report.stored])
     return [(name, CATALOGUE.get(name), report.stored.get(name)) for name in names]

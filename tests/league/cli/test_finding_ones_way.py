@@ -13,8 +13,8 @@ from support.source import ROOT
 
 from games.common import plugins
 from league.cli import main
+from league.cli.commands import COMMANDS, find
 from league.cli.dispatch import _parsers
-from league.cli.examples import EXAMPLES
 from league.cli.showing import doctor
 from league.config import RunConfig
 from league.config.load import load, preset_names
@@ -26,11 +26,11 @@ def report(capsys, *words):
     return json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("command", _parsers()[1])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_help_ends_with_examples_that_parse(command, capsys):
     parser, commands = _parsers()
     shown = commands[command].format_help()
-    for words in EXAMPLES[command]:
+    for words in find(command).EXAMPLES:
         line = f"league {command} {words}".strip()
         assert f"\n  {line}\n" in shown
         arguments = parser.parse_args(shlex.split(re.split(" >+ ", line)[0])[1:])
@@ -127,7 +127,7 @@ def test_the_doctor_finds_nothing_wrong_here(capsys):
 
 def test_the_doctor_says_what_is_wrong_and_what_to_do(capsys, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr(doctor, "RUNS", tmp_path / "file" / "runs")
+    monkeypatch.setattr("league.population.storage.run_dir.RUNS", tmp_path / "file" / "runs")
     monkeypatch.setenv("LEAGUE_HOME", str(tmp_path / "home"))
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: usage(9, 8, 2**20))

@@ -22,8 +22,7 @@ from arena.replays import load_episodes
 from games.registry import make_game
 from games.spec import labels
 from league.cli import main
-from league.cli.playing.serve import player_toml
-from league.cli.playing.vllm_server import command
+from league.cli.playing.serve import command, player_toml
 from league.cli.python.runs import open_run
 from league.population.players.engines import Engines
 from league.population.players.player import resolve

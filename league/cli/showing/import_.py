@@ -9,12 +9,22 @@ from pathlib import Path
 from games.common.destinations import folder_to_fill
 from games.common.errors import UsageError
 from games.common.text import plain
-from league.population.storage.exports import load_matches
-from league.population.storage.sampled_matches import sample_files, save_samples
+from league.cli.parser import Parser
+
+EXAMPLES = ("matches.jsonl -o imported",)
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    parser.add_argument("source", metavar="FILE", help="a file of `league export --format jsonl`")
+    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="where the matches are written")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the matches of each iteration into a folder; print where they are."""
+    from league.population.storage.exports import load_matches
+    from league.population.storage.sampled_matches import sample_files, save_samples
+
     samples = load_matches(Path(arguments.source).expanduser())
     folder = folder_to_fill(arguments.output, "-o")
     if sample_files(folder):
