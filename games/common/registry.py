@@ -32,6 +32,9 @@ HOMES = {
     "matchmaking": "league.population.matchmaking.lineups",
     "scripted": "league.population.players.scripted",
     "engines": "league.population.players.model_engine",
+    "losses": "learners.losses",
+    "kl_estimators": "learners.losses.kl_estimators",
+    "divergences": "learners.losses.divergences",
 }
 
 
