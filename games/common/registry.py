@@ -33,6 +33,9 @@ HOMES = {
     "scripted": "league.population.players.scripted",
     "engines": "league.population.players.model_engine",
     "commands": "league.cli.commands",
+    "losses": "learners.losses",
+    "kl_estimators": "learners.losses.kl_estimators",
+    "divergences": "learners.losses.divergences",
 }
 
 

@@ -13,7 +13,7 @@ NAME = re.compile(rf"(?<![\w/])({'|'.join(sorted(RULES, key=len, reverse=True))}
 # Words that are also rules' names, where they mean something else: a surrogate, a measure with its command, what starts
 # are weighed by, a suite.
 OTHERWISE = {
-    "reinforce": ["learners/losses/surrogates.py", "league/config/learning.py"],
+    "reinforce": ["learners/losses/__init__.py"],
     "regret": [
         *("league/cli/commands.py", "league/cli/measuring/regret.py"),
         "league/config/matchmaking.py",
