@@ -6,17 +6,19 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from games.common.registry import family
 from games.common.section import Count, LearningRate, NonNegative, Positive, Section, Share
+from league.config.names import LeagueRoleName
 
-LeagueRole = Literal["main", "main_exploiter", "league_exploiter", "partner"]
+DEFAULT_LEAGUE_ROLE = "main"  # of a policy that roles bind to
 SurrogateName = Literal["reinforce", "ppo", "gspo", "dpo", "dmpo", "kto"]
 
 
 class PolicyConfig(Section):
     """One policy: its kind of weights, and when it trains. Roles bind to policies by ``roles.policy``."""
 
-    league_role: LeagueRole = Field(
-        "main",
+    league_role: LeagueRoleName = Field(
+        DEFAULT_LEAGUE_ROLE,
         description="main: roles bind to it; an exploiter takes every seat in turn, to beat main or the whole league; "
         "a partner takes all seats and learns with itself, see exploiters.together",
     )
@@ -52,6 +54,11 @@ class PolicyConfig(Section):
         description="its snapshots are the running mean of its weights, of which an update keeps this share; "
         "None: the weights themselves",
     )
+
+    @property
+    def bound(self) -> bool:
+        """Whether it is a main policy, which roles bind to."""
+        return bool(family("league_roles")[self.league_role].bound)
 
     @property
     def adapted(self) -> bool:

@@ -18,9 +18,9 @@ from rich.console import Console
 
 from games.common import plugins
 from league.cli.formatting import plain_table
-from league.config.engine import ENGINE_PACKAGES
 from league.population.models.cache import HOME_VARIABLE, cache_home, models_folder
 from league.population.players.machine import cores
+from league.population.players.model_engine import ENGINES, EnginePackage
 from league.population.storage.run_dir import RUNS
 
 OLDEST_PYTHON = (3, 11)
@@ -128,7 +128,7 @@ def _processor_features() -> str:
 
 def _extras() -> Iterator[Check]:
     """Look for what the league is installed without."""
-    optional = [(package.name, package.module, package.how) for package in ENGINE_PACKAGES.values()]
+    optional = [(package.name, package.module, package.how) for package in _engine_packages()]
     optional += [
         ("Ray", "ray", "pip install 'llm-league[ray]'"),
         ("httpx2, for players behind servers", "httpx2", "pip install 'llm-league[openai]'"),
@@ -140,6 +140,11 @@ def _extras() -> Iterator[Check]:
             yield Check(name, "ok", _version(module))
         else:
             yield Check(name, "missing", "not installed", how)
+
+
+def _engine_packages() -> list[EnginePackage]:
+    """Return the packages that engines need, each once."""
+    return list(dict.fromkeys(kind.package for kind in ENGINES.loaded().values() if kind.package is not None))
 
 
 def _version(module: str) -> str:
