@@ -29,7 +29,13 @@ HOMES = {
     "environments": "games.registry",
     "roles": "roles.cards",
     "credit": "learners.advantages",
-    "matchmaking": "league.population.matchmaking.lineups",
+    "matchmaking": "league.population.matchmaking.rules",
+    "league_roles": "league.population.matchmaking.league_roles",
+    "meta_solvers": "league.theory.meta_solvers",
+    "joint_solvers": "league.theory.meta_solvers",
+    "starts": "league.training.starts.rules",
+    "branching": "league.population.matchmaking.branching",
+    "breeding": "league.lab.breeding.rules",
     "scripted": "league.population.players.scripted",
     "engines": "league.population.players.model_engine",
     "commands": "league.cli.commands",
@@ -121,25 +127,37 @@ def families() -> list[Registry[Any]]:
     return [_families[name] for name in HOMES if name in _families]
 
 
+def imported() -> list[Registry[Any]]:
+    """Return the families whose modules something has imported."""
+    return list(_families.values())
+
+
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Marks a field of the configuration that takes the name of a family's entry, for ``league settings``."""
+    """Marks a field of the configuration that takes the name of a family's entry.
+
+    ``table`` is where the entries' own tables are, dotted; empty: in the table of the field itself.
+    """
 
     family: str
+    table: str = ""
 
     def names(self) -> list[str]:
         """Return what the field takes."""
         return family(self.family).names()
 
 
-def name_of(family_name: str) -> Any:
-    """Return the type of a field that takes the name of an entry: a string that is checked when it is set."""
+def name_of(family_name: str, table: str = "") -> Any:
+    """Return the type of a field that takes the name of an entry: a string that is checked when it is set.
+
+    ``table`` is where the entries' own tables are, dotted; empty: in the table of the field itself.
+    """
 
     def known(name: str) -> str:
         family(family_name)[name]
         return name
 
-    return Annotated[str, AfterValidator(known), Named(family_name)]
+    return Annotated[str, AfterValidator(known), Named(family_name, table)]
 
 
 def tables(entries: Mapping[str, Entry[Any]]) -> dict[str, Any]:

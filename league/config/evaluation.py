@@ -7,8 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from games.common.section import Count, Positive, Section, Share
-
-MetaSolver = Literal["uniform", "linear", "nash", "prd", "alpha_rank", "nash_averaging", "least_exploitable"]
+from league.config.names import MetaSolverName
 
 
 class BoardConfig(Section):
@@ -39,7 +38,7 @@ class EvaluationConfig(Section):
     )
     exact: bool = Field(True, description="compute exact exploitability where the game is small enough")
     exact_limit: Positive = Field(1_000, description="information states of the largest game that is tabulated")
-    mixture: MetaSolver = Field("linear", description="meta-strategy of RUN@mixture")
+    mixture: MetaSolverName = Field("linear", description="meta-strategy of RUN@mixture")
     language: bool = Field(
         True,
         description="of a pretrained model, KL to the untrained one on ordinary prompts, and a text's likelihood",

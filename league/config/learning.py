@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, create_model, model_validator
 
-from games.common.registry import name_of
+from games.common.registry import family, name_of
 from games.common.section import Count, LearningRate, NonNegative, Positive, Section, Share
+from league.config.names import LeagueRoleName
 from learners.losses import LOSSES
 from learners.losses.imitation import ImitationConfig as ImitationConfig
 
-LeagueRole = Literal["main", "main_exploiter", "league_exploiter", "partner"]
+DEFAULT_LEAGUE_ROLE = "main"  # of a policy that roles bind to
 
 if TYPE_CHECKING:  # a type checker cannot follow what is made at run time
     SurrogateName = str
@@ -23,8 +24,8 @@ else:
 class PolicyConfig(Section):
     """One policy: its kind of weights, and when it trains. Roles bind to policies by ``roles.policy``."""
 
-    league_role: LeagueRole = Field(
-        "main",
+    league_role: LeagueRoleName = Field(
+        DEFAULT_LEAGUE_ROLE,
         description="main: roles bind to it; an exploiter takes every seat in turn, to beat main or the whole league; "
         "a partner takes all seats and learns with itself, see exploiters.together",
     )
@@ -60,6 +61,11 @@ class PolicyConfig(Section):
         description="its snapshots are the running mean of its weights, of which an update keeps this share; "
         "None: the weights themselves",
     )
+
+    @property
+    def bound(self) -> bool:
+        """Whether it is a main policy, which roles bind to."""
+        return bool(family("league_roles")[self.league_role].bound)
 
     @property
     def adapted(self) -> bool:

@@ -21,7 +21,6 @@ from league.config.learning import (
     AlarmsConfig,
     DistilConfig,
     ImitationConfig,
-    LeagueRole,
     ObjectiveConfig,
     OptimizerConfig,
     PolicyConfig,
@@ -217,9 +216,9 @@ class RunConfig(Section):
     board: BoardConfig = BoardConfig()
 
     @property
-    def league_roles(self) -> dict[str, LeagueRole]:
+    def league_roles(self) -> dict[str, str]:
         """The league roles of policies that no role binds to, exploiters and partners, by policy name."""
-        return {name: policy.league_role for name, policy in self.policies.items() if policy.league_role != "main"}
+        return {name: policy.league_role for name, policy in self.policies.items() if not policy.bound}
 
     def policy(self, name: str) -> PolicyConfig:
         """Return how a policy is trained."""
@@ -279,7 +278,7 @@ class RunConfig(Section):
                 raise ValueError(
                     f"policies.{name}.model{f'.{where}' if where else ''}: {said}. Its keys are those of [model]."
                 ) from error
-            if policy.model and policy.league_role != "main":
+            if policy.model and not policy.bound:
                 raise ValueError(
                     f"policies.{name}.model is set, but exploiters and partners begin from the run's [model]. "
                     "Leave it out."

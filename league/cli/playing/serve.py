@@ -11,8 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from importlib.util import find_spec
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.error import URLError
@@ -27,6 +26,7 @@ from league.cli.parser import COUNT, Parser, add_allow_host, whole_number
 if TYPE_CHECKING:
     from league.config import RunConfig
     from league.population.models.example_requests import ExampleRequest
+    from league.population.players.model_engine import EngineKind
     from league.population.storage.population import Snapshot
     from league.population.storage.run_dir import Run
     from roles.role import Role
@@ -65,48 +65,52 @@ class Place(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C. Raises UsageError for a port that cannot be had."""
-    from league.config.engine import BY_TORCH, BY_VLLM
     from league.population.storage.run_dir import open_run
 
     name, _, which = arguments.snapshot.partition("@")
     source = open_run(name)
     snapshot = source.population.verify(source.population.get(which) if which else source.population.all()[-1])
     player = file_to_write(arguments.player, "--player") if arguments.player else None
-    engine = arguments.engine or _default_engine()
-    if engine not in (BY_TORCH, BY_VLLM):
-        raise unknown_name("server", engine, [BY_TORCH, BY_VLLM], "--engine chooses one.")
-    if engine == BY_VLLM:
+    from league.population.players.model_engine import ENGINES, Server
+
+    servers = {name: kind for name, kind in ENGINES.loaded().items() if kind.server is not None}
+    engine = arguments.engine or _default_engine(servers)
+    if engine not in servers:
+        raise unknown_name("server", engine, servers, "--engine chooses one.")
+    if servers[engine].server is Server.ITS_OWN:
         port = _free_port(arguments)
         return serve_by_vllm(
             source, snapshot, arguments, port, lambda url: announce(source, snapshot, Place(url, player))
         )
-    return _serve(source, snapshot, arguments, player)
+    return _serve(source, snapshot, engine, arguments, player)
 
 
-def _default_engine() -> str:
-    """Return vllm where it is installed and has a GPU: without one, torch is as fast."""
+def _default_engine(servers: Mapping[str, EngineKind]) -> str:
+    """Return an engine for GPUs where its package is installed and there is a GPU: without one, ours is as fast."""
     from arena.gpus import may_have_gpu
-    from league.config.engine import BY_TORCH, BY_VLLM
+    from league.population.players.machine import is_installed
+    from league.population.players.model_engine import Server
 
-    vllm = find_spec(BY_VLLM)
-    return BY_VLLM if vllm is not None and vllm.origin is not None and may_have_gpu() else BY_TORCH
+    for name, kind in servers.items():
+        if kind.wants_gpu and kind.package is not None and is_installed(kind.package.module) and may_have_gpu():
+            return name
+    return next(name for name, kind in servers.items() if kind.server is Server.HERE)
 
 
-def _serve(source: Run, snapshot: Snapshot, arguments: argparse.Namespace, player: Path | None) -> int:
+def _serve(source: Run, snapshot: Snapshot, engine: str, arguments: argparse.Namespace, player: Path | None) -> int:
     """Serve from this process."""
     from arena.samplers.torch_lm import TorchLM  # torch is slow to import
     from arena.serving.chat_server import ChatServer
     from arena.serving.completions import Completions
     from arena.serving.requests import Served
-    from league.config.engine import BY_TORCH
     from league.population.players.engines import Engines
     from league.population.players.settings import PlayerSettings
 
     roles = policy_roles(source, snapshot)
-    with Engines(PlayerSettings(engine=BY_TORCH, dtype=arguments.dtype, threads=arguments.threads)) as engines:
-        engine = engines.of_run(source, snapshot)
-        assert isinstance(engine, TorchLM)
-        engine.register(snapshot.id, snapshot.path, like=engines.adapters(source, snapshot))
+    with Engines(PlayerSettings(engine=engine, dtype=arguments.dtype, threads=arguments.threads)) as engines:
+        plays = engines.of_run(source, snapshot)
+        assert isinstance(plays, TorchLM)
+        plays.register(snapshot.id, snapshot.path, like=engines.adapters(source, snapshot))
         served = Served(
             snapshot.id,
             int(snapshot.path.stat().st_mtime),
@@ -114,7 +118,7 @@ def _serve(source: Run, snapshot: Snapshot, arguments: argparse.Namespace, playe
             roles[0].truncation,
             longest_reply(roles),
         )
-        with Completions(engine.model_of(snapshot.id), snapshot.id) as completions:
+        with Completions(plays.model_of(snapshot.id), snapshot.id) as completions:
             try:
                 server = ChatServer((arguments.host, arguments.port), completions, served, arguments.allow_host)
             except OSError as error:

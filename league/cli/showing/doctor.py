@@ -22,6 +22,8 @@ from league.cli.parser import Parser, add_json_option
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from league.population.players.model_engine import EnginePackage
+
 EXAMPLES = ("", "--json")
 OLDEST_PYTHON = (3, 11)
 ENOUGH_DISK = 2 * 2**30  # bytes: a run of a pocket model takes some tens of MiB, one of a real model GiB
@@ -147,9 +149,7 @@ def _processor_features() -> str:
 
 def _extras() -> Iterator[Check]:
     """Look for what the league is installed without."""
-    from league.config.engine import ENGINE_PACKAGES
-
-    optional = [(package.name, package.module, package.how) for package in ENGINE_PACKAGES.values()]
+    optional = [(package.name, package.module, package.how) for package in _engine_packages()]
     optional += [
         ("Ray", "ray", "pip install 'llm-league[ray]'"),
         ("httpx2, for players behind servers", "httpx2", "pip install 'llm-league[openai]'"),
@@ -161,6 +161,13 @@ def _extras() -> Iterator[Check]:
             yield Check(name, "ok", _version(module))
         else:
             yield Check(name, "missing", "not installed", how)
+
+
+def _engine_packages() -> list[EnginePackage]:
+    """Return the packages that engines need, each once."""
+    from league.population.players.model_engine import ENGINES
+
+    return list(dict.fromkeys(kind.package for kind in ENGINES.loaded().values() if kind.package is not None))
 
 
 def _version(module: str) -> str:

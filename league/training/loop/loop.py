@@ -45,7 +45,7 @@ from league.training.monitors.phases import clock_of_models, counts_as
 from league.training.monitors.scores import count_metrics, score_metrics
 from league.training.monitors.strategy_alarms import Verdict, judge_cycles
 from league.training.snapshots.distilling import distil_if_due
-from league.training.snapshots.exploiter_cycle import exploiters_due
+from league.training.snapshots.exploiter_cycle import due_with_mains, exploiters_due
 from league.training.snapshots.freeze import Snapshots
 from league.training.snapshots.judged_games import judge_games
 from learners.trajectories import to_trajectories
@@ -211,7 +211,7 @@ class League:
         due = [name for name in self.state.policies if main and name not in kinds]
         if iteration:
             if main:  # partners come first, so that new main snapshots are rated with strangers as old as they are
-                due = [name for name, kind in kinds.items() if kind == "partner"] + due
+                due = due_with_mains(self.config) + due
             due += exploiters_due(self.context, self.state, self._snapshots.members(), iteration)
         if not due:
             return {}

@@ -10,12 +10,14 @@ from arena.records import Episode, MatchRequest
 from games.common.seeds import derive_seed
 from games.spec import GameSpec
 from league.config.context import RunContext
+from league.config.plugins import settings_of
 from league.population.evaluation.meta_game import (
     MetaGame,
     joint_metrics,
     meta_strategy,
     mixture_metrics,
     mixture_weights,
+    reads_payoffs,
 )
 from league.population.evaluation.policy_tables import PolicyTables, Profile, exact_metrics, profiles
 from league.population.evaluation.rating_matches import rating_matches, score_against, without_bystanders
@@ -30,7 +32,7 @@ from league.population.storage.run_dir import STATE_FOLDER
 from league.theory.exact.exploitability import PolicyTable, exact_form
 from league.theory.exact.regret import snapshot_regrets
 from league.theory.exact.sequence_form import SequenceForm
-from league.theory.solvers import BY_AGE
+from league.theory.meta_solvers import META_SOLVERS
 from league.training.checkpoints.run_state import RunState
 from roles.role import Role, bound_policies, given_names
 
@@ -76,10 +78,12 @@ class Measurements:
         measurement = PopulationMeasurement({}, {}, {}, {}, {}, {})
         for game, spec in self._specs.items():
             tables = self._tabulated(spec)
-            mixed_game = self._meta_game(spec, config.evaluation.mixture, tables)
-            mixture = [dict(weights) for weights in mixture_weights(mixed_game, config.evaluation.mixture)]
-            meta_game = self._meta_game(spec, config.matchmaking.meta_solver, tables)
-            meta = meta_strategy(meta_game, config.matchmaking, derive_seed(config.seed, game, iteration))
+            by_age = META_SOLVERS[config.evaluation.mixture].by_age
+            mixed_game = self._meta_game(spec, tables, exploiters=not by_age)
+            own = settings_of(config, "meta_solvers", config.evaluation.mixture)
+            mixture = [dict(weights) for weights in mixture_weights(mixed_game, config.evaluation.mixture, own)]
+            meta_game = self._meta_game(spec, tables, exploiters=reads_payoffs(config.matchmaking))
+            meta = meta_strategy(meta_game, config, derive_seed(config.seed, game, iteration))
             if tables:
                 free = _free_seats(self._roles[game])
                 metrics = exact_metrics(spec, tables[self._profiles(game)[-1]], free)
@@ -185,10 +189,10 @@ class Measurements:
         exploiters_of = [snapshot.id for snapshot in snapshots if snapshot.policy in self._config.league_roles]
         return [all_seats(player, self._roles[game]) for player in exploiters_of] + mains
 
-    def _meta_game(self, spec: GameSpec, solver: str, tables: Mapping[Profile, PolicyTable]) -> MetaGame:
-        """Return the game among snapshots that have not retired, with exploiters' if the solver reads payoffs."""
+    def _meta_game(self, spec: GameSpec, tables: Mapping[Profile, PolicyTable], *, exploiters: bool) -> MetaGame:
+        """Return the game among snapshots that have not retired, with those of ``exploiters`` or without."""
         seats: list[dict[str, PolicyTable | None]] = [{} for _ in range(spec.seats)]
-        for profile in self._profiles(spec.name, exploiters=solver not in BY_AGE):
+        for profile in self._profiles(spec.name, exploiters=exploiters):
             for seat, player in enumerate(profile):
                 if player not in self._state.retired:
                     seats[seat].setdefault(player, tables.get(profile))
