@@ -32,6 +32,8 @@ HOMES = {
     "matchmaking": "league.population.matchmaking.lineups",
     "scripted": "league.population.players.scripted",
     "engines": "league.population.players.model_engine",
+    "monitors": "league.training.board.observers",
+    "figures": "league.training.board.observers",
 }
 
 
