@@ -42,6 +42,8 @@ HOMES = {
     "losses": "learners.losses",
     "kl_estimators": "learners.losses.kl_estimators",
     "divergences": "learners.losses.divergences",
+    "monitors": "league.training.board.observers",
+    "figures": "league.training.board.observers",
 }
 
 

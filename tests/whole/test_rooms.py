@@ -35,7 +35,7 @@ ORDER = {
     ),
     "league.population": (*("results", "storage", "models", "matchmaking", "players", "distillation", "evaluation"),),
     "league.training": (
-        *("monitors", "starts", "checkpoints", "interfaces", "snapshots", "board", "evidence", "learning"),
+        *("monitors", "starts", "checkpoints", "interfaces", "snapshots", "evidence", "learning", "board"),
         *("backends", "loop"),
     ),
     "league.lab": (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from statistics import fmean, pstdev
 from typing import Any
 
 from games.common.seeds import derive_seed
@@ -13,15 +12,12 @@ from league.config.schedules import auxiliary_at, imitation_at, objective_at, st
 from league.training.checkpoints.learner_checkpoint import Learning
 from learners.advantages import assign_credit
 from learners.advantages.forks import share_among_forks
-from learners.advantages.rule import Advantages, Credited, Need
-from learners.advantages.trees import flat_siblings
+from learners.advantages.rule import Credited
 from learners.batching import TrainBatch, pack
-from learners.groups import flat_groups
 from learners.losses import AUXILIARY, LOSSES
 from learners.losses.objective import Objective
 from learners.losses.term import ImitatedReply, UpdateFacts
 from learners.normalisation import count_rollout_tokens
-from learners.rewards import reward_named
 from learners.trajectories import Evidence, Trajectory, return_scale
 from learners.trajectory_buffer import TrajectoryBuffer
 from learners.update.critic import Critic, critic_targets
@@ -53,40 +49,6 @@ def credit_turns(
     )
     state.credit = credited.state
     return credited._replace(advantages=share_among_forks(trajectories, credited.advantages))
-
-
-def credit_metrics(config: RunConfig, trajectories: Sequence[Trajectory], advantages: Advantages) -> Metrics:
-    """Return the mean and spread of the advantages by role, the share of groups with equal returns, and what was paid
-    where several rewards are weighed.
-    """
-    by_role: dict[str, list[float]] = {}
-    for trajectory, advantages_K in zip(trajectories, advantages, strict=True):
-        by_role.setdefault(f"{trajectory.game}/advantage/{trajectory.role}", []).extend(advantages_K)
-    metrics: Metrics = {}
-    for name, numbers in by_role.items():
-        if numbers:
-            metrics[f"{name}/mean"], metrics[f"{name}/spread"] = fmean(numbers), pstdev(numbers)
-    metrics |= _reward_metrics(config, trajectories)
-    for (game, role), (flat, groups) in _flat_groups(config, trajectories).items():
-        metrics[f"{game}/flat_groups/{role}"] = flat / groups
-    return metrics
-
-
-def _reward_metrics(config: RunConfig, trajectories: Sequence[Trajectory]) -> Metrics:
-    """Return the mean of each reward that a role's rule weighs, a match."""
-    paid: dict[str, list[float]] = {}
-    for trajectory in trajectories:
-        game, role = trajectory.game, trajectory.role
-        for name in config.credit.rewards(game, role):
-            paid.setdefault(f"{game}/reward/{role}/{name}", []).append(reward_named(trajectory, name))
-    return {name: fmean(numbers) for name, numbers in paid.items()}
-
-
-def _flat_groups(config: RunConfig, trajectories: Sequence[Trajectory]) -> dict[tuple[str, str], tuple[int, int]]:
-    """Return by (game, role) how many groups or sets of siblings have equal returns, and how many there are."""
-    if config.matchmaking.group_size > 1:
-        return flat_groups(trajectories)
-    return flat_siblings([t for t in trajectories if Need.TREE in config.credit.needs(t.game, t.role)])
 
 
 def update_policies(

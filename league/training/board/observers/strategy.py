@@ -1,25 +1,14 @@
-"""What a policy does: probabilities at information states over iterations, and shares of actions."""
+"""The figure of a strategy: probabilities at information states over iterations, beside those of equilibria."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from league.training.board.figures.canvas import (
-    ALARM,
-    BAND,
-    COLOURS,
-    INK,
-    SMALL,
-    Pixels,
-    grid,
-    new_figure,
-    pixels,
-    plain,
-    tidy,
-)
+from league.training.board.figures.canvas import BAND, COLOURS, INK, SMALL, Drawing, grid, new_figure, plain, tidy
+from league.training.board.observer import Figure, FigureData
+from league.training.board.questions import DOING
 
-MOST_ACTIONS = 9  # of a role, in its order of frequency
 THIN = 0.012  # half the height that a band of one value is drawn with
 
 
@@ -40,7 +29,26 @@ class StatePanel(NamedTuple):
     lines: Sequence[ActionLine]
 
 
-def draw_strategy(title: str, panels: Sequence[StatePanel], banded: bool) -> Pixels:
+def strategy(data: FigureData, game: str) -> Drawing:
+    """Draw what it does: the probabilities of actions at the information states that matter most."""
+    played = data.strategies[game]
+    panels = [
+        StatePanel(
+            state.title,
+            [
+                ActionLine(action.label, played.steps, values, action.low, action.high)
+                for action, values in zip(state.actions, rows, strict=True)
+            ],
+        )
+        for state, rows in zip(played.states, played.probabilities, strict=True)
+    ]
+    return draw_strategy(f"{game}: what does it do?", panels, played.named)
+
+
+STRATEGY_FIGURE = Figure(strategy, question=DOING, games=lambda data: data.strategies, pinned=True)
+
+
+def draw_strategy(title: str, panels: Sequence[StatePanel], banded: bool) -> Drawing:
     """Return small multiples, one an information state. ``banded``: low and high are all equilibria's, not of one."""
     figure = new_figure(title)
     for axes, panel in zip(grid(figure, len(panels), 3 if len(panels) > 4 else 2), panels, strict=True):
@@ -65,7 +73,7 @@ def draw_strategy(title: str, panels: Sequence[StatePanel], banded: bool) -> Pix
     note = "blue: all equilibria" if banded else "dotted: one equilibrium"
     if any(line.low is not None for panel in panels for line in panel.lines):
         figure.text(0.98, 1 - 0.07 / figure.get_figheight(), note, fontsize=SMALL, color=INK, ha="right", va="top")
-    return pixels(figure)
+    return figure
 
 
 def _draw_band(axes: Any, line: ActionLine, banded: bool, colour: str) -> None:
@@ -77,28 +85,3 @@ def _draw_band(axes: Any, line: ActionLine, banded: bool, colour: str) -> None:
         axes.axhspan(low, high, facecolor=BAND, alpha=0.6, edgecolor="#3182bd", lw=0.8)
     else:
         axes.axhline(line.low, color=colour, lw=1.0, ls=":")
-
-
-def draw_actions(title: str, shares: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Pixels:
-    """Return shares of actions as bars, by role and phase of the match ("turn 1"): role, phase, action."""
-    rows = [(role, phases) for role, phases in shares.items() if phases]
-    figure = new_figure(title)
-    for axes, (role, phases) in zip(grid(figure, len(rows), 1), rows, strict=True):
-        totals: dict[str, float] = {}
-        for of_phase in phases.values():
-            for action, share in of_phase.items():
-                totals[action] = totals.get(action, 0.0) + share
-        actions = sorted(totals, key=lambda action: -totals[action])[:MOST_ACTIONS]
-        width = 0.8 / len(phases)
-        for index, (phase, of_phase) in enumerate(phases.items()):
-            heights = [of_phase.get(action, 0.0) for action in actions]
-            places = [place + index * width for place in range(len(actions))]
-            axes.bar(places, heights, width, color=COLOURS[index % len(COLOURS)], label=phase)
-        axes.set_xticks([place + 0.4 - width / 2 for place in range(len(actions))])
-        axes.set_xticklabels([plain(action[:14]) for action in actions])
-        axes.set_ylim(0, 1)
-        axes.set_yticks([0, 0.5, 1])
-        axes.axhline(1.0, color=ALARM, lw=0.5, ls=":")
-        axes.legend(fontsize=SMALL - 1, frameon=False, loc="upper right", ncols=5, handlelength=1)
-        tidy(axes, role)
-    return pixels(figure)

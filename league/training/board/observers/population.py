@@ -1,22 +1,13 @@
-"""The population: who descends from whom, and how; what it weighs in the mixture; how good it is."""
+"""The figures of the population: who descends from whom, what it weighs in the mixture, how good it is."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from league.training.board.figures.canvas import (
-    COLOURS,
-    INK,
-    PALE,
-    SMALL,
-    Pixels,
-    new_figure,
-    pixels,
-    plain,
-    shortened,
-    tidy,
-)
+from league.training.board.figures.canvas import COLOURS, INK, PALE, SMALL, Drawing, new_figure, plain, shortened, tidy
+from league.training.board.observer import Figure, FigureData
+from league.training.board.questions import BEATS, LEARNING
 
 ORIGIN_COLOURS = {
     "start": INK,
@@ -42,7 +33,59 @@ class Descendant(NamedTuple):
     retired: bool
 
 
-def draw_tree(title: str, snapshots: Sequence[Descendant]) -> Pixels:
+class Rated(NamedTuple):
+    """A rated player: snapshots have a step, anchors none."""
+
+    name: str
+    policy: str
+    step: int | None
+    mean: float
+    error: float  # standard deviation
+
+
+def population(data: FigureData, _: str) -> Drawing:
+    """Draw who descends from whom, and how: a row a policy, an edge from each parent."""
+    snapshots = [
+        Descendant(s.id, s.policy, s.step, s.parent, str(s.origin), s.id in data.retired) for s in data.snapshots
+    ]
+    return draw_tree("Who descends from whom, and how?", snapshots)
+
+
+def mixture(data: FigureData, game: str) -> Drawing:
+    """Draw the weight of each player in the meta-strategy, over iterations."""
+    lines = [line for line in data.mixtures if line.get(game)]
+    weights = []
+    for line in lines:
+        seats = line[game]
+        players = dict.fromkeys(player for seat in seats for player in seat)
+        weights.append({p: sum(seat.get(p, 0.0) for seat in seats) / len(seats) for p in players})
+    return draw_mixture(f"{game}: meta-strategy", [line["iteration"] for line in lines], weights)
+
+
+def ratings(data: FigureData, game: str) -> Drawing:
+    """Draw the ratings of snapshots, with bands of 95 %, and of anchors."""
+    rated = {rating.player: rating for rating in data.ratings.ranking(game)}
+    players = [Rated(name, name, None, rated[name].mu, 0.0) for name in data.anchors if name in rated]
+    players += [
+        Rated(s.id, s.policy, s.step, rated[s.id].mu, rated[s.id].sigma) for s in data.snapshots if s.id in rated
+    ]
+    return draw_ratings(f"{game}: ratings", players)
+
+
+POPULATION_FIGURE = Figure(population, question=BEATS, pinned=True)
+MIXTURE_FIGURE = Figure(
+    mixture,
+    question=BEATS,
+    games=lambda data: [game for game in data.specs if any(line.get(game) for line in data.mixtures)],
+)
+RATINGS_FIGURE = Figure(
+    ratings,
+    question=LEARNING,
+    games=lambda data: [game for game in data.specs if data.ratings.ranking(game)],
+)
+
+
+def draw_tree(title: str, snapshots: Sequence[Descendant]) -> Drawing:
     """Return the population as a tree over iterations: a row a policy, an edge from each parent by its origin."""
     policies = list(dict.fromkeys(snapshot.policy for snapshot in snapshots))
     figure = new_figure(title)
@@ -79,10 +122,10 @@ def draw_tree(title: str, snapshots: Sequence[Descendant]) -> Pixels:
     axes.margins(x=0.04)
     tidy(axes, x_label="iteration")
     figure.legend(fontsize=SMALL, frameon=False, loc="lower center", ncols=6, handletextpad=0.0, columnspacing=0.5)
-    return pixels(figure)
+    return figure
 
 
-def draw_mixture(title: str, steps: Sequence[int], weights: Sequence[Mapping[str, float]]) -> Pixels:
+def draw_mixture(title: str, steps: Sequence[int], weights: Sequence[Mapping[str, float]]) -> Drawing:
     """Return the weight of each player in a meta-strategy over iterations, as areas that sum to one."""
     totals: dict[str, float] = {}
     for at_step in weights:
@@ -105,20 +148,10 @@ def draw_mixture(title: str, steps: Sequence[int], weights: Sequence[Mapping[str
     handles, names = axes.get_legend_handles_labels()
     figure.legend(handles[::-1], names[::-1], fontsize=SMALL, frameon=False, loc="center right", handlelength=1)
     tidy(axes, x_label="iteration")
-    return pixels(figure)
+    return figure
 
 
-class Rated(NamedTuple):
-    """A rated player: snapshots have a step, anchors none."""
-
-    name: str
-    policy: str
-    step: int | None
-    mean: float
-    error: float  # standard deviation
-
-
-def draw_ratings(title: str, players: Sequence[Rated]) -> Pixels:
+def draw_ratings(title: str, players: Sequence[Rated]) -> Drawing:
     """Return the ratings of snapshots by iteration with bands of 95 %, and anchors as lines."""
     figure = new_figure(title)
     axes = figure.add_axes((0.1, 0.15, 0.87, 0.72))
@@ -145,4 +178,4 @@ def draw_ratings(title: str, players: Sequence[Rated]) -> Pixels:
     axes.legend(fontsize=SMALL, frameon=False, loc="upper left", ncols=3, handlelength=1)
     axes.margins(y=0.15)
     tidy(axes, x_label="iteration of the snapshot", y_label="rating, 95 % band")
-    return pixels(figure)
+    return figure

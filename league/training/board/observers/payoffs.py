@@ -1,4 +1,4 @@
-"""Who beats whom: the payoff matrix, and the graph of wins with its cycles."""
+"""The figures of who beats whom: the payoff matrix, and the graph of wins with its cycles."""
 
 from __future__ import annotations
 
@@ -7,22 +7,51 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from league.training.board.figures.canvas import (
-    ALARM,
-    INK,
-    PALE,
-    SMALL,
-    Pixels,
-    new_figure,
-    pixels,
-    plain,
-    shortened,
-)
+from league.theory.statistics import Z_95
+from league.training.board.figures.canvas import ALARM, INK, PALE, SMALL, Drawing, new_figure, plain, shortened
+from league.training.board.observer import Figure, FigureData
+from league.training.board.questions import BEATS
 
 Floats = NDArray[np.float64]
 
 
-def draw_payoffs(title: str, players: Sequence[str], means: Floats, halves: Floats | None, span: float) -> Pixels:
+def compared(data: FigureData) -> list[str]:
+    """Return the games whose players were compared."""
+    return [game for game, comparison in data.comparisons.items() if len(comparison.players) > 1]
+
+
+def payoffs(data: FigureData, game: str) -> Drawing:
+    """Draw who beats whom: the payoff matrix of the players that the figure has room for."""
+    comparison = data.comparisons[game]
+    chosen = comparison.shown()
+    index = np.ix_(chosen, chosen)
+    means = comparison.means[index].copy()
+    np.fill_diagonal(means, np.nan)
+    halves = None if comparison.errors is None else comparison.errors[index] * Z_95
+    finite = np.abs(means[np.isfinite(means)])
+    span = max(float(finite.max()) if finite.size else 0.0, comparison.half_range / 20)
+    names = [comparison.players[i] for i in chosen]
+    return draw_payoffs(f"{comparison.game}: who beats whom?", names, means, halves, span)
+
+
+def wins(data: FigureData, game: str) -> Drawing:
+    """Draw whether it goes in circles: the graph of significant wins, with its cycles."""
+    comparison = data.comparisons[game]
+    chosen = comparison.shown()
+    names = [comparison.players[i] for i in chosen]
+    cycles = [
+        [names.index(player) for player in cycle.players]
+        for cycle in comparison.cycles
+        if set(cycle.players) <= set(names)
+    ]
+    return draw_wins(f"{comparison.game}: does it go in circles?", names, comparison.beats(chosen), cycles)
+
+
+PAYOFFS_FIGURE = Figure(payoffs, question=BEATS, games=compared, pinned=True)
+WINS_FIGURE = Figure(wins, question=BEATS, games=compared, pinned=True)
+
+
+def draw_payoffs(title: str, players: Sequence[str], means: Floats, halves: Floats | None, span: float) -> Drawing:
     """Return row's mean return against column [N, N] as a heat map; nan: never met.
 
     ``halves`` [N, N] are half the width of the 95 % intervals, None where the means are exact. ``span`` is the return
@@ -47,10 +76,10 @@ def draw_payoffs(title: str, players: Sequence[str], means: Floats, halves: Floa
     axes.tick_params(length=0, pad=2)
     note = "row's mean return against column, " + ("exact" if halves is None else "± 95 % interval")
     figure.text(0.02, 0.875, note, fontsize=SMALL, color=INK)
-    return pixels(figure)
+    return figure
 
 
-def draw_wins(title: str, players: Sequence[str], beats: NDArray[np.bool_], cycles: Sequence[Sequence[int]]) -> Pixels:
+def draw_wins(title: str, players: Sequence[str], beats: NDArray[np.bool_], cycles: Sequence[Sequence[int]]) -> Drawing:
     """Return the graph of significant wins [N, N], from winner to loser; those of a cycle are red, and named."""
     names, size = shortened(players), len(players)
     figure = new_figure(title)
@@ -86,4 +115,4 @@ def draw_wins(title: str, players: Sequence[str], beats: NDArray[np.bool_], cycl
     else:
         text, colour = "No cycle among these players: they can be ranked.", INK
     figure.text(0.02, 0.03, plain(text), fontsize=SMALL, color=colour, weight="bold" if cycles else "normal")
-    return pixels(figure)
+    return figure

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from arena.records import TokenTrace, Turn
-from league.training.monitors.conduct import LAST_TURN, conduct_metrics, observe_conduct, tag_part
+from league.training.board.observers.conduct import LAST_TURN, conduct_metrics, observe_conduct, tag_part
 from roles.role import ReplyForm
 
 FREE = SimpleNamespace(name="first", reply=ReplyForm.FREE, tools=(), answer_open="[", max_reply_tokens=8)

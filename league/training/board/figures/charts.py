@@ -1,26 +1,11 @@
-"""How training goes: what has been learned, alarms, credit by turn, replies, time and memory."""
+"""Charts that several figures share: curves in small multiples, parts of a whole over time, bars by turn."""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from league.training.board.figures.canvas import (
-    ALARM,
-    COLOURS,
-    GOOD,
-    INK,
-    LARGE,
-    PALE,
-    SMALL,
-    Pixels,
-    grid,
-    new_figure,
-    pixels,
-    plain,
-    tidy,
-)
+from league.training.board.figures.canvas import COLOURS, INK, PALE, SMALL, Drawing, grid, new_figure, plain, tidy
 
 
 class Curve(NamedTuple):
@@ -31,7 +16,7 @@ class Curve(NamedTuple):
     values: Sequence[float]
 
 
-def draw_curves(title: str, panels: Mapping[str, Sequence[Curve]]) -> Pixels:
+def draw_curves(title: str, panels: Mapping[str, Sequence[Curve]]) -> Drawing:
     """Return small multiples of curves by panel, each with its first and latest value."""
     columns = 1 if len(panels) == 1 else 2
     figure = new_figure(title)
@@ -46,39 +31,7 @@ def draw_curves(title: str, panels: Mapping[str, Sequence[Curve]]) -> Pixels:
             fontsize=SMALL - 0.5, frameon=False, loc="upper right", handlelength=0, borderpad=0, labelcolor="linecolor"
         )
         tidy(axes, name)
-    return pixels(figure)
-
-
-class Ringing(NamedTuple):
-    """An alarm and the iterations at which it rang."""
-
-    name: str
-    iterations: Sequence[int]
-    messages: Sequence[str]  # what rings now
-
-
-def draw_alarms(title: str, alarms: Sequence[Ringing], iteration: int) -> Pixels:
-    """Return which alarm rang when, and in red what rings now, in words."""
-    now = [text for alarm in alarms for text in alarm.messages]
-    lines = [line for text in now for line in textwrap.wrap(text, 72)[:3]][:8]
-    figure = new_figure(title)
-    height = figure.get_figheight()
-    verdict, colour = (f"{len(now)} alarm{'s' * (len(now) > 1)} now", ALARM) if now else ("nothing rings now", GOOD)
-    figure.text(0.98, 1 - 0.06 / height, verdict, fontsize=LARGE, color=colour, weight="bold", ha="right", va="top")
-    axes = figure.add_axes((0.15, (0.38 + 0.125 * len(lines)) / height, 0.82, 1 - (0.68 + 0.125 * len(lines)) / height))
-    for row, alarm in enumerate(alarms):
-        ranges = [(step - 0.5, 1.0) for step in alarm.iterations]
-        axes.axhline(row, color="#e4e4e4", lw=1, zorder=0)
-        if ranges:
-            axes.broken_barh(ranges, (row - 0.35, 0.7), color=ALARM, lw=0)
-    axes.set_yticks(range(len(alarms)), [alarm.name for alarm in alarms])
-    axes.set_ylim(len(alarms) - 0.4, -0.6)
-    axes.set_xlim(0, max(iteration, 1) + 0.5)
-    tidy(axes, x_label="iteration")
-    for index, line in enumerate(lines):
-        y = (0.05 + 0.125 * (len(lines) - 1 - index)) / height
-        figure.text(0.02, y, plain(line), fontsize=SMALL, color=ALARM, va="bottom")
-    return pixels(figure)
+    return figure
 
 
 class ByTurn(NamedTuple):
@@ -89,7 +42,7 @@ class ByTurn(NamedTuple):
     spreads: Sequence[float]  # standard deviations
 
 
-def draw_by_turn(title: str, rows: Mapping[str, Sequence[ByTurn]]) -> Pixels:
+def draw_by_turn(title: str, rows: Mapping[str, Sequence[ByTurn]]) -> Drawing:
     """Return bars of means with their spread by role and turn index, a panel for each of ``rows``."""
     figure = new_figure(title)
     for axes, (name, roles) in zip(grid(figure, len(rows), 1), rows.items(), strict=True):
@@ -113,12 +66,12 @@ def draw_by_turn(title: str, rows: Mapping[str, Sequence[ByTurn]]) -> Pixels:
         above = {"loc": "lower right", "bbox_to_anchor": (1.0, 0.97), "borderaxespad": 0.0}  # beside the title
         axes.legend(fontsize=SMALL - 1, frameon=False, ncols=4, handlelength=1, **above)
         tidy(axes, name)
-    return pixels(figure)
+    return figure
 
 
 def draw_shares(
     title: str, steps: Sequence[int], parts: Mapping[str, Sequence[float]], said: Mapping[str, float], note: str = ""
-) -> Pixels:
+) -> Drawing:
     """Return parts of a whole over iterations as areas; ``said`` are the shares in the legend."""
     figure = new_figure(title)
     axes = figure.add_axes((0.075, 0.2, 0.66, 0.66))
@@ -134,4 +87,4 @@ def draw_shares(
     if note:
         figure.text(0.98, 0.02, plain(note), fontsize=SMALL, color=INK, ha="right")
     tidy(axes, x_label="iteration")
-    return pixels(figure)
+    return figure

@@ -1,4 +1,4 @@
-"""How roles behave in an iteration: replies, entropy, credit and actions by role and turn, in their trajectories.
+"""How roles behave in an iteration: replies, entropy, credit and actions by role and turn, measured and drawn.
 
 Everything is measured of at most ``MOST_TURNS`` turns a role, evenly spread, so that it costs the same in large runs.
 """
@@ -9,9 +9,12 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean, pstdev
-from typing import NamedTuple
 
-from arena.records import Episode, Turn, flatten_episodes
+from arena.records import Turn
+from league.training.board.figures.canvas import ALARM, COLOURS, SMALL, Drawing, grid, new_figure, plain, tidy
+from league.training.board.figures.charts import ByTurn, draw_by_turn, draw_shares
+from league.training.board.observer import Figure, FigureData, Observer, RoleConduct
+from league.training.board.questions import BREAKING, CHANGE, DOING
 from league.training.monitors.reply_alarms import reasoning_tokens
 from learners.trajectories import Trajectory
 from roles.role import ReplyForm, Role
@@ -19,21 +22,9 @@ from roles.role import ReplyForm, Role
 MOST_TURNS = 2_000  # of a role
 LAST_TURN = 5  # turns from this one on are counted together
 OPENINGS = 9  # first moves of a role that are logged
+MOST_ACTIONS = 9  # of a role in a figure, in their order of frequency
+REPLY_KINDS = ("legal", "tool", "retried", "illegal", "truncated")
 _NOT_IN_TAGS = re.compile(r"[^-\w.]+")
-
-
-class RoleConduct(NamedTuple):
-    """One role's turns of an iteration. "By turn" is by the turn's index in its trajectory, the last one and beyond."""
-
-    game: str
-    role: str
-    advantages: list[float]  # of all turns
-    advantages_by_turn: list[list[float]]
-    entropies_by_turn: list[list[float]]  # −log p of what was sampled, in nats: its mean estimates the entropy
-    actions_by_turn: list[Counter[str]]  # where there was a choice
-    lengths: list[int]  # tokens of free replies
-    reasoning: list[float]  # tokens of them before the answer
-    replies: Counter[str]  # legal, retried, illegal, truncated, tool; empty where replies are masked and no tool exists
 
 
 def observe_conduct(
@@ -123,11 +114,84 @@ def _kind(turn: Turn, before: Turn | None, role: Role) -> str:
     return "retried" if before is not None and before.action is None else "legal"
 
 
-def reply_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return the rate of illegal replies in trained seats, and the number of tokens in all replies."""
-    turns = [turn for e in flatten_episodes(episodes) for turn in e.turns if e.request.trained[turn.seat]]
-    replies = [turn.trace.reply_ids for e in flatten_episodes(episodes) for turn in e.turns if turn.trace is not None]
-    return {
-        "illegal_rate": sum(turn.action is None for turn in turns) / max(len(turns), 1),
-        "reply_tokens": float(sum(map(len, replies))),
+def actions(data: FigureData, game: str) -> Drawing:
+    """Draw what is played: shares of actions by role and turn."""
+    conducts = data.of_game(game)
+    shares = {
+        conduct.role: {
+            f"turn {turn}": {action: count / counts.total() for action, count in counts.items()}
+            for turn, counts in enumerate(conduct.actions_by_turn, 1)
+            if counts
+        }
+        for conduct in conducts
     }
+    return draw_actions(f"{game}: what does it play?", shares)
+
+
+def credit(data: FigureData, game: str) -> Drawing:
+    """Draw whether a role is starved of signal: advantages and entropies by role and turn."""
+    conducts = data.of_game(game)
+    credit = [
+        ByTurn(c.role, [fmean(x) for x in c.advantages_by_turn], [pstdev(x) for x in c.advantages_by_turn])
+        for c in conducts
+    ]
+    rows = {"advantage by turn, with its spread": credit}
+    entropy = [ByTurn(c.role, [fmean(x) if x else 0.0 for x in c.entropies_by_turn], []) for c in conducts]
+    if any(any(role.means) for role in entropy):
+        rows["entropy of a reply by turn, nats"] = entropy
+    return draw_by_turn(f"{game}: is a role starved of signal?", rows)
+
+
+def replies(data: FigureData, game: str) -> Drawing:
+    """Draw what replies are: shares of legal, illegal and other replies over iterations."""
+    prefix = f"{game}/replies/"
+    lines = [line for line in data.history if any(name.startswith(prefix) for name in line)]
+    parts = {}
+    for kind in REPLY_KINDS:
+        shares = [[v for n, v in line.items() if n.startswith(prefix) and n.endswith(f"/{kind}")] for line in lines]
+        roles = [len({n.split("/")[2] for n in line if n.startswith(prefix)}) for line in lines]
+        if any(shares):
+            parts[kind] = [sum(share) / number for share, number in zip(shares, roles, strict=True)]
+    latest = {kind: shares[-1] for kind, shares in parts.items()}
+    return draw_shares(f"{game}: what are its replies?", [line["iteration"] for line in lines], parts, latest)
+
+
+def draw_actions(title: str, shares: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Drawing:
+    """Return shares of actions as bars, by role and phase of the match ("turn 1"): role, phase, action."""
+    rows = [(role, phases) for role, phases in shares.items() if phases]
+    figure = new_figure(title)
+    for axes, (role, phases) in zip(grid(figure, len(rows), 1), rows, strict=True):
+        totals: dict[str, float] = {}
+        for of_phase in phases.values():
+            for action, share in of_phase.items():
+                totals[action] = totals.get(action, 0.0) + share
+        actions = sorted(totals, key=lambda action: -totals[action])[:MOST_ACTIONS]
+        width = 0.8 / len(phases)
+        for index, (phase, of_phase) in enumerate(phases.items()):
+            heights = [of_phase.get(action, 0.0) for action in actions]
+            places = [place + index * width for place in range(len(actions))]
+            axes.bar(places, heights, width, color=COLOURS[index % len(COLOURS)], label=phase)
+        axes.set_xticks([place + 0.4 - width / 2 for place in range(len(actions))])
+        axes.set_xticklabels([plain(action[:14]) for action in actions])
+        axes.set_ylim(0, 1)
+        axes.set_yticks([0, 0.5, 1])
+        axes.axhline(1.0, color=ALARM, lw=0.5, ls=":")
+        axes.legend(fontsize=SMALL - 1, frameon=False, loc="upper right", ncols=5, handlelength=1)
+        tidy(axes, role)
+    return figure
+
+
+CONDUCT = Observer(lambda record: conduct_metrics(record.conducts), of_snapshots=True)
+ACTIONS_FIGURE = Figure(
+    actions,
+    question=DOING,
+    games=lambda data: [game for game in data.specs if game not in data.strategies and data.of_game(game)],
+    pinned=True,
+)
+CREDIT_FIGURE = Figure(credit, question=CHANGE, games=lambda data: filter(data.of_game, data.specs), pinned=True)
+REPLIES_FIGURE = Figure(
+    replies,
+    question=BREAKING,
+    games=lambda data: [game for game in data.specs if any(conduct.replies for conduct in data.of_game(game))],
+    metrics=(r".+/replies/.+",),
+)
