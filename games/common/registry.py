@@ -69,7 +69,8 @@ class Registry(dict[str, EntryT]):
 
     ``family`` is its name, as in the entry points ``league.FAMILY``; ``noun`` is what messages call an entry, ``kind``
     the class of its entries and ``setting`` what chooses one. Where ``kind`` is ``Entry`` itself a plugin may give a
-    function alone. ``reserved`` are names that no plugin's entry can have: the table has settings of those names.
+    function alone. ``reserved`` are names that no plugin's entry can have: the table has settings of those names. The
+    project's own entries of a ``flat`` family have their settings in the table itself, side by side.
     """
 
     def __init__(
@@ -80,8 +81,11 @@ class Registry(dict[str, EntryT]):
         setting: str,
         own: Mapping[str, EntryT],
         reserved: Iterable[str] = (),
+        *,
+        flat: bool = False,
     ) -> None:
         super().__init__(own)
+        self._flat = flat
         self.family, self.noun, self.kind, self.setting, self._reserved = family, noun, kind, setting, tuple(reserved)
         plugins.add_group(family, noun, self._accepted)
         _families[family] = self
@@ -96,6 +100,10 @@ class Registry(dict[str, EntryT]):
     def names(self) -> list[str]:
         """Return all names: ours, then plugins', whether they are loaded or not."""
         return list(dict.fromkeys([*self, *plugins.names(self.family)]))
+
+    def has_table(self, name: str) -> bool:
+        """Return whether an entry has a table of its own in a run's configuration."""
+        return bool(self[name].settings.model_fields) and not (self._flat and name in self)
 
     def loaded(self) -> dict[str, EntryT]:
         """Return our entries and those of plugins that are loaded."""

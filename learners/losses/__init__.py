@@ -58,6 +58,7 @@ LOSSES = Registry(
     "objective.name",
     _OWN,
     reserved=(*KEYS, *AUXILIARY, *(key for entry in _OWN.values() for key in entry.settings.model_fields)),
+    flat=True,
 )
 register = LOSSES.register
 
