@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from league.population.matchmaking import register as register_matchmaking
     from league.population.players.model_engine import register as register_engine
     from league.population.players.scripted import register as register_scripted
+    from league.training.snapshots.evaluations import register as register_evaluation
     from learners.advantages import register as register_credit
     from roles.cards import register as register_roles
 
@@ -56,6 +57,7 @@ _HOMES = {  # by name: the module that has it, and its name there
     "register_engine": ("league.population.players.model_engine", "register"),
     "register_scripted": ("league.population.players.scripted", "register"),
     "register_credit": ("learners.advantages", "register"),
+    "register_evaluation": ("league.training.snapshots.evaluations", "register"),
     "register_roles": ("roles.cards", "register"),
 }
 __all__ = [
@@ -73,6 +75,7 @@ __all__ = [
     "register_credit",
     "register_engine",
     "register_environment",
+    "register_evaluation",
     "register_game",
     "register_matchmaking",
     "register_roles",

@@ -44,6 +44,7 @@ HOMES = {
     "divergences": "learners.losses.divergences",
     "monitors": "league.training.board.observers",
     "figures": "league.training.board.observers",
+    "evaluations": "league.training.snapshots.evaluations",
 }
 
 
