@@ -30,15 +30,20 @@ def check_processes(config: RunConfig, roles: Roles) -> None:
 
 def require_engine_package(config: RunConfig) -> None:
     """Raise UsageError, which says how to install it, where the package that a run's engine needs is missing."""
-    made = plugins.lookup("engines", config.engine.kind)
-    package = made.package if made is not None else ENGINE_PACKAGES.get(config.engine.kind)
+    require_engine(config.engine.kind, "engine.kind =")
+
+
+def require_engine(kind: str, given: str) -> None:
+    """Raise UsageError where the package that a kind of engine needs is missing; ``given`` is what chose it."""
+    made = plugins.lookup("engines", kind)
+    package = made.package if made is not None else ENGINE_PACKAGES.get(kind)
     if package is None:
         return
     spec = find_spec(package.module)
     if spec is None or spec.origin is None:  # without an origin: a folder of that name, which is no package
         raise UsageError(
-            f"engine.kind = {config.engine.kind!r}, but {package.name} is not installed. Install it "
-            f"({package.how}), or set engine.kind = 'torch'."
+            f"{given} {kind!r}, but {package.name} is not installed. Install it ({package.how}), or set "
+            f"{given} 'torch'."
         )
 
 
