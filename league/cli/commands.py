@@ -49,8 +49,8 @@ GROUPS = {
         "opponents": "measure what a player can know of whom it plays with, and what play by that belief is worth",
     },
     "showing": {
-        "games": "list the games, or show one: league games show GAME",
-        "presets": "list the presets, and what each of them trains",
+        "games": "list the games, or show one: league games GAME",
+        "presets": "list the presets, and what each of them trains, or show one",
         "settings": "list the settings of a run: what they take, their defaults, what they mean",
         "plugins": "list what plugins add: games, rules, players, engines",
         "doctor": "look at this machine: what is wrong, and what to type",

@@ -115,13 +115,10 @@ def _dispatch(argv: list[str]) -> int:
     """
     if "_ARGCOMPLETE" in os.environ:
         complete(_parsers(word for word in os.environ.get("COMP_LINE", "").split() if word in COMMANDS)[0])
-    named = [word for word in argv[:1] if not word.startswith("-")]
-    parser, commands = _parsers(named)
     if not argv:
-        parser.print_help()
+        _parsers(())[0].print_help()
         return 0
-    _check_options(argv[len(named) :], commands[argv[0]] if named else parser)
-    arguments = parser.parse_args(argv)
+    arguments = parse(argv)
     load_plugins(arguments)
     module = find(arguments.command)
     if "json" not in arguments:
@@ -138,6 +135,14 @@ def _dispatch(argv: list[str]) -> int:
         sys.stdout.flush()
         module.keep(report)
     return 0
+
+
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """Return what a command line says. Raises UsageError for one that no command takes."""
+    named = [word for word in words[:1] if not word.startswith("-")]
+    parser, commands = _parsers(named)
+    _check_options(words[len(named) :], commands[words[0]] if named else parser)
+    return parser.parse_args(words)
 
 
 def _check_options(argv: Sequence[str], parser: Parser) -> None:

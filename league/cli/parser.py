@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from games.common.errors import UsageError
-from games.common.limits import LARGEST_COUNT, LARGEST_SEED
+from games.common.limits import LARGEST_COUNT, LARGEST_SEED, MOST_THREADS
 
 PLAYERS = """\
 a player is written as one of:
@@ -62,6 +62,7 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
 
 COUNT = whole_number(1, LARGEST_COUNT)
 SEED = whole_number(0, LARGEST_SEED)
+THREADS = whole_number(1, MOST_THREADS)
 
 
 def add_command(subparsers: Any, name: str, sentence: str) -> Parser:
@@ -108,7 +109,7 @@ def add_player_options(parser: Parser) -> None:
     group.add_argument("--min-p", type=float, metavar="P", help="free replies: only tokens P times as likely as any")
     group.add_argument("--dtype", choices=["float32", "bfloat16"], help="type of the weights")
     group.add_argument("--engine", metavar="KIND", help="torch or vllm, whatever a run was trained with")
-    group.add_argument("--threads", type=int, metavar="N", help="threads of the engine (default: torch's)")
+    group.add_argument("--threads", type=THREADS, metavar="N", help="threads of the engine (default: torch's)")
     group.add_argument(
         "--demonstrations",
         type=int,

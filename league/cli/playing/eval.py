@@ -122,6 +122,8 @@ def _plan(arguments: argparse.Namespace) -> EvaluationPlan:
     changes |= {} if most is None else {"matches": most}
     suite = suite.model_copy(update=changes)
     until = None if arguments.until is None else Until(arguments.until, arguments.margin, suite.matches)
+    if until is not None:
+        until.check_numbers()
     settings = PlayerSettings.of(arguments)._replace(threads=None)
     return EvaluationPlan(Path(arguments.suite).stem, suite, tuple(arguments.players), settings, until)
 

@@ -87,6 +87,8 @@ def run(arguments: argparse.Namespace) -> MatchReport:
         raise UsageError(
             f"--seatings chooses who sits where, and in {spec.alias} each player plays alone: leave it out."
         )
+    if until is not None:
+        until.check(spec)
     file = None if arguments.save is None else file_to_write(arguments.save, "--save")
     with Engines(PlayerSettings.of(arguments)) as engines:
         first, second = (resolve(text, spec, engines) for text in arguments.players)

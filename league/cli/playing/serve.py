@@ -21,7 +21,7 @@ from games.common.destinations import file_to_write
 from games.common.errors import UsageError, unknown_name
 from games.common.files import atomic_write
 from games.common.text import plain
-from league.cli.parser import COUNT, Parser, add_allow_host, whole_number
+from league.cli.parser import THREADS, Parser, add_allow_host, whole_number
 
 if TYPE_CHECKING:
     from league.config import RunConfig
@@ -53,7 +53,7 @@ def add_arguments(parser: Parser) -> None:
         "--engine", metavar="KIND", help="torch or vllm's own server (default: the latter, where it and a GPU are)"
     )
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], help="type of the weights (default: the run's)")
-    parser.add_argument("--threads", type=COUNT, metavar="N", help="threads of torch (default: torch's)")
+    parser.add_argument("--threads", type=THREADS, metavar="N", help="threads of torch (default: torch's)")
 
 
 class Place(NamedTuple):

@@ -1,4 +1,4 @@
-"""``league games``: the games that can be played; ``league games show GAME``: one of them."""
+"""``league games``: the games that can be played; ``league games GAME``: one of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from games.spec import Game, GameSpec
     from roles.role import Role
 
-EXAMPLES = ("", "--json")
+EXAMPLES = ("", "kuhn_poker", "--json")
 NAME_WIDTH = 21  # characters of a game's name in one line; longer ones are folded
 SCRIPTS = ("good", "optimal")  # of which a sample match is played, if the game has one; else at random
 _TURN = ("seat", "role", "observation", "legal", "form", "reply", "action", "reward")
@@ -27,8 +27,9 @@ _TURN = ("seat", "role", "observation", "legal", "form", "reply", "action", "rew
 
 def add_arguments(parser: Parser) -> None:
     """Add what the command is given."""
-    parser.add_argument("show", nargs="?", choices=["show"], help="show one game: what seats are told, a sample match")
-    parser.add_argument("game", metavar="GAME", nargs="?", help="the game to show")
+    parser.add_argument(
+        "game", metavar="GAME", nargs="*", help="show this one: what seats are told, a sample match (or: show GAME)"
+    )
     add_json_option(parser)
 
 
@@ -44,10 +45,11 @@ def run(arguments: argparse.Namespace) -> GamesReport | OneGame:
     from games.registry import game_facts, game_names
     from roles.cards import load_roles
 
-    if arguments.show:
-        if not arguments.game:
-            raise UsageError("league games show: name a game, for example league games show kuhn_poker.")
-        return _one_game(arguments.game)
+    named = arguments.game[arguments.game[:1] == ["show"] :]
+    if len(named) > 1 or (arguments.game and not named):
+        raise UsageError("league games GAME shows one game: name one, for example league games kuhn_poker.")
+    if named:
+        return _one_game(named[0])
     games = [(spec, [role.name for role in load_roles(spec)]) for spec in game_facts()]
     listed = {spec.name for spec, _ in games}
     return GamesReport(games, [name for name in game_names() if name not in listed])

@@ -48,7 +48,10 @@ def run(arguments: argparse.Namespace) -> int:
         folder = folder_to_fill(arguments.out, "--out") if arguments.out else Path(temporary) / "model"
         if folder.is_dir() and any(folder.iterdir()):
             raise UsageError(f"--out {folder}: there is something in it. Name a new folder.")
-        make_folder(folder, source, snapshot, arguments.name)
+        try:
+            make_folder(folder, source, snapshot, arguments.name)
+        except shutil.Error as error:  # of several files, each with its reason
+            raise UsageError(f"{folder} cannot be written: {error.args[0][0][2]}.") from error
         for path in sorted(folder.iterdir()):
             print(f"{path.stat().st_size:>12,}  {plain(path.name)}")
         if arguments.dry_run:
@@ -148,6 +151,8 @@ def _send(folder: Path, name: str, *, public: bool) -> str:
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
 
+    from league.population.players.hub import why_not_reached
+
     api = HfApi()
     try:
         api.create_repo(name, private=not public, exist_ok=True)
@@ -159,4 +164,8 @@ def _send(folder: Path, name: str, *, public: bool) -> str:
         raise UsageError(
             f"The hub did not take {name}: {reason} Is it yours, and are you logged in (hf auth login)?"
         ) from error
+    except Exception as error:  # of the library that the hub's client asks with, whichever it is
+        if not (reason := why_not_reached(api.endpoint)):
+            raise
+        raise UsageError(f"The hub {api.endpoint} cannot be reached ({reason}). Nothing was sent.") from error
     return f"{api.endpoint}/{name}"

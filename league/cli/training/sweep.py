@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -138,14 +139,28 @@ def run(arguments: argparse.Namespace) -> int:
 def _planned(arguments: argparse.Namespace) -> Sweep:
     """Return the sweep that is asked for. Raises UsageError where it could not begin."""
     from league.lab.sweeps.plan import Sweep, parse_conditions, parse_seeds, plan_runs
-    from league.lab.sweeps.questions import command_questions
     from league.training.loop.readiness import check_start
 
     conditions = parse_conditions(arguments.condition)
     runs = plan_runs(arguments.config, parse_seeds(arguments.seeds or "0-4"), arguments.set, conditions)
     check_start(runs[0].config, arguments.cluster or "")
-    command_questions(arguments.ask)
+    _check_questions(arguments.ask)
     return Sweep(runs, arguments.tokens, tuple(arguments.ask))
+
+
+def _check_questions(commands: Sequence[str]) -> None:
+    """Raise UsageError for a command that cannot be asked: it is no command of league, or one that has no report."""
+    from league.cli.dispatch import parse
+    from league.lab.sweeps.questions import command_questions
+
+    command_questions(commands)
+    for command in commands:
+        try:
+            arguments = parse(shlex.split(command))
+        except UsageError as error:
+            raise UsageError(f"--ask {command!r}: {error}") from None
+        if "json" not in arguments:
+            raise UsageError(f"--ask {command!r} has no figures: only a command with --json answers.")
 
 
 def _new(arguments: argparse.Namespace) -> tuple[Path, Sweep]:
@@ -163,7 +178,6 @@ def _new(arguments: argparse.Namespace) -> tuple[Path, Sweep]:
 def _resumed(arguments: argparse.Namespace) -> tuple[Path, Sweep]:
     """Return the folder of the sweep that is to go on, and it, with the runs and questions that are new."""
     from league.lab.sweeps.plan import Sweep, extended, load_sweep, save_plan
-    from league.lab.sweeps.questions import command_questions
 
     if not arguments.run_dir:
         raise UsageError("--resume goes on with the sweep in --run-dir DIR: name its folder.")
@@ -175,7 +189,7 @@ def _resumed(arguments: argparse.Namespace) -> tuple[Path, Sweep]:
             "trained too: league sweep PRESET --seeds 5-9 --resume --run-dir DIR"
         )
     if arguments.config is None:
-        command_questions(arguments.ask)
+        _check_questions(arguments.ask)
         added = Sweep((), sweep.tokens, tuple(arguments.ask))
     else:
         arguments.tokens = arguments.tokens or sweep.tokens

@@ -156,11 +156,16 @@ def engine_kind(config: RunConfig) -> EngineKind:
 
 def require_engine_package(config: RunConfig) -> None:
     """Raise UsageError, which says how to install it, where the package that a run's engine needs is missing."""
-    package = engine_kind(config).package
+    require_engine(config.engine.kind, "engine.kind =")
+
+
+def require_engine(kind: str, given: str) -> None:
+    """Raise UsageError where the package that a kind of engine needs is missing; ``given`` is what chose it."""
+    package = ENGINES[kind].package
     if package is not None and not is_installed(package.module):
         raise UsageError(
-            f"engine.kind = {config.engine.kind!r}, but {package.name} is not installed. Install it "
-            f"({package.how}), or set engine.kind = 'torch'."
+            f"{given} {kind!r}, but {package.name} is not installed. Install it ({package.how}), or set "
+            f"{given} 'torch'."
         )
 
 

@@ -106,6 +106,30 @@ def test_settings_are_found_by_a_word_of_their_meaning(capsys):
     assert capsys.readouterr().err.startswith("league: There is no setting named 'objektive'.")
 
 
+@pytest.mark.parametrize("name", ["iterations", "policies.NAME.weights"])
+def test_a_setting_that_is_named_whole_is_shown_alone(capsys, name):
+    assert [setting["name"] for setting in report(capsys, "settings", name)] == [name]
+
+
+def test_one_preset_is_shown_with_its_file(capsys):
+    assert [preset["name"] for preset in report(capsys, "presets", "pocket")] == ["pocket"]
+    assert main(["presets", "pocket"]) == 0
+    text = capsys.readouterr().out
+    assert "[games.kuhn_poker]\nmatches = 2048\n" in text
+    assert "pocket-long" not in text
+    assert main(["presets", "poket"]) == 2
+    assert "Did you mean pocket" in capsys.readouterr().err
+
+
+def test_one_model_is_shown(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("LEAGUE_HOME", str(tmp_path))
+    assert [model["name"] for model in report(capsys, "models", "smollm2-135m")["models"]] == ["smollm2-135m"]
+    assert main(["models", "smollm"]) == 2
+    assert "Did you mean smollm2-135m?" in capsys.readouterr().err
+    assert main(["models", "smollm2-135m", "other"]) == 2
+    assert "league models get NAME" in capsys.readouterr().err
+
+
 def test_the_presets_are_told_by_the_first_lines_of_their_files(capsys):
     listed = {preset["name"]: preset for preset in report(capsys, "presets")}
     assert sorted(listed) == preset_names()

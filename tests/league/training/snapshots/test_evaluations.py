@@ -18,12 +18,12 @@ def own_plugins(monkeypatch):
 
 
 def line_ups(measured):
-    """How many line-ups there are, and how many have a table."""
+    """Return how many line-ups there are, and how many have a table."""
     return {"line_ups": float(len(measured.line_ups)), "tables": float(len(measured.tables))}
 
 
 def newest(measured):
-    """The step of the newest snapshot."""
+    """Return the step of the newest snapshot."""
     assert measured.tables, "asked only where there are tables"
     return {"newest": float(measured.snapshots[-1].step)}
 
