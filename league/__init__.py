@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from league.population.players.model_engine import register as register_engine
     from league.population.players.scripted import register as register_scripted
     from learners.advantages import register as register_credit
+    from learners.losses import register as register_loss
     from roles.cards import register as register_roles
 
 _HOMES = {  # by name: the module that has it, and its name there
@@ -53,6 +54,7 @@ _HOMES = {  # by name: the module that has it, and its name there
     "register_engine": ("league.population.players.model_engine", "register"),
     "register_scripted": ("league.population.players.scripted", "register"),
     "register_credit": ("learners.advantages", "register"),
+    "register_loss": ("learners.losses", "register"),
     "register_roles": ("roles.cards", "register"),
 }
 __all__ = [
@@ -71,6 +73,7 @@ __all__ = [
     "register_engine",
     "register_environment",
     "register_game",
+    "register_loss",
     "register_matchmaking",
     "register_roles",
     "register_scripted",

@@ -1,4 +1,4 @@
-"""A run's configuration where plugins add to it: tables of credit rules and engines, weights of matchmaking rules.
+"""A run's configuration where plugins add to it: tables of rules, losses and engines, weights of matchmakers.
 
 The configuration of a run is a ``RunConfig``; with plugins, of a class derived from it that has their keys too, so that
 they are checked, described and offered in messages like all others. A key of a plugin is left out of a run's TOML where
@@ -20,22 +20,24 @@ from games.common.section import NonNegative
 from games.registry import with_submatches
 from league.config.run import RunConfig
 from learners.advantages import RULES
+from learners.losses import LOSSES
 
+TABLES = {"credit": "credit", "engines": "engine", "matchmaking": "matchmaking", "losses": "objective"}  # by group
 _WORD = re.compile(r"[A-Za-z_][\w.:]*")
 
 
 def prepared(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the data of a configuration after the plugins that it names, or uses, are loaded.
 
-    A credit rule of theirs that is used gets its table, so that the run keeps its settings. Raises UsageError for a
-    plugin that is missing, or that the person did not choose (``games.common.plugins``).
+    A credit rule or a loss of theirs that is used gets its table, so that the run keeps its settings. Raises UsageError
+    for a plugin that is missing, or that the person did not choose (``games.common.plugins``).
     """
     table = dict(data)
     wanted = table.get("plugins", ())
     if isinstance(wanted, list | tuple) and all(isinstance(name, str) for name in wanted):
         plugins.require(wanted)
-    credit, engine, matchmaking = (table.get(key) for key in ("credit", "engine", "matchmaking"))
-    for group, section in (("credit", credit), ("engines", engine), ("matchmaking", matchmaking)):
+    credit, engine, matchmaking, objective = (table.get(key) for key in TABLES.values())
+    for group, section in zip(TABLES, (credit, engine, matchmaking, objective), strict=True):
         for name in section if isinstance(section, Mapping) else ():
             plugins.lookup(group, name)
     if isinstance(engine, Mapping) and isinstance(kind := engine.get("kind"), str):
@@ -43,12 +45,16 @@ def prepared(data: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(credit, Mapping):
         made = {rule: plugins.lookup("credit", rule) for rule in _rules(credit) if rule not in RULES}
         table["credit"] = {rule: {} for rule, own in made.items() if own and own.settings.model_fields} | dict(credit)
+    losses = {name: plugins.lookup("losses", name) for name in _losses(table) if name not in LOSSES}
+    tables: dict[str, Any] = {name: {} for name, loss in losses.items() if loss and loss.settings.model_fields}
+    if tables:
+        table["objective"] = tables | dict(objective if isinstance(objective, Mapping) else {})
     return table
 
 
 def config_model() -> type[RunConfig]:
     """Return the class of configurations with the keys of all plugins that are loaded."""
-    added = tuple(tuple(plugins.loaded(group).items()) for group in ("credit", "engines", "matchmaking"))
+    added = tuple(tuple(plugins.loaded(group).items()) for group in TABLES)
     return _extended(*added) if any(added) else RunConfig
 
 
@@ -62,6 +68,7 @@ def used_plugins(config: RunConfig) -> list[str]:
         "environments": [name.removeprefix("pettingzoo:") for name in games if name.startswith("pettingzoo:")],
         "roles": games,
         "credit": [rule for rule in _rules(dict(config.credit)) if rule not in RULES],
+        "losses": [name for name in _losses(config.model_dump()) if name not in LOSSES],
         "matchmaking": [rule for rule in plugins.loaded("matchmaking") if config.matchmaking.shares[rule]],
         "scripted": [name.partition(":")[0] for name in players],
         "engines": [config.engine.kind],
@@ -78,15 +85,24 @@ def _rules(credit: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(rule for rule in rules if isinstance(rule, str)))
 
 
+def _losses(table: Mapping[str, Any]) -> list[str]:
+    """Return the losses that a configuration names; of what is no name it says nothing."""
+    objective, policies = table.get("objective"), table.get("policies")
+    named = [objective.get("name")] if isinstance(objective, Mapping) else []
+    if isinstance(policies, Mapping):
+        named += [policy.get("objective") for policy in policies.values() if isinstance(policy, Mapping)]
+    return list(dict.fromkeys(name for name in named if isinstance(name, str)))
+
+
 Entries = tuple[tuple[str, Any], ...]  # names and what is registered under them
 
 
 @cache
-def _extended(rules: Entries, engines: Entries, matchmakers: Entries) -> type[RunConfig]:
+def _extended(rules: Entries, engines: Entries, matchmakers: Entries, losses: Entries) -> type[RunConfig]:
     """Return ``RunConfig`` with the keys of plugins."""
-    tables = dict(_tables(rules)), dict(_tables(engines)), dict(_weights(matchmakers))
+    tables = dict(_tables(rules)), dict(_tables(engines)), dict(_weights(matchmakers)), dict(_tables(losses))
     fields = {}
-    for name, added in zip(("credit", "engine", "matchmaking"), tables, strict=True):
+    for name, added in zip(TABLES.values(), tables, strict=True):
         base: Any = RunConfig.model_fields[name].annotation
         new = {key: field for key, field in added.items() if key not in base.model_fields}
         section = create_model(base.__name__, __base__=base, __module__=__name__, **new)
@@ -98,7 +114,7 @@ def _extended(rules: Entries, engines: Entries, matchmakers: Entries) -> type[Ru
 
 
 def _tables(entries: Entries) -> Iterator[tuple[str, Any]]:
-    """Yield the optional table of each rule or engine that has settings."""
+    """Yield the optional table of each rule, engine or loss that has settings."""
     for name, entry in entries:
         if entry.settings is not None and entry.settings.model_fields:
             yield name, (entry.settings | None, None)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from games.common.errors import UsageError, unknown_name
+from league.config.checks.losses import surrogates_of
 from league.config.run import RunConfig
 from league.config.teacher import SELF
+from learners.losses.term import LossNeed
 from roles.role import Roles
 
 
@@ -30,8 +32,7 @@ def check_teacher_settings(config: RunConfig, names: Sequence[str], roles: Roles
             "teacher 'self' is the policy in training, and says what it would reply anyway, unless it is shown more. "
             "Set teacher.sees, for example ['hidden'], or name another player."
         )
-    surrogates = {objective.name, *(policy.objective for policy in config.policies.values())}
-    preferring = [name for name in ("dpo", "dmpo", "kto") if name in surrogates]
+    preferring = [name for name, loss in surrogates_of(config).items() if LossNeed.ADVANTAGES not in loss.needs]
     if objective.policy_gradient != 1.0 and preferring:
         raise UsageError(
             f"objective.policy_gradient = {objective.policy_gradient:g} weighs advantages, and {preferring[0]} prefers "
