@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from league.population.players.scripted import register as register_scripted
     from league.training.snapshots.evaluations import register as register_evaluation
     from learners.advantages import register as register_credit
+    from learners.losses import register as register_loss
     from roles.cards import register as register_roles
 
 _HOMES = {  # by name: the module that has it, and its name there
@@ -58,6 +59,7 @@ _HOMES = {  # by name: the module that has it, and its name there
     "register_scripted": ("league.population.players.scripted", "register"),
     "register_credit": ("learners.advantages", "register"),
     "register_evaluation": ("league.training.snapshots.evaluations", "register"),
+    "register_loss": ("learners.losses", "register"),
     "register_roles": ("roles.cards", "register"),
 }
 __all__ = [
@@ -77,6 +79,7 @@ __all__ = [
     "register_environment",
     "register_evaluation",
     "register_game",
+    "register_loss",
     "register_matchmaking",
     "register_roles",
     "register_scripted",

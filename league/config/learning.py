@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # a type checker cannot follow what is made at run time
     SurrogateName = str
     KlEstimator = str
 else:
-    SurrogateName, KlEstimator = name_of("losses"), name_of("kl_estimators")
+    SurrogateName, KlEstimator = name_of("losses", "objective"), name_of("kl_estimators")
 
 
 class PolicyConfig(Section):

@@ -23,6 +23,7 @@ from games.common.section import NonNegative, Section
 from games.registry import with_submatches
 from league.config.run import RunConfig
 
+TABLES = {"credit": "credit", "engines": "engine", "matchmaking": "matchmaking", "losses": "objective"}  # by group
 _WORD = re.compile(r"[A-Za-z_][\w.:]*")
 EACH = "*"  # of a path: every key of a table, or every entry of a list
 WEIGHED, WEIGHTS, OWN_TABLES = "matchmaking", ("matchmaking",), ("matchmaking", "settings")
