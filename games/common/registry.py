@@ -32,6 +32,8 @@ HOMES = {
     "matchmaking": "league.population.matchmaking.lineups",
     "scripted": "league.population.players.scripted",
     "engines": "league.population.players.model_engine",
+    "alarms": "league.training.monitors.alarms",
+    "loggers": "league.training.board.loggers",
     "monitors": "league.training.board.observers",
     "figures": "league.training.board.observers",
 }

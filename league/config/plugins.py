@@ -1,4 +1,5 @@
-"""A run's configuration where plugins add to it: tables of credit rules and engines, weights of matchmaking rules.
+"""A run's configuration where plugins add to it: tables of credit rules and engines, weights of matchmaking rules,
+settings of alarms.
 
 The configuration of a run is a ``RunConfig``; with plugins, of a class derived from it that has their keys too, so that
 they are checked, described and offered in messages like all others. A key of a plugin is left out of a run's TOML where
@@ -48,7 +49,7 @@ def prepared(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def config_model() -> type[RunConfig]:
     """Return the class of configurations with the keys of all plugins that are loaded."""
-    added = tuple(tuple(plugins.loaded(group).items()) for group in ("credit", "engines", "matchmaking"))
+    added = tuple(tuple(plugins.loaded(group).items()) for group in ("credit", "engines", "matchmaking", "alarms"))
     return _extended(*added) if any(added) else RunConfig
 
 
@@ -65,6 +66,8 @@ def used_plugins(config: RunConfig) -> list[str]:
         "matchmaking": [rule for rule in plugins.loaded("matchmaking") if config.matchmaking.shares[rule]],
         "scripted": [name.partition(":")[0] for name in players],
         "engines": [config.engine.kind],
+        "loggers": config.board.loggers,
+        **{group: plugins.loaded(group) for group in ("monitors", "figures", "alarms")},  # nothing chooses these
     }
     found = {plugins.plugin_of(group, name) for group, entries in used.items() for name in entries}
     found |= {plugins.chosen_for(name) for name in used["environments"]}
@@ -82,11 +85,11 @@ Entries = tuple[tuple[str, Any], ...]  # names and what is registered under them
 
 
 @cache
-def _extended(rules: Entries, engines: Entries, matchmakers: Entries) -> type[RunConfig]:
+def _extended(rules: Entries, engines: Entries, matchmakers: Entries, alarms: Entries) -> type[RunConfig]:
     """Return ``RunConfig`` with the keys of plugins."""
-    tables = dict(_tables(rules)), dict(_tables(engines)), dict(_weights(matchmakers))
+    tables = dict(_tables(rules)), dict(_tables(engines)), dict(_weights(matchmakers)), dict(_settings(alarms))
     fields = {}
-    for name, added in zip(("credit", "engine", "matchmaking"), tables, strict=True):
+    for name, added in zip(("credit", "engine", "matchmaking", "alarms"), tables, strict=True):
         base: Any = RunConfig.model_fields[name].annotation
         new = {key: field for key, field in added.items() if key not in base.model_fields}
         section = create_model(base.__name__, __base__=base, __module__=__name__, **new)
@@ -109,6 +112,13 @@ def _weights(entries: Entries) -> Iterator[tuple[str, Any]]:
     for name, rule in entries:
         meaning = rule.sentence or f"the plugin's rule {name}"
         yield name, (NonNegative | None, Field(None, description=f"weight of: {meaning}"))
+
+
+def _settings(entries: Entries) -> Iterator[tuple[str, Any]]:
+    """Yield the settings of each alarm, which are fields of the table itself."""
+    for _, rule in entries:
+        for name, field in rule.settings.model_fields.items():
+            yield name, (field.annotation, field)
 
 
 def _revived(table: dict[str, Any]) -> RunConfig:

@@ -18,7 +18,7 @@ from league.theory.exact.equilibrium_gaps import exact_game
 from league.theory.exact.exploitability import PolicyTable, uniform_table
 from league.theory.statistics import Z_95
 from league.training.checkpoints.run_state import RunState
-from league.training.monitors.strategy_alarms import Win
+from league.training.monitors.alarm import Win
 from league.training.snapshots.measure import PopulationMeasurement
 
 MOST_COMPARED = 40  # players of a game, for cycles
