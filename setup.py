@@ -90,7 +90,7 @@ setup(
         "vllm": ["vllm>=0.32"],
         "pandas": ["pandas>=2.2"],
         "wandb": ["wandb>=0.19"],
-        "mlflow": ["mlflow-skinny>=2.20"],
+        "mlflow": ["mlflow-skinny>=2.20", "sqlalchemy>=2", "alembic>=1.13"],
         "trackio": ["trackio>=0.10"],
         "parquet": ["pyarrow>=17"],
         "verifiers": ["verifiers>=0.1.10", "datasets>=3.0"],

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from league.population.matchmaking import register as register_matchmaking
     from league.population.players.model_engine import register as register_engine
     from league.population.players.scripted import register as register_scripted
+    from league.training.board.loggers import register as register_logger
+    from league.training.board.observers import register_figure as register_figure
+    from league.training.board.observers import register_monitor as register_monitor
+    from league.training.monitors.alarms import register as register_alarm
     from league.training.snapshots.evaluations import register as register_evaluation
     from learners.advantages import register as register_credit
     from learners.losses import register as register_loss
@@ -57,6 +61,10 @@ _HOMES = {  # by name: the module that has it, and its name there
     "register_matchmaking": ("league.population.matchmaking", "register"),
     "register_engine": ("league.population.players.model_engine", "register"),
     "register_scripted": ("league.population.players.scripted", "register"),
+    "register_alarm": ("league.training.monitors.alarms", "register"),
+    "register_figure": ("league.training.board.observers", "register_figure"),
+    "register_logger": ("league.training.board.loggers", "register"),
+    "register_monitor": ("league.training.board.observers", "register_monitor"),
     "register_credit": ("learners.advantages", "register"),
     "register_evaluation": ("league.training.snapshots.evaluations", "register"),
     "register_loss": ("learners.losses", "register"),
@@ -74,13 +82,17 @@ __all__ = [
     "match",
     "open_run",
     "pettingzoo_env",
+    "register_alarm",
     "register_credit",
     "register_engine",
     "register_environment",
     "register_evaluation",
+    "register_figure",
     "register_game",
+    "register_logger",
     "register_loss",
     "register_matchmaking",
+    "register_monitor",
     "register_roles",
     "register_scripted",
     "resume",

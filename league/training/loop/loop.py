@@ -22,6 +22,7 @@ from league.population.storage.sampled_matches import SampledMatch, sample_match
 from league.training.backends.local import LocalRollouts
 from league.training.board.board import Board, Frozen
 from league.training.board.comparison import compare_population
+from league.training.board.loggers import Loggers
 from league.training.board.observer import Record
 from league.training.board.observers import observe
 from league.training.board.observers.conduct import observe_conduct
@@ -42,7 +43,6 @@ from league.training.loop.interrupt import StopRequest
 from league.training.monitors.alarms import Alarm, check_alarms
 from league.training.monitors.live_view import LiveView
 from league.training.monitors.phases import clock_of_models, counts_as
-from league.training.monitors.strategy_alarms import Verdict, judge_cycles
 from league.training.snapshots.distilling import distil_if_due
 from league.training.snapshots.exploiter_cycle import due_with_mains, exploiters_due
 from league.training.snapshots.freeze import Snapshots
@@ -99,6 +99,7 @@ class League:
         view: LiveView | None = None,
         teachers: Teachers | None = None,
         judges: Judges | None = None,
+        loggers: Loggers | None = None,
     ) -> None:
         self.context, self.config, self.state = context, context.config, state
         self.learner, self._teachers, self._judges = learner or InProcessLearner(self.config, state), teachers, judges
@@ -106,7 +107,7 @@ class League:
         self._engine, self.view = self.rollouts.engine, view
         models = map(self.config.model_of, state.policies)
         self.phases = clock_of_models({(model.device, model.dtype) for model in models})
-        self._board = Board(context, state, self.phases)
+        self._board = Board(context, state, self.phases, loggers)
         self._started, self._tokens_before = time.perf_counter(), 0
         for policy in state.policies.values():
             self._engine.add(policy.live_id, policy.lm)
@@ -243,7 +244,7 @@ class League:
             record.learned.trajectories,
             record.learned.advantages,
             metrics,
-            self._cycles(frozen),
+            frozen.wins() if frozen is not None else {},
         )
         if frozen is not None:
             metrics = metrics | observe(record._replace(conducts=frozen.conducts), of_snapshots=True)
@@ -268,12 +269,6 @@ class League:
         )
         comparisons = compare_population(self.context, self.state, measured)
         return Frozen(measured, comparisons, conducts)
-
-    def _cycles(self, frozen: Frozen | None) -> list[Verdict]:
-        """Return the verdicts on cycles of the population, where it was compared."""
-        comparisons = frozen.comparisons if frozen else {}
-        wins = [win for comparison in comparisons.values() for win in comparison.wins()]
-        return judge_cycles(list(comparisons), wins, self.config.alarms)
 
     def _save_samples(self, record: Record) -> list[SampledMatch]:
         """Save some of an iteration's matches of each game, for a person to read, and return them."""
