@@ -11,6 +11,7 @@ from collections import Counter
 import pytest
 from support.source import FILES, PACKAGES, ROOT, import_graph
 
+from benchmarks.report import wings
 from benchmarks.report.house import read, share_of_heads
 
 # By package its rooms and the files at its root, from the ground up: none imports a later one of the same package.
@@ -257,6 +258,19 @@ def test_a_room_says_what_is_in_it(room):
     assert text, f"{name}/__init__.py does not say what is in it"
     if name not in PACKAGES and not name.startswith("tests"):
         assert "ay import" in text, f"{name}/__init__.py does not say what it may import"
+
+
+def test_the_drawing_of_the_wings_is_what_the_imports_draw():
+    stored = wings.DRAWING.read_text(encoding="utf-8")
+    assert stored == wings.draw(ROOT), "run: python -m benchmarks.report.wings"
+
+
+def test_a_drawing_leaves_out_what_follows_and_stands_on_floors():
+    imports = {"cli": {"lab", "theory", "games"}, "lab": {"theory", "games"}, "theory": {"games"}, "games": set()}
+    assert wings.without_shortcuts(imports) == {"cli": {"lab"}, "lab": {"theory"}, "theory": {"games"}, "games": set()}
+    assert wings.floors_from_above(imports) == [["cli"], ["lab"], ["theory"], ["games"]]
+    with pytest.raises(ValueError, match="circle: cli, lab"):
+        wings.floors_from_above({"cli": {"lab"}, "lab": {"cli"}})
 
 
 def test_a_public_class_has_its_name_for_itself():
