@@ -14,8 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from arena.errors import EngineError
-from arena.remote.errors import ServerError
+from arena.errors import EngineError, ServerError
 from games.common.errors import UsageError, unknown_name
 from games.common.text import plain
 from league.cli.completion import complete
