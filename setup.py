@@ -17,7 +17,7 @@ class BuildWithDocs(build_py):
         if not self.editable_mode:  # which finds them where they are
             place = Path(self.build_lib) / "league" / "docs"
             place.mkdir(parents=True, exist_ok=True)
-            for page in [*DOCS.glob("*.md"), *DOCS.glob("*.ipynb"), *DOCS.glob("*.png")]:
+            for page in [page for kind in ("md", "ipynb", "png", "svg") for page in DOCS.glob(f"*.{kind}")]:
                 shutil.copy(page, place)
 
 

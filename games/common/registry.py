@@ -72,8 +72,8 @@ class Registry(dict[str, EntryT]):
 
     ``family`` is its name, as in the entry points ``league.FAMILY``; ``noun`` is what messages call an entry, ``kind``
     the class of its entries and ``setting`` what chooses one. Where ``kind`` is ``Entry`` itself a plugin may give a
-    function alone. ``reserved`` are names that no plugin's entry can have: the table has settings of those names. Settings
-    of a ``flat`` family are in the table itself, side by side: "own", those of the project's entries; "all", plugins' too.
+    function alone. ``reserved`` are names that no plugin's entry can have: the table has settings of those names.
+    Settings of a ``flat`` family are in the table itself: "own", of the project's entries; "all", of plugins' too.
     """
 
     def __init__(
