@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from league.population.matchmaking import register as register_matchmaking
     from league.population.players.model_engine import register as register_engine
     from league.population.players.scripted import register as register_scripted
+    from league.training.evidence.sources import register as register_evidence
     from learners.advantages import register as register_credit
+    from learners.values import register as register_estimator
     from roles.cards import register as register_roles
 
 _HOMES = {  # by name: the module that has it, and its name there
@@ -53,6 +55,8 @@ _HOMES = {  # by name: the module that has it, and its name there
     "register_engine": ("league.population.players.model_engine", "register"),
     "register_scripted": ("league.population.players.scripted", "register"),
     "register_credit": ("learners.advantages", "register"),
+    "register_evidence": ("league.training.evidence.sources", "register"),
+    "register_estimator": ("learners.values", "register"),
     "register_roles": ("roles.cards", "register"),
 }
 __all__ = [
@@ -70,6 +74,8 @@ __all__ = [
     "register_credit",
     "register_engine",
     "register_environment",
+    "register_estimator",
+    "register_evidence",
     "register_game",
     "register_matchmaking",
     "register_roles",

@@ -1,4 +1,4 @@
-"""A run's configuration where plugins add to it: tables of credit rules and engines, weights of matchmaking rules.
+"""A run's configuration where plugins add to it: tables of credit rules, estimators, engines; weights of matchmaking.
 
 The configuration of a run is a ``RunConfig``; with plugins, of a class derived from it that has their keys too, so that
 they are checked, described and offered in messages like all others. A key of a plugin is left out of a run's TOML where
@@ -20,6 +20,8 @@ from games.common.section import NonNegative
 from games.registry import with_submatches
 from league.config.run import RunConfig
 from learners.advantages import RULES
+from learners.advantages.rule import Need
+from learners.values import ESTIMATORS
 
 _WORD = re.compile(r"[A-Za-z_][\w.:]*")
 
@@ -27,28 +29,35 @@ _WORD = re.compile(r"[A-Za-z_][\w.:]*")
 def prepared(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the data of a configuration after the plugins that it names, or uses, are loaded.
 
-    A credit rule of theirs that is used gets its table, so that the run keeps its settings. Raises UsageError for a
-    plugin that is missing, or that the person did not choose (``games.common.plugins``).
+    A credit rule or estimator of theirs that is used gets its table, so that the run keeps its settings. Raises
+    UsageError for a plugin that is missing, or that the person did not choose (``games.common.plugins``).
     """
     table = dict(data)
     wanted = table.get("plugins", ())
     if isinstance(wanted, list | tuple) and all(isinstance(name, str) for name in wanted):
         plugins.require(wanted)
-    credit, engine, matchmaking = (table.get(key) for key in ("credit", "engine", "matchmaking"))
-    for group, section in (("credit", credit), ("engines", engine), ("matchmaking", matchmaking)):
+    credit, values, engine, matchmaking = (table.get(key) for key in ("credit", "values", "engine", "matchmaking"))
+    sections = (("credit", credit), ("estimators", values), ("engines", engine), ("matchmaking", matchmaking))
+    for group, section in sections:
         for name in section if isinstance(section, Mapping) else ():
             plugins.lookup(group, name)
     if isinstance(engine, Mapping) and isinstance(kind := engine.get("kind"), str):
         plugins.lookup("engines", kind)
-    if isinstance(credit, Mapping):
-        made = {rule: plugins.lookup("credit", rule) for rule in _rules(credit) if rule not in RULES}
-        table["credit"] = {rule: {} for rule, own in made.items() if own and own.settings.model_fields} | dict(credit)
+    for key, section, names, own in (
+        ("credit", credit, ("rule", "rules"), RULES),
+        ("values", values, ("estimator", "estimators"), ESTIMATORS),
+    ):
+        if isinstance(section, Mapping):
+            made = {name: plugins.lookup(own.family, name) for name in _named(section, *names) if name not in own}
+            added: dict[str, Any] = {name: {} for name, entry in made.items() if entry and entry.settings.model_fields}
+            table[key] = added | dict(section)
     return table
 
 
 def config_model() -> type[RunConfig]:
     """Return the class of configurations with the keys of all plugins that are loaded."""
-    added = tuple(tuple(plugins.loaded(group).items()) for group in ("credit", "engines", "matchmaking"))
+    groups = ("credit", "estimators", "engines", "matchmaking")
+    added = tuple(tuple(plugins.loaded(group).items()) for group in groups)
     return _extended(*added) if any(added) else RunConfig
 
 
@@ -57,11 +66,16 @@ def used_plugins(config: RunConfig) -> list[str]:
     players = [*config.evaluation.anchors, *config.matchmaking.guests, *config.cold_start.players]
     players += [*config.roles.player.values(), config.teacher.player, *config.teacher.players.values()]
     games = [word for name in with_submatches(config.games) for word in _WORD.findall(name)]  # a wrapper's game too
+    rules = _named(dict(config.credit), "rule", "rules")
+    estimators = _named(dict(config.values), "estimator", "estimators")
     used = {
         "games": games,
         "environments": [name.removeprefix("pettingzoo:") for name in games if name.startswith("pettingzoo:")],
         "roles": games,
-        "credit": [rule for rule in _rules(dict(config.credit)) if rule not in RULES],
+        "credit": [rule for rule in rules if rule not in RULES],
+        "estimators": [name for name in estimators if name not in ESTIMATORS],
+        "evidence": [need for rule in rules for need in RULES[rule].needs - set(Need)],
+        "privileged": [*config.critic.sees, *config.teacher.sees],
         "matchmaking": [rule for rule in plugins.loaded("matchmaking") if config.matchmaking.shares[rule]],
         "scripted": [name.partition(":")[0] for name in players],
         "engines": [config.engine.kind],
@@ -71,22 +85,22 @@ def used_plugins(config: RunConfig) -> list[str]:
     return sorted(name for name in found if name is not None)
 
 
-def _rules(credit: Mapping[str, Any]) -> list[str]:
-    """Return the credit rules that the table ``[credit]`` names; of what is no name it says nothing."""
-    by_role = credit.get("rules")
-    rules = [credit.get("rule"), *(by_role.values() if isinstance(by_role, Mapping) else ())]
-    return list(dict.fromkeys(rule for rule in rules if isinstance(rule, str)))
+def _named(table: Mapping[str, Any], for_all: str, by_role: str) -> list[str]:
+    """Return the entries that two keys of a table name; of what is no name it says nothing."""
+    single = table.get(by_role)
+    names = [table.get(for_all), *(single.values() if isinstance(single, Mapping) else ())]
+    return list(dict.fromkeys(name for name in names if isinstance(name, str)))
 
 
 Entries = tuple[tuple[str, Any], ...]  # names and what is registered under them
 
 
 @cache
-def _extended(rules: Entries, engines: Entries, matchmakers: Entries) -> type[RunConfig]:
+def _extended(rules: Entries, estimators: Entries, engines: Entries, matchmakers: Entries) -> type[RunConfig]:
     """Return ``RunConfig`` with the keys of plugins."""
-    tables = dict(_tables(rules)), dict(_tables(engines)), dict(_weights(matchmakers))
+    tables = dict(_tables(rules)), dict(_tables(estimators)), dict(_tables(engines)), dict(_weights(matchmakers))
     fields = {}
-    for name, added in zip(("credit", "engine", "matchmaking"), tables, strict=True):
+    for name, added in zip(("credit", "values", "engine", "matchmaking"), tables, strict=True):
         base: Any = RunConfig.model_fields[name].annotation
         new = {key: field for key, field in added.items() if key not in base.model_fields}
         section = create_model(base.__name__, __base__=base, __module__=__name__, **new)
@@ -98,7 +112,7 @@ def _extended(rules: Entries, engines: Entries, matchmakers: Entries) -> type[Ru
 
 
 def _tables(entries: Entries) -> Iterator[tuple[str, Any]]:
-    """Yield the optional table of each rule or engine that has settings."""
+    """Yield the optional table of each rule, estimator or engine that has settings."""
     for name, entry in entries:
         if entry.settings is not None and entry.settings.model_fields:
             yield name, (entry.settings | None, None)

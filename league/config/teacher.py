@@ -5,15 +5,19 @@ How much a teacher weighs is ``objective.distill``.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
+from games.common.registry import name_of
 from games.common.section import Positive, Section, Share
 
 SELF = "self"  # the teacher that is the policy in training itself
 
-SightName = Literal["hidden", "teammates", "seats"]  # of ``games.sights.SIGHTS``
+if TYPE_CHECKING:  # a type checker cannot follow what is made at run time
+    PrivilegedName = str
+else:
+    PrivilegedName = name_of("privileged")
 PlayerName = Annotated[str, Field(min_length=1)]
 
 
@@ -28,7 +32,7 @@ class TeacherConfig(Section):
     players: dict[str, PlayerName] = Field(
         {}, description='teachers of single roles or games, as "game/role" = player or "game" = player'
     )
-    sees: tuple[SightName, ...] = Field(
+    sees: tuple[PrivilegedName, ...] = Field(
         (),
         description="what teachers are shown beyond the student's observation: hidden, what the game hides from the "
         "seat, such as the others' cards or the answer; teammates, what its teammates are shown; seats, what every "

@@ -21,7 +21,7 @@ from league.population.matchmaking.branching import RULES, choose, fork_requests
 from league.population.matchmaking.branching.budget import prefix_of
 from league.theory.exact.exploitability import exact_form, uniform_table
 from league.theory.exact.turn_values import turn_values
-from league.training.evidence.branched import _from_the_cut
+from league.training.evidence.branched import _after_fork
 from league.training.evidence.turn_positions import locate
 from learners.advantages.forks import FORKABLE, share_among_forks
 from learners.trajectories import return_scale, to_trajectories
@@ -134,7 +134,7 @@ def test_forks_keep_the_gradient_of_a_game_that_pays_in_the_middle():
     scores = [[float(k == 2) for k in range(len(episode.turns))] for episode in whole]
     points = choose(whole, scores, 10**6, 2, spec.max_turns, 0)
     forks = played(game, fork_requests(points, 2, 0, 10_000), roles, engine)
-    forks = [_from_the_cut(fork, *points[number // 2]) for number, fork in enumerate(forks)]
+    forks = [_after_fork(fork, *points[number // 2]) for number, fork in enumerate(forks)]
     assert len(forks) > matches
     exact = turn_values(form, [table.probabilities[key] for key in form.keys])
     cosines = []
