@@ -8,7 +8,7 @@ from statistics import fmean
 from arena.lm.chunks import Tokens
 from arena.records import Episode, flatten_episodes
 from league.config.context import RunContext
-from league.training.evidence.source import Column, Play, Source
+from league.training.evidence.source import AfterPlay, Column, Source
 from learners.beliefs import bits, changes, histories, spoken
 from learners.trajectories import ProbeAnswers
 from roles.probes import Probe
@@ -31,7 +31,7 @@ def listens(context: RunContext, game: str, role: str) -> bool:
     return listening.on and bool(listening.factor(game, role))
 
 
-def probe_answers(context: RunContext, play: Play) -> Column:
+def probe_answers(context: RunContext, play: AfterPlay) -> Column:
     """Return what each seat was asked about the position, and what was true."""
     prompts: dict[object, Tokens] = {}
     column: list[tuple[ProbeAnswers, ...] | None] = []

@@ -18,7 +18,7 @@ from arena.records import Turn
 from games.common.errors import UsageError
 from games.openspiel.repeated import Floats, StageGame, is_repeated, stage_game
 from league.config.context import RunContext
-from league.training.evidence.source import Column, Play, Source
+from league.training.evidence.source import AfterPlay, Column, Source
 from learners.advantages.rule import CreditFacts
 from learners.trajectories import Counterfactuals
 from roles.role import ReplyForm
@@ -61,7 +61,7 @@ def seat_rounds(stage: StageGame, turns: Sequence[Turn], seat: int) -> SeatRound
     return SeatRounds(played[seat], payoffs[tuple(opponents)])
 
 
-def counterfactuals(context: RunContext, play: Play) -> Column:
+def counterfactuals(context: RunContext, play: AfterPlay) -> Column:
     """Return what every action would have paid in each turn, the other seats' actions held fixed.
 
     The trajectories' returns were divided by the run's scales. In a round that was not completed every action pays the

@@ -16,7 +16,7 @@ from arena.records import Episode
 from arena.submatches import positions
 from games.registry import make_game
 from league.config.context import RunContext
-from league.training.evidence.source import Column, Play, Source
+from league.training.evidence.source import AfterPlay, Column, Source
 from learners.trajectories import Predicted, Trajectory
 from roles.chat_text import Message
 from roles.prompts import messages
@@ -48,7 +48,7 @@ def _wanted(context: RunContext, game: str, role: str) -> list[str]:
     return [source for source, term in terms.items() if term.on and term.factor(game, role)]
 
 
-def predicted(context: RunContext, play: Play) -> Column:
+def predicted(context: RunContext, play: AfterPlay) -> Column:
     """Return what each seat was shown next of the others' turns and of its tools."""
     known: dict[object, tuple[Tokens, Tokens]] = {}
     column: list[tuple[Predicted, ...] | None] = []

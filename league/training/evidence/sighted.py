@@ -14,7 +14,7 @@ from arena.submatches import positions
 from games.privileged import seen, with_privileged
 from games.registry import make_game
 from league.config.context import RunContext
-from league.training.evidence.source import Column, Play, Source
+from league.training.evidence.source import AfterPlay, Column, Source
 from league.training.evidence.turn_values import from_critic
 from learners.trajectories import Trajectory
 from roles.chat_text import Message
@@ -33,7 +33,7 @@ def sees_more(context: RunContext, game: str, role: str) -> bool:
     return bool(context.config.critic.sees) and from_critic(context.config, game, role)
 
 
-def prompts_of_critics(context: RunContext, play: Play) -> Column:
+def prompts_of_critics(context: RunContext, play: AfterPlay) -> Column:
     """Return what a critic that sees more reads in place of each turn's prompt.
 
     A reply after a refused one has the prompt of the first: what the seat was told of the refusal is left out.

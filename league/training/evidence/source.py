@@ -46,7 +46,7 @@ class Advisor(Protocol):
 
 
 @dataclass(frozen=True)
-class Play:
+class AfterPlay:
     """An iteration after play: what sources are asked about, on the machine that played."""
 
     trajectories: Sequence[Trajectory]  # those whose roles ask the source  # [N]
@@ -65,7 +65,7 @@ class BeforeLearning(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Source(Entry[Callable[[RunContext, Play], Column] | None]):
+class Source(Entry[Callable[[RunContext, AfterPlay], Column] | None]):
     """A source. ``make(context, play)`` gathers its column after play, ``learner`` in the learner before learning.
 
     Either is None where nothing is known then. ``check(rule, facts)`` gets the credit rule that needs it and its

@@ -14,7 +14,7 @@ from league.training.evidence.counterfactuals import SOURCE as COUNTERFACTUALS
 from league.training.evidence.influence import SOURCE as INFLUENCE
 from league.training.evidence.predicted import SOURCE as PREDICTED
 from league.training.evidence.sighted import SOURCE as CRITIC_PROMPTS
-from league.training.evidence.source import BeforeLearning, Column, Play, Source
+from league.training.evidence.source import AfterPlay, BeforeLearning, Column, Source
 from league.training.evidence.teachers import SOURCE as TAUGHT
 from league.training.evidence.turn_values import CONTRIBUTIONS, REPLY_CREDITS, VALUES
 from learners.advantages.rule import OF_PLAY
@@ -41,7 +41,7 @@ SOURCES = Registry(
 register = SOURCES.register
 
 
-def evidence_from_play(context: RunContext, play: Play) -> list[Evidence]:
+def evidence_from_play(context: RunContext, play: AfterPlay) -> list[Evidence]:
     """Return what sources know of each trajectory after play, where its role's credit rule or a loss asks for it."""
     evidence = [Evidence()] * len(play.trajectories)
     for name, source, needing in _sources(context.config, play.trajectories):

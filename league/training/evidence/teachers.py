@@ -25,7 +25,7 @@ from league.config.context import RunContext
 from league.config.teacher import SELF
 from league.population.players.engines import Engines
 from league.population.players.player import Player, resolve
-from league.training.evidence.source import Column, Play, Source
+from league.training.evidence.source import AfterPlay, Column, Source
 from league.training.evidence.teacher_names import teachers_by_role
 from league.training.evidence.teacher_scores import Asked, HasModels, InTraining, check_tokens, free_logprobs
 from learners.trajectories import Trajectory
@@ -113,7 +113,7 @@ class Teachers:
         return advised
 
 
-def taught(_context: RunContext, play: Play) -> Column:
+def taught(_context: RunContext, play: AfterPlay) -> Column:
     """Return what a teacher says to each turn."""
     nothing = [None] * len(play.trajectories)
     return nothing if play.teachers is None else play.teachers.advise(play.matches, play.trajectories)

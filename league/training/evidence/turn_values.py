@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from league.config import RunConfig
 from league.config.context import RunContext
 from league.training.checkpoints.learner_checkpoint import Learning
-from league.training.evidence.source import BeforeLearning, Column, Play, Source
+from league.training.evidence.source import AfterPlay, BeforeLearning, Column, Source
 from learners.advantages.rule import Need
 from learners.trajectories import Trajectory
 from learners.values import ESTIMATORS
@@ -79,17 +79,17 @@ def asked_of_play(context: RunContext, game: str, role: str) -> bool:
     return computed_by(context.config, game, role, *OF_PLAY)
 
 
-def _values(_context: RunContext, play: Play) -> Column:
+def _values(_context: RunContext, play: AfterPlay) -> Column:
     """Return an estimate of the return from each turn on."""
     return play.estimates.column(Need.VALUES, play.trajectories)
 
 
-def _contributions(_context: RunContext, play: Play) -> Column:
+def _contributions(_context: RunContext, play: AfterPlay) -> Column:
     """Return an estimate of what each turn added."""
     return play.estimates.column(Need.CONTRIBUTIONS, play.trajectories)
 
 
-def _reply_credits(_context: RunContext, play: Play) -> Column:
+def _reply_credits(_context: RunContext, play: AfterPlay) -> Column:
     """Return every legal reply's probability times its advantage, at each turn."""
     return play.estimates.column("reply_credits", play.trajectories)
 

@@ -29,7 +29,7 @@ from league.training.evidence.branched import with_forks
 from league.training.evidence.monte_carlo import monte_carlo_estimates
 from league.training.evidence.preferences import Judges
 from league.training.evidence.shaping import agreement_metrics, with_shaping
-from league.training.evidence.source import Play
+from league.training.evidence.source import AfterPlay
 from league.training.evidence.sources import evidence_from_play
 from league.training.evidence.teachers import Teachers
 from league.training.interfaces import Learner, LearnResult, RolloutBackend
@@ -181,7 +181,7 @@ class League:
         self._engine.sleep()
         self.state.played_ahead[iteration] = episodes
         matches = {episode.request.index: episode for episode in flatten_episodes(episodes)}
-        play = Play(trajectories, matches, self.state.policies, self._teachers, estimates)
+        play = AfterPlay(trajectories, matches, self.state.policies, self._teachers, estimates)
         self.learner.submit(iteration, trajectories, evidence_from_play(self.context, play))
 
     def collect(self, iteration: int) -> LearnResult:

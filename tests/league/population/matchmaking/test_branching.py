@@ -105,9 +105,25 @@ def test_the_value_spread_is_that_of_the_returns_after_what_was_seen():
     )
     scores = RULES["value_spread"](episodes, None)
     seen = episodes[0].turns[0].observation
-    expected = pstdev([e.returns[0] for e in episodes if e.turns[0].observation == seen])
+    expected = pstdev([e.returns[0] for e in episodes[1:] if e.turns[0].observation == seen])
     assert scores[0][0] == pytest.approx(expected)
     assert scores[0][0] > 0.0
+
+
+def test_a_matchs_own_return_does_not_decide_where_it_is_branched():
+    """Else what chose its branch point would be credited there, and the gradient would be biased."""
+    roles = seat_roles(RolesConfig(), make_game("kuhn_poker").spec)
+    episodes = play(
+        requests_of("kuhn_poker", roles, BatchPlan(64, 1, 1), 0),
+        roles_of=lambda _: roles,
+        engine_of=lambda _: TablePlayer(uniform_table("kuhn_poker")),
+        make_game=make_game,
+    )
+    lucky = [episodes[0]._replace(returns=(9.0, -9.0)), *episodes[1:]]
+    before, after = (RULES["value_spread"](matches, None) for matches in (episodes, lucky))
+    assert before[0] == after[0]
+    assert before != after, "it tells something of other matches"
+    assert RULES["value_spread"](episodes[:1], None) == [[0.0] * len(episodes[0].turns)]
 
 
 def test_the_credit_of_a_family_is_the_number_worked_by_hand():
