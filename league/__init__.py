@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from games.common.errors import UsageError as UsageError
+    from games.privileged import register as register_privileged
     from games.registry import make_game as make_game
     from games.registry import register as register_game
     from games.registry import register_environment as register_environment
@@ -38,6 +39,7 @@ _HOMES = {  # by name: the module that has it, and its name there
     "UsageError": ("games.common.errors", "UsageError"),
     "make_game": ("games.registry", "make_game"),
     "register_game": ("games.registry", "register"),
+    "register_privileged": ("games.privileged", "register"),
     "register_environment": ("games.registry", "register_environment"),
     "exploitability": ("league.cli.python.playing", "exploitability"),
     "match": ("league.cli.python.playing", "match"),
@@ -78,6 +80,7 @@ __all__ = [
     "register_evidence",
     "register_game",
     "register_matchmaking",
+    "register_privileged",
     "register_roles",
     "register_scripted",
     "resume",
