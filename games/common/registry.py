@@ -27,8 +27,11 @@ EntryT = TypeVar("EntryT", bound="Entry[Any]")
 HOMES = {
     "games": "games.registry",
     "environments": "games.registry",
+    "privileged": "games.privileged",
     "roles": "roles.cards",
     "credit": "learners.advantages",
+    "estimators": "learners.values",
+    "evidence": "league.training.evidence.sources",
     "matchmaking": "league.population.matchmaking.rules",
     "league_roles": "league.population.matchmaking.league_roles",
     "meta_solvers": "league.theory.meta_solvers",
@@ -59,6 +62,9 @@ class Entry(Generic[MakeT]):
     needs: AbstractSet[Any] = frozenset()  # what has to be known for it, in its family's words
     check: Callable[..., None] | None = None  # raises UsageError for a run that it cannot serve
     description: str = ""  # a sentence; empty: the first of ``make``'s docstring
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "needs", frozenset(self.needs))  # a plugin's entry has to be hashable
 
     @property
     def sentence(self) -> str:

@@ -91,6 +91,7 @@ def used_plugins(config: RunConfig) -> list[str]:
     used += [("environments", name.removeprefix("pettingzoo:")) for name in games if name.startswith("pettingzoo:")]
     used += [("scripted", name.partition(":")[0]) for name in players]
     used += [(choice.family, name) for choice, name in _chosen(config) if name in plugins.names(choice.family)]
+    used += [("evidence", need) for choice, name in _chosen(config) for need in _asked_for(choice.family, name)]
     used += [(known.family, name) for known in imported() if known.all_asked for name in known.added()]
     for group, path in _places():
         sections = [section for section in _at(config, path) if section is not None]
@@ -172,6 +173,12 @@ def _chosen(data: Any) -> Iterator[tuple[Choice, str]]:
 def _load(group: str, name: str) -> Any:
     """Return an entry that a plugin has, which is loaded now; None for no such name."""
     return family(group)[name] if name in plugins.names(group) else None
+
+
+def _asked_for(group: str, name: str) -> list[str]:
+    """Return the sources of evidence that an entry needs, by name."""
+    needs = family(group)[name].needs if name in family(group).names() else frozenset()
+    return sorted(need for need in needs if type(need) is str)
 
 
 def _is_there(model: type[BaseModel], path: Path) -> bool:

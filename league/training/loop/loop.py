@@ -29,10 +29,11 @@ from league.training.board.observers.conduct import observe_conduct
 from league.training.checkpoints.checkpoint import publish, save_checkpoint
 from league.training.checkpoints.run_state import RunState
 from league.training.evidence.branched import with_forks
-from league.training.evidence.continued import play_on
-from league.training.evidence.from_play import evidence_from_play
+from league.training.evidence.monte_carlo import monte_carlo_estimates
 from league.training.evidence.preferences import Judges
 from league.training.evidence.shaping import with_shaping
+from league.training.evidence.source import AfterPlay
+from league.training.evidence.sources import evidence_from_play
 from league.training.evidence.teachers import Teachers
 from league.training.interfaces import Learner, LearnResult, RolloutBackend
 from league.training.learning.iteration import learning_now
@@ -176,12 +177,12 @@ class League:
         """Give an iteration's trajectories and evidence to the learner; keep its matches until its turn comes."""
         episodes = with_shaping(self.context, self._judges, iteration, episodes)
         trajectories = to_trajectories(episodes, self.context.roles.__getitem__, self.context.scales)
-        played_on = play_on(self.context, self.rollouts, iteration, episodes, trajectories)
+        estimates = monte_carlo_estimates(self.context, self.rollouts, iteration, episodes, trajectories)
         self._engine.sleep()
         self.state.played_ahead[iteration] = episodes
-        known = self.state.policies, self._teachers, played_on
-        evidence = evidence_from_play(self.context, *known, episodes, trajectories)
-        self.learner.submit(iteration, trajectories, evidence)
+        matches = {episode.request.index: episode for episode in flatten_episodes(episodes)}
+        play = AfterPlay(trajectories, matches, self.state.policies, self._teachers, estimates)
+        self.learner.submit(iteration, trajectories, evidence_from_play(self.context, play))
 
     def collect(self, iteration: int) -> LearnResult:
         """Wait for an iteration's learning; the policies of the run's state are then as after it."""

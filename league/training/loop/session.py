@@ -35,7 +35,7 @@ from league.training.board.loggers import open_loggers
 from league.training.board.metrics_log import read_metrics
 from league.training.checkpoints.checkpoint import clear_state, finished_iterations, has_checkpoint, load_checkpoint
 from league.training.checkpoints.run_state import RunState, new_state
-from league.training.evidence.counted_out import check_counted_out
+from league.training.evidence.exact_advantages import check_exact
 from league.training.evidence.preferences import Judges
 from league.training.evidence.teacher_names import with_lasting_judge, with_lasting_teachers
 from league.training.evidence.teachers import Teachers
@@ -86,7 +86,7 @@ def train(
     """
     RULES[config.credit.rule]
     context = run_context(with_lasting_names(config), run_dir)  # a given role has its player's name, so names first
-    check_counted_out(context)
+    check_exact(context)
     context = with_lasting_judge(with_lasting_teachers(context))
     with Engines() as engines:
         check_players(anchors_and_guests(context.config, engines), context.roles)

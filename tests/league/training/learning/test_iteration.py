@@ -13,7 +13,7 @@ from league.config import RunConfig
 from league.config.context import run_context
 from league.config.schedules import objective_at, steps_at
 from league.training.checkpoints.learner_checkpoint import LearningState
-from league.training.evidence.turn_values import gather_evidence
+from league.training.evidence.sources import gather_evidence
 from league.training.learning import data_parallel
 from league.training.learning.data_parallel import UpdateTask
 from league.training.learning.iteration import learning_now, update_policies
