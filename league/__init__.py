@@ -7,6 +7,9 @@ For Python users: ``league.load_config``, ``train``, ``resume``, ``sweep``, ``op
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -30,8 +33,14 @@ if TYPE_CHECKING:
     from league.population.matchmaking import register as register_matchmaking
     from league.population.players.model_engine import register as register_engine
     from league.population.players.scripted import register as register_scripted
+    from league.training.board.loggers import register as register_logger
+    from league.training.board.observers import register_figure as register_figure
+    from league.training.board.observers import register_monitor as register_monitor
     from league.training.evidence.sources import register as register_evidence
+    from league.training.monitors.alarms import register as register_alarm
+    from league.training.snapshots.evaluations import register as register_evaluation
     from learners.advantages import register as register_credit
+    from learners.losses import register as register_loss
     from learners.values import register as register_estimator
     from roles.cards import register as register_roles
 
@@ -56,7 +65,13 @@ _HOMES = {  # by name: the module that has it, and its name there
     "register_matchmaking": ("league.population.matchmaking", "register"),
     "register_engine": ("league.population.players.model_engine", "register"),
     "register_scripted": ("league.population.players.scripted", "register"),
+    "register_alarm": ("league.training.monitors.alarms", "register"),
+    "register_figure": ("league.training.board.observers", "register_figure"),
+    "register_logger": ("league.training.board.loggers", "register"),
+    "register_monitor": ("league.training.board.observers", "register_monitor"),
     "register_credit": ("learners.advantages", "register"),
+    "register_evaluation": ("league.training.snapshots.evaluations", "register"),
+    "register_loss": ("learners.losses", "register"),
     "register_evidence": ("league.training.evidence.sources", "register"),
     "register_estimator": ("learners.values", "register"),
     "register_roles": ("roles.cards", "register"),
@@ -73,13 +88,19 @@ __all__ = [
     "match",
     "open_run",
     "pettingzoo_env",
+    "register_alarm",
     "register_credit",
     "register_engine",
     "register_environment",
     "register_estimator",
+    "register_evaluation",
     "register_evidence",
+    "register_figure",
     "register_game",
+    "register_logger",
+    "register_loss",
     "register_matchmaking",
+    "register_monitor",
     "register_privileged",
     "register_roles",
     "register_scripted",
@@ -87,6 +108,31 @@ __all__ = [
     "sweep",
     "train",
 ]
+
+
+OTHERS = ("games", "roles", "arena", "learners")  # the packages that are installed beside this one
+
+
+def check_packages() -> None:
+    """Raise ImportError where Python finds a person's own ``games`` or ``roles`` before those of the league."""
+    own = Path(__file__).parents[1]
+    for name in OTHERS:
+        known = sys.modules.get(name)
+        spec = importlib.util.find_spec(name) if known is None else known.__spec__
+        found = getattr(known, "__file__", None) if spec is None else spec.origin
+        if found is None:
+            continue  # nothing of the name, or a folder without __init__.py, which hides nothing
+        file = Path(found)
+        if own != file.parents[1] and own.resolve() != file.resolve().parents[1]:
+            hiding = file.parent if file.stem == "__init__" else file
+            raise ImportError(
+                f"{hiding} hides the league's own package {name!r}, which is in {own}: Python looks beside your "
+                "program first. Rename yours, or move your program elsewhere."
+            )
+
+
+if getattr(sys, "argv", [])[:1] != ["-m"]:  # `python -m league` first leaves the current folder out: see __main__.py
+    check_packages()
 
 
 def __getattr__(name: str) -> Any:

@@ -11,7 +11,7 @@ import importlib
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import AfterValidator
 
@@ -32,9 +32,24 @@ HOMES = {
     "credit": "learners.advantages",
     "estimators": "learners.values",
     "evidence": "league.training.evidence.sources",
-    "matchmaking": "league.population.matchmaking.lineups",
+    "matchmaking": "league.population.matchmaking.rules",
+    "league_roles": "league.population.matchmaking.league_roles",
+    "meta_solvers": "league.theory.meta_solvers",
+    "joint_solvers": "league.theory.meta_solvers",
+    "starts": "league.training.starts.rules",
+    "branching": "league.population.matchmaking.branching",
+    "breeding": "league.lab.breeding.rules",
     "scripted": "league.population.players.scripted",
     "engines": "league.population.players.model_engine",
+    "commands": "league.cli.commands",
+    "losses": "learners.losses",
+    "kl_estimators": "learners.losses.kl_estimators",
+    "divergences": "learners.losses.divergences",
+    "alarms": "league.training.monitors.alarms",
+    "loggers": "league.training.board.loggers",
+    "monitors": "league.training.board.observers",
+    "figures": "league.training.board.observers",
+    "evaluations": "league.training.snapshots.evaluations",
 }
 
 
@@ -64,6 +79,7 @@ class Registry(dict[str, EntryT]):
     ``family`` is its name, as in the entry points ``league.FAMILY``; ``noun`` is what messages call an entry, ``kind``
     the class of its entries and ``setting`` what chooses one. Where ``kind`` is ``Entry`` itself a plugin may give a
     function alone. ``reserved`` are names that no plugin's entry can have: the table has settings of those names.
+    Settings of a ``flat`` family are in the table itself: "own", of the project's entries; "all", of plugins' too.
     """
 
     def __init__(
@@ -74,8 +90,11 @@ class Registry(dict[str, EntryT]):
         setting: str,
         own: Mapping[str, EntryT],
         reserved: Iterable[str] = (),
+        *,
+        flat: Literal["", "own", "all"] = "",
     ) -> None:
         super().__init__(own)
+        self.flat = flat
         self.family, self.noun, self.kind, self.setting, self._reserved = family, noun, kind, setting, tuple(reserved)
         plugins.add_group(family, noun, self._accepted)
         _families[family] = self
@@ -91,9 +110,22 @@ class Registry(dict[str, EntryT]):
         """Return all names: ours, then plugins', whether they are loaded or not."""
         return list(dict.fromkeys([*self, *plugins.names(self.family)]))
 
+    def has_table(self, name: str) -> bool:
+        """Return whether an entry has a table of its own in a run's configuration."""
+        return bool(self[name].settings.model_fields) and not (self.flat == "all" or (self.flat and name in self))
+
     def loaded(self) -> dict[str, EntryT]:
         """Return our entries and those of plugins that are loaded."""
         return self | plugins.loaded(self.family)
+
+    @property
+    def all_asked(self) -> bool:
+        """Whether a run uses every entry that is loaded, so that no setting but ``plugins`` chooses one."""
+        return self.setting == "plugins"
+
+    def added(self) -> dict[str, EntryT]:
+        """Return the entries of plugins that are loaded."""
+        return plugins.loaded(self.family)
 
     def register(self, name: str, entry: EntryT | Callable[..., Any]) -> None:
         """Add a plugin's entry. Raises UsageError for a name that is taken, or for what is no entry."""
@@ -123,25 +155,37 @@ def families() -> list[Registry[Any]]:
     return [_families[name] for name in HOMES if name in _families]
 
 
+def imported() -> list[Registry[Any]]:
+    """Return the families whose modules something has imported."""
+    return list(_families.values())
+
+
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Marks a field of the configuration that takes the name of a family's entry, for ``league settings``."""
+    """Marks a field of the configuration that takes the name of a family's entry.
+
+    ``table`` is where the entries' own tables are, dotted; empty: in the table of the field itself.
+    """
 
     family: str
+    table: str = ""
 
     def names(self) -> list[str]:
         """Return what the field takes."""
         return family(self.family).names()
 
 
-def name_of(family_name: str) -> Any:
-    """Return the type of a field that takes the name of an entry: a string that is checked when it is set."""
+def name_of(family_name: str, table: str = "") -> Any:
+    """Return the type of a field that takes the name of an entry: a string that is checked when it is set.
+
+    ``table`` is where the entries' own tables are, dotted; empty: in the table of the field itself.
+    """
 
     def known(name: str) -> str:
         family(family_name)[name]
         return name
 
-    return Annotated[str, AfterValidator(known), Named(family_name)]
+    return Annotated[str, AfterValidator(known), Named(family_name, table)]
 
 
 def tables(entries: Mapping[str, Entry[Any]]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pydantic import Field, create_model
 from games.common.registry import tables
 from games.common.section import LearningRate, Positive, Section
 from games.common.validation import validated
+from league.config.names import CreditRuleName
 from league.config.teacher import PrivilegedName
 from learners.advantages import DEFAULT_RULE, RULES
 from learners.values import DEFAULT_ESTIMATOR, ESTIMATORS
@@ -33,8 +34,10 @@ else:
 class CreditConfig(RuleTables):
     """How returns become advantages: each role's rule, and a table for each rule that has settings."""
 
-    rule: str = Field(DEFAULT_RULE, description="credit rule of every role; for the list see: league docs credit")
-    rules: dict[str, str] = Field({}, description='another rule for a role, as "game/role" = "rule"')
+    rule: CreditRuleName = Field(
+        DEFAULT_RULE, description="credit rule of every role; for the list see: league docs credit"
+    )
+    rules: dict[str, CreditRuleName] = Field({}, description='another rule for a role, as "game/role" = "rule"')
     settings: dict[str, dict[str, Any]] = Field(
         {}, description="other settings of its rule for a role, as credit.settings.'game/role'.gamma = 0.9"
     )

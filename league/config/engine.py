@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 from pydantic import Field, field_validator
 
 from games.aliases import full_name
+from games.common.registry import family
 from games.common.section import Positive, Section
+from league.config.names import EngineName
 
 VllmRank = Literal[8, 16, 32, 64, 128, 256, 320, 512]
 VLLM_RANKS: tuple[int, ...] = get_args(VllmRank)
-
-
-class EnginePackage(NamedTuple):
-    """A package that an engine needs and that the league is installed without."""
-
-    name: str  # as its makers write it
-    module: str
-    how: str  # to install it
-
-
-# By kind of engine, of those that need one; here because it is looked for before anything slow is imported.
-ENGINE_PACKAGES = {
-    "vllm": EnginePackage("vLLM", "vllm", "pip install 'llm-league[vllm]'; without a GPU, see: league docs engines"),
-}
-
-
-BY_TORCH, BY_VLLM = "torch", "vllm"  # what `league serve` serves by: its own process, or vLLM's server
 
 
 class VllmSettings(Section):
@@ -48,20 +33,20 @@ class VllmSettings(Section):
 
 
 class EngineConfig(Section):
-    """Which engine samples replies: a kind in ``model_engine.ENGINES``, which refuses others."""
+    """Which engine samples replies, and a table for each engine that has settings."""
 
-    kind: str = Field("torch", description="torch: in this process; vllm: beside it")
+    kind: EngineName = Field("torch", description="torch: in this process; vllm: beside it")
     vllm: VllmSettings = VllmSettings()
 
     @property
     def in_process(self) -> bool:
         """Whether it plays in the process of the run."""
-        return self.kind == BY_TORCH
+        return not family("engines")[self.kind].separate_process
 
     @property
     def wants_gpu(self) -> bool:
         """Whether the engine is there for GPUs."""
-        return self.kind == BY_VLLM
+        return bool(family("engines")[self.kind].wants_gpu)
 
 
 class ProgramsConfig(Section):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from games.common.registry import name_of
 from games.common.section import Count, Positive, Section, Share
+from league.config.names import MetaSolverName
 
-MetaSolver = Literal["uniform", "linear", "nash", "prd", "alpha_rank", "nash_averaging", "least_exploitable"]
+if TYPE_CHECKING:
+    LoggerName = str
+else:
+    LoggerName = name_of("loggers")
 
 
 class BoardConfig(Section):
@@ -19,7 +24,7 @@ class BoardConfig(Section):
         description="most of the run's time that logging and drawing may take; 0: no figures, 1: no limit. All figures "
         "are drawn after the last iteration, which may take more of a short run",
     )
-    loggers: tuple[str, ...] = Field(
+    loggers: tuple[LoggerName, ...] = Field(
         (), description="services that get the metrics of each iteration too: wandb, mlflow, trackio"
     )
 
@@ -39,7 +44,7 @@ class EvaluationConfig(Section):
     )
     exact: bool = Field(True, description="compute exact exploitability where the game is small enough")
     exact_limit: Positive = Field(1_000, description="information states of the largest game that is tabulated")
-    mixture: MetaSolver = Field("linear", description="meta-strategy of RUN@mixture")
+    mixture: MetaSolverName = Field("linear", description="meta-strategy of RUN@mixture")
     language: bool = Field(
         True,
         description="of a pretrained model, KL to the untrained one on ordinary prompts, and a text's likelihood",

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, create_model, model_validator
 
+from games.common.registry import family, name_of
 from games.common.section import Count, LearningRate, NonNegative, Positive, Section, Share
+from league.config.names import LeagueRoleName
+from learners.losses import LOSSES
+from learners.losses.imitation import ImitationConfig as ImitationConfig
 
-LeagueRole = Literal["main", "main_exploiter", "league_exploiter", "partner"]
-SurrogateName = Literal["reinforce", "ppo", "gspo", "dpo", "dmpo", "kto"]
+DEFAULT_LEAGUE_ROLE = "main"  # of a policy that roles bind to
+
+if TYPE_CHECKING:  # a type checker cannot follow what is made at run time
+    SurrogateName = str
+    KlEstimator = str
+else:
+    SurrogateName, KlEstimator = name_of("losses", "objective"), name_of("kl_estimators")
 
 
 class PolicyConfig(Section):
     """One policy: its kind of weights, and when it trains. Roles bind to policies by ``roles.policy``."""
 
-    league_role: LeagueRole = Field(
-        "main",
+    league_role: LeagueRoleName = Field(
+        DEFAULT_LEAGUE_ROLE,
         description="main: roles bind to it; an exploiter takes every seat in turn, to beat main or the whole league; "
         "a partner takes all seats and learns with itself, see exploiters.together",
     )
@@ -54,14 +63,17 @@ class PolicyConfig(Section):
     )
 
     @property
+    def bound(self) -> bool:
+        """Whether it is a main policy, which roles bind to."""
+        return bool(family("league_roles")[self.league_role].bound)
+
+    @property
     def adapted(self) -> bool:
         """Whether the policy is an adapter on a shared base, not a full model."""
         return self.weights == "lora"
 
 
-class ObjectiveConfig(Section):
-    """What an update minimises."""
-
+class _Chosen(Section):
     name: SurrogateName = Field(
         "ppo",
         description="surrogate objective; dpo prefers the better of two replies, and needs a credit rule of trees; "
@@ -71,20 +83,19 @@ class ObjectiveConfig(Section):
         Field("constant", description="how a game's tokens are averaged; a choice reply counts as one token")
     )
     length: Positive = Field(1, description="constant: what a reply's sum over tokens is divided by")
-    clip_low: NonNegative = Field(0.2, description="ppo, gspo: lower clip of the ratio, 1 - clip_low")
-    clip_high: NonNegative = Field(0.2, description="ppo, gspo: upper clip of the ratio, 1 + clip_high")
-    dual_clip: float | None = Field(None, gt=1.0, description="ppo, gspo: bound c on the loss of negative advantages")
-    dpo_beta: float = Field(
-        0.1, gt=0.0, description="dpo, dmpo, kto: beta, the weight of staying near the policy before training"
-    )
-    dmpo_gamma: float = Field(1.0, gt=0.0, le=1.0, description="dmpo: discount of later turns")
-    preference_weight: Literal["equal", "difference"] = Field(
-        "equal",
-        description="kto, dmpo: what a match or a pair of them weighs; difference: by how much a match did better or "
-        "worse than expected, or one of the two better than the other",
-    )
-    kto_desirable: NonNegative = Field(1.0, description="kto: weight of desirable matches, lambda_D")
-    kto_undesirable: NonNegative = Field(1.0, description="kto: weight of undesirable matches, lambda_U")
+
+
+if TYPE_CHECKING:
+    SurrogateKeys = _Chosen
+else:  # the project's own surrogates share keys of [objective]; a plugin's has a table of its own there
+    _keys = {name: field for entry in LOSSES.values() for name, field in entry.settings.model_fields.items()}
+    _fields = {name: (field.annotation, field) for name, field in _keys.items()}
+    SurrogateKeys = create_model("SurrogateKeys", __base__=_Chosen, __module__=__name__, **_fields)
+
+
+class ObjectiveConfig(SurrogateKeys):
+    """What an update minimises."""
+
     truncate: float | None = Field(
         None, gt=0.0, description="weigh by min(p learner / p sampler, truncate), without gradient; None: off"
     )
@@ -107,7 +118,7 @@ class ObjectiveConfig(Section):
         None, description="its weight at the end, reached geometrically; None: constant"
     )
     kl_reference: NonNegative = Field(0.0, description="weight of KL(policy | its weights before training), nats")
-    kl_estimator: Literal["k1", "k2", "k3"] = Field(
+    kl_estimator: KlEstimator = Field(
         "k2", description="estimate of kl_reference for free replies; exact for choice replies"
     )
     entropy: NonNegative = Field(0.05, description="weight of the entropy bonus at the start")
@@ -130,6 +141,13 @@ class ObjectiveConfig(Section):
         "log(policy / magnet), as in R-NaD (choice replies)",
     )
 
+    def settings_of(self, name: str) -> dict[str, Any]:
+        """Return the settings of a surrogate: ours has keys of this table, a plugin's a table of its own in it."""
+        if name in LOSSES:
+            return {key: getattr(self, key) for key in LOSSES[name].settings.model_fields}
+        table: Section | None = getattr(self, name, None)
+        return {} if table is None else table.model_dump()
+
     @model_validator(mode="after")
     def _ends_fit_the_schedule(self) -> ObjectiveConfig:
         ends = [
@@ -141,34 +159,6 @@ class ObjectiveConfig(Section):
             raise ValueError(
                 f"objective.schedule = 'mmd' moves the weights by the root of the iteration, but {ends[0]} states "
                 "where one ends. Leave it out, or set objective.schedule = 'geometric'."
-            )
-        return self
-
-
-class ImitationConfig(Section):
-    """Imitation of matches of others, beside the policy gradient: behaviour cloning."""
-
-    weight: Share = Field(
-        0.0,
-        description="share of imitation in an update's loss, the policy gradient has the rest; 0: off, 1: it alone",
-    )
-    matches: str = Field(
-        "",
-        description="file of `league export` or `league match --save`, or folder of `league import`, to imitate",
-    )
-    players: tuple[str, ...] = Field((), description="players whose replies are imitated; none: all players'")
-    replies: Positive = Field(256, description="replies that are drawn for an update of a policy")
-    since: Count = Field(0, description="until: the iteration after which the weight begins to fall")
-    until: Positive | None = Field(
-        None, description="iteration at which the weight has fallen evenly to 0; None: it stays"
-    )
-
-    @model_validator(mode="after")
-    def _has_matches(self) -> ImitationConfig:
-        if self.weight and not self.matches:
-            raise ValueError(
-                f"imitation.weight = {self.weight:g} needs matches to imitate. Name their file in imitation.matches, "
-                "or set imitation.weight = 0."
             )
         return self
 
@@ -203,49 +193,29 @@ class OptimizerConfig(Section):
     max_gap: float = Field(0.05, gt=0.0, description="mean |log p learner - log p sampler| (nats) that stops the run")
 
 
-AlarmName = Literal[
-    "reasoning",
-    "echo_trap",
-    "drift",
-    "entropy",
-    "language",
-    "illegal",
-    "mismatch",
-    "hack",
-    "collapse",
-    "signal",
-    "cycle",
-]
+if TYPE_CHECKING:
+    AlarmName = str
+else:
+    AlarmName = name_of("alarms")
 
 
-class AlarmsConfig(Section):
+class AlarmTable(Section):
     """When the run warns that a policy is going wrong. Alarms are shown; ``stop`` and ``illegal_stop`` stop a run."""
 
     warmup: Positive = Field(10, description="iterations that fix what is normal for a run")
-    reasoning: Share = Field(0.25, description="reasoning below this share of its length in the warmup, in tokens")
-    repetition: Share = Field(0.5, description="echo trap: share of repeated replies or phrases above this, while")
-    variance: Share = Field(0.5, description="echo trap: the variance of returns is below this share of the warmup's")
-    drift: NonNegative = Field(0.3, description="a role's mean advantage, in its own standard deviations, beyond this")
-    entropy_low: NonNegative = Field(0.02, description="entropy below this, in nats a turn")
-    collapse: Share = Field(0.98, description="a role plays one action in more than this share of its choices")
-    illegal: Share = Field(0.5, description="more of a role's free replies than this share are illegal")
-    illegal_stop: Share = Field(
-        0.95, description="a run stops if more of a role's free replies are illegal in three iterations; 1: never"
-    )
-    mismatch: Share = Field(
-        0.2, description="more of a role's free replies than this share reason towards another action"
-    )
-    hack: Share = Field(
-        0.02, description="more of a role's free replies than this share reason about the reward itself"
-    )
     stop: tuple[AlarmName, ...] = Field((), description="a run stops once one of these alarms rings")
-    signal: Share = Field(0.05, description="fewer of a role's turns than this share have an advantage")
-    cycle: Share = Field(
-        0.05, description="snapshots beat each other in a circle, each by at least this share of half the game's range"
-    )
-    entropy_high: float | None = Field(None, gt=0.0, description="entropy above this, in nats a turn; None: no limit")
-    language: NonNegative = Field(
-        0.5, description="a pretrained model's KL to the untrained one on ordinary prompts above this, in nats a token"
+
+    if TYPE_CHECKING:  # a type checker cannot follow fields that are made at run time
+
+        def __getattr__(self, name: str) -> Any: ...
+
+
+if TYPE_CHECKING:
+    AlarmsConfig = AlarmTable
+else:  # each alarm's settings are fields of the table itself
+    _OWN = [rule.settings for rule in family("alarms").values()]
+    AlarmsConfig = create_model(
+        "AlarmsConfig", __base__=(*reversed(_OWN), AlarmTable), __module__=__name__, __doc__=AlarmTable.__doc__
     )
 
 

@@ -11,9 +11,9 @@ from pydantic import Field, field_validator, model_validator
 
 from games.common import plugins
 from games.common.section import LARGEST_COUNT, Count, NonNegative, Positive, Section, Share
-from league.config.evaluation import MetaSolver
+from league.config.names import BranchingRuleName, BreedingRuleName, JointSolverName, MetaSolverName, StartRuleName
 
-StartRule = Literal["uniform", "learnability", "plr", "staged", "hard", "backward", "variance"]
+SELF_PLAY = "self_play"  # the weight that is no opponent rule's
 
 
 class SharesConfig(Section):
@@ -40,8 +40,8 @@ class MatchmakingConfig(SharesConfig):
         0.3, description="verification: main exploiters' snapshots that win more than 1 - this come back"
     )
     forgotten: Share = Field(0.7, description="verification: past mains against whom less than this is won come back")
-    psro_solver: MetaSolver = Field("nash", description="psro: the meta-strategy that is trained against")
-    jpsro_solver: Literal["mgcce", "mgce", "mecce", "mece"] = Field(
+    psro_solver: MetaSolverName = Field("nash", description="psro: the meta-strategy that is trained against")
+    jpsro_solver: JointSolverName = Field(
         "mgcce", description="jpsro: the coarse correlated (cce) or correlated (ce) equilibrium that is trained against"
     )
     response_from: Literal["newest", "best", "first"] = Field(
@@ -81,7 +81,7 @@ class MatchmakingConfig(SharesConfig):
             raise ValueError(f"{rules} are all 0, so no match can be drawn. Give at least one of them a weight.")
         if self.tree and self.group_size > 1:
             raise ValueError("matchmaking.tree sets how often a start is played; leave matchmaking.group_size at 1.")
-        past_rules = [rule for rule, weight in self.shares.items() if rule != "self_play" and weight]
+        past_rules = [rule for rule, weight in self.opponent_shares.items() if weight]
         if self.swap_every and past_rules:
             raise ValueError(
                 f"matchmaking.swap_every moves live policies to other seats, where matchmaking.{past_rules[0]} has no "
@@ -97,20 +97,20 @@ class MatchmakingConfig(SharesConfig):
         rules = (*SharesConfig.model_fields, *plugins.loaded("matchmaking"))
         return {rule: float(getattr(self, rule, None) or 0.0) for rule in rules}
 
+    @property
+    def opponent_shares(self) -> dict[str, float]:
+        """The weight of every rule by which main policies meet past players."""
+        return {rule: weight for rule, weight in self.shares.items() if rule != SELF_PLAY}
+
     def matches_of_start(self, turns: int) -> int:
         """Return the number of matches from the same start, in a game of at most ``turns`` turns."""
         return self.tree**turns if self.tree else self.group_size
-
-    @property
-    def meta_solver(self) -> str:
-        """The meta-strategy that is trained against, if one is."""
-        return self.jpsro_solver if self.jpsro else self.psro_solver
 
 
 class BranchingConfig(Section):
     """Matches that are played on from chosen turns, within a budget of replies."""
 
-    rule: Literal["entropy", "value_spread"] | None = Field(
+    rule: BranchingRuleName | None = Field(
         None,
         description="where matches branch: where the policy is least certain, or where what came of a turn differs "
         "most; None: nowhere",
@@ -124,7 +124,7 @@ class BranchingConfig(Section):
 class StartsConfig(Section):
     """A pool of starts, and the rule by which an iteration's deals are drawn from it."""
 
-    rule: StartRule | None = Field(
+    rule: StartRuleName | None = Field(
         None, description="which starts are played; None: every deal is new, and there is no pool"
     )
     size: Positive = Field(256, description="starts of each game that the pool begins with")
@@ -152,15 +152,6 @@ class StartsConfig(Section):
     mastered: Share = Field(
         0.5, description="backward: solve rate from which on a start is followed by one with an action less"
     )
-
-    @model_validator(mode="after")
-    def _floor_and_unplayed_leave_room(self) -> StartsConfig:
-        if self.floor >= 1.0 and self.rule not in (None, "uniform"):
-            raise ValueError(
-                f"starts.floor = {self.floor:g} leaves nothing to starts.rule = {self.rule!r}: all starts are drawn "
-                "alike. Take rule 'uniform', or a smaller floor."
-            )
-        return self
 
 
 PREVIOUS = "previous"  # curriculum.control: the one that is no player from outside
@@ -222,13 +213,10 @@ class ExploitersConfig(Section):
     league_reset: Share = Field(0.25, description="league exploiter: probability of a reset once it is frozen")
 
 
-DescentName = Literal["go_on", "go_back", "distil", "mutate", "merge", "cross", "generations"]
-
-
 class DescentConfig(Section):
     """Where a policy comes from, in a population of runs that is bred."""
 
-    rule: DescentName = Field(
+    rule: BreedingRuleName = Field(
         "mutate",
         description="go_on: from itself; go_back: from before, if it got worse; distil: from its mixture; mutate: "
         "population-based training; merge, cross: from several parents' weights; generations: from the last one's play",

@@ -1,128 +1,231 @@
-"""A run's configuration where plugins add to it: tables of credit rules, estimators, engines; weights of matchmaking.
+"""What families add to a run's configuration: an entry's table of settings, an opponent rule's weight.
 
-The configuration of a run is a ``RunConfig``; with plugins, of a class derived from it that has their keys too, so that
-they are checked, described and offered in messages like all others. A key of a plugin is left out of a run's TOML where
-the run does not use it: such a run does not need the plugin.
+The configuration of a run is a ``RunConfig``; with such entries, of a class derived from it that has their keys too, so
+that they are checked, described and offered in messages like all others. No family is named here but the one whose
+entries are chosen by weights: fields of the type ``name_of(family)`` say which families there are and where their
+tables are. A key of a plugin is left out of a run's TOML where the run does not use it: such a run does not need the
+plugin.
 """
 
 from __future__ import annotations
 
 import copyreg
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
-from pydantic import Field, create_model
+from pydantic import BaseModel, Field, create_model
 
 from games.common import plugins
-from games.common.section import NonNegative
+from games.common.registry import Named, family, imported
+from games.common.section import NonNegative, Section
 from games.registry import with_submatches
 from league.config.run import RunConfig
-from learners.advantages import RULES
-from learners.advantages.rule import Need
-from learners.values import ESTIMATORS
 
+TABLES = {"credit": "credit", "engines": "engine", "matchmaking": "matchmaking", "losses": "objective"}  # by group
 _WORD = re.compile(r"[A-Za-z_][\w.:]*")
+EACH = "*"  # of a path: every key of a table, or every entry of a list
+WEIGHED, WEIGHTS, OWN_TABLES = "matchmaking", ("matchmaking",), ("matchmaking", "settings")
+
+Path = tuple[str, ...]  # of a key, from the configuration
+
+
+class Choice(NamedTuple):
+    """A field of the configuration that chooses entries of a family by name."""
+
+    family: str
+    path: Path
+    table: Path  # that has a table for each entry with settings
 
 
 def prepared(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the data of a configuration after the plugins that it names, or uses, are loaded.
 
-    A credit rule or estimator of theirs that is used gets its table, so that the run keeps its settings. Raises
+    A used entry with settings that ``RunConfig`` has no table for gets one, so that the run keeps its settings. Raises
     UsageError for a plugin that is missing, or that the person did not choose (``games.common.plugins``).
     """
     table = dict(data)
     wanted = table.get("plugins", ())
     if isinstance(wanted, list | tuple) and all(isinstance(name, str) for name in wanted):
         plugins.require(wanted)
-    credit, values, engine, matchmaking = (table.get(key) for key in ("credit", "values", "engine", "matchmaking"))
-    sections = (("credit", credit), ("estimators", values), ("engines", engine), ("matchmaking", matchmaking))
-    for group, section in sections:
-        for name in section if isinstance(section, Mapping) else ():
-            plugins.lookup(group, name)
-    if isinstance(engine, Mapping) and isinstance(kind := engine.get("kind"), str):
-        plugins.lookup("engines", kind)
-    for key, section, names, own in (
-        ("credit", credit, ("rule", "rules"), RULES),
-        ("values", values, ("estimator", "estimators"), ESTIMATORS),
-    ):
-        if isinstance(section, Mapping):
-            made = {name: plugins.lookup(own.family, name) for name in _named(section, *names) if name not in own}
-            added: dict[str, Any] = {name: {} for name, entry in made.items() if entry and entry.settings.model_fields}
-            table[key] = added | dict(section)
+    for group, path in _places():
+        for section in _at(table, path):
+            for name in section if isinstance(section, Mapping) else ():
+                _load(group, name)
+    for choice, name in _chosen(table):
+        _load(choice.family, name)
+        if name in family(choice.family).loaded() and family(choice.family).has_table(name):
+            table = _with_table(table, (*choice.table, name))
+    weights: Any = table.get(WEIGHED)
+    for name in plugins.loaded(WEIGHED) if isinstance(weights, Mapping) else ():
+        if weights.get(name) and family(WEIGHED).has_table(name):
+            table = _with_table(table, (*OWN_TABLES, name))
     return table
 
 
 def config_model() -> type[RunConfig]:
-    """Return the class of configurations with the keys of all plugins that are loaded."""
-    groups = ("credit", "estimators", "engines", "matchmaking")
-    added = tuple(tuple(plugins.loaded(group).items()) for group in groups)
-    return _extended(*added) if any(added) else RunConfig
+    """Return the class of configurations with the keys of all entries that are loaded."""
+    added = [
+        (*OWN_TABLES[:-1], name, NonNegative, f"weight of: {entry.sentence or f'the rule {name}'}")
+        for name, entry in plugins.loaded(WEIGHED).items()
+    ]
+    tables = dict(_tables())
+    for known in imported():
+        for name, entry in known.loaded().items() if known.family in tables else ():
+            if known.has_table(name):
+                added.append((*tables[known.family], name, entry.settings, ""))
+            elif known.flat == "all":
+                fields = entry.settings.model_fields.items()
+                added += [(*tables[known.family], key, field.annotation, field) for key, field in fields]
+    new = tuple(row for row in added if not _is_there(RunConfig, row[:-2]))
+    return _extended(new) if new else RunConfig
 
 
 def used_plugins(config: RunConfig) -> list[str]:
-    """Return the plugins whose games, role cards, rules, players or engine a run uses, sorted."""
+    """Return the plugins whose games, role cards, players or entries of families a run uses, sorted."""
     players = [*config.evaluation.anchors, *config.matchmaking.guests, *config.cold_start.players]
     players += [*config.roles.player.values(), config.teacher.player, *config.teacher.players.values()]
     games = [word for name in with_submatches(config.games) for word in _WORD.findall(name)]  # a wrapper's game too
-    rules = _named(dict(config.credit), "rule", "rules")
-    estimators = _named(dict(config.values), "estimator", "estimators")
-    used = {
-        "games": games,
-        "environments": [name.removeprefix("pettingzoo:") for name in games if name.startswith("pettingzoo:")],
-        "roles": games,
-        "credit": [rule for rule in rules if rule not in RULES],
-        "estimators": [name for name in estimators if name not in ESTIMATORS],
-        "evidence": [need for rule in rules for need in RULES[rule].needs - set(Need)],
-        "privileged": [*config.critic.sees, *config.teacher.sees],
-        "matchmaking": [rule for rule in plugins.loaded("matchmaking") if config.matchmaking.shares[rule]],
-        "scripted": [name.partition(":")[0] for name in players],
-        "engines": [config.engine.kind],
-    }
-    found = {plugins.plugin_of(group, name) for group, entries in used.items() for name in entries}
-    found |= {plugins.chosen_for(name) for name in used["environments"]}
+    used = [(group, name) for group in ("games", "roles") for name in games]
+    used += [("environments", name.removeprefix("pettingzoo:")) for name in games if name.startswith("pettingzoo:")]
+    used += [("scripted", name.partition(":")[0]) for name in players]
+    used += [(choice.family, name) for choice, name in _chosen(config) if name in plugins.names(choice.family)]
+    used += [("evidence", need) for choice, name in _chosen(config) for need in _asked_for(choice.family, name)]
+    used += [(known.family, name) for known in imported() if known.all_asked for name in known.added()]
+    for group, path in _places():
+        sections = [section for section in _at(config, path) if section is not None]
+        used += [(group, name) for name in plugins.loaded(group) for it in sections if getattr(it, name, None)]
+    found = {plugins.plugin_of(group, name) for group, name in used}
+    found |= {plugins.chosen_for(name) for group, name in used if group == "environments"}
     return sorted(name for name in found if name is not None)
 
 
-def _named(table: Mapping[str, Any], for_all: str, by_role: str) -> list[str]:
-    """Return the entries that two keys of a table name; of what is no name it says nothing."""
-    single = table.get(by_role)
-    names = [table.get(for_all), *(single.values() if isinstance(single, Mapping) else ())]
-    return list(dict.fromkeys(name for name in names if isinstance(name, str)))
+def settings_of(config: RunConfig, group: str, name: str) -> Section | None:
+    """Return the settings of an entry of a family in a run; None for one that has no table there."""
+    path = (*dict(_tables())[group], name)
+    return next((section for section in _at(config, path) if isinstance(section, Section)), None)
 
 
-Entries = tuple[tuple[str, Any], ...]  # names and what is registered under them
+def chosen_entries(config: RunConfig) -> list[tuple[str, str]]:
+    """Return the entries that a run chooses, each once: family and name."""
+    by_weight = [(WEIGHED, rule) for rule, weight in config.matchmaking.opponent_shares.items() if weight]
+    return list(dict.fromkeys([*((choice.family, name) for choice, name in _chosen(config)), *by_weight]))
 
 
 @cache
-def _extended(rules: Entries, estimators: Entries, engines: Entries, matchmakers: Entries) -> type[RunConfig]:
-    """Return ``RunConfig`` with the keys of plugins."""
-    tables = dict(_tables(rules)), dict(_tables(estimators)), dict(_tables(engines)), dict(_weights(matchmakers))
-    fields = {}
-    for name, added in zip(("credit", "values", "engine", "matchmaking"), tables, strict=True):
-        base: Any = RunConfig.model_fields[name].annotation
-        new = {key: field for key, field in added.items() if key not in base.model_fields}
-        section = create_model(base.__name__, __base__=base, __module__=__name__, **new)
-        fields[name] = (section, section())
-    create: Any = create_model  # whose overloads know no fields that are made at run time
-    model: type[RunConfig] = create("RunConfig", __base__=RunConfig, __module__=__name__, **fields)
+def _choices() -> tuple[Choice, ...]:
+    return tuple(_choices_of(RunConfig, (), ()))
+
+
+def _choices_of(annotation: Any, metadata: Sequence[Any], path: Path) -> Iterator[Choice]:
+    """Yield the fields in a type that take names of entries."""
+    parts = get_args(annotation)
+    for mark in metadata:
+        if isinstance(mark, Named):
+            table = [part for part in path[:-1] if part != EACH]
+            yield Choice(mark.family, path, tuple(mark.table.split(".")) if mark.table else tuple(table))
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        for name, field in annotation.model_fields.items():
+            yield from _choices_of(field.annotation, field.metadata, (*path, name))
+    elif get_origin(annotation) is Annotated:
+        yield from _choices_of(parts[0], parts[1:], path)
+    elif get_origin(annotation) in (dict, list, tuple):
+        yield from _choices_of(parts[1 if get_origin(annotation) is dict else 0], (), (*path, EACH))
+    else:
+        for part in parts:
+            yield from _choices_of(part, (), path)
+
+
+def _tables() -> Iterator[tuple[str, Path]]:
+    """Yield each family with the table that has its entries' own tables; the one of its first field counts."""
+    yield WEIGHED, OWN_TABLES
+    yield from {choice.family: choice.table for choice in reversed(_choices())}.items()
+
+
+def _places() -> list[tuple[str, Path]]:
+    """Return each family with the tables whose keys may be names of its entries."""
+    return [(WEIGHED, WEIGHTS), *_tables()]
+
+
+def _at(data: Any, path: Path) -> Iterator[Any]:
+    """Yield what stands at a path in a configuration or its data."""
+    if not path:
+        yield data
+    elif path[0] == EACH:
+        inner = data.values() if isinstance(data, Mapping) else data if isinstance(data, list | tuple) else ()
+        for entry in inner:
+            yield from _at(entry, path[1:])
+    elif isinstance(data, BaseModel):
+        yield from _at(getattr(data, path[0], None), path[1:])
+    elif isinstance(data, Mapping):
+        yield from _at(data.get(path[0]), path[1:])
+
+
+def _chosen(data: Any) -> Iterator[tuple[Choice, str]]:
+    """Yield the names of entries that a configuration, or its data, gives, with the fields that choose them."""
+    for choice in _choices():
+        for name in _at(data, choice.path):
+            if isinstance(name, str):
+                yield choice, name
+
+
+def _load(group: str, name: str) -> Any:
+    """Return an entry that a plugin has, which is loaded now; None for no such name."""
+    return family(group)[name] if name in plugins.names(group) else None
+
+
+def _asked_for(group: str, name: str) -> list[str]:
+    """Return the sources of evidence that an entry needs, by name."""
+    needs = family(group)[name].needs if name in family(group).names() else frozenset()
+    return sorted(need for need in needs if type(need) is str)
+
+
+def _is_there(model: type[BaseModel], path: Path) -> bool:
+    """Return whether a table has a key, which may be in a table of its own."""
+    field = model.model_fields.get(path[0])
+    inner = _model_in(field.annotation) if field is not None else None
+    return field is not None and (len(path) == 1 or (inner is not None and _is_there(inner, path[1:])))
+
+
+def _with_table(data: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Return data with a table at a path, an empty one where there is none; what is no table stays, to be refused."""
+    inner = data.get(path[0], {})
+    if not isinstance(inner, Mapping) or _is_there(RunConfig, path):
+        return dict(data)
+    return {**data, path[0]: _with_table(inner, path[1:]) if len(path) > 1 else inner}
+
+
+Added = tuple[Any, ...]  # the path of a key, then its type and its meaning
+
+
+@cache
+def _extended(added: tuple[Added, ...]) -> type[RunConfig]:
+    """Return ``RunConfig`` with more keys."""
+    model: type[RunConfig] = _with_keys("RunConfig", RunConfig, added)
     copyreg.pickle(model, _reduced)
     return model
 
 
-def _tables(entries: Entries) -> Iterator[tuple[str, Any]]:
-    """Yield the optional table of each rule, estimator or engine that has settings."""
-    for name, entry in entries:
-        if entry.settings is not None and entry.settings.model_fields:
-            yield name, (entry.settings | None, None)
+def _with_keys(name: str, base: type[BaseModel], added: Sequence[Added]) -> Any:
+    """Return a table with more keys, each of which may be left out, in it or in the tables in it."""
+    create: Any = create_model  # whose overloads know no fields that are made at run time
+    fields: dict[str, Any] = {}
+    for key in dict.fromkeys(row[0] for row in added):
+        rows = [row[1:] for row in added if row[0] == key]
+        if len(rows[0]) == 2:
+            kind, meaning = rows[0]  # or a field of its own
+            own = Field(None, description=meaning) if isinstance(meaning, str) and meaning else None
+            fields[key] = (kind | None, own) if isinstance(meaning, str) else (kind, meaning)
+            continue
+        known = _model_in(base.model_fields[key].annotation) if key in base.model_fields else None
+        inner = _with_keys(key.title(), known or Section, rows)
+        fields[key] = (inner | None, None) if known is None else (inner, inner())
+    return create(base.__name__ if base is not Section else name, __base__=base, __module__=__name__, **fields)
 
 
-def _weights(entries: Entries) -> Iterator[tuple[str, Any]]:
-    """Yield the weight of each matchmaking rule."""
-    for name, rule in entries:
-        meaning = rule.sentence or f"the plugin's rule {name}"
-        yield name, (NonNegative | None, Field(None, description=f"weight of: {meaning}"))
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
 
 
 def _revived(table: dict[str, Any]) -> RunConfig:

@@ -11,7 +11,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from games.common.section import LARGEST_SEED, Count, LearningRate, NonNegative, Positive, Section
+from games.common.limits import LARGEST_SEED, MOST_THREADS
+from games.common.section import Count, LearningRate, NonNegative, Positive, Section
 from league.config.auxiliary import BeliefsConfig, PredictionConfig, ShapingConfig
 from league.config.cluster import AsyncLearnersConfig, ClusterConfig
 from league.config.credit import CreditConfig, CriticConfig, ValuesConfig
@@ -21,7 +22,6 @@ from league.config.learning import (
     AlarmsConfig,
     DistilConfig,
     ImitationConfig,
-    LeagueRole,
     ObjectiveConfig,
     OptimizerConfig,
     PolicyConfig,
@@ -37,7 +37,6 @@ from league.config.matchmaking import (
 from league.config.teacher import LatentConfig, TeacherConfig
 
 MEASURED = -1  # threads
-MOST_THREADS = 1024  # torch dies of a thread that the system refuses: machines have fewer cores, and allow more
 
 Size = Annotated[int, Field(ge=1, le=65_536)]  # of a pocket model: no layer of any model is wider
 
@@ -217,9 +216,9 @@ class RunConfig(Section):
     board: BoardConfig = BoardConfig()
 
     @property
-    def league_roles(self) -> dict[str, LeagueRole]:
+    def league_roles(self) -> dict[str, str]:
         """The league roles of policies that no role binds to, exploiters and partners, by policy name."""
-        return {name: policy.league_role for name, policy in self.policies.items() if policy.league_role != "main"}
+        return {name: policy.league_role for name, policy in self.policies.items() if not policy.bound}
 
     def policy(self, name: str) -> PolicyConfig:
         """Return how a policy is trained."""
@@ -279,7 +278,7 @@ class RunConfig(Section):
                 raise ValueError(
                     f"policies.{name}.model{f'.{where}' if where else ''}: {said}. Its keys are those of [model]."
                 ) from error
-            if policy.model and policy.league_role != "main":
+            if policy.model and not policy.bound:
                 raise ValueError(
                     f"policies.{name}.model is set, but exploiters and partners begin from the run's [model]. "
                     "Leave it out."

@@ -16,8 +16,9 @@ SELF = "self"  # the teacher that is the policy in training itself
 
 if TYPE_CHECKING:  # a type checker cannot follow what is made at run time
     PrivilegedName = str
+    DivergenceName = str
 else:
-    PrivilegedName = name_of("privileged")
+    PrivilegedName, DivergenceName = name_of("privileged"), name_of("divergences")
 PlayerName = Annotated[str, Field(min_length=1)]
 
 
@@ -38,7 +39,7 @@ class TeacherConfig(Section):
         "seat, such as the others' cards or the answer; teammates, what its teammates are shown; seats, what every "
         "other seat is shown",
     )
-    divergence: Literal["reverse", "forward", "jensen_shannon"] = Field(
+    divergence: DivergenceName = Field(
         "reverse",
         description="what is made small: reverse, KL(policy | teacher); forward, KL(teacher | policy); or "
         "jensen_shannon. Exact for choice replies, by the sampled tokens of free ones",

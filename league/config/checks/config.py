@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from games.common.errors import UsageError, unknown_name
+from games.common.registry import family
 from games.common.section import LARGEST_COUNT
 from games.registry import make_game, with_submatches
 from games.spec import Utility
-from league.config.checks.beliefs import check_beliefs, check_prediction, check_shaping
-from league.config.checks.branching import check_branching
 from league.config.checks.credit import check_credit
-from league.config.checks.curriculum import check_curriculum
+from league.config.checks.features import (
+    check_beliefs,
+    check_branching,
+    check_curriculum,
+    check_prediction,
+    check_shaping,
+    check_teacher_settings,
+)
 from league.config.checks.learners import check_async_learners, check_optimizer, check_settling
-from league.config.checks.teacher import check_teacher_settings
+from league.config.plugins import chosen_entries
 from league.config.run import RunConfig
 from league.config.suite import check_training
 from roles.role import Role, Roles, bound_policies
+
+# Families whose entries refuse a run by ``check(config)``; others are asked with more, elsewhere.
+CHECKED = ("matchmaking", "league_roles", "meta_solvers", "joint_solvers", "starts", "branching", "breeding")
 
 
 def check_config(config: RunConfig, roles: Roles) -> None:
@@ -48,6 +57,7 @@ def check_config(config: RunConfig, roles: Roles) -> None:
     check_beliefs(config, roles)
     check_prediction(config, roles)
     check_shaping(config, roles)
+    _check_entries(config)
     for game, game_roles in roles.items():
         if game in config.games:  # the number of submatches is not configured
             _check_groups(config, game)
@@ -143,26 +153,20 @@ def _check_gate(config: RunConfig, roles: Roles, bound: set[str]) -> None:
 
 def _check_policies(config: RunConfig, bound: set[str]) -> None:
     for name, policy in config.policies.items():
-        if name not in bound and policy.league_role == "main":
+        if name not in bound and policy.bound:
             hint = "No role binds to it: set roles.policy, or give it the league_role of an exploiter or a partner."
             raise unknown_name("policy", name, bound, hint)
-        if name in bound and policy.league_role != "main":
+        if name in bound and not policy.bound:
             raise UsageError(
                 f"policies.{name}.league_role = {policy.league_role!r}, but a role binds to {name}. Exploiters and "
                 "partners take every seat and are bound to none: leave it out of roles.policy, or set "
                 "league_role = 'main'."
             )
-        if policy.held_out and policy.league_role != "partner":
+        if policy.held_out and not family("league_roles")[policy.league_role].cooperates:
             raise UsageError(
                 f"policies.{name}.held_out = true is for partners, but its league_role is {policy.league_role!r}. "
                 "Leave it out, or set league_role = 'partner'."
             )
-    met = [name for name, kind in config.league_roles.items() if kind == "partner" and not config.policy(name).held_out]
-    if config.matchmaking.partners and not met:
-        raise UsageError(
-            f"matchmaking.partners = {config.matchmaking.partners:g}, but the run has no partner that may be met. Add "
-            "some: policies.NAME.league_role = 'partner', without held_out."
-        )
     trained = {name for name in bound if name not in config.policies or not config.policies[name].frozen}
     if not trained:
         raise UsageError(f"All policies ({_listed(bound)}) are frozen, so nothing would be trained. Unfreeze one.")
@@ -204,18 +208,25 @@ def _check_meta_solvers(config: RunConfig, roles: Roles) -> None:
     solvers = {"evaluation.mixture": config.evaluation.mixture}
     solvers |= {"matchmaking.psro_solver": config.matchmaking.psro_solver} if config.matchmaking.psro else {}
     for setting, solver in solvers.items():
-        if asymmetric and solver in ("alpha_rank", "nash_averaging"):
+        entry = family("meta_solvers")[solver]
+        if asymmetric and entry.by_seat is None and not entry.by_age:
             raise UsageError(
                 f"{setting} = {solver!r} is for players that take all seats, but in {asymmetric[0]} roles have "
                 "different policies. Use nash, prd, linear or uniform."
             )
         for game in asymmetric:
-            zero_sum = solver in ("nash", "least_exploitable")
-            if zero_sum and (len(roles[game]) != 2 or make_game(game).spec.utility is Utility.GENERAL_SUM):
+            if entry.zero_sum and (len(roles[game]) != 2 or make_game(game).spec.utility is Utility.GENERAL_SUM):
                 raise UsageError(
                     f"{setting} = {solver!r} solves zero-sum games of two seats; {game} is not "
                     "one. Use prd, linear or uniform, or matchmaking.jpsro instead of psro."
                 )
+
+
+def _check_entries(config: RunConfig) -> None:
+    """Let what the run chooses by name or weight refuse it."""
+    for group, name in chosen_entries(config):
+        if group in CHECKED and (check := family(group)[name].check) is not None:
+            check(config)
 
 
 def _check_groups(config: RunConfig, game: str) -> None:
@@ -236,18 +247,13 @@ def _check_groups(config: RunConfig, game: str) -> None:
 
 
 def _check_starts(config: RunConfig, game: str) -> None:
-    """Refuse a pool that has fewer starts than an iteration plays, and prefixes where there can be none."""
+    """Refuse a pool that has fewer starts than an iteration plays."""
     spec = make_game(game).spec
     deals = config.games[game].matches // config.matchmaking.matches_of_start(spec.max_turns)
     if config.starts.rule is not None and deals > config.starts.size:
         raise UsageError(
             f"starts.size = {config.starts.size} is less than the {deals} deals of {game} in an iteration, each of "
             f"which has a start of its own. Set it to {deals} or more."
-        )
-    if config.starts.rule == "backward" and spec.submatch_games:
-        raise UsageError(
-            f"starts.rule = 'backward' begins matches in their middle, but those of {game} open submatches, which are "
-            "played whole. Choose another rule."
         )
 
 

@@ -8,13 +8,14 @@ from games.common.errors import UsageError
 from games.common.registry import family
 from games.privileged import seen
 from games.registry import make_game
+from league.config.checks.losses import check_losses
 from league.config.run import RunConfig
 from learners.advantages import RULES
 from learners.advantages.rule import OF_PLAY, CreditFacts, Need
 from learners.rewards import BREVITY, RETURN
 from learners.values import ESTIMATORS
 from learners.values.estimator import Estimated, How, ValueFacts
-from roles.role import OnIllegal, ReplyForm, Role
+from roles.role import ReplyForm, Role
 
 
 def check_credit(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> None:
@@ -33,8 +34,9 @@ def check_credit(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> No
                 rule.check(facts)
             _check_rewards(config, facts, name)
         _check_own_settings(config, game, trained)
-        _check_dpo(config, game, trained)
-        _check_whole_trajectories(config, game)
+        matchmaking = config.matchmaking
+        spec = make_game(game).spec
+        check_losses(config, CreditFacts(spec, game_roles, trained, matchmaking.group_size, matchmaking.tree))
     if config.critic.sees:
         _check_sight(config, roles)
 
@@ -65,6 +67,21 @@ def _check_estimators(config: RunConfig, game: str, roles: tuple[Role, ...], rul
             by_rewards = objective.magnet_rule == "rewards" and bool(objective.magnet)
             facts = ValueFacts(spec, roles, objective.truncate is not None, by_rewards)
             estimator.check(facts, config.values.settings_of(name))
+        if getattr(config.values.settings_of(name), "all_replies", False):
+            _check_outcome(config, game, roles)
+
+
+def _check_outcome(config: RunConfig, game: str, roles: tuple[Role, ...]) -> None:
+    """Refuse a weight of how the match ended where every reply is credited, also those that were not drawn."""
+    for role in roles:
+        rule = config.credit.rule_for(game, role.name)
+        settings = config.credit.settings_for(game, role.name) or config.credit.settings_of(rule)
+        if getattr(settings, "outcome", 0.0):
+            raise UsageError(
+                f"values.exact.all_replies credits every reply by what it is worth, and credit.{rule}.outcome the one "
+                f"that was drawn by how the match ended, so it would do nothing for {game}/{role.name}. Leave it out, "
+                "or set values.exact.all_replies = false."
+            )
 
 
 def _check_sight(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> None:
@@ -141,47 +158,3 @@ def _check_tree(rule: str, facts: CreditFacts) -> None:
 
 
 _CHECKS = {Need.GROUPS: _check_groups, Need.TREE: _check_tree, Need.PREFERENCES: None}  # the league finds judges itself
-
-
-def _check_dpo(config: RunConfig, game: str, roles: tuple[Role, ...]) -> None:
-    """Refuse the objective dpo for roles whose replies make no preference pairs."""
-    for role in roles:
-        rule, name = config.credit.rule_for(game, role.name), f"{game}/{role.name}"
-        bound = roles if config.matchmaking.swap_every else (role,)  # swapping policies play every role
-        players = dict.fromkeys([*(other.policy for other in bound), *config.league_roles])
-        for policy in [policy for policy in players if _trains_by(config, policy, "dpo")]:
-            if Need.TREE not in RULES[rule].needs:
-                tree_rules = " or ".join(repr(other) for other, known in RULES.items() if Need.TREE in known.needs)
-                raise UsageError(
-                    f"Objective 'dpo' of policy {policy} prefers one reply to another, which only credit rule "
-                    f"{tree_rules} can do; {name} has {rule!r}. Give it that rule, or set "
-                    f"policies.{policy}.objective = 'ppo'."
-                )
-            if role.tools or role.conduct.on_illegal is OnIllegal.RETRY:
-                why = "has tools" if role.tools else "may retry (roles.on_illegal)"
-                raise UsageError(
-                    f"Objective 'dpo' of policy {policy} is for roles that reply once, but {name} {why}. "
-                    f"Change that, or set policies.{policy}.objective = 'ppo'."
-                )
-
-
-def _check_whole_trajectories(config: RunConfig, game: str) -> None:
-    """Refuse objectives of whole trajectories without matches to compare, or with passes that shards cannot make."""
-    surrogates = {config.objective.name, *(policy.objective for policy in config.policies.values())}
-    matchmaking = config.matchmaking
-    if "dmpo" in surrogates and matchmaking.group_size < 2 and not matchmaking.tree:
-        raise UsageError(
-            f"Objective 'dmpo' prefers the better of several matches of {game} from one start, but "
-            "matchmaking.group_size = 1. Set it to 2 or more (8 is usual), or take another objective, such as 'kto'."
-        )
-    scored = [name for name in ("dmpo", "kto") if name in surrogates]
-    if scored and config.optimizer.sharded:
-        raise UsageError(
-            f"Objective {scored[0]!r} adds passes to an update, which processes with shards (optimizer.sharded) could "
-            "not make in step. Set optimizer.sharded = false, or take another objective.name."
-        )
-
-
-def _trains_by(config: RunConfig, policy: str, surrogate: str) -> bool:
-    settings = config.policy(policy)
-    return not settings.frozen and (settings.objective or config.objective.name) == surrogate

@@ -25,9 +25,8 @@ from games.common.section import LARGEST_SEED
 from games.common.seeds import derive_seed
 from league.config import RunConfig
 from league.config.load import load, to_toml
-from league.lab.breeding import RULES
 from league.lab.breeding.gate import Gain, exact_values, judge, ranked
-from league.lab.breeding.mutate import explored
+from league.lab.breeding.rules import BREEDING_RULES, explored
 from league.lab.breeding.succession import ROOT, Candidate, Descent, Succession
 from league.lab.breeding.workshop import RunWorkshop
 from league.population.storage.lock import run_lock
@@ -83,7 +82,7 @@ class Breeding:
 
     def __init__(self, folder: Path, config: RunConfig, tell: Tell) -> None:
         self.folder, self.config, self._tell = folder, config, tell
-        self.budget, self._rule = budget_of(config), RULES[config.descent.rule]
+        self.budget, self._rule = budget_of(config), BREEDING_RULES[config.descent.rule]
         self._workshop = RunWorkshop(config, folder)
         self._verdicts: dict[tuple[Path, Path], Gain] = {}
         self.history: list[dict[str, Any]] = []  # a generation each, as ``breed.json`` has them
@@ -134,7 +133,7 @@ class Breeding:
         order = [self.folder / run for run in self.history[-1]["ranking"]]
         ranking = tuple(sorted(now, key=lambda candidate: order.index(candidate.run)))
         return [
-            self._rule(
+            self._rule.make(
                 Succession(
                     candidate,
                     ranking,
@@ -277,11 +276,11 @@ def breed(config: RunConfig | None, folder: Path, tell: Tell) -> Breeding:
 
 
 def _mutable(config: RunConfig) -> dict[str, float]:
-    """Return the settings that mutate, by dotted name, as they are; none under another rule than mutate.
+    """Return the settings that mutate, by dotted name, as they are; none under a rule that changes no settings.
 
     Raises UsageError for one that is no number.
     """
-    if config.descent.rule != "mutate":
+    if not BREEDING_RULES[config.descent.rule].explores:
         return {}
     found = {}
     table: Mapping[str, Any] = config.model_dump()

@@ -5,16 +5,18 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple, Protocol
-
-from torch import Tensor
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from league.config.matchmaking import DescentConfig
-from league.lab.breeding.gate import Gain
 from league.population.storage.population import Origin
 
+if TYPE_CHECKING:  # which are slow to import
+    from torch import Tensor
+
+    from league.lab.breeding.gate import Gain
+
 ROOT = "root"  # the run that all members of the first generation go on from
-Weights = Mapping[str, Tensor]  # of one policy, by parameter name
+Weights = Mapping[str, "Tensor"]  # of one policy, by parameter name
 
 
 class Candidate(NamedTuple):

@@ -18,21 +18,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from games.common.errors import unknown_name
 from games.spec import GameSpec, Utility
 from league.config import RunConfig
 from league.config.load import seat_roles
 from league.lab.standings.elo import Elo, elo
 from league.lab.standings.payoff_matrix import PairRoleResult, PayoffMatrix, payoff_matrix, role_results
-from league.population.evaluation.pairing import opportunity_cost
+from league.population.evaluation.rating_matches import opportunity_cost
 from league.population.evaluation.welfare import common_interest
 from league.population.results.match_store import Cells, MatchStore, Pairs
 from league.population.results.ratings import Ratings, Skill
 from league.population.storage.population import Snapshot
 from league.theory.cycles import Cycle, find_cycles
 from league.theory.diversity import effective_size
-from league.theory.solvers import META_SOLVERS, NashAverage
-from league.theory.solvers.double_oracle import nash_average_of_many, nash_of_many
+from league.theory.meta_solvers import META_SOLVERS, MetaSolver, with_settings
+from league.theory.solvers import NashAverage, nash_averaging
+from league.theory.solvers.double_oracle import nash_average_of_many
 from league.theory.solvers.empirical_game import largest, without_rounding
 from roles.role import bystanders
 
@@ -114,8 +114,7 @@ def game_standings(
     The first of ``anchors`` that played has 1500 Elo points. ``live`` policies are left out of everything but
     ``cells``. ``solver``, one of META_SOLVERS, is given the margins. Raises UsageError for an unknown solver.
     """
-    if solver not in META_SOLVERS:
-        raise unknown_name("meta-strategy", solver, sorted(META_SOLVERS))
+    meta_solver = META_SOLVERS[solver]
     pairs = _without(store.pairs(spec.name), live)
     two_seat_zero_sum = spec.seats == 2 and spec.utility is Utility.ZERO_SUM
     cells = None if two_seat_zero_sum and len(pairs.players) > MAX_BY_ROLE else store.cells(spec.name)
@@ -126,7 +125,7 @@ def game_standings(
     matrix = payoff_matrix(pairs, cells, [pairs.players[i] for i in order])
     margin = without_rounding(matrix.margin, _span(spec, matrix))
     average = nash_average_of_many(margin) if order else NashAverage(np.zeros(0), np.zeros(0))
-    mixture = average.mixture if solver == "nash_averaging" or not order else _mixture(margin, solver)
+    mixture = average.mixture if meta_solver.make is nash_averaging or not order else _mixture(margin, meta_solver)
     return GameStandings(
         spec,
         store.count(spec.name),
@@ -164,9 +163,9 @@ def _without(pairs: Pairs, excluded: Collection[str]) -> Pairs:
     return Pairs(players, index[pairs.a[chosen]], index[pairs.b[chosen]], **columns)
 
 
-def _mixture(margins: Floats, solver: str) -> Floats:
+def _mixture(margins: Floats, solver: MetaSolver) -> Floats:
     """Return the meta-strategy [N] of a solver other than Nash averaging."""
-    return nash_of_many(margins) if solver == "nash" else META_SOLVERS[solver](margins)
+    return with_settings(solver, None).make(margins) if solver.of_many is None else solver.of_many(margins)
 
 
 Rated = tuple[Skill, dict[str, Skill]]

@@ -8,28 +8,25 @@ each seat has its own set of strategies.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from games.common.errors import UsageError
+from games.common.section import Section
 from games.spec import GameSpec, Utility
+from league.config import RunConfig
 from league.config.matchmaking import MatchmakingConfig
+from league.config.plugins import settings_of
+from league.population.matchmaking.rules import JOINT, MIXTURE, OPPONENT_RULES
 from league.population.results.payoffs import PayoffTable
 from league.population.storage.members import MetaStrategy
 from league.theory.exact.equilibrium_gaps import cce_gap, ce_gap, exact_game
 from league.theory.exact.exploitability import PolicyTable, exploitability, mixable, seat_mixture
-from league.theory.exact.least_exploitable import least_exploitable, supports_least_exploitable
-from league.theory.solvers import (
-    BY_AGE,
-    JOINT_SOLVERS,
-    META_SOLVERS,
-    EmpiricalGame,
-    Matrix,
-    projected_replicator_dynamics,
-    zero_sum_nash,
-)
+from league.theory.meta_solvers import JOINT_SOLVERS, META_SOLVERS, MetaSolver, with_settings
+from league.theory.solvers import EmpiricalGame, Matrix
 from league.theory.solvers.empirical_game import largest, without_rounding
 
 Strategies = tuple[str, ...]  # the players that may take one seat, oldest first  # [N]
@@ -74,30 +71,13 @@ class MetaGame(NamedTuple):
         return EmpiricalGame(np.stack([returns[np.ix_(rows, columns)], returns[np.ix_(columns, rows)].T]))
 
 
-def mixture_weights(meta_game: MetaGame, solver: str) -> tuple[dict[str, float], ...]:
-    """Return by seat the weight of each player in the meta-strategy that ``solver`` computes.
+def mixture_weights(meta_game: MetaGame, solver: str, settings: Section | None = None) -> tuple[dict[str, float], ...]:
+    """Return by seat the weight of each player in the meta-strategy that ``solver`` computes, with its settings.
 
-    "least_exploitable" falls back to "nash" where the game is too large for it.
     Raises UsageError for a solver of symmetric games where the seats have different strategies.
     """
-    if solver == "least_exploitable":
-        if meta_game.tables is not None and supports_least_exploitable(meta_game.game):
-            solutions = [least_exploitable(meta_game.tables, seat)[0] for seat in range(len(meta_game.seats))]
-            return tuple(_by_player(seat, weights) for seat, weights in zip(meta_game.seats, solutions, strict=True))
-        solver = "nash"
-    if solver in BY_AGE:
-        solve = META_SOLVERS[solver]
-        return tuple(_by_player(seat, solve(np.zeros((len(seat), len(seat))))) for seat in meta_game.seats)
-    if meta_game.symmetric:
-        weights = _by_player(meta_game.seats[0], META_SOLVERS[solver](meta_game.matrix()))
-        return (weights,) * len(meta_game.seats)
-    if solver == "nash":
-        mixtures: Sequence[np.ndarray] = zero_sum_nash(meta_game.empirical_game(), missing="mean")
-    elif solver == "prd":
-        values = meta_game.empirical_game().values
-        scaled = EmpiricalGame(values / largest(np.nan_to_num(values)))  # its steps are in units of 1 / payoff
-        mixtures = projected_replicator_dynamics(scaled, missing="mean")
-    else:
+    mixtures = _mixtures(meta_game, with_settings(META_SOLVERS[solver], settings))
+    if mixtures is None:
         raise UsageError(
             f"The meta-strategy {solver} is for games in which one policy plays all seats; in {meta_game.game} roles "
             "have different policies. Use nash, prd, linear or uniform."
@@ -105,14 +85,43 @@ def mixture_weights(meta_game: MetaGame, solver: str) -> tuple[dict[str, float],
     return tuple(_by_player(seat, weights) for seat, weights in zip(meta_game.seats, mixtures, strict=True))
 
 
-def meta_strategy(meta_game: MetaGame, config: MatchmakingConfig, seed: int) -> MetaStrategy:
+def _mixtures(meta_game: MetaGame, solver: MetaSolver) -> Sequence[np.ndarray] | None:
+    """Return a mixture [N] for each seat; None for a solver that cannot solve such a meta-game."""
+    if solver.by_tables is not None and meta_game.tables is not None:
+        mixtures = solver.by_tables(meta_game.game, meta_game.tables)
+        if mixtures is not None:
+            return mixtures
+    if solver.by_age:
+        return [solver.make(np.zeros((len(seat), len(seat)))) for seat in meta_game.seats]
+    if meta_game.symmetric:
+        return [solver.make(meta_game.matrix())] * len(meta_game.seats)
+    return None if solver.by_seat is None else solver.by_seat(meta_game.empirical_game())
+
+
+def meta_needs(config: MatchmakingConfig) -> AbstractSet[str]:
+    """Return the kinds of meta-strategy that the run's opponent rules need: none, MIXTURE or JOINT."""
+    weighed = [OPPONENT_RULES[rule] for rule, weight in config.opponent_shares.items() if weight]
+    return {need for rule in weighed for need in rule.needs}
+
+
+def reads_payoffs(config: MatchmakingConfig) -> bool:
+    """Return whether the meta-strategy that is trained against depends on payoffs."""
+    return JOINT in meta_needs(config) or not META_SOLVERS[config.psro_solver].by_age
+
+
+def meta_strategy(meta_game: MetaGame, config: RunConfig, seed: int) -> MetaStrategy:
     """Return the meta-strategy of PSRO or JPSRO until the next snapshot; ``seed`` draws a CE's advice."""
-    if config.psro:
-        by_seat = mixture_weights(meta_game, config.psro_solver)
+    matchmaking = config.matchmaking
+    needs = meta_needs(matchmaking)
+    if MIXTURE in needs:
+        own = settings_of(config, "meta_solvers", matchmaking.psro_solver)
+        by_seat = mixture_weights(meta_game, matchmaking.psro_solver, own)
         return MetaStrategy({player: weight for weights in by_seat for player, weight in weights.items()})
-    if not config.jpsro:
+    if JOINT not in needs:
         return MetaStrategy()
-    joint = JOINT_SOLVERS[config.jpsro_solver](meta_game.empirical_game())
+    own = settings_of(config, "joint_solvers", matchmaking.jpsro_solver)
+    solver = with_settings(JOINT_SOLVERS[matchmaking.jpsro_solver], own)
+    joint = solver.make(meta_game.empirical_game())
     support = np.argwhere(joint > 1e-9)
     lineups = [
         (tuple(seat[i] for seat, i in zip(meta_game.seats, indices, strict=True)), float(joint[tuple(indices)]))
@@ -123,7 +132,7 @@ def meta_strategy(meta_game: MetaGame, config: MatchmakingConfig, seed: int) -> 
     for seat, strategies in enumerate(meta_game.seats):
         marginal = joint.sum(axis=tuple(axis for axis in range(joint.ndim) if axis != seat))
         advised.append(strategies[int(rng.choice(len(strategies), p=marginal / marginal.sum()))])
-    return MetaStrategy(joint=lineups, advised=tuple(advised) if config.jpsro_solver in ("mgce", "mece") else ())
+    return MetaStrategy(joint=lineups, advised=tuple(advised) if solver.advises else ())
 
 
 def best_response_among(meta_game: MetaGame, meta: MetaStrategy, seat: int, candidates: Collection[str]) -> str:

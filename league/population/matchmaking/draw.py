@@ -20,6 +20,7 @@ from games.common.seeds import derive_seed
 from games.spec import GameSpec
 from league.config.context import RunContext
 from league.config.matchmaking import ExploitersConfig, MatchmakingConfig
+from league.population.matchmaking.league_roles import LEAGUE_ROLES, Seats
 from league.population.matchmaking.lineups import DrawContext, Lineup, LineupSampler
 from league.population.matchmaking.self_play import self_play
 from league.population.storage.members import Kind
@@ -81,35 +82,36 @@ def _exploiter_seatings(
     groups: int,
     limit: int,
 ) -> list[_Seating]:
-    """Return the seatings in which exploiters and partners learn, each with its share of the groups."""
+    """Return the seatings in which policies learn that no role binds to, each with its share of the groups."""
     context, seatings = sampler.context, list[_Seating]()
     for policy, kind in attackers.items():
-        if kind == "partner":
-            seatings += _partner_seatings(policy, config, sampler, groups, limit, len(seatings))
+        if LEAGUE_ROLES[kind].seats is Seats.ALL:
+            seatings += _together_seatings(policy, kind, config, sampler, groups, limit, len(seatings))
             continue
         deals = int(groups * config.share) // len(context.free_seats)
-        lineups = sampler.for_exploiter(policy, kind, config, deals, limit)
+        lineups = sampler.for_each_seat(policy, kind, config, deals, limit)
         everywhere = (policy,) * len(context.seat_policies)
         seatings += _seatings(kind, everywhere, lineups, deals, first_deal=len(seatings))
     return seatings
 
 
-def _partner_seatings(
+def _together_seatings(
     policy: str,
+    kind: Kind,
     config: ExploitersConfig,
     sampler: LineupSampler,
     groups: int,
     limit: int,
     first: int,
 ) -> list[_Seating]:
-    """Return the seatings in which a partner learns, with other partners' snapshots and else with itself."""
+    """Return the seatings in which a policy learns that takes all seats: among others' snapshots, else with itself."""
     context, number = sampler.context, int(groups * config.share)
     deals = int(number * config.together) // len(context.free_seats)
-    lineups = sampler.for_partner(policy, deals, limit)
-    met = list(_seatings("partner", (policy,) * len(context.seat_policies), lineups, deals, first))
+    lineups = sampler.for_all_seats(policy, kind, config, deals, limit)
+    met = list(_seatings(kind, (policy,) * len(context.seat_policies), lineups, deals, first))
     alone = tuple(seat if seat in context.given else policy for seat in context.seat_policies)
     by_itself = range(first + len(met), first + number)
-    return met + [_Seating("partner", deal, *self_play(alone, {policy})) for deal in by_itself]
+    return met + [_Seating(kind, deal, *self_play(alone, {policy})) for deal in by_itself]
 
 
 def _main_seatings(
@@ -122,7 +124,7 @@ def _main_seatings(
 ) -> list[_Seating]:
     """Return the seatings in which main policies learn, in self-play and against past opponents by their shares."""
     policies = sampler.context.seat_policies
-    weights = {rule: weight for rule, weight in config.shares.items() if rule != "self_play"}
+    weights = config.opponent_shares
     usable = {rule: weight for rule, weight in weights.items() if len(sampler.context.free_seats) > 1 and weight > 0.0}
     active = {rule: weight for rule, weight in usable.items() if sampler.has_opponents(rule)}
     rules = _choose_rules(active, sampler.rng, limit)

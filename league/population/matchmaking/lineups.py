@@ -6,52 +6,21 @@ Sampling is systematic (``systematic_sample``), so the expected share of player 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from games.common.registry import Entry, Registry
+from league.config.learning import DEFAULT_LEAGUE_ROLE
 from league.config.matchmaking import ExploitersConfig, MatchmakingConfig
-from league.population.matchmaking.exploiting.league_exploiter import league_exploiter
-from league.population.matchmaking.exploiting.main_exploiter import main_exploiter
-from league.population.matchmaking.fictitious import fictitious
-from league.population.matchmaking.jpsro import jpsro
+from league.population.matchmaking.league_roles import LEAGUE_ROLES, is_main
 from league.population.matchmaking.opponent_pool import OpponentPool, systematic_sample
-from league.population.matchmaking.partners import partners
-from league.population.matchmaking.pfsp import pfsp
-from league.population.matchmaking.psro import psro
-from league.population.matchmaking.uncertain import uncertain
-from league.population.matchmaking.verification import verification
+from league.population.matchmaking.rules import JOINT, OPPONENT_RULES
 from league.population.results.payoffs import PairRecord
-from league.population.storage.members import Kind, Member, MetaStrategy
-
-PastRule = Entry[Callable[[OpponentPool], NDArray[np.float64]]]  # to a probability for each player of the pool  # [N]
-
-PAST_RULES: Registry[PastRule] = Registry(
-    "matchmaking",
-    "matchmaking rule",
-    Entry,
-    "matchmaking",
-    {
-        "fictitious": Entry(fictitious),
-        "pfsp": Entry(pfsp),
-        "verification": Entry(verification),
-        "uncertain": Entry(uncertain),
-        "partners": Entry(partners),
-        "psro": Entry(psro),
-    },
-    reserved=MatchmakingConfig.model_fields,
-)
-"""The rules that weigh past opponents of main policies one by one, by the name of their weight."""
-
-JOINT_RULES = ("jpsro",)
-"""The rules that draw complete line-ups."""
+from league.population.storage.members import Member, MetaStrategy
 
 Lineup = tuple[str, ...]  # player by seat; the learner's seat is not read  # [seats]
-
-
-register = PAST_RULES.register  # a rule's weight is ``matchmaking.NAME``, described by the rule's docstring
 
 
 class DrawContext(NamedTuple):
@@ -85,15 +54,16 @@ class LineupSampler:
 
     def has_opponents(self, rule: str) -> bool:
         """Return whether a rule has an opponent for every seat."""
-        if rule in JOINT_RULES:
+        if JOINT in OPPONENT_RULES[rule].needs:
             return bool(self.context.meta.joint)
         every_seat = all(pool.players for pool in self._pools.values())
         return every_seat and all(weights.any() for weights in self._probabilities(rule).values())
 
     def for_main(self, rule: str, learners: Sequence[int], deals: int, size: int) -> dict[int, list[Lineup]]:
         """Return, by learner's seat, a line-up for each deal, from ``size`` draws a policy."""
-        if rule in JOINT_RULES:
-            drawn = {seat: jpsro(self.context.meta, seat, size, self.rng) for seat in learners}
+        entry = OPPONENT_RULES[rule]
+        if JOINT in entry.needs:
+            drawn = {seat: entry.make(self.context.meta, seat, size, self.rng) for seat in learners}
             return {seat: [lineups[deal % size] for deal in range(deals)] for seat, lineups in drawn.items()}
         samples = {
             policy: self._sample(self._pools[policy], weights, size)
@@ -101,37 +71,42 @@ class LineupSampler:
         }
         return self._lineups(samples, learners, deals)
 
-    def for_exploiter(
-        self, policy: str, kind: Kind, config: ExploitersConfig, deals: int, size: int
+    def for_each_seat(
+        self, policy: str, league_role: str, config: ExploitersConfig, deals: int, size: int
     ) -> dict[int, list[Lineup]]:
-        """Return, by the exploiter's seat, a line-up for each deal."""
-        samples = {}
+        """Return, by the seat of a policy that takes each in turn, a line-up for each deal."""
+        opponents, samples = LEAGUE_ROLES[league_role].make, {}
         for main, pool in self._pools.items():
-            if kind == "main_exploiter":
-                mains = pool.subset([index for index, member in enumerate(pool.kinds) if member == "main"])
-                targets = OpponentPool([main, *mains.players], (policy,), pool.game, pool.pair_record, pool.config)
-                weights = main_exploiter(targets, config.hopeless)
-            else:
-                targets = OpponentPool(pool.players or [main], (policy,), pool.game, pool.pair_record, pool.config)
-                weights = league_exploiter(targets)
-            samples[main] = self._sample(targets, weights, size)
+            targets = replace(
+                pool,
+                players=[main, *pool.players],
+                learners=(policy,),
+                kinds=[DEFAULT_LEAGUE_ROLE, *pool.kinds],
+                policies=[main, *pool.policies],
+            )
+            samples[main] = self._sample(targets, opponents(targets, config), size)
         return self._lineups(samples, self.context.free_seats, deals)
 
-    def for_partner(self, policy: str, deals: int, size: int) -> dict[int, list[Lineup]]:
-        """Return, by the partner's seat, a line-up of other partners' snapshots for each deal, if there are any."""
-        others = [m for m in self.context.population if m.kind == "partner" and m.policy != policy]
+    def for_all_seats(
+        self, policy: str, league_role: str, config: ExploitersConfig, deals: int, size: int
+    ) -> dict[int, list[Lineup]]:
+        """Return, by the seat of a policy that takes all, a line-up for each deal; none if it meets nobody."""
+        others = [member for member in self.context.population if member.policy != policy]
         if not (others and deals):
             return {}
         ids, kinds, policies = ([getattr(m, name) for m in others] for name in ("id", "kind", "policy"))
         context = self.context
         pool = OpponentPool(ids, (policy,), context.game, context.pair_record, self._config, kinds, policies=policies)
-        drawn = self._sample(pool, partners(pool), size)
+        weights = LEAGUE_ROLES[league_role].make(pool, config)
+        if not weights.any():
+            return {}
+        drawn = self._sample(pool, weights, size)
         return self._lineups(dict.fromkeys(self._pools, drawn), context.free_seats, deals)
 
     def _probabilities(self, rule: str) -> dict[str, NDArray[np.float64]]:
         """Return a rule's probabilities by policy, computed once."""
         if rule not in self._weights:
-            weigh = PAST_RULES[rule].make
+            weigh = OPPONENT_RULES[rule].make
             self._weights[rule] = {policy: weigh(pool) for policy, pool in self._pools.items()}
         return self._weights[rule]
 
@@ -163,7 +138,7 @@ class LineupSampler:
     def _pool(self, policy: str) -> OpponentPool:
         """Return the past players that may take a seat of ``policy``: its own, and those who take any seat."""
         context = self.context
-        members = [member for member in context.population if member.policy == policy or member.kind != "main"]
+        members = [member for member in context.population if member.policy == policy or not is_main(member.kind)]
         return OpponentPool(
             [member.id for member in members],
             _learners(policy, context),

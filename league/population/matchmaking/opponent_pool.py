@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -59,3 +60,23 @@ def systematic_sample(
     points = (rng.random() + np.arange(size)) / size * cumulative[-1]
     drawn = np.minimum(np.searchsorted(cumulative, points, side="right"), len(cumulative) - 1)
     return rng.permutation(drawn)
+
+
+def prioritised(win_rates: NDArray[np.float64], weighting: str, power: float) -> NDArray[np.float64]:
+    """Return P(B) of prioritised fictitious self-play [N] for the learner's win rates x_B [N]: see ``rules.pfsp``."""
+    weights = {
+        "hard": (1.0 - win_rates) ** power,
+        "variance": win_rates * (1.0 - win_rates),
+        "even": np.ones_like(win_rates),
+    }[weighting]
+    return normalised(weights)
+
+
+def alike_by_policy(pool: OpponentPool, chosen: Sequence[bool]) -> NDArray[np.float64]:
+    """Return P(B) = 1 / (K n_k) [N] for the chosen players, which are n_k snapshots of each of K policies; else 0."""
+    snapshots = Counter(policy for policy, one in zip(pool.policies, chosen, strict=True) if one)
+    shares = [
+        1.0 / (len(snapshots) * snapshots[policy]) if one else 0.0
+        for policy, one in zip(pool.policies, chosen, strict=True)
+    ]
+    return np.array(shares)

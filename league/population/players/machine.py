@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 from importlib.util import find_spec
 
-from games.common import plugins
 from games.common.errors import UsageError
 from league.config import RunConfig
-from league.config.engine import ENGINE_PACKAGES
 from roles.role import Roles, bound_policies
 
 PROCESSES_PER_CORE = 4  # that learn beside each other; more would only wait for one another
@@ -28,18 +26,10 @@ def check_processes(config: RunConfig, roles: Roles) -> None:
             )
 
 
-def require_engine_package(config: RunConfig) -> None:
-    """Raise UsageError, which says how to install it, where the package that a run's engine needs is missing."""
-    made = plugins.lookup("engines", config.engine.kind)
-    package = made.package if made is not None else ENGINE_PACKAGES.get(config.engine.kind)
-    if package is None:
-        return
-    spec = find_spec(package.module)
-    if spec is None or spec.origin is None:  # without an origin: a folder of that name, which is no package
-        raise UsageError(
-            f"engine.kind = {config.engine.kind!r}, but {package.name} is not installed. Install it "
-            f"({package.how}), or set engine.kind = 'torch'."
-        )
+def is_installed(module: str) -> bool:
+    """Return whether Python finds a package, which a folder of its name alone is not."""
+    spec = find_spec(module)
+    return spec is not None and spec.origin is not None
 
 
 def require_ray(cluster: str) -> None:

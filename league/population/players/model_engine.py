@@ -1,34 +1,34 @@
-"""The kinds of engines for a run's language models, and checks that one can play a run before anything is started.
+"""The engines for a run's language models, and checks that one can play a run before anything is started.
 
-All that the league knows of a kind of engine is its entry in ``ENGINES``, and the package that it needs beyond the
-league's own, which ``league.config.engine`` names because it is looked for before torch is imported.
+All that the league knows of an engine is its entry in ``ENGINES``: its settings, and the package that it needs beyond
+the league's own, too. What is slow to import is imported by those who make one, so that names and packages are looked
+up without it.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-import torch
-
-from arena.lm.language_model import LanguageModel
-from arena.lm.lora import adapter_base, is_adapter, read_shape
-from arena.lm.tokenization import ChatTokenizer
-from arena.records import Reply, ReplyRequest
-from arena.samplers.torch_lm import LoadsWeights, TorchLM
-from games.common import plugins
-from games.common.errors import UsageError, unknown_name
-from games.common.section import Section
+from games.common.errors import UsageError
+from games.common.registry import Entry, Registry
 from league.config import RunConfig
-from league.config.engine import VLLM_RANKS, EngineConfig, EnginePackage
+from league.config.context import RunContext
+from league.config.engine import VLLM_RANKS, EngineConfig, VllmSettings
 from league.config.load import validate
-from league.population.players.demonstrations import demonstrations
-from league.population.players.machine import no_gpu, require_engine_package
+from league.population.models.source import model_folder
+from league.population.players.machine import is_installed, no_gpu
 from roles.role import ReplyForm, Roles
 
 if TYPE_CHECKING:
+    from arena.lm.language_model import LanguageModel
+    from arena.lm.tokenization import ChatTokenizer
+    from arena.records import Reply, ReplyRequest
+    from arena.samplers.torch_lm import LoadsWeights, TorchLM
     from arena.samplers.vllm_lm import VllmLM
 
 
@@ -84,6 +84,8 @@ class ModelSource(NamedTuple):
     @classmethod
     def read(cls, source: Path | str, *, adapters: bool) -> ModelSource:
         """Return the base in a folder or on the hub, or, for full models, its tokenizer alone."""
+        from arena.lm.tokenization import ChatTokenizer  # torch is slow to import
+
         return cls(ChatTokenizer.read(source), source if adapters else None)
 
 
@@ -92,6 +94,8 @@ def checkpoint_source(config: RunConfig, folder: Path | str) -> tuple[RunConfig,
 
     The configuration gets a policy for the adapter, so that the engine is checked and sized for it.
     """
+    from arena.lm.lora import adapter_base, is_adapter, read_shape  # torch is slow to import
+
     if not is_adapter(folder):
         return config, lambda: ModelSource.read(folder, adapters=False)
     rank, base = read_shape(Path(folder)).rank, adapter_base(Path(folder))
@@ -105,37 +109,64 @@ def fitted(config: RunConfig) -> RunConfig:
     return config if fit is None else fit(config)
 
 
-class EngineKind(NamedTuple):
-    """One kind of engine."""
+class EnginePackage(NamedTuple):
+    """A package that an engine needs and that the league is installed without."""
 
-    make: Callable[[RunConfig, Callable[[], ModelSource]], ModelEngine]  # the source is for a ``separate_process``
-    streams: bool  # answers each request as it comes (``arena.records.Streaming``)
+    name: str  # as its makers write it
+    module: str
+    how: str  # to install it
+
+
+class Server(Enum):
+    """Who answers the requests of others, where a snapshot is served."""
+
+    HERE = "the process that serves"
+    ITS_OWN = "the server that its makers ship"
+
+
+# The source is what an engine in a separate process is started on.
+MakeEngine = Callable[[RunConfig, Callable[[], ModelSource]], ModelEngine]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineKind(Entry[MakeEngine]):
+    """One kind of engine. Its settings are the table ``engine.NAME``.
+
+    ``check(config, policies)`` raises UsageError, with what would work, if these policies cannot be played on this
+    machine.
+    """
+
+    streams: bool = False  # answers each request as it comes (``arena.records.Streaming``)
     # True: in processes of its own, one engine per run, which reads weights from folders and calls only ``save`` of
     # live models. False: in this process, one engine for all runs on a device, which plays the models in memory.
-    separate_process: bool
-    # Raises UsageError, with what would work, if these policies cannot be played on this machine.
-    check: Callable[[RunConfig, Iterable[str]], None] | None = None
+    separate_process: bool = False
     # Returns the configuration with the engine's table sized for the policies, of a run that was not made for it.
     fit: Callable[[RunConfig], RunConfig] | None = None
     # Raises UsageError, with the number that would work; by game, the tokens of the longest prompt and its reply.
     check_context: Callable[[RunConfig, Mapping[str, int]], None] | None = None
-    # Of a plugin's engine: its table ``engine.NAME`` in the configuration, and the package that it needs, if it does.
-    settings: type[Section] | None = None
-    package: EnginePackage | None = None
-
-
-def register(name: str, kind: EngineKind) -> None:
-    """Add an engine of a plugin; ``engine.kind`` takes its name. Raises UsageError for a name that is taken."""
-    plugins.register("engines", name, kind, built_in=(*ENGINES, *EngineConfig.model_fields))
+    package: EnginePackage | None = None  # that it needs, if it does
+    server: Server | None = None  # how `league serve` serves a snapshot by it; None: it does not
+    wants_gpu: bool = False  # it is there for GPUs: a run that it plays and that says nothing of a device has one
 
 
 def engine_kind(config: RunConfig) -> EngineKind:
-    """Return a run's kind of engine. Raises UsageError, with the nearest names, for an unknown one."""
-    name = config.engine.kind
-    kind: EngineKind | None = ENGINES.get(name) or plugins.lookup("engines", name)
-    if kind is None:
-        raise unknown_name("engine", name, [*ENGINES, *plugins.names("engines")], "engine.kind chooses one.")
-    return kind
+    """Return a run's kind of engine."""
+    return ENGINES[config.engine.kind]
+
+
+def require_engine_package(config: RunConfig) -> None:
+    """Raise UsageError, which says how to install it, where the package that a run's engine needs is missing."""
+    require_engine(config.engine.kind, "engine.kind =")
+
+
+def require_engine(kind: str, given: str) -> None:
+    """Raise UsageError where the package that a kind of engine needs is missing; ``given`` is what chose it."""
+    package = ENGINES[kind].package
+    if package is not None and not is_installed(package.module):
+        raise UsageError(
+            f"{given} {kind!r}, but {package.name} is not installed. Install it ({package.how}), or set "
+            f"{given} 'torch'."
+        )
 
 
 def check_engine(config: RunConfig, policies: Iterable[str]) -> None:
@@ -152,6 +183,8 @@ def check_engine(config: RunConfig, policies: Iterable[str]) -> None:
 
 def _has_device(name: str) -> bool:
     """Return whether torch finds a device, such as cuda:1, here."""
+    import torch  # slow to import
+
     kind, _, index = name.partition(":")
     if kind == "mps":
         return torch.backends.mps.is_available()
@@ -168,6 +201,8 @@ def check_context(config: RunConfig, roles: Roles, tokenizer: ChatTokenizer) -> 
 
 def longest_prompts(config: RunConfig, roles: Roles, tokenizer: ChatTokenizer) -> dict[str, int]:
     """Return by game the tokens of the longest prompt and its reply, in the matches that a cold start imitates."""
+    from league.population.players.demonstrations import demonstrations
+
     longest: dict[str, int] = {}
     for chat, _, role, legal, *_ in demonstrations(config, roles):
         choice = role.reply is ReplyForm.CHOICE
@@ -177,6 +212,8 @@ def longest_prompts(config: RunConfig, roles: Roles, tokenizer: ChatTokenizer) -
 
 
 def _make_torch(config: RunConfig, _: Callable[[], ModelSource]) -> TorchLM:
+    from arena.samplers.torch_lm import TorchLM  # torch is slow to import
+
     return TorchLM(device=config.model.device, dtype=config.model.dtype, loaded=config.loaded_snapshots)
 
 
@@ -237,6 +274,8 @@ def _check_vllm_policies(config: RunConfig, policies: Sequence[str]) -> None:
 
 
 def _check_vllm_sleep(config: RunConfig) -> None:
+    import torch  # slow to import
+
     if config.async_learners.processes != "none":
         raise UsageError(
             "engine.vllm.sleep = true lets vLLM and this process take turns with a GPU's memory, but learner processes "
@@ -259,14 +298,44 @@ def _check_vllm_context(config: RunConfig, longest: Mapping[str, int]) -> None:
             )
 
 
-ENGINES: dict[str, EngineKind] = {
-    "torch": EngineKind(_make_torch, streams=False, separate_process=False),
-    "vllm": EngineKind(
-        _make_vllm,
-        streams=True,
-        separate_process=True,
-        check=_check_vllm,
-        fit=_fit_vllm,
-        check_context=_check_vllm_context,
-    ),
-}
+def check_model(context: RunContext) -> None:
+    """Raise UsageError if a model is not on this machine, cannot be read, or has too short a context for a game."""
+    for source in context.config.pretrained(context.policies):
+        tokenizer = ChatTokenizer.read(model_folder(source))
+        if tokenizer.context is None:
+            continue
+        for game, tokens in longest_prompts(context.config, context.roles, tokenizer).items():
+            if tokens > tokenizer.context:
+                raise UsageError(
+                    f"In trial matches of {game}, the longest prompt and its reply take {tokens} tokens, but {source} "
+                    f"reads {tokenizer.context} at most. Set roles.max_reply_tokens lower where replies are free, give "
+                    "a shorter role card (roles.cards), or use a model with a longer context."
+                )
+
+
+ENGINES: Registry[EngineKind] = Registry(
+    "engines",
+    "engine",
+    EngineKind,
+    "engine.kind",
+    {
+        "torch": EngineKind(_make_torch, description="PyTorch, in the process of the run", server=Server.HERE),
+        "vllm": EngineKind(
+            _make_vllm,
+            settings=VllmSettings,
+            check=_check_vllm,
+            description="vLLM, in processes of its own",
+            streams=True,
+            separate_process=True,
+            fit=_fit_vllm,
+            check_context=_check_vllm_context,
+            package=EnginePackage(
+                "vLLM", "vllm", "pip install 'llm-league[vllm]'; without a GPU, see: league docs engines"
+            ),
+            server=Server.ITS_OWN,
+            wants_gpu=True,
+        ),
+    },
+    reserved=EngineConfig.model_fields,
+)
+register = ENGINES.register

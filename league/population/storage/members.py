@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from league.config.learning import LeagueRole
-
-Kind = LeagueRole | Literal["guest"]
+GUEST = "guest"
+Kind = str  # a league role, or GUEST
 
 
 class Member(NamedTuple):

@@ -21,7 +21,7 @@ from league.population.results.payoffs import PayoffTable
 from league.population.results.ratings import Ratings
 from league.population.storage.lock import LOCK_FILE
 from league.population.storage.population import Population, Snapshot
-from league.theory.solvers import BY_AGE, META_SOLVERS
+from league.theory.meta_solvers import META_SOLVERS
 
 STATE_FOLDER = "state"  # of a run: its checkpoint
 DISTILLED = "distilled"  # of a run: the population of its distilled snapshots, and RUN@distilled
@@ -103,12 +103,13 @@ class Run:
                 return [(self.population.get(identity), weight) for identity, weight in drawn]
         rule, snapshots = self.config.evaluation.mixture, self.population.all(policy)
         snapshots = snapshots or [self.population.newest(policy)]
-        if rule not in BY_AGE and len(snapshots) > 1:
+        solver = META_SOLVERS[rule]
+        if not solver.by_age and len(snapshots) > 1:
             raise UsageError(
                 f"{self.path} has no results of its snapshots in {game}, from which its mixture, {rule}, is computed. "
                 f"It has trained {', '.join(self.config.games)}."
             )
-        by_age = META_SOLVERS[rule](np.zeros((len(snapshots), len(snapshots))))
+        by_age = solver.make(np.zeros((len(snapshots), len(snapshots))))
         return [(snapshot, float(weight)) for snapshot, weight in zip(snapshots, by_age, strict=True)]
 
     @contextmanager

@@ -2,14 +2,10 @@
 
 May import no other room of the league.
 
-Pure functions, one solver or family a file. The ``META_SOLVERS`` take the empirical payoff matrix [N, N] of a
-symmetric two-player meta-game, snapshots oldest first; they read it as zero-sum, (P - P') / 2, and a pair that
-never met as tied. The ``JOINT_SOLVERS`` take an ``EmpiricalGame`` of any number of players.
+Pure functions, one solver or family a file; ``league.theory.meta_solvers`` has their names.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from league.theory.solvers.alpha_rank import alpha_rank, alpha_rank_mixture, alpha_rank_population
 from league.theory.solvers.by_age import linear, uniform
@@ -20,9 +16,6 @@ from league.theory.solvers.nash_averaging import NashAverage, nash_average, nash
 from league.theory.solvers.replicator import prd, projected_replicator_dynamics
 
 __all__ = [
-    "BY_AGE",
-    "JOINT_SOLVERS",
-    "META_SOLVERS",
     "EmpiricalGame",
     "Joint",
     "Matrix",
@@ -48,23 +41,3 @@ __all__ = [
     "uniform",
     "zero_sum_nash",
 ]
-
-META_SOLVERS: dict[str, Callable[[Matrix], Mixture]] = {
-    "uniform": uniform,
-    "linear": linear,
-    "nash": nash,
-    "prd": prd,
-    "alpha_rank": alpha_rank_mixture,
-    "nash_averaging": nash_averaging,
-}
-
-BY_AGE = frozenset({"uniform", "linear"})
-"""The solvers that read only the number of players, not payoffs."""
-
-JOINT_SOLVERS: dict[str, Callable[[EmpiricalGame], Joint]] = {
-    "mgce": mgce,
-    "mgcce": mgcce,
-    "mece": mece,
-    "mecce": mecce,
-    "alpha_rank": alpha_rank,
-}

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from arena.records import Episode, MatchRequest, Turn
 from arena.submatches import begin_match
 from games.registry import make_game
-from league.config.checks.branching import most_retries
+from league.config.checks.features import most_retries
 from league.config.context import RunContext
-from league.population.matchmaking.branching import RULES, BranchPoint, Entropies, choose, fork_requests
+from league.population.matchmaking.branching import BRANCHING_RULES, BranchPoint, Entropies, choose, fork_requests
 from league.training.checkpoints.run_state import RunState
 from league.training.evidence.counterfactuals import PromptKey, prompt_key, reply_probabilities
 
@@ -35,7 +35,7 @@ def with_forks(context: RunContext, state: RunState, play: PlayWhole, episodes: 
         by_game[episode.request.game].append(episode)
     points: list[BranchPoint] = []
     for game, played in by_game.items():
-        scores = RULES[settings.rule](played, entropies_of(state.policies))
+        scores = BRANCHING_RULES[settings.rule].make(played, entropies_of(state.policies), settings)
         turns, retries = context.all_specs[game].max_turns, most_retries(context.roles[game])
         points += choose(played, scores, settings.replies, settings.width, turns, retries)
     requests = fork_requests(points, settings.width, context.config.seed, state.next_match)

@@ -17,8 +17,7 @@ from league.training.starts.draw import from_starts
 from league.training.starts.frontier import frontier
 from league.training.starts.measured import StoredStart
 from league.training.starts.pool import StartPool
-from league.training.starts.rules import Moment
-from league.training.starts.rules.backward import children
+from league.training.starts.rules import START_RULES, Moment
 
 Metrics = dict[str, float]
 
@@ -31,7 +30,7 @@ def first_starts(context: RunContext, games: Sequence[str] = (), born: int = 0) 
     rule = context.config.starts.rule
     if rule is None:
         return []
-    make = _of_expert if rule == "backward" else _of_deals
+    make = _of_deals if START_RULES[rule].children is None else _of_expert
     return [one._replace(born=born) for game in games or context.specs for one in make(context, game)]
 
 
@@ -54,12 +53,13 @@ def record_starts(context: RunContext, pool: StartPool | None, episodes: Sequenc
     if pool is None:
         return {}
     made = proposed(episodes, iteration)
+    children = None if config.starts.rule is None else START_RULES[config.starts.rule].children
     for game in context.specs:
         starts = pool.starts(game)
         if not starts:  # a game that an evolved run has added
             made += first_starts(context, [game], iteration)
-        elif config.starts.rule == "backward":
-            made += children(starts, config.starts.mastered, iteration)
+        elif children is not None:
+            made += children(starts, config.starts, iteration)
     pool.record(attempts(episodes), context.all_specs, iteration, made)
     metrics: Metrics = {}
     for game in pool.games():

@@ -14,11 +14,12 @@ from games.common.files import atomic_write
 from league.config.context import RunContext
 from league.population.evaluation.meta_game import MetaGame, best_response_among
 from league.population.evaluation.ordinary_language import language_metrics
+from league.population.matchmaking.league_roles import LEAGUE_ROLES
 from league.population.players.given import GivenPlayers
 from league.population.players.model_engine import ModelEngine
-from league.population.storage.members import Member, MetaStrategy
+from league.population.storage.members import GUEST, Member, MetaStrategy
 from league.population.storage.population import Origin, Snapshot
-from league.theory.solvers import BY_AGE
+from league.theory.meta_solvers import META_SOLVERS
 from league.training.checkpoints.checkpoint import publish, save_ratings
 from league.training.checkpoints.run_state import Beginning, RunState
 from league.training.snapshots.exploiter_cycle import begin_anew, initial_snapshot, reset_exploiter, resets_after
@@ -62,7 +63,7 @@ class Snapshots:
             for snapshot in self._state.population.all()
             if snapshot.id not in self._state.retired and not self._config.policy(snapshot.policy).held_out
         ]
-        return snapshots + [Member(guest, guest, "guest") for guest in self._config.matchmaking.guests]
+        return snapshots + [Member(guest, guest, GUEST) for guest in self._config.matchmaking.guests]
 
     def freeze(self, names: Sequence[str], iteration: int) -> Metrics:
         """Freeze policies and measure them, one that never trains only once; then reset exploiters that are due."""
@@ -73,7 +74,7 @@ class Snapshots:
             last = next((snapshot.id for snapshot in reversed(earlier) if snapshot.policy == name), None)
             if last and self._config.policy(name).frozen:
                 continue
-            if last and self._config.policy(name).league_role == "main":
+            if last and self._config.policy(name).bound:
                 metrics |= self._gates(name, last, iteration)
                 if not metrics.get(f"{name}/promoted", 1.0):
                     continue
@@ -98,12 +99,11 @@ class Snapshots:
         """Return where a policy began whose weights were not replaced since its last snapshot."""
         if last is not None:
             return Beginning(Origin.TRAINED, last)
-        kind = self._config.policy(name).league_role
-        if kind == "partner":
-            return Beginning(Origin.TRAINED, initial_snapshot(self._config, self._state))
-        if kind != "main":
-            return Beginning(Origin.EXPLOITER, initial_snapshot(self._config, self._state))
-        return Beginning(Origin.START, None)
+        league_role = LEAGUE_ROLES[self._config.policy(name).league_role]
+        if league_role.bound:
+            return Beginning(Origin.START, None)
+        origin = Origin.TRAINED if league_role.cooperates else Origin.EXPLOITER
+        return Beginning(origin, initial_snapshot(self._config, self._state))
 
     def _gates(self, name: str, parent: str, iteration: int) -> Metrics:
         """Compare a policy with its last snapshot by the gates that are set; return what they found, if any is."""
@@ -181,7 +181,7 @@ class Snapshots:
         if keep is None:
             return
         weights = [seat for by_seat in self._state.mixtures.values() for seat in by_seat]
-        by_age = self._config.evaluation.mixture in BY_AGE
+        by_age = META_SOLVERS[self._config.evaluation.mixture].by_age
         needed = {player for seat in weights for player, weight in seat.items() if weight > 1e-9 and not by_age}
         for meta in self._state.meta.values():
             needed |= {player for player, weight in meta.weights.items() if weight > 1e-9}

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from arena.records import MatchRequest
 from games.common.seeds import derive_seed
 from league.training.starts.measured import StoredStart
-from league.training.starts.rules import RULES, Moment
+from league.training.starts.rules import START_RULES, Moment
 
 
 def from_starts(
@@ -50,17 +50,18 @@ def draw_starts(
 def chances_of(starts: Sequence[StoredStart], moment: Moment) -> NDArray[np.float64]:
     """Return the share of each start in the draws [N]: of the rule, of starts never played, and of the floor."""
     config = moment.config
+    rule = None if config.rule is None else START_RULES[config.rule]
     new = np.array([not one.plays for one in starts], bool)
     shares = np.zeros(len(starts))
-    by_rule = config.rule in ("uniform", "staged", "backward")  # which need no figures
-    played = np.ones(len(starts), bool) if by_rule else ~new
-    if config.rule is not None and played.any():
-        weights = RULES[config.rule]([one for one, counts in zip(starts, played, strict=True) if counts], moment)
+    by_figures = rule is None or rule.by_figures
+    played = ~new if by_figures else np.ones(len(starts), bool)
+    if rule is not None and played.any():
+        weights = rule.make([one for one, counts in zip(starts, played, strict=True) if counts], moment)
         shares[played] = weights / weights.sum() if weights.sum() > 0 else 1.0 / played.sum()
-    if not by_rule and new.any():
+    if by_figures and new.any():
         shares = shares * (1.0 - config.unplayed) if played.any() else shares
         shares[new] += (config.unplayed if played.any() else 1.0) / new.sum()
-    floor = 0.0 if config.rule == "backward" else config.floor
+    floor = config.floor if rule is None or rule.children is None else 0.0
     return (1.0 - floor) * shares + floor / max(len(starts), 1)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from league.population.matchmaking.branching.budget import prefix_of
 from support.learning.trajectories import credit, trajectory
 
 from arena.records import MatchRequest, Reply
@@ -13,12 +14,11 @@ from arena.scheduler import play
 from games.common.errors import UsageError
 from games.registry import make_game
 from league.config import RolesConfig
-from league.config.checks.branching import most_retries
+from league.config.checks.features import most_retries
 from league.config.load import load, run_roles, seat_roles
 from league.lab.credit.accuracy import batch_gradient
 from league.lab.credit.matches import BatchPlan, PlayedBatch, TablePlayer, requests_of
 from league.population.matchmaking.branching import RULES, choose, fork_requests
-from league.population.matchmaking.branching.budget import prefix_of
 from league.theory.exact.exploitability import exact_form, uniform_table
 from league.theory.exact.turn_values import turn_values
 from league.training.evidence.branched import _after_fork

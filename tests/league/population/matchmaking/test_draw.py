@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from league.population.matchmaking.pfsp import probabilities
 from support.matches.draws import draw, opponents, spec
 
 from arena.records import MatchRequest
 from games.common.errors import UsageError
 from league.config.matchmaking import MatchmakingConfig
 from league.population.matchmaking.draw import apportion
-from league.population.matchmaking.pfsp import probabilities
 
 
 def test_an_empty_population_means_self_play_with_every_seat_trained() -> None:

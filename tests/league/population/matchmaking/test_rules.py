@@ -6,14 +6,14 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from league.population.matchmaking.exploiting.main_exploiter import main_exploiter
+from league.population.matchmaking.uncertain import variance
+from league.population.matchmaking.verification import verification, without_monotonic_suffix
 from support.matches.draws import draw, draw_members, opponents, pool_of
 from support.timing import processor_seconds
 
 from league.config.matchmaking import ExploitersConfig, MatchmakingConfig
 from league.population.matchmaking import DrawContext, Member, MetaStrategy
-from league.population.matchmaking.exploiting.main_exploiter import main_exploiter
-from league.population.matchmaking.uncertain import variance
-from league.population.matchmaking.verification import verification, without_monotonic_suffix
 from league.population.results.payoffs import PayoffTable, Result
 from league.population.storage.members import Kind
 

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
+from league.training.starts.rules.backward import children
+from league.training.starts.rules.plr import ranks
 
 from arena.records import Start
 from league.config.matchmaking import StartsConfig
 from league.training.starts.draw import chances_of, draw_starts, inclusion
 from league.training.starts.measured import StoredStart, sums_of
 from league.training.starts.rules import RULES, Moment
-from league.training.starts.rules.backward import children
-from league.training.starts.rules.plr import ranks
 
 DIFFICULTIES = np.linspace(-4.0, 4.0, 17)
 SKILL = 0.5

@@ -1,0 +1,211 @@
+"""Start rules: how often each start of a game is played, by what its matches have shown of it so far.
+
+A rule is a pure function of the starts that have been played and a ``Moment``, and gives each a weight of 0 or more
+[N]; all 0 is as good as all equal. In what follows p is a start's solve rate.
+
+To add a rule: write its function here and its entry below; from outside, give it to ``league.register_start``. Its own
+settings, if it has some, are ``moment.config.NAME``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from games.common.errors import UsageError
+from games.common.registry import Entry, Registry
+from games.registry import make_game
+from league.config import RunConfig
+from league.config.matchmaking import StartsConfig
+from league.training.starts.measured import StoredStart
+
+EQUAL_DIGITS = 12  # to which scores must agree to be equal
+
+
+class Moment(NamedTuple):
+    """When starts are drawn: an iteration of a run, and its configuration of starts."""
+
+    iteration: int  # from 1
+    iterations: int  # of the whole run
+    config: StartsConfig
+
+
+StartWeights = Callable[[Sequence[StoredStart], Moment], NDArray[np.float64]]
+# Of a rule that makes starts itself: the starts, born in an iteration, that follow those that are there.
+Children = Callable[[Sequence[StoredStart], StartsConfig, int], list[StoredStart]]
+
+
+def check_floor(config: RunConfig) -> None:
+    """Raise UsageError for a floor that leaves nothing to the rule."""
+    settings = config.starts
+    if settings.floor >= 1.0:
+        raise UsageError(
+            f"starts.floor = {settings.floor:g} leaves nothing to starts.rule = {settings.rule!r}: all starts are "
+            "drawn alike. Take rule 'uniform', or a smaller floor."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StartRule(Entry[StartWeights]):
+    """A start rule; ``make(starts, moment)`` returns a weight for each start [N]."""
+
+    check: Callable[[RunConfig], None] | None = check_floor
+    by_figures: bool = True  # it reads what matches have shown, so that starts never played have a share of their own
+    # The pool begins with an expert's matches, of which each start leaves the last action, and grows by these; None:
+    # it begins with new deals.
+    children: Children | None = None
+
+
+def uniform(starts: Sequence[StoredStart], _moment: Moment) -> NDArray[np.float64]:
+    """All starts alike, 1 [N]: what every other rule is compared with."""
+    return np.ones(len(starts))
+
+
+def learnability(starts: Sequence[StoredStart], _moment: Moment) -> NDArray[np.float64]:
+    """Learnability: starts that are sometimes solved and sometimes not, p (1 - p) [N].
+
+    That is the variance of a 0/1 outcome, and what one step of REINFORCE can gain (Tzannetos et al. 2023, ProCuRL;
+    Rutherford et al. 2024, "No Regrets", sampling for learnability).
+    """
+    rates = np.array([one.rate for one in starts], np.float64)
+    return rates * (1.0 - rates)
+
+
+def plr(starts: Sequence[StoredStart], moment: Moment) -> NDArray[np.float64]:
+    """Prioritised level replay: starts from which much is still to be learned, and stale ones [N].
+
+    Jiang et al. 2021 (PLR). A start has a score S: "value_loss", the mean distance of a match from the mean before it,
+    which is the L1 value loss with that mean as the value, 2p (1 - p) of a 0/1 task; or "regret", the best match so far
+    less the mean (MaxMC; Jiang et al. 2021, "Replay-guided adversarial environment design"), 1 - p of a task that was
+    ever solved. Ranked by it, 1 for the largest, equal scores sharing their mean rank,
+
+        P = (1 - rho) P_S + rho P_C
+
+    where P_S is proportional to (1 / rank) ** (1 / beta) and P_C to the iterations since a start's last match, with
+    beta = ``temperature`` and rho = ``staleness``. A start may be played at once, so staleness counts from 0.
+    """
+    config = moment.config
+    surprise = np.array([one.surprise for one in starts], np.float64)
+    regret = np.array([one.best - one.rate for one in starts], np.float64)
+    by_score = _shares(
+        (1.0 / ranks(surprise if config.score == "value_loss" else regret)) ** (1.0 / config.temperature)
+    )
+    stale = _shares(np.array([moment.iteration - 1 - one.last for one in starts], np.float64))
+    return (1.0 - config.staleness) * by_score + config.staleness * stale
+
+
+def ranks(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the rank of each score [N], 1 for the largest; equal ones, up to rounding, share the mean of theirs."""
+    falling = -np.round(scores, EQUAL_DIGITS)
+    ordered = np.sort(falling)
+    first, last = np.searchsorted(ordered, falling, "left"), np.searchsorted(ordered, falling, "right")
+    return (first + last + 1) / 2
+
+
+def _shares(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    total = weights.sum()
+    return weights / total if total > 0 else np.full(len(weights), 1.0 / max(len(weights), 1))
+
+
+def staged(starts: Sequence[StoredStart], moment: Moment) -> NDArray[np.float64]:
+    """Longer matches as the run goes on: 1 for each start of a size that is in, else 0 [N].
+
+    Xi et al. 2025 (AgentGym-RL: ScalingInter-RL). The sizes that starts have come in one by one, the smallest first and
+    the largest when the share ``ramp`` of the iterations is over; among the sizes that are in, all starts are alike.
+    """
+    return np.array([one.size <= largest(starts, moment) for one in starts], np.float64)
+
+
+def largest(starts: Sequence[StoredStart], moment: Moment) -> int:
+    """Return the largest size that is in."""
+    sizes = sorted({one.size for one in starts})
+    ramp = moment.config.ramp * moment.iterations
+    stage = len(sizes) * (moment.iteration - 1) // ramp if ramp else len(sizes)
+    return sizes[min(int(stage), len(sizes) - 1)]
+
+
+def hard(starts: Sequence[StoredStart], moment: Moment) -> NDArray[np.float64]:
+    """Weight starts by how rarely they are solved: (1 - p) ** power of each that was solved, even in part, else 0 [N].
+
+    The rarer its successes, the more often a start is played, so that a group has one (as ARPO, Lu et al. 2025, replays
+    successes into groups without any, and rStar2, Shang et al. 2025, resamples on what was correct). One never solved
+    weighs nothing: nothing could be learned from it.
+    """
+    rates = np.array([one.rate for one in starts], np.float64)
+    solved = np.array([one.best > 0.0 for one in starts], bool)
+    return np.where(solved, (1.0 - rates) ** moment.config.power, 0.0)
+
+
+def backward(starts: Sequence[StoredStart], _moment: Moment) -> NDArray[np.float64]:
+    """Backward: an expert's matches from their end on, 1 for each start without a child, else 0 [N].
+
+    Salimans and Chen 2018; R3, Xi et al. 2024; Agent-RLVR, 2025. The first start of an expert's match leaves one action
+    to play. One that is mastered is followed by its child, with an action less in the prefix, until nothing of the
+    expert is left. Only the last start of each such line is played.
+    """
+    parents = {one.parent for one in starts}
+    return np.array([one.name not in parents for one in starts], np.float64)
+
+
+def shortened(starts: Sequence[StoredStart], config: StartsConfig, iteration: int) -> list[StoredStart]:
+    """Return the starts, born in an iteration, that follow those which are mastered and have no child yet."""
+    parents = {one.parent for one in starts}
+    return [
+        StoredStart(
+            one.start._replace(prefix=one.start.prefix[:-1]),
+            size=one.size + 1,
+            parent=one.name,
+            author=one.author,
+            born=iteration,
+        )
+        for one in starts
+        if one.start.prefix and one.plays and one.rate >= config.mastered and one.name not in parents
+    ]
+
+
+def check_prefixes(config: RunConfig) -> None:
+    """Raise UsageError for a game whose matches cannot begin in their middle, or for a floor that leaves nothing."""
+    check_floor(config)
+    for game in config.games:
+        if make_game(game).spec.submatch_games:
+            raise UsageError(
+                f"starts.rule = {config.starts.rule!r} begins matches in their middle, but those of {game} open "
+                "submatches, which are played whole. Choose another rule."
+            )
+
+
+def variance(starts: Sequence[StoredStart], moment: Moment) -> NDArray[np.float64]:
+    """Only starts whose matches differ much: 1 for each start that is kept, else 0 [N].
+
+    Wang et al. 2025 (RAGEN: filtering by the variance of rewards). Groups of equal returns teach nothing and let the
+    update drift. The share ``keep`` of the starts that have the largest standard deviation is played, all alike; those
+    equal to the last of them are in, too.
+    """
+    if not starts:
+        return np.zeros(0)
+    spreads: NDArray[np.float64] = np.array([round(one.spread, EQUAL_DIGITS) for one in starts], np.float64)
+    kept = max(1, round(moment.config.keep * len(spreads)))
+    return np.array(spreads >= np.sort(spreads)[-kept], np.float64)
+
+
+START_RULES: Registry[StartRule] = Registry(
+    "starts",
+    "start rule",
+    StartRule,
+    "starts.rule",
+    {
+        "uniform": StartRule(uniform, check=None, by_figures=False),
+        "learnability": StartRule(learnability),
+        "plr": StartRule(plr),
+        "staged": StartRule(staged, by_figures=False),
+        "hard": StartRule(hard),
+        "backward": StartRule(backward, by_figures=False, check=check_prefixes, children=shortened),
+        "variance": StartRule(variance),
+    },
+    reserved=StartsConfig.model_fields,
+)
+register = START_RULES.register
