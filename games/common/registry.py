@@ -48,6 +48,9 @@ class Entry(Generic[MakeT]):
     check: Callable[..., None] | None = None  # raises UsageError for a run that it cannot serve
     description: str = ""  # a sentence; empty: the first of ``make``'s docstring
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "needs", frozenset(self.needs))  # an entry is hashed, and a set cannot be
+
     @property
     def sentence(self) -> str:
         """What it does, without a full stop at the end."""
