@@ -95,6 +95,10 @@ class Registry(dict[str, EntryT]):
         """Return our entries and those of plugins that are loaded."""
         return self | plugins.loaded(self.family)
 
+    def chosen_by(self, name: str) -> str:
+        """Return the setting that chooses an entry, as a person writes it."""
+        return f"{self.setting} = {name}" if "." in self.setting else f"{self.setting}.{name}"
+
     def register(self, name: str, entry: EntryT | Callable[..., Any]) -> None:
         """Add a plugin's entry. Raises UsageError for a name that is taken, or for what is no entry."""
         plugins.register(self.family, name, entry, built_in=(*self, *self._reserved))

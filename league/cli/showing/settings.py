@@ -15,9 +15,9 @@ from rich.console import Console
 
 from games.common import plugins
 from games.common.errors import unknown_name
-from games.common.registry import Named, families
+from games.common.registry import Named, families, family
 from games.common.section import LARGEST_COUNT
-from league.config.plugins import config_model
+from league.config.plugins import config_model, own_tables
 from learners.advantages import RULES
 from learners.advantages.rule import Need
 
@@ -95,10 +95,12 @@ def _table(annotation: Any) -> type[BaseModel] | None:
 
 
 def _of(key: str) -> str:
-    """Return which credit rules, or which engine, a setting is for."""
-    table, _, name = key.partition(".")
-    if table in ("credit", "engine") and "." in name:
-        return f"for {table}.{'rule' if table == 'credit' else 'kind'} = {name.partition('.')[0]}"
+    """Return which entry of a family, or which credit rules, a setting is for."""
+    for group, table in own_tables().items():
+        place = f"{table}."
+        name = key.removeprefix(place).partition(".")[0]
+        if key.startswith(f"{place}{name}.") and name in (known := family(group)).loaded():
+            return f"for {known.chosen_by(name)}"
     for place, need in NEEDS.items():
         if key.startswith(place):
             rules = RULES.loaded()
