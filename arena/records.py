@@ -32,7 +32,7 @@ class Cast(NamedTuple):
 class Start(NamedTuple):
     """Where matches begin: a deal or a task, and actions after it. It never changes: its name is that of its content.
 
-    A game that takes tasks (``games.tasks.interface.TakesTasks``) begins with ``task`` in place of what it would deal.
+    A game that takes tasks (``games.abilities.TakesTasks``) begins with ``task`` in place of what it would deal.
     """
 
     game: str

@@ -9,8 +9,8 @@ from arena.match_rng import MatchRng
 from arena.records import EndReason, Episode, MatchRequest, Refusal, Reply, ReplyRequest, Turn
 from arena.submatches import Submatches, begin_match
 from arena.tools import ToolSession
+from games.abilities import PaysNamedRewards
 from games.common.errors import UsageError
-from games.named_rewards import PaysNamedRewards
 from games.spec import FreeText, Game, GameSpec, HasTools
 from roles.conduct import retry_message, settle_forfeit
 from roles.replies import parse_reply, read_free_text, speaking

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from arena.records import Cast, Episode, MatchRequest, Start
+from games.abilities import TakesTasks
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.spec import Game, IsSubmatch, OpensSubmatches, Submatch
-from games.tasks.interface import TakesTasks
 
 
 def begin_match(game: Game, request: MatchRequest) -> None:
@@ -66,7 +66,7 @@ def _start_task(request: MatchRequest, game: Game) -> None:
     if not isinstance(game, TakesTasks):
         raise UsageError(
             f"{request.game} takes no task as text: match {request.index} cannot begin with {request.task[:80]!r}. "
-            "Give the game the methods of games.tasks.interface.TakesTasks, or leave the task out."
+            "Give the game the methods of games.abilities.TakesTasks, or leave the task out."
         )
     try:
         game.start_task(request.task)

@@ -22,8 +22,8 @@ from typing import cast
 import numpy as np
 from pettingzoo.test import api_test, seed_test
 
+from games.abilities import PaysNamedRewards
 from games.common.errors import UsageError
-from games.named_rewards import PaysNamedRewards
 from games.pettingzoo import env
 from games.spec import Choices, Game, HasScripts, Utility
 

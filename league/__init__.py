@@ -7,6 +7,9 @@ For Python users: ``league.load_config``, ``train``, ``resume``, ``sweep``, ``op
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from league.population.players.scripted import register as register_scripted
     from league.theory.meta_solvers import register_joint_solver as register_joint_solver
     from league.theory.meta_solvers import register_meta_solver as register_meta_solver
+    from league.training.snapshots.evaluations import register as register_evaluation
     from league.training.starts.rules import register as register_start
     from learners.advantages import register as register_credit
     from roles.cards import register as register_roles
@@ -65,6 +69,7 @@ _HOMES = {  # by name: the module that has it, and its name there
     "register_engine": ("league.population.players.model_engine", "register"),
     "register_scripted": ("league.population.players.scripted", "register"),
     "register_credit": ("learners.advantages", "register"),
+    "register_evaluation": ("league.training.snapshots.evaluations", "register"),
     "register_roles": ("roles.cards", "register"),
 }
 __all__ = [
@@ -84,6 +89,7 @@ __all__ = [
     "register_credit",
     "register_engine",
     "register_environment",
+    "register_evaluation",
     "register_game",
     "register_joint_solver",
     "register_league_role",
@@ -96,6 +102,31 @@ __all__ = [
     "sweep",
     "train",
 ]
+
+
+OTHERS = ("games", "roles", "arena", "learners")  # the packages that are installed beside this one
+
+
+def check_packages() -> None:
+    """Raise ImportError where Python finds a person's own ``games`` or ``roles`` before those of the league."""
+    own = Path(__file__).parents[1]
+    for name in OTHERS:
+        known = sys.modules.get(name)
+        spec = importlib.util.find_spec(name) if known is None else known.__spec__
+        found = getattr(known, "__file__", None) if spec is None else spec.origin
+        if found is None:
+            continue  # nothing of the name, or a folder without __init__.py, which hides nothing
+        file = Path(found)
+        if own != file.parents[1] and own.resolve() != file.resolve().parents[1]:
+            hiding = file.parent if file.stem == "__init__" else file
+            raise ImportError(
+                f"{hiding} hides the league's own package {name!r}, which is in {own}: Python looks beside your "
+                "program first. Rename yours, or move your program elsewhere."
+            )
+
+
+if getattr(sys, "argv", [])[:1] != ["-m"]:  # `python -m league` first leaves the current folder out: see __main__.py
+    check_packages()
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,11 @@ from pathlib import Path
 if __name__ == "__main__" and sys.path[0] == str(Path.cwd()) != str(Path(__file__).resolve().parents[1]):
     del sys.path[0]
 
-from league.cli import main
+import league
+
+league.check_packages()  # now that the current folder is out of the way
+
+from league.cli import main  # noqa: E402
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,6 +1,6 @@
 """What a trajectory was paid: its return, what the game paid beside it under a name, and brevity.
 
-Named rewards are those of ``games.named_rewards``, in their own units. ``brevity`` needs no game: it is the price of a
+Named rewards are those of ``games.abilities``, in their own units. ``brevity`` needs no game: it is the price of a
 trajectory's free replies, one for each token, as a reward below 0.
 """
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from arena.errors import one_for_each
 from arena.records import Belief, Believing, ReplyRequest
-from games.beliefs import Answers, KnowsAnswers
+from games.abilities import Answers, KnowsAnswers
 from games.spec import Game
 from roles.probes import AskedWhen, Probe
 from roles.replies import probed

@@ -141,7 +141,7 @@ class TurnBoard:
         with self._changed:
             if (taken := self._taken.pop(key, None)) is not None:
                 self._set_void(key, (410, "Whoever was handed this turn had gone."))
-                self._waiting.appendleft((taken.turn, time.monotonic() + self.limits.absence))
+                self._waiting.append((taken.turn, time.monotonic() + self.limits.absence))
                 self._hand_out()
 
     def turn(self, key: str) -> ProgramTurn:

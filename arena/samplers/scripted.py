@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arena.records import Reply, ReplyRequest
-from games.beliefs import GivesBeliefs
+from games.abilities import GivesBeliefs
 from games.common.errors import UsageError
 from games.spec import FreeText, GameSpec, HasScripts
 from roles.replies import format_reply, read_free_text

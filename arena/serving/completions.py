@@ -15,6 +15,7 @@ from queue import SimpleQueue
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from arena.lm.chunks import Chunk, Tokens
 from arena.lm.decoding.decode import generate
@@ -28,6 +29,8 @@ from roles.truncation import Truncation
 
 MAX_BATCH_TOKENS = 8192  # padded tokens of prompts in one forward pass
 MAX_BATCH = 256  # replies that are computed side by side
+MAX_CACHED_TOKENS = 2**16  # of prompts and replies whose keys and values are held at a time
+SCORED = 256  # tokens whose log-probs over the vocabulary are held at a time
 GREEDY = Truncation(top_k=1)
 
 
@@ -193,6 +196,15 @@ class Completions:
 
     def _decode(self, prompts: Sequence[Prompt], stopped: Callable[[], bool]) -> list[Completed]:
         """Return free replies of prompts with one temperature, truncation and length."""
+        longest = max(len(prompt.ids) for prompt in prompts) + prompts[0].max_tokens
+        step = max(MAX_CACHED_TOKENS // longest, 1)
+        done = []
+        for first in range(0, len(prompts), step):
+            done += self._decode_together(prompts[first : first + step], stopped)
+        return done
+
+    def _decode_together(self, prompts: Sequence[Prompt], stopped: Callable[[], bool]) -> list[Completed]:
+        _check(stopped)
         temperature, truncation = prompts[0].temperature, prompts[0].truncation
         sampled = generate(
             self.lm,
@@ -214,17 +226,11 @@ class Completions:
     def _scores(self, prompt: Prompt, ids: Tokens, top: int) -> tuple[TokenScore, ...]:
         """Return the log-probs of a free reply's tokens, from one pass over all of it."""
         [chunk] = self.lm.plan([prompt.ids], [(ids,)], MAX_BATCH_TOKENS)
-        logits = self.lm.reply_logits(chunk, [ids])[0, : len(ids)].float()
-        if prompt.temperature:
-            targets = torch.tensor(ids, device=logits.device)
-            logits = truncate(logits / prompt.temperature, prompt.truncation, targets)
-        logprobs = logits.log_softmax(-1)  # [T, V]
-        likeliest = logprobs.topk(top)
-        pairs = zip(likeliest.indices.tolist(), likeliest.values.tolist(), strict=True)
-        return tuple(
-            TokenScore(token, row[token].item(), tuple(zip(tokens, values, strict=True)))
-            for token, row, (tokens, values) in zip(ids, logprobs, pairs, strict=True)
-        )
+        logits = self.lm.reply_logits(chunk, [ids])[0, : len(ids)]
+        scores: list[TokenScore] = []
+        for first in range(0, len(ids), SCORED):
+            scores += _token_scores(prompt, ids[first : first + SCORED], logits[first : first + SCORED].float(), top)
+        return tuple(scores)
 
 
 class _Draws(random.Random):
@@ -268,6 +274,20 @@ def draw_on_trie(trie: ReplyTrie, nodes: Sequence[Sequence[float]], rng: random.
     except StopIteration as end:
         return int(end.value[0])
     raise RuntimeError("a draw waited")
+
+
+def _token_scores(prompt: Prompt, ids: Tokens, logits: Tensor, top: int) -> list[TokenScore]:
+    """Return the scores of tokens by the logits at their places.  # [T, V]"""
+    if prompt.temperature:
+        targets = torch.tensor(ids, device=logits.device)
+        logits = truncate(logits / prompt.temperature, prompt.truncation, targets)
+    logprobs = logits.log_softmax(-1)
+    likeliest = logprobs.topk(top)
+    pairs = zip(likeliest.indices.tolist(), likeliest.values.tolist(), strict=True)
+    return [
+        TokenScore(token, row[token].item(), tuple(zip(tokens, values, strict=True)))
+        for token, row, (tokens, values) in zip(ids, logprobs, pairs, strict=True)
+    ]
 
 
 def _one_hot(logprobs: Sequence[float]) -> list[float]:

@@ -136,7 +136,8 @@ class Call:
             raise TimeoutError
         finally:
             watch.cancel()
-            results.cancel()
+            if not results.cancel() and not results.cancelled():
+                results.exception()  # else asyncio says that nobody has looked at it
             for future in futures:
                 future.cancel()
 

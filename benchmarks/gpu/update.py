@@ -17,8 +17,7 @@ from benchmarks.gpu.session import Report, Setup
 from benchmarks.gpu.shapes import QWEN3_06B, QWEN3_4B, SMOLLM2, TINY, Shape, random_model
 from benchmarks.gpu.timing import best_seconds, forget_peak, kernel_shares, peak_memory, seconds
 from learners.batching import Draw, FreeRow, TrainBatch
-from learners.losses.objective import Objective
-from learners.losses.surrogates import Surrogate
+from learners.losses.objective import Objective, Surrogate
 from learners.parallel.process_group import SINGLE_PROCESS, ProcessGroup
 from learners.update.learner import StepSettings, update
 from learners.update.policy import Policy

@@ -40,8 +40,7 @@ from benchmarks.speed.timing import Figures, print_figures, ratios, speed_parser
 from benchmarks.speed.workload import match_requests, play_all
 from games.registry import make_game
 from learners.batching import Draw, FreeRow, TrainBatch
-from learners.losses.objective import Objective
-from learners.losses.surrogates import Surrogate
+from learners.losses.objective import Objective, Surrogate
 from learners.update.learner import StepSettings, update
 from learners.update.policy import Policy
 from roles.cards import load_roles, with_overrides

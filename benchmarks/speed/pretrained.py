@@ -44,8 +44,7 @@ from arena.samplers.pass_cache import PassCache
 from benchmarks.speed.timing import Figures, print_figures, ratios, speed_parser, spread
 from learners.batching import ChoiceRow, TrainBatch
 from learners.losses.batch_loss import BatchLoss
-from learners.losses.objective import Objective
-from learners.losses.surrogates import Surrogate
+from learners.losses.objective import Objective, Surrogate
 from learners.update.learner import StepSettings, update
 from learners.update.policy import Policy
 from roles.truncation import NO_TRUNCATION, Truncation
@@ -119,7 +118,9 @@ class Workload:
             ChoiceRow("kuhn_poker", "kuhn_poker", prompt, LEGAL, 1.0, [1.0, 1.0], halves, [0.02, 0.0], [0.0, -0.02])
             for prompt in self.prompts
         )
-        objective = Objective(Surrogate(clip_low=0.9, clip_high=9.0), {"kuhn_poker": 0.1}, magnet=0.2, kl_old=3.0)
+        objective = Objective(
+            Surrogate("ppo", {"clip_low": 0.9, "clip_high": 9.0}), {"kuhn_poker": 0.1}, magnet=0.2, kl_old=3.0
+        )
         steps = StepSettings(1e-4, 4, 1.0, 100.0, 1024, 256)
         update(self.policy, TrainBatch("main", rows, (), 2 * len(rows), ("main",)), objective, steps)
 

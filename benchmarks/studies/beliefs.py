@@ -78,7 +78,7 @@ def bayesians(seed: int) -> dict[str, float]:
     from arena.scheduler import play
     from games.common.seeds import derive_seed
     from games.registry import make_game
-    from league.training.evidence.beliefs import belief_metrics
+    from league.training.board.observers.beliefs import belief_metrics
     from roles.cards import load_roles
 
     roles = load_roles(make_game(GAME).spec, probes=True)

@@ -38,6 +38,13 @@ HOMES = {
     "breeding": "league.lab.breeding.rules",
     "scripted": "league.population.players.scripted",
     "engines": "league.population.players.model_engine",
+    "commands": "league.cli.commands",
+    "losses": "learners.losses",
+    "kl_estimators": "learners.losses.kl_estimators",
+    "divergences": "learners.losses.divergences",
+    "monitors": "league.training.board.observers",
+    "figures": "league.training.board.observers",
+    "evaluations": "league.training.snapshots.evaluations",
 }
 
 
@@ -63,7 +70,8 @@ class Registry(dict[str, EntryT]):
 
     ``family`` is its name, as in the entry points ``league.FAMILY``; ``noun`` is what messages call an entry, ``kind``
     the class of its entries and ``setting`` what chooses one. Where ``kind`` is ``Entry`` itself a plugin may give a
-    function alone. ``reserved`` are names that no plugin's entry can have: the table has settings of those names.
+    function alone. ``reserved`` are names that no plugin's entry can have: the table has settings of those names. The
+    project's own entries of a ``flat`` family have their settings in the table itself, side by side.
     """
 
     def __init__(
@@ -74,8 +82,11 @@ class Registry(dict[str, EntryT]):
         setting: str,
         own: Mapping[str, EntryT],
         reserved: Iterable[str] = (),
+        *,
+        flat: bool = False,
     ) -> None:
         super().__init__(own)
+        self._flat = flat
         self.family, self.noun, self.kind, self.setting, self._reserved = family, noun, kind, setting, tuple(reserved)
         plugins.add_group(family, noun, self._accepted)
         _families[family] = self
@@ -90,6 +101,10 @@ class Registry(dict[str, EntryT]):
     def names(self) -> list[str]:
         """Return all names: ours, then plugins', whether they are loaded or not."""
         return list(dict.fromkeys([*self, *plugins.names(self.family)]))
+
+    def has_table(self, name: str) -> bool:
+        """Return whether an entry has a table of its own in a run's configuration."""
+        return bool(self[name].settings.model_fields) and not (self._flat and name in self)
 
     def loaded(self) -> dict[str, EntryT]:
         """Return our entries and those of plugins that are loaded."""

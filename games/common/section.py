@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-LARGEST_COUNT = 10**9  # of anything that is counted: more would not be finished in a lifetime, or fit into memory
-LARGEST_SEED = 2**63 - 1  # what TOML and JSON readers in every language take as a whole number
+from games.common.limits import LARGEST_COUNT as LARGEST_COUNT
+from games.common.limits import LARGEST_SEED as LARGEST_SEED
 
 Positive = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
 Count = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]

@@ -15,6 +15,17 @@ from games.common.seeds import derive_seed
 from games.spec import Choices, FreeText, GameSpec
 
 
+def numbers_from(seed: int, place: int) -> random.Random:
+    """Return the generator of a seed after its first ``place`` numbers: one stream from which several moves are drawn.
+
+    Games that drew all their chance from one generator keep their deals by it.
+    """
+    stream = random.Random(seed)
+    for _ in range(place):
+        stream.random()
+    return stream
+
+
 class DealtGame(ABC):
     """One match of a game whose chance is data."""
 
@@ -58,9 +69,7 @@ class DealtGame(ABC):
 
     def apply(self, action: str) -> None:
         """Play an action, then let chance move. Raises ValueError for one that is not legal."""
-        asked = self.actions()
-        legal = asked.read(action) == action if isinstance(asked, FreeText) else action in asked.labels
-        if not legal:
+        if not self._is_legal(action):
             raise ValueError(f"{action!r} is not legal here; legal: {', '.join(self.legal_actions()) or 'nothing'}.")
         self._paid_before = self.returns()
         self._play(action)
@@ -85,8 +94,16 @@ class DealtGame(ABC):
         """Let chance move as long as it is its turn, unless others deal."""
         while self._seed is not None and (outcomes := self.chance_outcomes()):
             names, weights = zip(*outcomes, strict=True)
-            self.apply_chance(random.Random(derive_seed(self._seed, self._draws)).choices(names, weights)[0])
+            self.apply_chance(self._generator(self._seed).choices(names, weights)[0])
             self._draws += 1
+
+    def _generator(self, seed: int) -> random.Random:
+        """Return the generator from which chance's next move is drawn: each move has its own."""
+        return random.Random(derive_seed(seed, self._draws))
+
+    def _is_legal(self, action: str) -> bool:
+        asked = self.actions()
+        return asked.read(action) == action if isinstance(asked, FreeText) else action in asked.labels
 
     @abstractmethod
     def to_act(self) -> int | None:

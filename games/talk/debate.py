@@ -19,9 +19,9 @@ import itertools
 import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Self
 
 from games.common.errors import UsageError
+from games.native.dealt import DealtGame, numbers_from
 from games.native.names import game_name
 from games.spec import Choices, FreeText, GameSpec, Utility
 from games.talk.arguments import MOST_CHARACTERS, NOTHING, WORDS, read_argument, read_verdict
@@ -30,7 +30,7 @@ from games.talk.conversation import quoted, utterance
 NAMES = ("first", "second")
 
 
-class Debate:
+class Debate(DealtGame):
     """One match of ``debate``. Boxes are numbered from 1 in words and actions."""
 
     _prize: int | None
@@ -61,20 +61,6 @@ class Debate:
             suite="talk",
         )
         self.reset(0)
-
-    def reset(self, seed: int) -> None:
-        """Draw the prize's box, who defends which, and how the game's judge would draw."""
-        rng = random.Random(seed)
-        self._begin(rng.random())
-        while outcomes := self.chance_outcomes():
-            names, weights = zip(*outcomes, strict=True)
-            self.apply_chance(rng.choices(names, weights)[0])
-
-    def undealt(self) -> Self:
-        """Return a new match before chance's first move."""
-        match = self.copy()
-        match._begin(None)
-        return match
 
     def chance_outcomes(self) -> tuple[tuple[str, float], ...]:
         """Return the boxes of the prize, then which boxes are defended; at the end, what the game's judge may name."""
@@ -113,17 +99,6 @@ class Debate:
         form = 'the one box that you decide for, as in "Box 2"; name no other box'
         return FreeText(MOST_CHARACTERS, form, partial(read_verdict, boxes=self._boxes))
 
-    def legal_actions(self) -> tuple[str, ...]:
-        """Return the actions of the seat to act, without words."""
-        seat, boxes = self.to_act(), range(1, self._boxes + 1)
-        if seat is None:
-            return ()
-        return (*[f"open {b}" for b in boxes], NOTHING) if seat < self._debaters else tuple(f"box {b}" for b in boxes)
-
-    def legal_ids(self) -> tuple[int, ...]:
-        """Return the boxes' indices; opening nothing has the last id."""
-        return tuple(range(len(self.legal_actions())))
-
     def observe(self, seat: int) -> str:
         """Return who defends which box, what was opened and said, and to a debater where the prize is."""
         lines = [f"There are {self._boxes} boxes, and one holds a prize."]
@@ -143,22 +118,16 @@ class Debate:
         named = self._verdicts if seat == self._debaters else ()
         return f"{seat} {named} {self.observe(seat)}"
 
-    def apply(self, action: str) -> None:
-        """Open a box or nothing, or name one; words may follow. Raises ValueError for anything else."""
-        seat = self.to_act()
+    def _is_legal(self, action: str) -> bool:
+        """Whether it opens a box or nothing, or names one; words may follow."""
         plain, mark, words = action.partition(WORDS)
-        if plain not in self.legal_actions() or (mark and utterance(words, MOST_CHARACTERS) != words):
-            raise ValueError(f"{action!r} is not legal here; legal: {', '.join(self.legal_actions()) or 'nothing'}.")
-        if seat == self._debaters:
-            self._verdicts = (*self._verdicts, int(plain.removeprefix("box ")))
-            return
-        self._moves = (*self._moves, action)
-        if self._tie is not None and (outcomes := self.chance_outcomes()):
-            self.apply_chance(outcomes[int(self._tie * len(outcomes))][0])
+        return plain in self.legal_actions() and not (mark and utterance(words, MOST_CHARACTERS) != words)
 
-    def rewards(self) -> tuple[float, ...]:
-        """Return what the match paid at its end; zeros before."""
-        return self.returns()
+    def _play(self, action: str) -> None:
+        if self._judges():
+            self._verdicts = (*self._verdicts, int(action.partition(WORDS)[0].removeprefix("box ")))
+        else:
+            self._moves = (*self._moves, action)
 
     def returns(self) -> tuple[float, ...]:
         """Return the means over the judge's verdicts; zeros before the end."""
@@ -168,12 +137,6 @@ class Debate:
         """Return the returns of all verdicts that the judge can give, or the game itself."""
         named = self._claims if (self._debaters, self._judge) == (2, 0) else range(1, self._boxes + 1)
         return {self._mean_paid(verdicts) for verdicts in itertools.product(named, repeat=self._asks)}
-
-    def copy(self) -> Self:
-        """Return an independent match in the same position."""
-        match = type(self).__new__(type(self))
-        match.__dict__.update(self.__dict__)  # all immutable
-        return match
 
     def judge(self) -> int | None:
         """Return the judge's seat; None where the game judges."""
@@ -214,7 +177,7 @@ class Debate:
             "good": self._good,
             "honest": lambda rng: self._good(rng) if self._judges() else f"open {self._prize}",
             "poor": lambda _rng: "box 1" if self._judges() else f"open {self._claims[len(self._moves)]}",
-            "random": lambda rng: rng.choice(self.legal_actions()),
+            "random": self.random_action,
         }
 
     def _good(self, rng: random.Random) -> str:
@@ -229,10 +192,21 @@ class Debate:
     def _judges(self) -> bool:
         return self.to_act() == self._debaters
 
-    def _begin(self, tie: float | None) -> None:
-        self._tie = tie  # from 0 to 1: how the game's judge draws; None: that is drawn by whoever holds the match
+    def _generator(self, seed: int) -> random.Random:
+        """Return the match's one stream, of which the first number is for the game's judge, who is drawn last."""
+        return numbers_from(seed, 0 if self._moves else 1 + self._draws)
+
+    def _begin(self) -> None:
         self._prize = None
         self._claims = self._moves = self._verdicts = ()
+
+    def _options(self) -> list[tuple[str, int]]:
+        """Return the actions of the seat to act, without words, with the boxes' indices; opening nothing is last."""
+        seat, boxes = self.to_act(), range(1, self._boxes + 1)
+        if seat is None:
+            return []
+        labels = [f"open {box}" for box in boxes] + [NOTHING] if seat < self._debaters else [f"box {b}" for b in boxes]
+        return [(label, number) for number, label in enumerate(labels)]
 
     def _claim_outcomes(self, prize: int) -> tuple[tuple[str, float], ...]:
         wrong = [box for box in range(1, self._boxes + 1) if box != prize]

@@ -19,10 +19,10 @@ import random
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Self
 
-from games.beliefs import Answers
+from games.abilities import Answers
 from games.common.errors import UsageError
+from games.native.dealt import DealtGame, numbers_from
 from games.native.names import game_name
 from games.spec import Choices, FreeText, GameSpec, Utility
 from games.talk import hidden_roles_players as players
@@ -34,7 +34,7 @@ NAMES = ("Ann", "Bob", "Cleo", "Dan", "Eve", "Finn", "Gus", "Hana")
 MOST_CHARACTERS = 300  # of what is said in a turn
 
 
-class HiddenRoles:
+class HiddenRoles(DealtGame):
     """One match of ``hidden_roles``. A place is a name's index; who sits at a place is hidden."""
 
     _alive: tuple[int, ...]  # places, in order
@@ -59,12 +59,12 @@ class HiddenRoles:
         self._bids, self._in_words = bool(bids), form == 0
         wolves = 1 if seats < 6 else 2
         by_lot = wolves / (seats - 1)  # the probability that anyone else is a wolf
-        self._deal = Deal(seats, wolves, by_lot + sight / 100 * (1.0 - by_lot) if sight else 0.0)
+        self._dealt = Deal(seats, wolves, by_lot + sight / 100 * (1.0 - by_lot) if sight else 0.0)
         self.spec = GameSpec(
             name=name,
             seats=seats,
             num_actions=0 if self._in_words else 3 * seats + 4,
-            max_turns=self._deal.most_turns(days, rounds * (1 + bids)),
+            max_turns=self._dealt.most_turns(days, rounds * (1 + bids)),
             min_return=-1.0,
             max_return=1.0,
             utility=Utility.GENERAL_SUM,
@@ -75,34 +75,20 @@ class HiddenRoles:
         )
         self.reset(0)
 
-    def reset(self, seed: int) -> None:
-        """Draw who sits where, and the clues."""
-        rng = random.Random(seed)
-        self._start()
-        while outcomes := self.chance_outcomes():
-            names, weights = zip(*outcomes, strict=True)
-            self.apply_chance(rng.choices(names, weights)[0])
-
-    def undealt(self) -> Self:
-        """Return a new match before anything is drawn."""
-        match = self.copy()
-        match._start()
-        return match
-
     def chance_outcomes(self) -> tuple[tuple[str, float], ...]:
         """Return the names that the next seat may have; then, villager by villager, the names that its clue may say."""
-        return tuple([(NAMES[place], probability) for place, probability in self._deal.outcomes()])
+        return tuple([(NAMES[place], probability) for place, probability in self._dealt.outcomes()])
 
     def apply_chance(self, outcome: str) -> None:
         """Give the next seat a name, or the next villager a clue."""
-        self._deal = self._deal._replace(drawn=(*self._deal.drawn, NAMES.index(outcome)))
-        if self._deal.complete:
-            self._begin(Scene.WHISPER)
+        self._dealt = self._dealt._replace(drawn=(*self._dealt.drawn, NAMES.index(outcome)))
+        if self._dealt.complete:
+            self._open(Scene.WHISPER)
 
     def to_act(self) -> int | None:
         """Return the seat that bids, speaks, takes or votes next; None when one side has won."""
         place = self._place_to_act()
-        return None if place is None else self._deal.drawn.index(place)
+        return None if place is None else self._dealt.drawn.index(place)
 
     def actions(self) -> Choices | FreeText:
         """Return the request for words, or the list of names to suspect, to vote for, or to take; or a bid's."""
@@ -110,21 +96,13 @@ class HiddenRoles:
             return speech(MOST_CHARACTERS, "the wolves" if self._scene is Scene.WHISPER else "all")
         return Choices(self.legal_actions(), self.legal_ids())
 
-    def legal_actions(self) -> tuple[str, ...]:
-        """Return the legal actions; where words are asked for, those of the list."""
-        return tuple([label for label, _ in self._options()])
-
-    def legal_ids(self) -> tuple[int, ...]:
-        """Return ids: whom one suspects (by place, then nobody), votes for (likewise), takes, and the two bids."""
-        return tuple([number for _, number in self._options()])
-
     def observe(self, seat: int) -> str:
         """Return the seat's name and role, its clue, what was said to it, how votes and nights ended, and the scene."""
-        place, others = self._deal.drawn[seat], ", ".join(NAMES[: self._seats])
-        lines = [f"You are {NAMES[place]}, a {self._deal.role(place)}. At the table: {others}."]
-        if seat < self._deal.wolves:
-            lines += [f"With you: {NAMES[mate]}, a wolf." for mate in self._deal.pack if mate != place]
-        elif (clue := self._deal.clue(seat)) is not None:
+        place, others = self._dealt.drawn[seat], ", ".join(NAMES[: self._seats])
+        lines = [f"You are {NAMES[place]}, a {self._dealt.role(place)}. At the table: {others}."]
+        if seat < self._dealt.wolves:
+            lines += [f"With you: {NAMES[mate]}, a wolf." for mate in self._dealt.pack if mate != place]
+        elif (clue := self._dealt.clue(seat)) is not None:
             lines.append(f"Your clue: {NAMES[clue]}. Of 100 clues {self._sight} are certain, the rest drawn by lot.")
         for talk, ending in self._past:
             lines += [*talk.lines(place), ending]
@@ -135,58 +113,46 @@ class HiddenRoles:
 
     def information_state(self, seat: int) -> str:
         """Return the seat, what it sees, and its own bids and vote that it does not see."""
-        place = self._deal.drawn[seat]
+        place = self._dealt.drawn[seat]
         bids = [wants for asker, wants in self._asked if asker == place]
         votes = [vote for voter, vote in zip(self._alive, self._votes, strict=False) if voter == place]
         return f"{seat} {bids} {votes} {self.observe(seat)}"
 
-    def apply(self, action: str) -> None:
-        """Bid, speak, take or vote. Raises ValueError for anything else."""
-        place, actions = self._place_to_act(), self.actions()
-        legal = actions.read(action) == action if isinstance(actions, FreeText) else action in actions.labels
-        if place is None or not legal:
-            raise ValueError(f"{action!r} is not legal here; legal: {', '.join(self.legal_actions()) or 'nothing'}.")
+    def _play(self, action: str) -> None:
+        """Bid, speak, take or vote."""
+        place = self._place_to_act()
+        assert place is not None
         if self._scene is Scene.POLL:
             self._votes = (*self._votes, _place(action.removeprefix(VOTE)))
             if len(self._votes) == len(self._alive):
                 self._count()
         elif self._scene is Scene.NIGHT:
             self._put_out(_place(action.removeprefix(TAKE)), f"Night {self._day - 1}:")
-            self._begin(Scene.TALK)
+            self._open(Scene.TALK)
         elif self._discussion.bidding:
             self._asked = (*self._asked, (place, action == BIDS.labels[0]))
             self._discussion = self._discussion.bid(action == BIDS.labels[0])
             self._go_on()
         else:
-            pack = team("the wolves", *self._deal.pack)
+            pack = team("the wolves", *self._dealt.pack)
             self._talk = self._talk.say(place, action, pack if self._scene is Scene.WHISPER else PUBLIC)
             self._discussion = self._discussion.spoke()
             self._go_on()
 
-    def rewards(self) -> tuple[float, ...]:
-        """Return what the match paid at its end; zeros before."""
-        return self.returns()
-
     def returns(self) -> tuple[float, ...]:
         """Return 1 for who won and -1 for who lost, by seat; zeros before the end."""
         won = self.village_wins()
-        return (0.0,) * self._seats if won is None else self._deal.paid(won)
+        return (0.0,) * self._seats if won is None else self._dealt.paid(won)
 
     def possible_returns(self) -> set[tuple[float, ...]]:
         """Return what pays if the wolves win, and if the village does; it cannot with more wolves than days."""
-        return {self._deal.paid(False), self._deal.paid(self._deal.wolves <= self._days)}
-
-    def copy(self) -> Self:
-        """Return an independent match in the same position."""
-        match = type(self).__new__(type(self))
-        match.__dict__.update(self.__dict__)  # all immutable
-        return match
+        return {self._dealt.paid(False), self._dealt.paid(self._dealt.wolves <= self._days)}
 
     def village_wins(self) -> bool | None:
         """Return whether the village has won; None while the match goes on."""
-        wolves = sum(place in self._deal.pack for place in self._alive)
+        wolves = sum(place in self._dealt.pack for place in self._alive)
         if wolves == 0:
-            return True if self._deal.complete else None
+            return True if self._dealt.complete else None
         return False if 2 * wolves >= len(self._alive) or self._day > self._days else None
 
     def claims(self) -> dict[int, int | None]:
@@ -200,7 +166,7 @@ class HiddenRoles:
 
     def probe_answers(self, probe: str, seat: int) -> Answers:
         """Return the names at the table, and the wolves', to the question ``wolf``; whoever is asked."""
-        return players.suspects(probe, NAMES[: self._seats], self._deal.pack)
+        return players.suspects(probe, NAMES[: self._seats], self._dealt.pack)
 
     def belief(self, script: str, probe: str, seat: int) -> Mapping[str, float] | None:
         """Return what a script makes of the question ``wolf``: a Bayesian has its posterior, a wolf knows."""
@@ -210,18 +176,21 @@ class HiddenRoles:
         """Return ``good``, ``bayes``, ``poor`` and ``random``, as ``games.talk.hidden_roles_players`` tells."""
         chosen = {"good": players.good, "bayes": players.bayes, "poor": players.poor}
         mine = {name: partial(self._scripted, script) for name, script in chosen.items()}
-        return {**mine, "random": lambda rng: rng.choice(self.legal_actions())}
+        return {**mine, "random": self.random_action}
 
-    def _start(self) -> None:
-        self._deal = self._deal._replace(drawn=())
+    def _generator(self, seed: int) -> random.Random:
+        return numbers_from(seed, self._draws)
+
+    def _begin(self) -> None:
+        self._dealt = self._dealt._replace(drawn=())
         self._alive, self._past, self._asked = tuple(range(self._seats)), (), ()
         self._day, self._talk = 1, Conversation(NAMES)
-        self._begin(Scene.POLL)
+        self._open(Scene.POLL)
 
-    def _begin(self, scene: Scene) -> None:
+    def _open(self, scene: Scene) -> None:
         """Begin a scene, or the next one if nobody has anything to do in it."""
         self._scene, self._votes = scene, ()
-        wolves = tuple([place for place in self._alive if place in self._deal.pack])
+        wolves = tuple([place for place in self._alive if place in self._dealt.pack])
         speakers = wolves if scene is Scene.WHISPER else self._alive
         rounds = (len(wolves) > 1) if scene is Scene.WHISPER else self._rounds
         self._discussion = Discussion(speakers, int(rounds), self._bids and scene is Scene.TALK)
@@ -230,9 +199,9 @@ class HiddenRoles:
     def _go_on(self) -> None:
         """Go on to the next scene when all is said in this one."""
         if self._scene is Scene.WHISPER and self._discussion.over:
-            self._begin(Scene.TALK if self._day == 1 else Scene.NIGHT)
+            self._open(Scene.TALK if self._day == 1 else Scene.NIGHT)
         elif self._scene is Scene.TALK and self._discussion.over:
-            self._begin(Scene.POLL)
+            self._open(Scene.POLL)
 
     def _count(self) -> None:
         """End a day: who has most votes is out."""
@@ -242,10 +211,10 @@ class HiddenRoles:
         tied = len(counts) > 1 and counts[0][1] == counts[1][1]
         self._put_out(None if tied else counts[0][0], f"Day {self._day}: {', '.join(told)}.")
         self._day += 1
-        self._begin(Scene.WHISPER)
+        self._open(Scene.WHISPER)
 
     def _put_out(self, place: int | None, how: str) -> None:
-        out = "Nobody is out." if place is None else f"{NAMES[place]} is out and was a {self._deal.role(place)}."
+        out = "Nobody is out." if place is None else f"{NAMES[place]} is out and was a {self._dealt.role(place)}."
         self._past, self._talk = (*self._past, (self._talk, f"{how} {out}")), Conversation(NAMES)
         self._alive = tuple([other for other in self._alive if other != place])
 
@@ -256,7 +225,7 @@ class HiddenRoles:
         if place is None:
             return []
         if self._scene is Scene.NIGHT:
-            return [(f"{TAKE}{name}", 2 * n + 2 + other) for name, other in others if other not in self._deal.pack]
+            return [(f"{TAKE}{name}", 2 * n + 2 + other) for name, other in others if other not in self._dealt.pack]
         if self._scene is Scene.POLL:
             return [(f"{VOTE}{name}", n + 1 + other) for name, other in [*others, (NOBODY, n)]]
         if self._discussion.bidding:
@@ -264,12 +233,12 @@ class HiddenRoles:
         return [(f"{SUSPECT}{name}", other) for name, other in [*others, (NOBODY, n)]]
 
     def _place_to_act(self) -> int | None:
-        if not self._deal.complete or self.village_wins() is not None:
+        if not self._dealt.complete or self.village_wins() is not None:
             return None
         if self._scene is Scene.POLL:
             return self._alive[len(self._votes)]
         if self._scene is Scene.NIGHT:
-            return next(place for place in self._alive if place in self._deal.pack)
+            return next(place for place in self._alive if place in self._dealt.pack)
         return self._discussion.to_act()
 
     def _scripted(self, script: Callable[[View, random.Random], str], rng: random.Random) -> str:
@@ -279,7 +248,7 @@ class HiddenRoles:
 
     def _view(self, seat: int) -> View:
         """Return what a script of a seat goes by."""
-        deal = self._deal
+        deal = self._dealt
         return View(
             NAMES[: self._seats],
             self.legal_actions(),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from games.beliefs import Answers
+from games.abilities import Answers
 from games.talk.conversation import BIDS
 from games.talk.suspicion import NOBODY, SUSPECT, TAKE, VOTE
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from games.beliefs import Answers
+from games.abilities import Answers
 from games.common.errors import UsageError
 from games.native.dealt import DealtGame
 from games.native.names import game_name

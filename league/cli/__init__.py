@@ -3,6 +3,17 @@
 May import every wing. Heavy imports wait until a command runs, so that help is instant.
 """
 
-from league.cli.dispatch import main
+import sys
+from collections.abc import Sequence
 
 __all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return the exit status, as ``dispatch.main`` does; Ctrl-C may come before that is there."""
+    try:
+        from league.cli import dispatch
+    except KeyboardInterrupt:
+        sys.stderr.write("\nStopped.\n")
+        return 130
+    return dispatch.main(argv)

@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 import contextlib
 import errno
-import importlib
+import io
 import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from arena.errors import EngineError
-from arena.remote.errors import ServerError
 from games.common.errors import UsageError, unknown_name
 from games.common.text import plain
+from league.cli.commands import COMMANDS, find, sentence_of
 from league.cli.completion import complete
-from league.cli.parser import Parser
-from league.cli.parsers.measuring import MEASURING
-from league.cli.parsers.playing import PLAYING
-from league.cli.parsers.showing import SHOWING
-from league.cli.parsers.training import TRAINING
+from league.cli.parser import Parser, add_command, fill
 from league.cli.plugins import load_plugins
-
-MODULES = {"import": "import_matches", "serve-seats": "serve_seats"}  # of commands that no module can be named after
-GROUPS = {"training": TRAINING, "playing": PLAYING, "measuring": MEASURING, "showing": SHOWING}
-
 
 # What a place or a device refuses, which is no fault of this program: told in a sentence.
 _REFUSED = {
@@ -47,9 +39,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _flushed(_dispatch, list(sys.argv[1:] if argv is None else argv))
     except UsageError as error:
         return _fail(str(error), 2)
-    except EngineError as error:
-        if not isinstance(error.__cause__, ServerError):  # a bug in this program: show its traceback
-            raise
+    except RuntimeError as error:
+        from arena.errors import EngineError  # now that something went wrong: they take a moment to import
+        from arena.remote.errors import ServerError
+
+        if not (isinstance(error, EngineError) and isinstance(error.__cause__, ServerError)):
+            raise  # a bug in this program: show its traceback
         return _fail(str(error), 1)
     except KeyboardInterrupt as stop:
         print(f"\n{plain(str(stop)) or 'Stopped.'}", file=sys.stderr)
@@ -67,11 +62,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(f"{error.filename or 'Nothing more can be written'}: {error.strerror}.", 2)
 
 
+_PLAIN = str.maketrans({"−": "-", "–": "-", "→": "->", "≤": "<=", "½": "1/2", "…": "...", "’": "'"})
+
+
 def _open_streams() -> None:
-    """Let what is printed go nowhere where whoever started this process has closed standard output or error."""
-    for stream in ("stdout", "stderr"):
-        if getattr(sys, stream) is None:
-            setattr(sys, stream, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  # until the process ends
+    """Let standard output and error take whatever is printed.
+
+    It goes nowhere where whoever started this process has closed them. What a terminal's encoding does not have, as
+    Latin-1 has no minus sign, is written in plain letters: a result is not to be lost for a letter.
+    """
+    codecs.register_error("league", _in_plain_letters)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  # until the process ends
+        elif isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
+            stream.reconfigure(errors="league")
+
+
+def _in_plain_letters(error: UnicodeError) -> tuple[str, int]:
+    """Return what is written for letters that cannot be encoded, and where to go on; ``?`` where there is nothing."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    plainer = error.object[error.start : error.end].translate(_PLAIN)
+    return "".join(letter if letter.isascii() else "?" for letter in plainer), error.end
 
 
 def _flushed(command: Callable[[list[str]], int], argv: list[str]) -> int:
@@ -99,20 +113,16 @@ def _dispatch(argv: list[str]) -> int:
     What such a command keeps is written after that, by its module's ``keep``: a disk that fills up while it works
     does not take the report with it.
     """
-    parser, commands = _parsers()
-    complete(parser)
+    if "_ARGCOMPLETE" in os.environ:
+        complete(_parsers(word for word in os.environ.get("COMP_LINE", "").split() if word in COMMANDS)[0])
     if not argv:
-        parser.print_help()
+        _parsers(())[0].print_help()
         return 0
-    if not argv[0].startswith("-") and argv[0] not in commands:
-        raise unknown_name("command", argv[0], commands)
-    is_command = argv[0] in commands
-    _check_options(argv[is_command:], commands[argv[0]] if is_command else parser)
-    arguments = parser.parse_args(argv)
+    arguments = parse(argv)
     load_plugins(arguments)
-    module = importlib.import_module(arguments.module)
+    module = find(arguments.command)
     if "json" not in arguments:
-        return int(module.run(arguments))
+        return int(module.run(arguments) or 0)
     with contextlib.redirect_stdout(sys.stderr) if arguments.json else contextlib.nullcontext():
         report = module.run(arguments)
     if arguments.json:
@@ -125,6 +135,14 @@ def _dispatch(argv: list[str]) -> int:
         sys.stdout.flush()
         module.keep(report)
     return 0
+
+
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """Return what a command line says. Raises UsageError for one that no command takes."""
+    named = [word for word in words[:1] if not word.startswith("-")]
+    parser, commands = _parsers(named)
+    _check_options(words[len(named) :], commands[words[0]] if named else parser)
+    return parser.parse_args(words)
 
 
 def _check_options(argv: Sequence[str], parser: Parser) -> None:
@@ -150,8 +168,12 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def _parsers() -> tuple[Parser, dict[str, Parser]]:
-    """Return the parser of the whole command and those of its commands by name."""
+def _parsers(named: Iterable[str] = COMMANDS) -> tuple[Parser, dict[str, Parser]]:
+    """Return the parser of the whole command, and those of its commands by name.
+
+    Only the ``named`` ones have their arguments: to ask a command for them is to import it. Raises UsageError for a
+    name that no command has.
+    """
     parser = Parser(
         prog="league",
         description="Train language-model players by self-play in text games, and see how good they are.",
@@ -162,8 +184,10 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
-    for group, commands in GROUPS.items():
-        for name, add in commands.items():
-            add(subparsers)
-            subparsers.choices[name].set_defaults(module=f"league.cli.{group}.{MODULES.get(name, name)}")
-    return parser, dict(subparsers.choices)
+    commands = {name: add_command(subparsers, name, sentence) for name, (_, sentence) in COMMANDS.items()}
+    for name in named:
+        module = find(name)
+        if name not in commands:  # a plugin's
+            commands[name] = add_command(subparsers, name, sentence_of(module))
+        fill(commands[name], name, module)
+    return parser, commands

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+    from rich.table import Table
 
-from arena.records import EndReason, Episode
-from arena.remote.usage import Usage, format_usage
-from league.theory.statistics import Estimate
-from league.training.monitors.terminal import Terminal
-from learners.beliefs import histories
+    from arena.records import Episode
+    from arena.remote.usage import Usage
+    from league.theory.statistics import Estimate
 
 
 def format_number(value: float | None, signed: bool = False) -> str:
@@ -43,6 +43,8 @@ def estimate_to_json(name: str, estimate: Estimate) -> dict[str, float | None]:
 
 def format_transcript(episode: Episode, labels: Sequence[str]) -> list[str]:
     """Return a match line by line: each seat's observations and replies. ``labels`` name the players by seat."""
+    from arena.records import EndReason
+
     lines = []
     for turn in episode.turns:
         observation = turn.observation.strip().splitlines() or [""]
@@ -68,6 +70,8 @@ def format_transcript(episode: Episode, labels: Sequence[str]) -> list[str]:
 
 def _format_beliefs(episode: Episode, labels: Sequence[str]) -> list[str]:
     """Return a line for each probe and seat: its belief in the truth before the first turn and after each one."""
+    from learners.beliefs import histories
+
     lines = []
     for (probe, seat), beliefs in histories(episode).items():
         curve = " ".join(f"{belief.in_truth:.2f}" for belief in beliefs)
@@ -77,18 +81,26 @@ def _format_beliefs(episode: Episode, labels: Sequence[str]) -> list[str]:
 
 def print_usage(usage: Mapping[str, Usage], console: Console) -> None:
     """Print a paragraph on each player behind a server: its requests, tokens and cost."""
+    from arena.remote.usage import format_usage
+
     for line in format_usage(usage):
         console.print(f"\n{line}", markup=False)
 
 
 def match_progress() -> Progress:
     """Return a progress bar that counts matches, on stderr; it disappears when it is done."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from league.training.monitors.terminal import Terminal
+
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     return Progress(*columns, console=Terminal(stderr=True), transient=True)
 
 
 def plain_table(*columns: str) -> Table:
     """Return an empty table without lines."""
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for column in columns:
         table.add_column(column, no_wrap=True)

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from games.common.errors import UsageError
-from games.common.section import LARGEST_COUNT, LARGEST_SEED
-from league.cli.examples import EXAMPLES
+from games.common.limits import LARGEST_COUNT, LARGEST_SEED, MOST_THREADS
 
 PLAYERS = """\
 a player is written as one of:
@@ -63,13 +62,20 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
 
 COUNT = whole_number(1, LARGEST_COUNT)
 SEED = whole_number(0, LARGEST_SEED)
+THREADS = whole_number(1, MOST_THREADS)
 
 
-def add_command(subparsers: Any, name: str, text: str, notes: str = "") -> Parser:
-    """Add a command with its line of help; its examples, and then ``notes``, end its own help. Return its parser."""
-    examples = "examples:\n" + "".join(f"  league {name}{f' {words}' if words else ''}\n" for words in EXAMPLES[name])
-    epilog = f"{examples}\n{notes}" if notes else examples
-    parser: Parser = subparsers.add_parser(name, help=text, description=f"{text[:1].upper()}{text[1:]}.", epilog=epilog)
+def add_command(subparsers: Any, name: str, sentence: str) -> Parser:
+    """Add a command with its line of help; its arguments are for ``fill`` to add. Return its parser."""
+    parser: Parser = subparsers.add_parser(name, help=sentence, description=f"{sentence[:1].upper()}{sentence[1:]}.")
+    return parser
+
+
+def fill(parser: Parser, name: str, command: Any) -> None:
+    """Add a command's arguments; its examples, and then its notes, end its help."""
+    examples = [f"  league {name}{f' {words}' if words else ''}\n" for words in getattr(command, "EXAMPLES", ())]
+    parts = [f"examples:\n{''.join(examples)}" if examples else "", getattr(command, "NOTES", "")]
+    parser.epilog = "\n".join(part for part in parts if part)
     parser.add_argument(
         "--plugin",
         action="append",
@@ -77,7 +83,7 @@ def add_command(subparsers: Any, name: str, text: str, notes: str = "") -> Parse
         metavar="MODULE",
         help="a module with games, players or rules, to be loaded first: it runs its code; may be given several times",
     )
-    return parser
+    command.add_arguments(parser)
 
 
 def add_json_option(parser: Parser) -> None:
@@ -103,7 +109,7 @@ def add_player_options(parser: Parser) -> None:
     group.add_argument("--min-p", type=float, metavar="P", help="free replies: only tokens P times as likely as any")
     group.add_argument("--dtype", choices=["float32", "bfloat16"], help="type of the weights")
     group.add_argument("--engine", metavar="KIND", help="torch or vllm, whatever a run was trained with")
-    group.add_argument("--threads", type=int, metavar="N", help="threads of the engine (default: torch's)")
+    group.add_argument("--threads", type=THREADS, metavar="N", help="threads of the engine (default: torch's)")
     group.add_argument(
         "--demonstrations",
         type=int,
@@ -126,3 +132,19 @@ def add_allow_host(parser: Parser) -> None:
         metavar="NAME",
         help="a name that clients may call this machine by, beside its address; may be given several times",
     )
+
+
+def add_teaching_options(parser: Parser, setting: str) -> None:
+    """Add where a taught model is kept, what fixes it, and settings for the command alone, such as ``setting``."""
+    parser.add_argument(
+        "-o", "--out", required=True, metavar="DIR", help="where the model is kept, as a run of its own"
+    )
+    parser.add_argument("--seed", type=SEED, metavar="N", help="fixes what is drawn (default: the run's)")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help=f"change a setting for this command, such as {setting}; may be given several times",
+    )
+    add_json_option(parser)

@@ -9,26 +9,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from games.common.section import NonNegative, Positive, Section
-
-
-class WeightedTerm(Section):
-    """A term of the loss or of the rewards, with its weight over the run."""
-
-    weight: NonNegative = Field(0.0, description="its weight at the start; 0: off")
-    weight_end: NonNegative | None = Field(None, description="its weight at the end, reached geometrically; None: same")
-    roles: dict[str, float] = Field(
-        {}, description='what the weight is multiplied by for a role, as "game/role" = -1.0; 1 for those not named'
-    )
-
-    @property
-    def on(self) -> bool:
-        """Whether it ever has a weight."""
-        return bool(self.weight or self.weight_end)
-
-    def factor(self, game: str, role: str) -> float:
-        """Return what the weight is multiplied by for a role."""
-        return self.roles.get(f"{game}/{role}", 1.0)
+from games.common.section import Section
+from learners.losses.prediction import PredictionConfig as PredictionConfig
+from learners.losses.term import WeightedTerm
 
 
 class PotentialTerm(WeightedTerm):
@@ -67,24 +50,6 @@ class BeliefsConfig(Section):
     def asked(self) -> bool:
         """Whether probes are asked."""
         return self.ask or any(term.on for term in self.terms.values())
-
-
-class PredictionConfig(Section):
-    """A policy predicts what its seat is shown next, beside its policy gradient; nothing that is played changes."""
-
-    replies: WeightedTerm = Field(
-        WeightedTerm(),
-        description="adds the cross-entropy, in nats a token, of what a seat is shown of the others' turns to the loss",
-    )
-    tools: WeightedTerm = Field(
-        WeightedTerm(), description="adds the cross-entropy, in nats a token, of what a seat's tools return to the loss"
-    )
-    most_tokens: Positive = Field(128, description="tokens of one text that are predicted; the rest is left out")
-
-    @property
-    def terms(self) -> dict[str, WeightedTerm]:
-        """The terms by what they predict."""
-        return {"replies": self.replies, "tools": self.tools}
 
 
 class PreferredTerm(WeightedTerm):

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, create_model, model_validator
 
-from games.common.registry import family
+from games.common.registry import family, name_of
 from games.common.section import Count, LearningRate, NonNegative, Positive, Section, Share
 from league.config.names import LeagueRoleName
+from learners.losses import LOSSES
+from learners.losses.imitation import ImitationConfig as ImitationConfig
 
 DEFAULT_LEAGUE_ROLE = "main"  # of a policy that roles bind to
-SurrogateName = Literal["reinforce", "ppo", "gspo", "dpo", "dmpo", "kto"]
+
+if TYPE_CHECKING:  # a type checker cannot follow what is made at run time
+    SurrogateName = str
+    KlEstimator = str
+else:
+    SurrogateName, KlEstimator = name_of("losses"), name_of("kl_estimators")
 
 
 class PolicyConfig(Section):
@@ -66,9 +73,7 @@ class PolicyConfig(Section):
         return self.weights == "lora"
 
 
-class ObjectiveConfig(Section):
-    """What an update minimises."""
-
+class _Chosen(Section):
     name: SurrogateName = Field(
         "ppo",
         description="surrogate objective; dpo prefers the better of two replies, and needs a credit rule of trees; "
@@ -78,20 +83,19 @@ class ObjectiveConfig(Section):
         Field("constant", description="how a game's tokens are averaged; a choice reply counts as one token")
     )
     length: Positive = Field(1, description="constant: what a reply's sum over tokens is divided by")
-    clip_low: NonNegative = Field(0.2, description="ppo, gspo: lower clip of the ratio, 1 - clip_low")
-    clip_high: NonNegative = Field(0.2, description="ppo, gspo: upper clip of the ratio, 1 + clip_high")
-    dual_clip: float | None = Field(None, gt=1.0, description="ppo, gspo: bound c on the loss of negative advantages")
-    dpo_beta: float = Field(
-        0.1, gt=0.0, description="dpo, dmpo, kto: beta, the weight of staying near the policy before training"
-    )
-    dmpo_gamma: float = Field(1.0, gt=0.0, le=1.0, description="dmpo: discount of later turns")
-    preference_weight: Literal["equal", "difference"] = Field(
-        "equal",
-        description="kto, dmpo: what a match or a pair of them weighs; difference: by how much a match did better or "
-        "worse than expected, or one of the two better than the other",
-    )
-    kto_desirable: NonNegative = Field(1.0, description="kto: weight of desirable matches, lambda_D")
-    kto_undesirable: NonNegative = Field(1.0, description="kto: weight of undesirable matches, lambda_U")
+
+
+if TYPE_CHECKING:
+    SurrogateKeys = _Chosen
+else:  # the project's own surrogates share keys of [objective]; a plugin's has a table of its own there
+    _keys = {name: field for entry in LOSSES.values() for name, field in entry.settings.model_fields.items()}
+    _fields = {name: (field.annotation, field) for name, field in _keys.items()}
+    SurrogateKeys = create_model("SurrogateKeys", __base__=_Chosen, __module__=__name__, **_fields)
+
+
+class ObjectiveConfig(SurrogateKeys):
+    """What an update minimises."""
+
     truncate: float | None = Field(
         None, gt=0.0, description="weigh by min(p learner / p sampler, truncate), without gradient; None: off"
     )
@@ -114,7 +118,7 @@ class ObjectiveConfig(Section):
         None, description="its weight at the end, reached geometrically; None: constant"
     )
     kl_reference: NonNegative = Field(0.0, description="weight of KL(policy | its weights before training), nats")
-    kl_estimator: Literal["k1", "k2", "k3"] = Field(
+    kl_estimator: KlEstimator = Field(
         "k2", description="estimate of kl_reference for free replies; exact for choice replies"
     )
     entropy: NonNegative = Field(0.05, description="weight of the entropy bonus at the start")
@@ -137,6 +141,13 @@ class ObjectiveConfig(Section):
         "log(policy / magnet), as in R-NaD (choice replies)",
     )
 
+    def settings_of(self, name: str) -> dict[str, Any]:
+        """Return the settings of a surrogate: ours has keys of this table, a plugin's a table of its own in it."""
+        if name in LOSSES:
+            return {key: getattr(self, key) for key in LOSSES[name].settings.model_fields}
+        table: Section | None = getattr(self, name, None)
+        return {} if table is None else table.model_dump()
+
     @model_validator(mode="after")
     def _ends_fit_the_schedule(self) -> ObjectiveConfig:
         ends = [
@@ -148,34 +159,6 @@ class ObjectiveConfig(Section):
             raise ValueError(
                 f"objective.schedule = 'mmd' moves the weights by the root of the iteration, but {ends[0]} states "
                 "where one ends. Leave it out, or set objective.schedule = 'geometric'."
-            )
-        return self
-
-
-class ImitationConfig(Section):
-    """Imitation of matches of others, beside the policy gradient: behaviour cloning."""
-
-    weight: Share = Field(
-        0.0,
-        description="share of imitation in an update's loss, the policy gradient has the rest; 0: off, 1: it alone",
-    )
-    matches: str = Field(
-        "",
-        description="file of `league export` or `league match --save`, or folder of `league import`, to imitate",
-    )
-    players: tuple[str, ...] = Field((), description="players whose replies are imitated; none: all players'")
-    replies: Positive = Field(256, description="replies that are drawn for an update of a policy")
-    since: Count = Field(0, description="until: the iteration after which the weight begins to fall")
-    until: Positive | None = Field(
-        None, description="iteration at which the weight has fallen evenly to 0; None: it stays"
-    )
-
-    @model_validator(mode="after")
-    def _has_matches(self) -> ImitationConfig:
-        if self.weight and not self.matches:
-            raise ValueError(
-                f"imitation.weight = {self.weight:g} needs matches to imitate. Name their file in imitation.matches, "
-                "or set imitation.weight = 0."
             )
         return self
 

@@ -53,12 +53,12 @@ def prepared(data: Mapping[str, Any]) -> dict[str, Any]:
             for name in section if isinstance(section, Mapping) else ():
                 _load(group, name)
     for choice, name in _chosen(table):
-        entry: Any = _load(choice.family, name) or family(choice.family).get(name)
-        if entry is not None and _has_settings(entry):
+        _load(choice.family, name)
+        if name in family(choice.family).loaded() and family(choice.family).has_table(name):
             table = _with_table(table, (*choice.table, name))
     weights: Any = table.get(WEIGHED)
-    for name, entry in plugins.loaded(WEIGHED).items() if isinstance(weights, Mapping) else ():
-        if weights.get(name) and _has_settings(entry):
+    for name in plugins.loaded(WEIGHED) if isinstance(weights, Mapping) else ():
+        if weights.get(name) and family(WEIGHED).has_table(name):
             table = _with_table(table, (*OWN_TABLES, name))
     return table
 
@@ -72,7 +72,7 @@ def config_model() -> type[RunConfig]:
     tables = dict(_tables())
     for known in imported():
         for name, entry in known.loaded().items() if known.family in tables else ():
-            if _has_settings(entry):
+            if known.has_table(name):
                 added.append((*tables[known.family], name, entry.settings, ""))
     new = tuple(row for row in added if not _is_there(RunConfig, row[:-2]))
     return _extended(new) if new else RunConfig
@@ -172,10 +172,6 @@ def _chosen(data: Any) -> Iterator[tuple[Choice, str]]:
 def _load(group: str, name: str) -> Any:
     """Return an entry that a plugin has, which is loaded now; None for no such name."""
     return family(group)[name] if name in plugins.names(group) else None
-
-
-def _has_settings(entry: Any) -> bool:
-    return bool(entry.settings.model_fields)
 
 
 def _is_there(model: type[BaseModel], path: Path) -> bool:

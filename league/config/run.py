@@ -11,7 +11,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from games.common.section import LARGEST_SEED, Count, LearningRate, NonNegative, Positive, Section
+from games.common.limits import LARGEST_SEED, MOST_THREADS
+from games.common.section import Count, LearningRate, NonNegative, Positive, Section
 from league.config.auxiliary import BeliefsConfig, PredictionConfig, ShapingConfig
 from league.config.cluster import AsyncLearnersConfig, ClusterConfig
 from league.config.credit import CreditConfig, CriticConfig, ValuesConfig
@@ -36,7 +37,6 @@ from league.config.matchmaking import (
 from league.config.teacher import LatentConfig, TeacherConfig
 
 MEASURED = -1  # threads
-MOST_THREADS = 1024  # torch dies of a thread that the system refuses: machines have fewer cores, and allow more
 
 Size = Annotated[int, Field(ge=1, le=65_536)]  # of a pocket model: no layer of any model is wider
 

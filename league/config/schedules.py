@@ -11,10 +11,11 @@ from collections.abc import Callable
 from math import sqrt
 from typing import NamedTuple
 
+from games.common.section import Section
 from league.config import RunConfig
-from league.config.auxiliary import WeightedTerm
-from learners.losses.objective import EntropyBand, Objective
-from learners.losses.surrogates import Surrogate
+from learners.losses.distillation import Distillation
+from learners.losses.objective import EntropyBand, Objective, Surrogate
+from learners.losses.term import WeightedTerm
 from learners.normalisation import Normalisation
 from learners.update.learner import StepSettings
 
@@ -63,20 +64,10 @@ def objective_at(config: RunConfig, iteration: int, policy: str) -> Objective:
         default_end = settings.entropy_end if game.entropy is None else None
         entropy[name] = pull(start, game.entropy_end if game.entropy_end is not None else default_end, time)
     name = config.policy(policy).objective or settings.name
-    surrogate = Surrogate(
-        name,
-        settings.clip_low,
-        settings.clip_high,
-        settings.dual_clip,
-        beta=settings.dpo_beta,
-        gamma=settings.dmpo_gamma,
-        desirable=settings.kto_desirable,
-        undesirable=settings.kto_undesirable,
-    )
     magnet = pull(settings.magnet, settings.magnet_end, time) if settings.magnet_rule == "loss" else 0.0
     kl_old = step(settings.kl_old, settings.kl_old_end, time)
     return Objective(
-        surrogate,
+        Surrogate(name, settings.settings_of(name)),
         entropy,
         kl_old=kl_old,
         magnet=magnet,
@@ -85,10 +76,26 @@ def objective_at(config: RunConfig, iteration: int, policy: str) -> Objective:
         truncate=settings.truncate,
         kl_reference=settings.kl_reference,
         kl_estimator=settings.kl_estimator,
-        distill=pull(settings.distill, settings.distill_end, time),
-        divergence=config.teacher.divergence,
         band=EntropyBand(settings.epo, settings.epo_low, settings.epo_high, settings.epo_decay),
     )
+
+
+def auxiliary_at(config: RunConfig, iteration: int) -> dict[str, Section]:
+    """Return the settings of each auxiliary term of the loss in an iteration, with the weights that they have then."""
+    settings, time = config.objective, Time(iteration, _share(config, iteration))
+    pull, _ = SCHEDULES[settings.schedule]
+
+    def now(term: WeightedTerm) -> WeightedTerm:
+        return term.model_copy(update={"weight": term_weight_at(config, term, iteration)})
+
+    predicted = {name: now(term) for name, term in config.prediction.terms.items()}
+    distill = pull(settings.distill, settings.distill_end, time)
+    return {
+        "imitation": config.imitation.model_copy(update={"weight": imitation_at(config, iteration)}),
+        "listening": now(config.beliefs.listening),
+        "prediction": config.prediction.model_copy(update=predicted),
+        "distill": Distillation(weight=distill, divergence=config.teacher.divergence),
+    }
 
 
 def reward_weight_at(config: RunConfig, iteration: int) -> float:

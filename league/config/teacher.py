@@ -5,15 +5,20 @@ How much a teacher weighs is ``objective.distill``.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
+from games.common.registry import name_of
 from games.common.section import Positive, Section, Share
 
 SELF = "self"  # the teacher that is the policy in training itself
 
 SightName = Literal["hidden", "teammates", "seats"]  # of ``games.sights.SIGHTS``
+if TYPE_CHECKING:  # a type checker cannot follow what is made at run time
+    DivergenceName = str
+else:
+    DivergenceName = name_of("divergences")
 PlayerName = Annotated[str, Field(min_length=1)]
 
 
@@ -34,7 +39,7 @@ class TeacherConfig(Section):
         "seat, such as the others' cards or the answer; teammates, what its teammates are shown; seats, what every "
         "other seat is shown",
     )
-    divergence: Literal["reverse", "forward", "jensen_shannon"] = Field(
+    divergence: DivergenceName = Field(
         "reverse",
         description="what is made small: reverse, KL(policy | teacher); forward, KL(teacher | policy); or "
         "jensen_shannon. Exact for choice replies, by the sampled tokens of free ones",

@@ -1,11 +1,18 @@
-"""Estimates with their intervals: Wilson's for shares, Student's for means over clusters."""
+"""Estimates with their intervals, Wilson's for shares, Student's for means over clusters; and scores over many games.
+
+How well a player does over many games is told by the percentiles of its scores (XLand, arXiv 2107.12808). Games differ
+in what can be scored in them, so a score counts as a share of the best that anybody of the population has reached.
+A mean over games would hide those that were never learned; the lower percentiles show them.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 Z_95 = 1.959963984540054  # the normal distribution's 97.5 % quantile
 
@@ -79,3 +86,17 @@ def student_quantile(degrees: float, error: float = 0.05) -> float:
     from scipy.special import stdtrit  # slow to import
 
     return float(stdtrit(degrees, 1.0 - error / 2.0))
+
+
+PERCENTILES = (10, 20, 30, 40, 50)
+
+
+def normalised(score: float, best: float) -> float:
+    """Return a score as a share of the best one; 1 where nobody has scored, as nobody is better."""
+    return score / best if best > 0.0 else 1.0
+
+
+def percentiles(normalised_by_game: Mapping[str, float]) -> dict[int, float]:
+    """Return each of ``PERCENTILES`` of normalised scores over games, between two games linearly."""
+    values = np.percentile(list(normalised_by_game.values()), PERCENTILES)
+    return dict(zip(PERCENTILES, values.tolist(), strict=True))

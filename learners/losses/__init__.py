@@ -1,4 +1,73 @@
-"""The loss of an update: surrogates, divergences, entropy and preference pairs, and their sum over a batch.
+"""The loss of an update: its terms, one a file, and their sum over a batch.
 
-May import the files at the root of learners, and ``parallel``.
+May import the files at the root of learners, ``advantages`` and ``parallel``.
+
+What ``objective.name`` chooses is a surrogate, of ``LOSSES``; what stands beside it where it has a weight is one of
+``AUXILIARY``. Both are of ``learners.losses.term``.
 """
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from games.common.registry import Registry
+from learners.losses.distillation import DISTILL
+from learners.losses.dmpo import DMPO
+from learners.losses.dpo import DPO
+from learners.losses.imitation import IMITATION
+from learners.losses.kto import KTO
+from learners.losses.listening import LISTENING
+from learners.losses.policy_gradient import GSPO, PPO, REINFORCE
+from learners.losses.prediction import PREDICTION
+from learners.losses.term import LossTerm
+
+AUXILIARY = {"imitation": IMITATION, "listening": LISTENING, "prediction": PREDICTION, "distill": DISTILL}
+KEYS = (  # of [objective], beside those of our own surrogates
+    "name",
+    "normalisation",
+    "length",
+    "truncate",
+    "policy_gradient",
+    "distill",
+    "distill_end",
+    "schedule",
+    "kl_old",
+    "kl_old_end",
+    "kl_reference",
+    "kl_estimator",
+    "entropy",
+    "entropy_end",
+    "epo",
+    "epo_low",
+    "epo_high",
+    "epo_decay",
+    "magnet",
+    "magnet_end",
+    "magnet_every",
+    "magnet_uniform",
+    "magnet_rule",
+)
+_OWN = {"reinforce": REINFORCE, "ppo": PPO, "gspo": GSPO, "dpo": DPO, "dmpo": DMPO, "kto": KTO}
+LOSSES = Registry(
+    "losses",
+    "loss",
+    LossTerm,
+    "objective.name",
+    _OWN,
+    reserved=(*KEYS, *AUXILIARY, *(key for entry in _OWN.values() for key in entry.settings.model_fields)),
+    flat=True,
+)
+register = LOSSES.register
+
+
+def term_named(name: str) -> LossTerm:
+    """Return a term of a batch by its name."""
+    return AUXILIARY[name] if name in AUXILIARY else LOSSES[name]
+
+
+def read_terms(terms: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rows of a batch's terms as they were, from what JSON has of them."""
+    return {name: TypeAdapter(term_named(name).rows_type).validate_python(rows) for name, rows in terms.items()}

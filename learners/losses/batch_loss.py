@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from arena.lm.language_model import LanguageModel
 from arena.lm.scoring import plan_passes
-from learners.batching import ChoiceRow, FreeRow, ImitationRows, Pair, RowUnit, TrainBatch
+from learners.batching import ChoiceRow, FreeRow, RowUnit, TrainBatch
+from learners.losses import LOSSES, term_named
 from learners.losses.choice_and_free import ChoiceChunkLoss, FreeChunkLoss
-from learners.losses.chunk_loss import Models
+from learners.losses.chunk_loss import ChunkLoss, ChunkPlan, Models
 from learners.losses.frozen_results import FrozenResults
-from learners.losses.imitation import IMITATION, LISTENING, PREDICTION, ImitationLoss, SumNames, imitation_chunks
 from learners.losses.objective import Objective
-from learners.losses.preferences import group_paired_rows
-from learners.losses.trajectory_scores import TrajectoryObjective, TrajectoryScores
+from learners.losses.term import LossContext, LossNeed, OwnChunk, Term
 from learners.metric_sums import MetricSums
 from learners.parallel.process_group import SINGLE_PROCESS, ProcessGroup
 from roles.truncation import NO_TRUNCATION, Truncation
+
+Scores = list[list[float]]
 
 
 class BatchLoss:
     """The losses of one batch, split into minibatches for the inner steps.
 
     A game with many different prompts is split into up to ``minibatches`` of at least ``minibatch_rows`` rows, whose
-    loss is scaled to that of the game's whole batch; a game with few prompts is in every minibatch. Paired free replies
-    stay in one minibatch. Where whole trajectories are judged, a step takes the whole batch, and needs their scores
-    under its weights first (``score_trajectories``, ``weigh_trajectories``). ``entropy_means`` are the running means,
-    by game, that define the objective's entropy band; a game without one has no band yet. This process computes its
-    share of every minibatch in ``process_group``.
+    loss is scaled to that of the game's whole batch; a game with few prompts is in every minibatch. Free replies that a
+    term wants together stay in one minibatch. Where the surrogate needs scores, a step takes the whole batch, and its
+    scores under its weights come first (``score``, ``weigh``). ``entropy_means`` are the running means, by game, that
+    define the objective's entropy band; a game without one has no band yet. This process computes its share of every
+    minibatch in ``process_group``.
     """
 
     def __init__(
@@ -55,64 +56,53 @@ class BatchLoss:
             lm, magnet if objective.magnet else None, reference if objective.needs_reference else None, results
         )
         self.frozen_models = [lm for lm in self._models[1:3] if lm is not None]  # they run before the trained one
-        self._objective, self._means, self._max_tokens = objective, entropy_means or {}, max_tokens
-        self._of_trajectories: TrajectoryObjective | None = None
-        if objective.surrogate.judges_trajectories:
-            minibatches, scored = 1, (self._models, batch, objective.surrogate, max_tokens, process_group)
-            self._of_trajectories = TrajectoryObjective(*scored)
-        self._chunks: dict[_Minibatch, list[ChoiceChunkLoss | FreeChunkLoss | ImitationLoss]] = {}
-        single_units = [(index,) for index in range(len(batch.choice))]
-        for (key, temperature, _), units in _split(batch.choice, single_units, minibatches, minibatch_rows).items():
-            rows = [batch.choice[index] for (index,) in process_group.local_units(units, batch.choice)]
-            self._chunks.setdefault(key, []).extend(self._choice_chunks(rows, temperature))
-        self._add_free(batch, minibatches, minibatch_rows, process_group)
-        self._add_given(batch.imitation, minibatches, minibatch_rows, process_group, IMITATION)
-        self._add_given(batch.listening, minibatches, minibatch_rows, process_group, LISTENING)
-        self._add_given(batch.prediction, minibatches, minibatch_rows, process_group, PREDICTION)
+        self._max_tokens, self._group = max_tokens, process_group
+        entry = LOSSES[objective.surrogate.name]
+        self._surrogate = self._term(batch, objective.surrogate.name, objective.surrogate.table)
+        self._terms = [self._surrogate]
+        self._terms += [self._term(batch, n, None) for n in batch.terms if n != objective.surrogate.name]
+        self._needs_scores = LossNeed.SCORES in entry.needs
+        self._plan = ChunkPlan(self._models, objective, entropy_means or {}, self._terms)
+        self._chunks: dict[_Minibatch, list[ChunkLoss | OwnChunk]] = {}
+        cut = (1 if self._needs_scores else minibatches), minibatch_rows
+        self._add_choice(batch.choice, *cut)
+        self._add_free(batch.free, *cut)
+        for term in self._terms:
+            for rows in term.own_rows():
+                self._add_own(term, rows, *cut)
 
-    def _add_free(self, batch: TrainBatch, minibatches: int, minibatch_rows: int, process_group: ProcessGroup) -> None:
-        """Add this process's share of free replies; those of a pair stay together."""
-        pairs: dict[int, list[Pair]] = {}  # by the chosen row
-        for pair in batch.free_pairs:
-            pairs.setdefault(pair.chosen, []).append(pair)
-        paired_units = group_paired_rows(batch.free, batch.free_pairs)
-        for (key, temperature, truncation), units in _split(
-            batch.free, paired_units, minibatches, minibatch_rows
-        ).items():
-            local_units = process_group.local_units(units, batch.free)
-            chunks = self._free_chunks(batch.free, local_units, pairs, temperature, truncation)
+    def _term(self, batch: TrainBatch, name: str, settings: Any) -> Term:
+        """Return a term of the batch; auxiliary ones have their settings in their rows."""
+        rows = batch.terms.get(name)
+        return term_named(name).make(LossContext(self._models, batch, rows, settings, self._max_tokens, self._group))
+
+    def _add_choice(self, rows: Sequence[ChoiceRow], minibatches: int, minibatch_rows: int) -> None:
+        """Add this process's share of replies that were chosen."""
+        single_units = [(index,) for index in range(len(rows))]
+        for (key, temperature, _), units in _split(rows, single_units, minibatches, minibatch_rows).items():
+            indices = [index for (index,) in self._group.local_units(units, rows)]
+            local_rows = [rows[index] for index in indices]
+            tries = [self._models.lm.trie(row.legal) for row in local_rows]
+            packs = self._models.lm.plan_choice_packs([row.prompt for row in local_rows], tries, self._max_tokens)
+            chunks = [ChoiceChunkLoss(self._plan, pack, local_rows, indices, temperature) for pack in packs]
             self._chunks.setdefault(key, []).extend(chunks)
 
-    def _add_given(
-        self, given: ImitationRows, minibatches: int, minibatch_rows: int, process_group: ProcessGroup, names: SumNames
-    ) -> None:
-        """Add this process's share of given replies, split as a game's rows are; ``names`` are those of their sums."""
-        for rows in given:
-            single_units = [(index,) for index in range(len(rows))]
-            for (key, temperature, _), units in _split(rows, single_units, minibatches, minibatch_rows).items():
-                local_rows = [rows[index] for (index,) in process_group.local_units(units, rows)]
-                chunks = imitation_chunks(self._models.lm, local_rows, temperature, self._max_tokens, names)
-                self._chunks.setdefault(key, []).extend(chunks)
-
-    def _choice_chunks(self, rows: Sequence[ChoiceRow], temperature: float) -> Iterator[ChoiceChunkLoss]:
-        """Yield the chunks of rows of one temperature."""
-        tries = [self._models.lm.trie(row.legal) for row in rows]
-        for chunk in self._models.lm.plan_choice_packs([row.prompt for row in rows], tries, self._max_tokens):
-            yield ChoiceChunkLoss(self._models, self._objective, self._means, chunk, rows, temperature)
-
-    def _free_chunks(
-        self,
-        rows: Sequence[FreeRow],
-        units: Sequence[RowUnit],
-        pairs: Mapping[int, Sequence[Pair]],
-        temperature: float,
-        truncation: Truncation,
-    ) -> Iterator[FreeChunkLoss]:
-        """Yield the chunks of units sampled alike. Rows of a unit have one prompt, and stay in one chunk."""
-        sampling = temperature, truncation
+    def _add_free(self, rows: Sequence[FreeRow], minibatches: int, minibatch_rows: int) -> None:
+        """Add this process's share of free replies. Rows of a unit have one prompt, and stay in one chunk."""
+        units = _units(rows, [pair for term in self._terms for pair in term.together()])
         prompts, replies = [row.prompt for row in rows], [row.reply for row in rows]
-        for forward_pass in plan_passes(self._models.lm, prompts, replies, self._max_tokens, units):
-            yield FreeChunkLoss(self._models, self._objective, self._means, forward_pass, rows, sampling, pairs)
+        for (key, temperature, truncation), split in _split(rows, units, minibatches, minibatch_rows).items():
+            local_units = self._group.local_units(split, rows)
+            passes = plan_passes(self._models.lm, prompts, replies, self._max_tokens, local_units)
+            chunks = [FreeChunkLoss(self._plan, one, rows, (temperature, truncation)) for one in passes]
+            self._chunks.setdefault(key, []).extend(chunks)
+
+    def _add_own(self, term: Term, rows: Sequence[ChoiceRow | FreeRow], minibatches: int, minibatch_rows: int) -> None:
+        """Add this process's share of a term's own rows, split as a game's rows are."""
+        single_units = [(index,) for index in range(len(rows))]
+        for (key, temperature, _), units in _split(rows, single_units, minibatches, minibatch_rows).items():
+            local_rows = [rows[index] for (index,) in self._group.local_units(units, rows)]
+            self._chunks.setdefault(key, []).extend(term.cut(local_rows, temperature))
 
     @torch.no_grad()
     def record_old(self, sums: MetricSums) -> None:
@@ -121,18 +111,17 @@ class BatchLoss:
             for chunk in chunks:
                 sums.add("loss", chunk.loss(sums))
 
-    def score_trajectories(self) -> TrajectoryScores | None:
-        """Return this process's part of the scores of whole trajectories; None where the objective judges none."""
-        return None if self._of_trajectories is None else self._of_trajectories.score(self._rows_chunks())
+    def score(self) -> Scores | None:
+        """Return this process's part of the numbers that a step needs first; None where it needs none."""
+        return self._surrogate.score(self._rows_chunks()) if self._needs_scores else None
 
-    def weigh_trajectories(self, scores: TrajectoryScores) -> None:
-        """Give the chunks the slopes of the loss, from the scores of all processes together."""
-        assert self._of_trajectories is not None, "only an objective that judges trajectories has scores"
-        self._of_trajectories.weigh(self._rows_chunks(), scores)
+    def weigh(self, totals: Scores) -> None:
+        """Take the scores of all processes together, before a step."""
+        self._surrogate.weigh(self._rows_chunks(), totals)
 
-    def _rows_chunks(self) -> list[ChoiceChunkLoss | FreeChunkLoss]:
+    def _rows_chunks(self) -> list[ChunkLoss]:
         """Return the chunks of the batch's own rows."""
-        return [chunk for chunks in self._chunks.values() for chunk in chunks if not isinstance(chunk, ImitationLoss)]
+        return [chunk for chunks in self._chunks.values() for chunk in chunks if isinstance(chunk, ChunkLoss)]
 
     @property
     def is_whole(self) -> bool:
@@ -177,3 +166,13 @@ def _split(
             truncation = row.truncation if isinstance(row, FreeRow) else NO_TRUNCATION
             assigned.setdefault((_Minibatch(index % count, count), row.temperature, truncation), []).append(unit)
     return assigned
+
+
+def _units(rows: Sequence[FreeRow], pairs: Sequence[tuple[int, int]]) -> list[RowUnit]:
+    """Return units of row indices: paired rows with the same prompt are one unit, every other row is its own."""
+    paired = {index for pair in pairs for index in pair}
+    units: dict[object, list[int]] = {}
+    for index, row in enumerate(rows):
+        sampling = row.game, row.prompt, row.temperature, row.truncation
+        units.setdefault(sampling if index in paired else index, []).append(index)
+    return [tuple(unit) for unit in units.values()]

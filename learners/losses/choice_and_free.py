@@ -7,7 +7,7 @@ entropy is exact at each sampled token and the divergences are estimates from th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -18,31 +18,32 @@ from arena.lm.logprobs import ScoreOptions
 from arena.lm.packing import Pack
 from arena.lm.scoring import Pass
 from arena.lm.tensors import to_device
-from learners.batching import ChoiceRow, FreeRow, Pair
-from learners.losses.chunk_loss import ChunkLoss, Models, PolicyOutput, RowTensors
+from learners.batching import ChoiceRow, FreeRow
+from learners.losses.chunk_loss import ChunkLoss, ChunkPlan, PolicyOutput, RowTensors
+from learners.losses.distributions import entropy, kl, mix_uniform
 from learners.losses.draws import DrawTensors
-from learners.losses.objective import Objective
-from learners.losses.surrogates import ESTIMATORS, entropy, kl, mix_uniform, reply_means
-from learners.losses.teacher import DIVERGENCES, sampled_divergence
+from learners.losses.kl_estimators import ESTIMATORS
 from roles.truncation import Truncation
 
 
 class ChoiceChunkLoss(ChunkLoss):
     """One chunk of ``choice`` rows."""
 
+    free = False
+
     def __init__(
         self,
-        models: Models,
-        objective: Objective,
-        means: Mapping[str, float],
+        plan: ChunkPlan,
         chunk: Chunk | Pack,
         rows: Sequence[ChoiceRow],
+        indices: Sequence[int],
         temperature: float,
     ) -> None:
+        """``chunk`` has the numbers of its ``rows``, and ``indices`` are those of all of them in the batch."""
         self._chunk, self._temperature = chunk, temperature
-        self._tries = [models.lm.trie(row.legal) for row in rows]
+        self._tries = [plan.models.lm.trie(row.legal) for row in rows]
         chunk_rows = [rows[i] for i in chunk.items]
-        lengths, device = [len(row.legal) for row in chunk_rows], models.lm.device
+        lengths, device = [len(row.legal) for row in chunk_rows], plan.models.lm.device
         width = max(lengths)
         self._padding = _padding(lengths, width, device)
         counts = padded([row.counts for row in chunk_rows], width, device)
@@ -55,12 +56,7 @@ class ChoiceChunkLoss(ChunkLoss):
             real=torch.ones(len(chunk_rows), 1, device=device),
             by_draw=DrawTensors.of_rows(chunk_rows, width, device),
         )
-        pairs = [
-            pair._replace(chosen=index * width + pair.chosen, rejected=index * width + pair.rejected)
-            for index, row in enumerate(chunk_rows)
-            for pair in row.pairs
-        ]
-        super().__init__(models, objective, chunk_rows, means, tensors, pairs)
+        super().__init__(plan, chunk_rows, [indices[i] for i in chunk.items], tensors)
 
     def _forward(self, lm: LanguageModel) -> PolicyOutput:
         logprobs = lm.choice_logprobs(self._chunk, self._tries, self._temperature).replies
@@ -71,16 +67,12 @@ class ChoiceChunkLoss(ChunkLoss):
         texts = chunk.texts if isinstance(chunk, Pack) else (chunk.prefix, chunk.suffixes)
         return texts, tuple(self._tries[i].tokens for i in chunk.items), self._temperature
 
-    def _divergence(self, logprobs: Tensor, other: Tensor, estimator: str) -> Tensor:
+    def divergence(self, logprobs: Tensor, other: Tensor, estimator: str) -> Tensor:
+        """See ``ChunkLoss``."""
         return kl(logprobs, other)[:, None]
 
-    def _from_teacher(self, logprobs: Tensor, said: Tensor, old: Tensor) -> Tensor:
-        return DIVERGENCES[self._objective.divergence].exact(logprobs, said)[:, None]
-
-    def _ratio_logprobs(self, logprobs: Tensor) -> Tensor:
-        return logprobs
-
-    def _by_reply(self, logprobs: Tensor) -> Tensor:
+    def by_reply(self, logprobs: Tensor) -> Tensor:
+        """See ``ChunkLoss``."""
         return logprobs.flatten()
 
     def reply_index(self, row: int, reply: int) -> int:
@@ -92,30 +84,20 @@ class ChoiceChunkLoss(ChunkLoss):
 
 
 class FreeChunkLoss(ChunkLoss):
-    """One pass of ``free`` rows, and the pairs among them; ``rows`` are those of all passes."""
+    """One pass of ``free`` rows; ``rows`` are those of the batch."""
+
+    free = True
 
     def __init__(
-        self,
-        models: Models,
-        objective: Objective,
-        means: Mapping[str, float],
-        replies: Pass,
-        rows: Sequence[FreeRow],
-        sampling: tuple[float, Truncation],
-        pairs: Mapping[int, Sequence[Pair]],
+        self, plan: ChunkPlan, replies: Pass, rows: Sequence[FreeRow], sampling: tuple[float, Truncation]
     ) -> None:
+        objective = plan.objective
         needs_entropy_gradient = objective.band.weight or any(objective.entropy.values())
         temperature, truncation = sampling
         self._replies = replies
         self._options = ScoreOptions(temperature, bool(needs_entropy_gradient), truncation)
         chunk_rows = [rows[i] for i in replies.items]
-        index_in_chunk = {row_index: index for index, row_index in enumerate(replies.items)}
-        chunk_pairs = [
-            pair._replace(chosen=index_in_chunk[pair.chosen], rejected=index_in_chunk[pair.rejected])
-            for row_index in index_in_chunk
-            for pair in pairs.get(row_index, ())
-        ]
-        lengths, device = [len(row.reply) for row in chunk_rows], models.lm.device
+        lengths, device = [len(row.reply) for row in chunk_rows], plan.models.lm.device
         width = max(lengths)
         tensors = RowTensors(
             draws=padded([[row.visits / len(row.reply)] * len(row.reply) for row in chunk_rows], width, device),
@@ -126,7 +108,7 @@ class FreeChunkLoss(ChunkLoss):
             real=(~_padding(lengths, width, device)).float(),
             by_draw=DrawTensors.of_rows(chunk_rows, width, device),
         )
-        super().__init__(models, objective, chunk_rows, means, tensors, chunk_pairs)
+        super().__init__(plan, chunk_rows, list(replies.items), tensors)
 
     def _forward(self, lm: LanguageModel) -> PolicyOutput:
         return PolicyOutput(*self._replies.scores(lm, self._options))
@@ -134,16 +116,13 @@ class FreeChunkLoss(ChunkLoss):
     def _inputs(self) -> object:
         return None  # the next batch has other replies
 
-    def _divergence(self, logprobs: Tensor, other: Tensor, estimator: str) -> Tensor:
-        return ESTIMATORS[estimator](logprobs, other)
+    def divergence(self, logprobs: Tensor, other: Tensor, estimator: str) -> Tensor:
+        """See ``ChunkLoss``."""
+        estimate: Tensor = ESTIMATORS[estimator].make(logprobs, other)
+        return estimate
 
-    def _from_teacher(self, logprobs: Tensor, said: Tensor, old: Tensor) -> Tensor:
-        return sampled_divergence(DIVERGENCES[self._objective.divergence], logprobs, said, old)
-
-    def _ratio_logprobs(self, logprobs: Tensor) -> Tensor:
-        return reply_means(logprobs, self._tensors.real) if self._objective.surrogate.name == "gspo" else logprobs
-
-    def _by_reply(self, logprobs: Tensor) -> Tensor:
+    def by_reply(self, logprobs: Tensor) -> Tensor:
+        """See ``ChunkLoss``."""
         return logprobs.sum(1)
 
     def reply_index(self, row: int, reply: int) -> int:

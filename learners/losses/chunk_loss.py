@@ -1,4 +1,4 @@
-"""The loss of one chunk of rows: policy gradient, preferences or scores, entropy, and divergences from other policies.
+"""The loss of one chunk of the batch's rows: its terms', entropy, and divergences from other policies.
 
 What differs between ``choice`` and ``free`` rows is in ``learners.losses.choice_and_free``. Dimensions: rows R;
 elements W, a row's legal replies (``choice``) or its reply's tokens (``free``); tokens T, of which a ``choice`` row has
@@ -16,18 +16,12 @@ from torch import Tensor
 
 from arena.lm.language_model import LanguageModel
 from arena.lm.tensors import to_device
-from learners.batching import ChoiceRow, FreeRow, Pair
+from learners.batching import ChoiceRow, FreeRow
+from learners.losses.distributions import outside_band, truncated_importance
 from learners.losses.draws import DrawTensors
 from learners.losses.frozen_results import FrozenResults
 from learners.losses.objective import Objective
-from learners.losses.preferences import PreferencePairs
-from learners.losses.surrogates import (
-    Surrogate,
-    outside_band,
-    surrogate_loss,
-    truncated_importance,
-)
-from learners.losses.teacher import TaughtTensors
+from learners.losses.term import Term
 from learners.metric_sums import MetricSums
 
 
@@ -47,7 +41,7 @@ class PolicyOutput(NamedTuple):
     entropy: Tensor  # [R, T]
 
 
-class _Fixed(NamedTuple):
+class Fixed(NamedTuple):
     """What the first pass over a batch fixes for its inner steps."""
 
     old: Tensor  # [R, W]
@@ -70,29 +64,28 @@ class RowTensors(NamedTuple):
     by_draw: DrawTensors
 
 
-class _Coefficients(NamedTuple):
-    """What an objective of whole trajectories makes of a chunk under the current weights."""
+class ChunkPlan(NamedTuple):
+    """What a chunk of the batch's rows is made of."""
 
-    by_reply: Tensor  # the slope of the loss along each reply's log-prob  # [M]
-    loss: float  # the chunk's share of the loss
-    sums: Mapping[str, float]  # its shares of what is reported
+    models: Models
+    objective: Objective
+    means: Mapping[str, float]  # the running means, by game, of the objective's entropy band
+    terms: Sequence[Term]  # the surrogate first
 
 
 class ChunkLoss(ABC):
-    """One chunk of rows of one form."""
+    """One chunk of rows of one form. Its terms get it when it is made (``Term.on_chunk``)."""
+
+    free: bool  # whether its rows are free replies
 
     def __init__(
-        self,
-        models: Models,
-        objective: Objective,
-        rows: Sequence[ChoiceRow | FreeRow],
-        means: Mapping[str, float],
-        tensors: RowTensors,
-        pairs: Sequence[Pair],
+        self, plan: ChunkPlan, rows: Sequence[ChoiceRow | FreeRow], indices: Sequence[int], tensors: RowTensors
     ) -> None:
-        self._models, self._objective, self._tensors, self.rows = models, objective, tensors, rows
+        """Make a chunk; ``indices`` are those of its rows among the batch's of their form."""
+        self._models, self._objective, means, terms = plan
+        self.tensors, self.rows, self.indices = tensors, rows, indices
+        models, objective = plan.models, plan.objective
         device, infinity, games = models.lm.device, float("inf"), [row.game for row in rows]
-        self._pairs = PreferencePairs(pairs, device)
         band = [
             (means[g] * objective.band.low, means[g] * objective.band.high) if g in means else (-infinity, infinity)
             for g in games
@@ -103,67 +96,38 @@ class ChunkLoss(ABC):
         self._of_game = {  # by index: a GPU would have to be waited for to count the rows of a mask
             game: to_device([i for i, g in enumerate(games) if g == game], device) for game in dict.fromkeys(games)
         }
-        self._taught = TaughtTensors.of_rows(rows, tensors.gains.shape[1], device) if objective.distill else None
-        self._fixed: _Fixed | None = None
-        self._coefficients: _Coefficients | None = None
+        self._fixed: Fixed | None = None
+        self._surrogate, *self._auxiliary = [term.on_chunk(self) for term in terms]
+
+    @property
+    def device(self) -> torch.device:
+        """The device of its tensors."""
+        return self._models.lm.device
 
     @torch.no_grad()
     def log_ratios(self) -> tuple[Tensor, Tensor]:
         """Return log pi - log reference of each reply [M], and of each row KL(pi | reference), of its choice [R]."""
         output, fixed = self._outputs()
         assert fixed.reference is not None, "BatchLoss refuses such an objective without a reference"
-        divergence = self._divergence(output.logprobs, fixed.reference, "k1").sum(1)
-        return self._by_reply(output.logprobs - fixed.reference), divergence
-
-    def set_coefficients(self, by_reply: Sequence[float], loss: float, sums: Mapping[str, float]) -> None:
-        """Set the slopes of the loss along the replies' log-probs, this chunk's share of it, and what is reported."""
-        self._coefficients = _Coefficients(to_device(by_reply, self._models.lm.device), loss, sums)
+        divergence = self.divergence(output.logprobs, fixed.reference, "k1").sum(1)
+        return self.by_reply(output.logprobs - fixed.reference), divergence
 
     def loss(self, sums: MetricSums) -> Tensor:
         """Return the weighted loss of this chunk under the current weights; add its metrics to ``sums``.
 
         The first call fixes pi_old, the magnet's and the reference's log-probs and the importance weights.
         """
-        tensors, output, fixed = self._tensors, *self._outputs()
-        if self._objective.surrogate.judges_trajectories:
-            credited = self._trajectory_loss(output, sums)
-        elif self._objective.surrogate.name == "dpo":
-            credited = self._preference_loss(output, fixed, sums)
-        else:
-            credited = self._advantage_loss(output, fixed, sums)
+        tensors, output, fixed = self.tensors, *self._outputs()
+        chosen = None if self._surrogate is None else self._surrogate(output, fixed, sums)
         tokens = self._token_terms(output, fixed, sums)
         self._report(output, fixed, sums)
-        loss = credited + (tensors.weight * (tokens * tensors.real).sum(1)).sum()
-        return loss if self._taught is None else loss + self._teacher_loss(self._taught, output, fixed, sums)
+        loss = (tensors.weight * (tokens * tensors.real).sum(1)).sum()
+        loss = loss if chosen is None else chosen + loss
+        for term in self._auxiliary:
+            loss = loss if term is None else loss + term(output, fixed, sums)
+        return loss
 
-    def _teacher_loss(self, taught: TaughtTensors, output: PolicyOutput, fixed: _Fixed, sums: MetricSums) -> Tensor:
-        """Return the weighted divergence from what a teacher says, summed over the chunk."""
-        logprobs, old = output.logprobs[taught.row], fixed.old[taught.row]
-        taught.report(self._divergence(logprobs.detach(), taught.said, "k1"), sums)
-        return self._objective.distill * taught.loss(self._from_teacher(logprobs, taught.said, old))
-
-    def _advantage_loss(self, output: PolicyOutput, fixed: _Fixed, sums: MetricSums) -> Tensor:
-        """Return the surrogate loss of the advantages, summed over the chunk."""
-        logprobs, old = self._ratio_logprobs(output.logprobs), self._ratio_logprobs(fixed.old)
-        sums.add("clipped", self._tensors.draws * _outside_clip(logprobs, old, self._objective.surrogate))
-        return surrogate_loss(logprobs, old, fixed.gains, fixed.losses, self._objective.surrogate).sum()
-
-    def _preference_loss(self, output: PolicyOutput, fixed: _Fixed, sums: MetricSums) -> Tensor:
-        """Return the loss of the chunk's preference pairs, summed."""
-        assert fixed.reference is not None, "BatchLoss refuses dpo without a reference"
-        ratios = output.logprobs - fixed.reference
-        return self._pairs.loss(self._by_reply(ratios), self._objective.surrogate.beta, sums)
-
-    def _trajectory_loss(self, output: PolicyOutput, sums: MetricSums) -> Tensor:
-        """Return the chunk's share of the loss of whole trajectories, with the whole gradient; 0 before scores."""
-        found, by_reply = self._coefficients, self._by_reply(output.logprobs)
-        if found is None:
-            return 0.0 * by_reply.sum()
-        for name, number in found.sums.items():
-            sums.add(name, by_reply.new_tensor(number))
-        return found.loss + (found.by_reply * (by_reply - by_reply.detach())).sum()
-
-    def _outputs(self) -> tuple[PolicyOutput, _Fixed]:
+    def _outputs(self) -> tuple[PolicyOutput, Fixed]:
         """Return the output of the model in training, and the fixed log-probs.
 
         That model runs last: the backward pass recomputes activations with the adapter that is active then.
@@ -175,14 +139,14 @@ class ChunkLoss(ABC):
         self._fixed = self._fix_logprobs(output, magnet, reference)
         return output, self._fixed
 
-    def _fix_logprobs(self, output: PolicyOutput, magnet: Tensor | None, reference: Tensor | None) -> _Fixed:
-        old, bound, tensors = output.logprobs.detach(), self._objective.truncate, self._tensors
+    def _fix_logprobs(self, output: PolicyOutput, magnet: Tensor | None, reference: Tensor | None) -> Fixed:
+        old, bound, tensors = output.logprobs.detach(), self._objective.truncate, self.tensors
         magnet = None if magnet is None else self._mix_magnet(magnet)
         if bound is None:
-            return _Fixed(old, magnet, reference, None, tensors.gains, tensors.losses)
+            return Fixed(old, magnet, reference, None, tensors.gains, tensors.losses)
         by_draw = tensors.by_draw
         importance = truncated_importance(old.flatten()[by_draw.element], by_draw.sampled, bound)
-        return _Fixed(old, magnet, reference, importance, *by_draw.weighted(importance, old.shape))
+        return Fixed(old, magnet, reference, importance, *by_draw.weighted(importance, old.shape))
 
     @torch.no_grad()
     def _frozen_logprobs(self, which: Literal["magnet", "reference"]) -> Tensor | None:
@@ -195,18 +159,18 @@ class ChunkLoss(ABC):
             return self._forward(lm).logprobs
         return results.get((which, inputs), lambda: self._forward(lm).logprobs)
 
-    def _token_terms(self, output: PolicyOutput, fixed: _Fixed, sums: MetricSums) -> Tensor:
+    def _token_terms(self, output: PolicyOutput, fixed: Fixed, sums: MetricSums) -> Tensor:
         """Return all terms but the surrogate, unweighted.  # [R, T]"""
         objective, band = self._objective, self._objective.band
-        kl_old = self._divergence(output.logprobs, fixed.old, "k2")
+        kl_old = self.divergence(output.logprobs, fixed.old, "k2")
         terms = objective.kl_old * kl_old - self._bonus * output.entropy
         self._add_by_token(sums, "kl_old", kl_old)
         if fixed.magnet is not None:
-            magnet_kl = self._divergence(output.logprobs, fixed.magnet, "k2")
+            magnet_kl = self.divergence(output.logprobs, fixed.magnet, "k2")
             terms = terms + objective.magnet * magnet_kl
             self._add_by_token(sums, "magnet_kl", magnet_kl)
         if fixed.reference is not None:
-            reference_kl = self._divergence(output.logprobs, fixed.reference, objective.kl_estimator)
+            reference_kl = self.divergence(output.logprobs, fixed.reference, objective.kl_estimator)
             terms = terms + objective.kl_reference * reference_kl
             self._add_by_token(sums, "reference_kl", reference_kl)
         if band.weight:
@@ -215,8 +179,8 @@ class ChunkLoss(ABC):
             self._add_by_token(sums, "outside_band", outside)
         return terms
 
-    def _report(self, output: PolicyOutput, fixed: _Fixed, sums: MetricSums) -> None:
-        tensors, by_draw = self._tensors, self._tensors.by_draw
+    def _report(self, output: PolicyOutput, fixed: Fixed, sums: MetricSums) -> None:
+        tensors, by_draw = self.tensors, self.tensors.by_draw
         sums.add("turns", tensors.visits)
         sums.add("gap", by_draw.gaps(fixed.old))
         self._add_by_token(sums, "entropy", output.entropy)
@@ -230,7 +194,7 @@ class ChunkLoss(ABC):
 
     def _add_by_token(self, sums: MetricSums, name: str, values: Tensor) -> None:
         """Add the sum of values by token [R, T], times the turns of each row."""
-        sums.add(name, self._tensors.visits * (values * self._tensors.real).sum(1))
+        sums.add(name, self.tensors.visits * (values * self.tensors.real).sum(1))
 
     @abstractmethod
     def _forward(self, lm: LanguageModel) -> PolicyOutput:
@@ -241,19 +205,11 @@ class ChunkLoss(ABC):
         """Return all that ``_forward`` reads but the weights, to be hashed; None if it is not worth keeping."""
 
     @abstractmethod
-    def _divergence(self, logprobs: Tensor, other: Tensor, estimator: str) -> Tensor:
+    def divergence(self, logprobs: Tensor, other: Tensor, estimator: str) -> Tensor:
         """Return KL(pi | other).  # [R, W], [R, W] -> [R, T]"""
 
     @abstractmethod
-    def _from_teacher(self, logprobs: Tensor, said: Tensor, old: Tensor) -> Tensor:
-        """Return the divergence from a teacher's log-probs, or what has its gradient.  # [N, W] -> [N, T]"""
-
-    @abstractmethod
-    def _ratio_logprobs(self, logprobs: Tensor) -> Tensor:
-        """Return the log-probs whose difference is the log of the surrogate's ratio.  # [R, W]"""
-
-    @abstractmethod
-    def _by_reply(self, logprobs: Tensor) -> Tensor:
+    def by_reply(self, logprobs: Tensor) -> Tensor:
         """Return the log-probs of whole replies.  # [R, W] -> [M]"""
 
     @abstractmethod
@@ -263,9 +219,3 @@ class ChunkLoss(ABC):
     @abstractmethod
     def _mix_magnet(self, magnet: Tensor) -> Tensor:
         """Return the magnet's log-probs, mixed with the uniform policy where that is exact.  # [R, W]"""
-
-
-def _outside_clip(logprobs: Tensor, old: Tensor, surrogate: Surrogate) -> Tensor:
-    """Return 1 where the ratio is outside the clip range, else 0."""
-    ratio = (logprobs.detach() - old).exp()
-    return ((ratio < 1 - surrogate.clip_low) | (ratio > 1 + surrogate.clip_high)).float()

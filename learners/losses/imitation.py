@@ -1,108 +1,93 @@
-"""The cross-entropy of given replies under the policy as it plays: behaviour cloning (Pomerleau 1991).
+"""``imitation``: the cross-entropy of replies of other players, beside the policy gradient.
 
-L = -(1 / N) sum_i log pi(y_i | prompt_i) over the N tokens of the replies y; a ``choice`` reply counts as one token,
-and its pi is that among the legal replies. pi is at the role's temperature, and never truncated: what a truncated
-policy could not say would have no gradient.
+Behaviour cloning (Pomerleau 1991): L = (1 - w) L_policy - w (1 / N) sum_i log pi(y_i | prompt_i) over the N tokens of
+the replies y that are drawn for an update, w the weight; a ``choice`` reply counts as one token.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import random
+from collections import Counter
 from collections.abc import Sequence
 
-import torch
-from torch import Tensor
+from pydantic import Field, model_validator
 
-from arena.lm.chunks import Chunk
-from arena.lm.language_model import LanguageModel
-from arena.lm.logprobs import ScoreOptions
-from arena.lm.packing import Pack
-from arena.lm.scoring import Pass, plan_passes
+from games.common.section import Count, Positive, Section, Share
 from learners.batching import ChoiceRow, FreeRow
-from learners.losses.choice_and_free import padded
-from learners.metric_sums import MetricSums
+from learners.losses.given_rows import GivenRows, empty_choice, given_metrics, given_replies
+from learners.losses.term import ImitatedReply, LossTerm, UpdateFacts
 
-SumNames = tuple[str, str]  # of the loss, and of the number of tokens
-IMITATION: SumNames = ("imitation", "imitated_tokens")
-LISTENING: SumNames = ("listening", "listened_tokens")
-PREDICTION: SumNames = ("prediction", "predicted_tokens")
+NAMES = ("imitation", "imitated_tokens")
 
 
-def imitation_chunks(
-    lm: LanguageModel,
-    rows: Sequence[ChoiceRow | FreeRow],
-    temperature: float,
-    max_tokens: int,
-    names: SumNames = IMITATION,
-) -> list[ImitationLoss]:
-    """Return the chunks of rows of one temperature, each of at most ``max_tokens`` tokens.
+class ImitationConfig(Section):
+    """Imitation of matches of others, beside the policy gradient: behaviour cloning."""
 
-    ``names`` is what their loss and tokens are called in sums.
+    weight: Share = Field(
+        0.0,
+        description="share of imitation in an update's loss, the policy gradient has the rest; 0: off, 1: it alone",
+    )
+    matches: str = Field(
+        "",
+        description="file of `league export` or `league match --save`, or folder of `league import`, to imitate",
+    )
+    players: tuple[str, ...] = Field((), description="players whose replies are imitated; none: all players'")
+    replies: Positive = Field(256, description="replies that are drawn for an update of a policy")
+    since: Count = Field(0, description="until: the iteration after which the weight begins to fall")
+    until: Positive | None = Field(
+        None, description="iteration at which the weight has fallen evenly to 0; None: it stays"
+    )
+
+    @model_validator(mode="after")
+    def _has_matches(self) -> ImitationConfig:
+        if self.weight and not self.matches:
+            raise ValueError(
+                f"imitation.weight = {self.weight:g} needs matches to imitate. Name their file in imitation.matches, "
+                "or set imitation.weight = 0."
+            )
+        return self
+
+
+def draw_imitation(replies: Sequence[ImitatedReply], number: int, weight: float, seed: int) -> GivenRows:
+    """Return ``number`` replies, drawn as often as they were given, as rows whose loss is ``weight`` nats a token.
+
+    The same seed draws the same ones. Equal prompts are one row.
     """
-    choice = [row for row in rows if isinstance(row, ChoiceRow)]
-    free = [row for row in rows if isinstance(row, FreeRow)]
-    chunks: list[ImitationLoss] = []
-    if choice:
-        tries = [lm.trie(row.legal) for row in choice]
-        packs = lm.plan_choice_packs([row.prompt for row in choice], tries, max_tokens)
-        chunks += [ChoiceImitation(lm, pack, choice, temperature) for pack in packs]
-    if free:
-        passes = plan_passes(lm, [row.prompt for row in free], [row.reply for row in free], max_tokens)
-        chunks += [FreeImitation(lm, replies, free, temperature) for replies in passes]
-    for chunk in chunks:
-        chunk.names = names
-    return chunks
+    drawn = Counter(random.Random(seed).choices(range(len(replies)), [reply.times for reply in replies], k=number))
+    tokens = sum(times * max(len(replies[index].tokens), 1) for index, times in drawn.items())
+    choice: dict[object, ChoiceRow] = {}
+    free = []
+    for index, times in sorted(drawn.items()):
+        reply, share = replies[index], weight * times / tokens
+        if reply.tokens:
+            free.append(_free_row(reply, times, share))
+        else:
+            key = reply.game, reply.prompt, reply.legal, reply.temperature
+            row = choice.setdefault(key, empty_choice(*key))
+            place = reply.legal.index(reply.reply)
+            row.counts[place] += times
+            row.weights[place] += share
+    return GivenRows(tuple(choice.values()), tuple(free))
 
 
-class ImitationLoss(ABC):
-    """One chunk of replies to imitate."""
-
-    names = IMITATION  # of its sums
-
-    def __init__(self, lm: LanguageModel, drawn: Sequence[Sequence[float]], weights: Sequence[Sequence[float]]) -> None:
-        """``drawn`` and ``weights`` are how often each element was drawn, and its weight in the loss."""
-        width = max(map(len, drawn))
-        self._lm = lm
-        self._drawn = padded(drawn, width, lm.device)  # [R, W]
-        self._weights = padded(weights, width, lm.device)  # [R, W]
-
-    def loss(self, sums: MetricSums) -> Tensor:
-        """Return the weighted loss of this chunk; add the unweighted one and its number of tokens to ``sums``."""
-        logprobs = self._logprobs()
-        loss, tokens = self.names
-        sums.add(loss, -self._drawn * logprobs)
-        sums.add(tokens, self._drawn)
-        return -(self._weights * logprobs).sum()
-
-    @abstractmethod
-    def _logprobs(self) -> Tensor:
-        """Return the log-prob of each element.  # [R, W]"""
+def _free_row(reply: ImitatedReply, times: int, weight: float) -> FreeRow:
+    return FreeRow(
+        reply.game, reply.game, reply.prompt, reply.tokens, reply.temperature, float(times), weight, 0.0, 0.0
+    )
 
 
-class ChoiceImitation(ImitationLoss):
-    """One chunk of ``choice`` rows; elements are legal replies."""
-
-    def __init__(self, lm: LanguageModel, chunk: Chunk | Pack, rows: Sequence[ChoiceRow], temperature: float) -> None:
-        self._chunk, self._temperature = chunk, temperature
-        self._tries = [lm.trie(row.legal) for row in rows]
-        shown = [rows[i] for i in chunk.items]
-        super().__init__(lm, [row.counts for row in shown], [row.weights for row in shown])
-
-    def _logprobs(self) -> Tensor:
-        return self._lm.choice_logprobs(self._chunk, self._tries, self._temperature).replies
+def _rows(facts: UpdateFacts, settings: ImitationConfig) -> GivenRows | None:
+    """Return the replies that an update imitates; None where there are none, or at weight 0."""
+    if not facts.imitated or not settings.weight:
+        return None
+    return draw_imitation(facts.imitated, settings.replies, settings.weight, facts.seed_of("imitated replies"))
 
 
-class FreeImitation(ImitationLoss):
-    """One pass of ``free`` rows; elements are the tokens of their replies."""
-
-    def __init__(self, lm: LanguageModel, replies: Pass, rows: Sequence[FreeRow], temperature: float) -> None:
-        self._replies, self._options = replies, ScoreOptions(temperature, entropy_gradient=False)
-        shown = [rows[i] for i in replies.items]
-        super().__init__(
-            lm,
-            [[row.visits] * len(row.reply) for row in shown],
-            [[row.weight] * len(row.reply) for row in shown],
-        )
-
-    def _logprobs(self) -> Tensor:
-        return torch.as_tensor(self._replies.scores(self._lm, self._options).logprobs)
+IMITATION = LossTerm(
+    given_replies(NAMES),
+    ImitationConfig,
+    description="the cross-entropy of other players' replies",
+    rows=_rows,
+    rows_type=GivenRows,
+    metrics=given_metrics(NAMES),
+)

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from learners.losses.surrogates import Surrogate
+from games.common.section import Section
+from learners.losses import LOSSES
+from learners.losses.term import LossNeed
 from learners.normalisation import CONSTANT, Normalisation
+
+
+class Surrogate(NamedTuple):
+    """Which surrogate, by name, and its settings: those that are left out are as its entry has them."""
+
+    name: str = "ppo"
+    settings: Mapping[str, Any] = {}
+
+    @property
+    def table(self) -> Section:
+        """All its settings. Raises UsageError for a name that no surrogate has."""
+        return LOSSES[self.name].settings.model_validate(dict(self.settings))
 
 
 class EntropyBand(NamedTuple):
@@ -31,10 +45,8 @@ class Objective(NamedTuple):
     kl_reference: float = 0.0
     kl_estimator: str = "k2"
     band: EntropyBand = EntropyBand()
-    distill: float = 0.0  # weight of the divergence from what a teacher says
-    divergence: str = "reverse"  # which (``learners.losses.teacher``)
 
     @property
     def needs_reference(self) -> bool:
         """Whether the loss compares the policy with its weights from before training."""
-        return self.kl_reference > 0.0 or self.surrogate.name == "dpo" or self.surrogate.judges_trajectories
+        return self.kl_reference > 0.0 or LossNeed.REFERENCE in LOSSES[self.surrogate.name].needs

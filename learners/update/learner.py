@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
 
 from arena.flops import COUNTED
 from learners.batching import TrainBatch
+from learners.losses import term_named
 from learners.losses.batch_loss import BatchLoss
-from learners.losses.imitation import IMITATION, LISTENING, PREDICTION
 from learners.losses.objective import EntropyBand, Objective
 from learners.metric_sums import MetricSums
 from learners.parallel.fsdp import full_tensor
@@ -52,13 +52,9 @@ def update(
     A first pass computes pi_old and its gap to the sampler's log-probs: that of the first step where it takes the whole
     batch, as all steps do then; where the batch is split into minibatches, a pass without gradients before it.
     Metrics are means over turns, in nats: ``entropy`` (also by game, ``entropy/GAME``), ``gap``, the
-    divergences; ``importance`` and ``truncated`` are the mean importance weight and the share at its bound. For
-    ``dpo`` and ``dmpo``: the number of ``pairs``, the share whose better one is ``preferred``, and the mean ``margin``
-    in nats. For ``kto``: the number of ``trajectories``, the share of ``desirable`` ones, the mean ``reference_point``
-    and the mean scores of both kinds, in nats.
-    ``teacher_kl/GAME/ROLE`` is KL(policy | teacher) in nats a token, a choice counting as one.
-    ``imitation/loss`` is the cross-entropy of the replies to imitate, in nats a token, where there are any. On a GPU:
-    ``pass_tokens``, of which a pass has ``steps.max_tokens`` or as many as there is room for.
+    divergences; ``importance`` and ``truncated`` are the mean importance weight and the share at its bound; ``clipped``
+    is the share outside the surrogate's clips, 0 where it has none. Each term of the loss adds its own (``LossTerm``).
+    On a GPU: ``pass_tokens``, of which a pass has ``steps.max_tokens`` or as many as there is room for.
     All processes of ``process_group`` call it with the same arguments; each computes the losses of its share of the
     rows, and all take the same steps. Raises LearningError, and leaves the weights as they were before that step, if
     the mean gap exceeds ``steps.max_gap`` or a loss or gradient is not finite.
@@ -79,7 +75,8 @@ def update(
         policy.step(steps.learning_rate)
     policy.finish_update()
     policy.entropy_means = _update_means(policy.entropy_means, before, objective.band)
-    return _metrics(before, sums, norms) | ({"pass_tokens": steps.max_tokens} if policy.pass_tokens else {})
+    names = dict.fromkeys([objective.surrogate.name, *batch.terms])
+    return _metrics(names, before, sums, norms) | ({"pass_tokens": steps.max_tokens} if policy.pass_tokens else {})
 
 
 def _with_room(
@@ -127,35 +124,15 @@ def _clip_gradient(policy: Policy, max_norm: float) -> float:
     return float(full_tensor(torch.nn.utils.clip_grad_norm_(policy.parameters.values(), max_norm)))
 
 
-def _metrics(before: MetricSums, last: MetricSums, norms: Sequence[float]) -> dict[str, float]:
+def _metrics(terms: Iterable[str], before: MetricSums, last: MetricSums, norms: Sequence[float]) -> dict[str, float]:
     """Return means over the batch before the update, the divergences of the last step, and the mean gradient norm."""
     names = ("entropy", "gap", "magnet_kl", "reference_kl", "outside_band", "importance", "truncated")
     metrics = {name: before.mean(name) for name in names if name in before.totals}
     metrics |= {f"entropy/{game}": before.mean(f"entropy/{game}", f"turns/{game}") for game in _games(before)}
-    if "trajectories" in before.totals:
-        metrics |= _of_labelled(before)
-    if "pairs" in before.totals:
-        metrics["pairs"] = before.totals["pairs"]
-        metrics |= {name: before.mean(name, "pairs") for name in ("preferred", "margin")}
-    for name, tokens in (IMITATION, LISTENING, PREDICTION):
-        if tokens in before.totals:
-            metrics[f"{name}/loss"] = before.mean(name, tokens)
-    taught = [name.removeprefix("taught/") for name in before.totals if name.startswith("taught/")]
-    metrics |= {f"teacher_kl/{role}": before.mean(f"teacher_kl/{role}", f"taught/{role}") for role in taught}
+    for term in map(term_named, terms):
+        metrics |= {} if term.metrics is None else term.metrics(before)
     metrics |= {"kl_old": last.mean("kl_old"), "clipped": last.mean("clipped")}
     return metrics | {"loss": before.totals.get("loss", 0.0), "grad_norm": sum(norms) / len(norms)}
-
-
-def _of_labelled(before: MetricSums) -> dict[str, float]:
-    """Return how many trajectories were judged, the share of desirable ones, and both kinds' mean scores (nats)."""
-    count, desirable = before.totals["trajectories"], before.totals["desirable"]
-    scores = {"score_desirable": desirable, "score_undesirable": count - desirable}
-    return {
-        "trajectories": count,
-        "desirable": desirable / count if count else 0.0,
-        "reference_point": before.mean("reference_point", "trajectories"),
-        **{name: before.totals[name] / number for name, number in scores.items() if number},
-    }
 
 
 def _update_means(means: Mapping[str, float], before: MetricSums, band: EntropyBand) -> dict[str, float]:

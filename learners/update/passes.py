@@ -6,7 +6,6 @@ import torch
 
 from arena.lm.language_model import LanguageModel
 from learners.losses.batch_loss import BatchLoss
-from learners.losses.trajectory_scores import TrajectoryScores
 from learners.metric_sums import MetricSums
 from learners.parallel.process_group import ProcessGroup
 from learners.update.policy import Policy
@@ -34,7 +33,7 @@ class Passes:
         ``first``: ``record_old`` was not called, so these passes also store pi_old and the frozen models' log-probs.
         """
         self._policy.optimizer.zero_grad(set_to_none=True)
-        self._score_trajectories()
+        self._score()
         sums, missing = MetricSums(), self._missing_passes(self._losses.chunk_count(step))
         for loss in self._losses.losses(step, sums):
             loss.backward()
@@ -49,12 +48,11 @@ class Passes:
         return self._process_group.sum_metrics(sums)
 
     @torch.no_grad()
-    def _score_trajectories(self) -> None:
-        """Let all processes score the whole trajectories that the objective judges, if it judges any."""
-        scores = self._losses.score_trajectories()
+    def _score(self) -> None:
+        """Let all processes find the numbers that the step needs first, if it needs any, and sum them."""
+        scores = self._losses.score()
         if scores is not None:
-            totals = TrajectoryScores(*map(self._process_group.sum_numbers, scores))
-            self._losses.weigh_trajectories(totals)
+            self._losses.weigh([self._process_group.sum_numbers(numbers) for numbers in scores])
 
     def _missing_passes(self, chunks: int) -> int:
         """Return how many passes fewer than the busiest process this one makes; it makes up for them with idle passes.

@@ -123,6 +123,16 @@ def test_a_golden_match():
     assert (game.agreement(), game.position_bias(), game.to_act()) == (1.0, None, None)
 
 
+@pytest.mark.parametrize(("seed", "claims", "verdict"), [(7, (3, 1), 3), (8, (4, 1), 4), (9, (2, 1), 2)])
+def test_a_seed_deals_the_match_that_it_always_dealt(seed, claims, verdict):
+    game = make_game("debate(judge=0,form=1)")
+    game.reset(seed)
+    assert game.possible() == claims
+    for _ in claims:
+        game.apply("open nothing")
+    assert game.rewards() == game.returns() == tuple(1.0 if claim == verdict else -1.0 for claim in claims)
+
+
 def test_the_judge_sees_less_than_the_debaters_and_words_are_quoted():
     game = make_game("debate")
     game.reset(3)

@@ -79,6 +79,17 @@ def test_a_golden_match():
     assert game.to_act() is None
 
 
+@pytest.mark.parametrize(("seed", "places", "clues"), [(7, "10324", "1010"), (8, "14032", "1413")])
+def test_a_seed_deals_the_match_that_it_always_dealt(seed, places, clues):
+    game = make_game(WORDS)
+    game.reset(seed)
+    seen = [game.observe(seat) for seat in range(5)]
+    for place, text in zip(places, seen, strict=True):
+        assert text.startswith(f"You are {NAMES[int(place)]}, ")
+    for clue, text in zip(clues, seen[1:], strict=True):
+        assert f"Your clue: {NAMES[int(clue)]}." in text
+
+
 def test_the_posterior_of_worked_claims():
     """With five seats and clues that are right 2 times in 5: h is 2/5, 1/5 for another villager, 1/4 for a lie."""
     alone = posterior(5, 1, 0.4, {ANN: BOB}, {ANN: False})
@@ -164,7 +175,7 @@ def test_only_wolves_hear_each_other_whisper():
     game.apply("Let us say that it was the other one.")
     assert "whisper" in game.observe(1)
     assert all(("the other one" in game.observe(seat)) == (seat < 2) for seat in range(6))
-    assert 'to the wolves: "Let us' in game.observe(1 - game._deal.drawn.index(game._talk.messages[0].speaker))
+    assert 'to the wolves: "Let us' in game.observe(1 - game._dealt.drawn.index(game._talk.messages[0].speaker))
     assert "With you: " in game.observe(0)
 
 

@@ -11,8 +11,7 @@ from support.models.pocket import brief, copied
 from arena.records import TokenTrace, Turn
 from learners.batching import Draw, to_batch
 from learners.losses.batch_loss import BatchLoss
-from learners.losses.objective import Objective
-from learners.losses.surrogates import Surrogate
+from learners.losses.objective import Objective, Surrogate
 from learners.metric_sums import MetricSums
 from learners.trajectories import Evidence, Trajectory, evidence_from_json, evidence_to_json
 from roles.truncation import NO_TRUNCATION, Truncation
@@ -169,11 +168,17 @@ def advantages_of(trajectories):
     return [[math.sin(7 * i + 3 * k) for k in range(len(t.turns))] for i, t in enumerate(trajectories)]
 
 
-FULL = Objective(Surrogate("ppo", 0.05, 0.05), {"kuhn_poker": 0.1}, kl_old=0.3, magnet=0.2, magnet_uniform=0.1)
+FULL = Objective(
+    Surrogate("ppo", {"clip_low": 0.05, "clip_high": 0.05}),
+    {"kuhn_poker": 0.1},
+    kl_old=0.3,
+    magnet=0.2,
+    magnet_uniform=0.1,
+)
 OBJECTIVES = {
     "all terms": FULL,
     "reinforce": Objective(Surrogate("reinforce"), {}),
-    "dual clip": Objective(Surrogate("ppo", 0.01, 0.01, 1.02), {}),
+    "dual clip": Objective(Surrogate("ppo", {"clip_low": 0.01, "clip_high": 0.01, "dual_clip": 1.02}), {}),
 }
 
 

@@ -9,8 +9,7 @@ from support.matches.kuhn import CHOICE, FREE, kuhn_pocket, self_play
 
 from arena.lm.language_model import LanguageModel
 from games.common.errors import UsageError
-from learners.losses.objective import EntropyBand, Objective
-from learners.losses.surrogates import Surrogate
+from learners.losses.objective import EntropyBand, Objective, Surrogate
 from learners.update.learner import LearningError, update
 from learners.update.policy import Policy
 

@@ -7,8 +7,7 @@ import torch
 from support.matches.kuhn import FREE, kuhn_pocket, self_play
 
 from learners.batching import to_batch
-from learners.losses.objective import Objective
-from learners.losses.surrogates import Surrogate
+from learners.losses.objective import Objective, Surrogate
 from learners.update.learner import StepSettings, update
 from learners.update.master_weights import MasterWeights
 from learners.update.policy import Policy

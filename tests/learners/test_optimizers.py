@@ -10,8 +10,7 @@ from support.matches.kuhn import FREE, kuhn_pocket, self_play
 
 from games.common.errors import UsageError
 from learners.batching import to_batch
-from learners.losses.objective import Objective
-from learners.losses.surrogates import Surrogate
+from learners.losses.objective import Objective, Surrogate
 from learners.update.learner import StepSettings, update
 from learners.update.optimizers import make_optimizer
 from learners.update.policy import Policy

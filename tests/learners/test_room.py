@@ -8,8 +8,7 @@ from support.matches.kuhn import FREE, kuhn_pocket, self_play
 
 from arena.flops import COUNTED
 from learners.batching import to_batch
-from learners.losses.objective import Objective
-from learners.losses.surrogates import Surrogate
+from learners.losses.objective import Objective, Surrogate
 from learners.update import learner
 from learners.update.learner import StepSettings, update
 from learners.update.policy import Policy

@@ -6,8 +6,7 @@ from support.learning.updates import PLAIN, STEPS, batch_of, policy, weights
 from support.matches.kuhn import CHOICE, FREE, kuhn_pocket, self_play
 
 from learners.losses.batch_loss import BatchLoss
-from learners.losses.objective import Objective
-from learners.losses.surrogates import Surrogate
+from learners.losses.objective import Objective, Surrogate
 from learners.update.learner import update
 from learners.update.passes import Passes
 

@@ -16,8 +16,7 @@ from arena.scheduler import play
 from games.common.errors import UsageError
 from games.registry import make_game
 from learners.batching import to_batch
-from learners.losses.objective import Objective
-from learners.losses.surrogates import Surrogate
+from learners.losses.objective import Objective, Surrogate
 from learners.trajectories import return_scale, to_trajectories
 from learners.update.learner import LearningError, StepSettings, update
 from learners.update.policy import Policy

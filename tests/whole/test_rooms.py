@@ -9,7 +9,7 @@ from support.source import FILES, PACKAGES, ROOT, import_graph
 # By package its rooms and the files at its root, from the ground up: none imports a later one of the same package.
 ORDER = {
     "games": (
-        *("common", "spec", "openspiel", "native", "talk", "tasks", "wrappers", "outside"),
+        *("common", "abilities", "spec", "openspiel", "native", "talk", "tasks", "wrappers", "outside"),
         *("registry", "pettingzoo", "conformance"),
     ),
     "arena": (
@@ -30,21 +30,12 @@ ORDER = {
     "league": ("theory", "config", "population", "training", "lab", "cli"),
     # and the rooms of each
     "league.theory": (
-        *(
-            "statistics",
-            "confidence_sequence",
-            "percentiles",
-            "cycles",
-            "solvers",
-            "exact",
-            "meta_solvers",
-            "diversity",
-        ),
+        *("statistics", "confidence_sequence", "cycles", "solvers", "exact", "meta_solvers", "diversity"),
         *("beliefs", "bayes_accuracy"),
     ),
     "league.population": (*("results", "storage", "models", "matchmaking", "players", "distillation", "evaluation"),),
     "league.training": (
-        *("monitors", "starts", "checkpoints", "interfaces", "snapshots", "board", "evidence", "learning"),
+        *("monitors", "starts", "checkpoints", "interfaces", "snapshots", "evidence", "learning", "board"),
         *("backends", "loop"),
     ),
     "league.lab": (

@@ -15,23 +15,27 @@ RULES_FOLDER = ROOT / "learners" / "advantages"
 NAME = re.compile(rf"(?<![\w/])({'|'.join(sorted(RULES, key=len, reverse=True))})(?!\w)")
 
 # Words that are also rules' names, where they mean something else: a surrogate, a measure with its command, what starts
-# are weighed by, a suite; examples.
+# are weighed by, a suite.
 OTHERWISE = {
-    "reinforce": ["learners/losses/surrogates.py", "league/config/learning.py"],
+    "reinforce": ["learners/losses/__init__.py"],
     "regret": [
-        *("league/cli/parsers/measuring.py", "league/cli/measuring/regret.py", "league/cli/examples.py"),
+        *("league/cli/commands.py", "league/cli/measuring/regret.py"),
         "league/config/matchmaking.py",
     ],
-    "rae": ["league/cli/examples.py"],
-    "grpo": ["league/cli/examples.py"],
-    "mars": ["league/cli/examples.py", "league/config/checks/config.py"],
+    "mars": ["league/config/checks/config.py"],
 }
 
 
 def strings(path):
-    """Yield the string literals of a file, without docstrings, and the last parts of the modules that it imports."""
+    """Yield the string literals of a file, and the last parts of the modules that it imports.
+
+    Docstrings are left out, and a command's examples.
+    """
     tree = ast.parse(path.read_text(encoding="utf-8"))
     alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    assigned = [node for node in tree.body if isinstance(node, ast.Assign)]
+    examples = [node for node in assigned if ast.unparse(node.targets[0]) == "EXAMPLES"]
+    alone |= {id(part) for node in examples for part in ast.walk(node)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
             yield node.value

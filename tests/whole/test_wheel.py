@@ -1,5 +1,6 @@
 """The wheel, installed outside the repository in a new environment: it trains, and its pages are where it says."""
 
+import json
 import os
 import re
 import shutil
@@ -26,7 +27,7 @@ def test_every_page_that_a_message_points_to_is_there():
     assert {"credit", "engines", "extending", "league", "learner"} <= named
     assert [name for name in named if not (ROOT / "docs" / f"{name}.md").is_file()] == []
     said = re.compile(r"docs/\w+\.md")
-    pages = ROOT / "league" / "commands" / "showing" / "docs.py"
+    pages = ROOT / "league" / "cli" / "showing" / "docs.py"
     assert [path for path, text in texts.items() if path != pages and said.search(_without_docstrings(text))] == []
 
 
@@ -83,3 +84,30 @@ def test_a_wheel_outside_the_repository_trains_and_shows_its_pages(place):
     listed = call([league, "docs"], folder, **alone)
     assert str(folder / "env") in listed
     assert "credit " in listed
+
+
+@pytest.mark.slow
+def test_a_folder_of_ones_own_that_hides_a_package_is_told_in_a_sentence(place, tmp_path):
+    """Where a program lies, Python finds ``games/`` before the installed one; an editable install would hide that."""
+    _, _, league = place
+    python = league.parent / "python"
+    alone = {"PYTHONPATH": ""}
+    (tmp_path / "program.py").write_text("import league; print(league.make_game('kuhn_poker').spec.seats)")
+    assert call([python, "program.py"], tmp_path, **alone) == "2\n"
+    (tmp_path / "roles").mkdir()  # without __init__.py it hides nothing
+    assert call([python, "program.py"], tmp_path, **alone) == "2\n"
+    hiding = tmp_path / "games"
+    hiding.mkdir()
+    (hiding / "__init__.py").write_text("")
+    environment = os.environ | alone
+    done = subprocess.run([python, "program.py"], cwd=tmp_path, capture_output=True, text=True, env=environment)
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(
+        f"ImportError: {hiding} hides the league's own package 'games', which is in {league.parents[1]}"
+    )
+    assert last.endswith("Rename yours, or move your program elsewhere.")
+    shown = call([league, "doctor", "--json"], tmp_path, **alone)
+    [check] = [check for check in json.loads(shown)["checks"] if check["name"] == "games"]
+    assert check["state"] == "wrong"
+    assert check["found"].startswith(f"{hiding} has the name of a package of the league's")
+    assert call([python, "-m", "league", "docs", "credit"], tmp_path, **alone)  # which leaves this folder out

@@ -88,8 +88,7 @@ def _gradient(
 
     from learners.batching import to_batch
     from learners.losses.batch_loss import BatchLoss
-    from learners.losses.objective import Objective
-    from learners.losses.surrogates import Surrogate
+    from learners.losses.objective import Objective, Surrogate
     from learners.metric_sums import MetricSums
     from learners.normalisation import Normalisation
 

@@ -22,7 +22,7 @@ from benchmarks.studies.runs import Result, load_settings, measure_runs, run_stu
 from games.registry import make_game
 from league import match, open_run
 from league.theory.exact.exploitability import exploitability, uniform_table
-from league.theory.percentiles import percentiles
+from league.theory.statistics import percentiles
 
 HELD_OUT = 400  # matches
 SPACE = """

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
+from games.abilities import TakesTasks
 from games.common.seeds import derive_seed
 from games.registry import make_game
-from games.tasks.interface import TakesTasks
 from league import match
 from league.training.board.metrics_log import read_metrics
 

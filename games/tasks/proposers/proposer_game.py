@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple, Self
 
+from games.abilities import TakesTasks
 from games.common.errors import UsageError
 from games.spec import Choices, FreeText, Game, GameSpec, Submatch, Utility
 from games.talk.conversation import utterance
-from games.tasks.interface import TakesTasks
 from games.tasks.proposers.rewards import INVALID, SHAPES, repetition
 from games.tasks.stack_machine import MOST_CHARACTERS
 

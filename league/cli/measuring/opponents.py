@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rich.console import Console
-from rich.table import Table
-
-from arena.remote.usage import Usage
-from games.registry import make_game
-from games.spec import GameSpec
 from league.cli.formatting import (
     estimate_to_json,
     format_number,
@@ -19,12 +13,46 @@ from league.cli.formatting import (
     plain_table,
     print_usage,
 )
-from league.lab.comparisons.opponent_models import OpponentModels, PlayValues, Prediction, measure_opponents
-from league.lab.opponents.predictors import PredictionAccuracy
-from league.population.players.engines import Engines
-from league.population.players.player import resolve
-from league.population.players.settings import PlayerSettings
-from league.theory.statistics import Estimate
+from league.cli.parser import (
+    COUNT,
+    PLAYERS,
+    Parser,
+    add_game_option,
+    add_json_option,
+    add_player_options,
+    add_seed_option,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from arena.remote.usage import Usage
+    from games.spec import GameSpec
+    from league.lab.comparisons.opponent_models import OpponentModels, PlayValues, Prediction
+    from league.lab.opponents.predictors import PredictionAccuracy
+    from league.theory.statistics import Estimate
+
+EXAMPLES = (
+    "runs/pocket --game kuhn_poker --against random equilibrium always:bet",
+    "runs/pocket@main-000120 --game tiny_hanabi --against runs/other random --matches 2000 --json",
+)
+NOTES = PLAYERS
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    parser.add_argument("player", metavar="PLAYER")
+    add_game_option(parser)
+    parser.add_argument(
+        "--against", nargs="+", required=True, metavar="PLAYER", help="whom it is to tell apart, two or more"
+    )
+    parser.add_argument(
+        "--matches", type=COUNT, default=600, metavar="N", help="beside each of them, at least (default: 600)"
+    )
+    add_seed_option(parser)
+    add_player_options(parser)
+    add_json_option(parser)
 
 
 class OpponentsReport(NamedTuple):
@@ -41,6 +69,12 @@ class OpponentsReport(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> OpponentsReport:
     """Play the player beside each of the others, and learn from what it sees who they are and what they do."""
+    from games.registry import make_game
+    from league.lab.comparisons.opponent_models import measure_opponents
+    from league.population.players.engines import Engines
+    from league.population.players.player import resolve
+    from league.population.players.settings import PlayerSettings
+
     spec, names = make_game(arguments.game).spec, tuple(arguments.against)
     with Engines(PlayerSettings.of(arguments)) as engines:
         player, *types = (resolve(text, spec, engines) for text in (arguments.player, *names))

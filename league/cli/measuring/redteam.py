@@ -7,39 +7,39 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rich.console import Console
-
-from arena.samplers.policy_net import Budget
 from games.common.destinations import picture_to_write
 from games.common.errors import NotEnumerable, UsageError
-from games.registry import make_game
-from games.spec import GameSpec
-from games.wrappers.injections import injection
 from league.cli.formatting import format_interval, format_number, plain_table
-from league.lab.attacks.curve import (
-    AttackCurve,
-    AttackPoint,
-    edited_losses,
-    moved_most,
-    policy_curve,
-    running_worst,
+from league.cli.parser import (
+    COUNT,
+    PLAYERS,
+    Parser,
+    add_game_option,
+    add_json_option,
+    add_player_options,
+    add_seed_option,
 )
-from league.lab.attacks.injection_search import InjectionSearch
-from league.population.evaluation.approximate_exploitability import (
-    AttackSettings,
-    estimate_exploitability,
-    require_rllib,
-)
-from league.population.players.engines import Engines
-from league.population.players.player import Player, reference_of, resolve
-from league.population.players.settings import PlayerSettings
-from league.theory.exact.exploitability import PolicyTable, information_positions
-from league.theory.exact.sequence_form import sequence_form
-from league.theory.exact.states import Key
-from league.training.monitors.terminal import Terminal
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from games.spec import GameSpec
+    from league.lab.attacks.curve import AttackCurve
+    from league.population.players.engines import Engines
+    from league.population.players.player import Player
+    from league.theory.exact.exploitability import PolicyTable
+    from league.theory.exact.states import Key
+
+    Ask = Callable[[str], Mapping[Key, tuple[float, ...]]]
+
+EXAMPLES = (
+    "runs/pocket --game kuhn_poker -o curve.png",
+    "runs/pocket --game kuhn_poker --attack words --budget 0 16 64 --unquoted",
+    "runs/pocket --game tic_tac_toe --attack control --budget 0.5 1 --steps 20000",
+)
+NOTES = PLAYERS
 SHARES = tuple(step / 10 for step in range(11))
 TRAINED_SHARES = (0.25, 0.5, 1.0)  # where each budget trains an exploiter of its own
 EDITS = (  # of observations and role cards, in the order in which an attacker may try them
@@ -59,6 +59,44 @@ BUDGETS = {  # by attack: what its budget is
 IN_SEATS = ("distance", "control", "partner")  # attacks from another seat, whose budget is a share
 
 
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    parser.add_argument("player", metavar="PLAYER")
+    add_game_option(parser)
+    parser.add_argument(
+        "--attack",
+        choices=["distance", "control", "partner", "observations", "words", "memory"],
+        default="distance",
+        help="how far he may leave his reference, which turns are his, to win or to do harm, what the player is shown, "
+        "told, or finds in its own notes (default: distance)",
+    )
+    parser.add_argument(
+        "--budget",
+        type=float,
+        nargs="+",
+        metavar="B",
+        help="shares from 0 to 1, or numbers of edits or texts to try (default: several that suit the attack)",
+    )
+    parser.add_argument(
+        "--reference", metavar="PLAYER", help="how the attacker plays within a budget of 0 (default: the player)"
+    )
+    parser.add_argument("--unquoted", action="store_true", help="words stand as they are, not as what another says")
+    parser.add_argument(
+        "--steps",
+        type=COUNT,
+        default=60_000,
+        metavar="N",
+        help="decisions of each exploiter, where the game is too large to be counted out (default: 60000)",
+    )
+    parser.add_argument(
+        "--matches", type=COUNT, default=4_000, metavar="N", help="deals to measure these by (default: 4000)"
+    )
+    add_seed_option(parser, "the search and training")
+    parser.add_argument("-o", "--output", metavar="FILE", help="draw the curve: a .png or .svg file")
+    add_player_options(parser)
+    add_json_option(parser)
+
+
 class RedTeamReport(NamedTuple):
     """An attack on a player."""
 
@@ -73,6 +111,11 @@ class RedTeamReport(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> RedTeamReport:
     """Measure the attack, and draw the picture that is asked for."""
+    from games.registry import make_game
+    from league.population.players.engines import Engines
+    from league.population.players.player import resolve
+    from league.population.players.settings import PlayerSettings
+
     picture = picture_to_write(arguments.output, "-o")
     spec = make_game(arguments.game).spec
     if spec.seats < 2:
@@ -92,6 +135,11 @@ def _measure(
     arguments: argparse.Namespace, player: Player, reference: Player, budgets: Sequence[float] | None, engines: Engines
 ) -> RedTeamReport:
     """Return the attack: exact where the game can be enumerated, else by trained exploiters where that can be."""
+    from league.lab.attacks.curve import policy_curve
+    from league.theory.exact.exploitability import information_positions
+    from league.theory.exact.sequence_form import sequence_form
+    from league.training.monitors.terminal import Terminal
+
     attack, roles = arguments.attack, tuple(role.name for role in player.roles)
     try:
         information_positions(player.spec.name)  # tells at once that a game is far too large
@@ -119,11 +167,11 @@ def _measure(
     return RedTeamReport(player.label, reference.label, player.spec, attack, victim.exact, curve, roles)
 
 
-Ask = Callable[[str], Mapping[Key, tuple[float, ...]]]
-
-
 def _table_of(player: str, engines: Engines, edited: str) -> Mapping[Key, tuple[float, ...]]:
     """Return a player's policy in an edited game, by the information states of the game."""
+    from games.registry import make_game
+    from league.population.players.player import resolve
+
     return resolve(player, make_game(edited).spec, engines).tabulate().table.probabilities
 
 
@@ -131,6 +179,8 @@ def _observations(
     victim: PolicyTable, held: PolicyTable, counts: Sequence[int], ask: Ask, player: Player
 ) -> AttackCurve:
     """Return the curve of an attacker who edits what the player is told and shown."""
+    from league.lab.attacks.curve import AttackCurve, edited_losses, moved_most, running_worst
+
     names = [edit.format(victim.game) for edit in EDITS]
     points, worst = running_worst(counts, names, lambda index: edited_losses(victim, ask(names[index]), held))
     shown = () if worst is None else moved_most(victim, ask(names[worst]), names[worst], player.roles)
@@ -146,6 +196,11 @@ def _words(
     arguments: argparse.Namespace,
 ) -> AttackCurve:
     """Return the curve of an attacker who searches for words to say to the player."""
+    from games.wrappers.injections import injection
+    from league.lab.attacks.curve import AttackCurve, edited_losses, moved_most, running_worst
+    from league.lab.attacks.injection_search import InjectionSearch
+    from league.training.monitors.terminal import Terminal
+
     losses: dict[int, tuple[float, ...]] = {}
     wrapper, unquoted = (
         ("remembered", "") if arguments.attack == "memory" else ("injected", ",quoted=0" * arguments.unquoted)
@@ -172,6 +227,16 @@ def _words(
 
 def _trained(arguments: argparse.Namespace, player: Player, reference: Player, budgets: Sequence[float]) -> AttackCurve:
     """Return the curve of trained exploiters, one for each budget: lower bounds with intervals."""
+    from arena.samplers.policy_net import Budget
+    from league.lab.attacks.curve import AttackCurve, AttackPoint
+    from league.population.evaluation.approximate_exploitability import (
+        AttackSettings,
+        estimate_exploitability,
+        require_rllib,
+    )
+    from league.population.players.player import reference_of
+    from league.training.monitors.terminal import Terminal
+
     require_rllib()
     reference_of(reference)
     seats, points = tuple(range(player.spec.seats)), []

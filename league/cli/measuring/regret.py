@@ -4,31 +4,55 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-from rich.console import Console
-
-from arena.remote.usage import Usage
 from games.aliases import short_name
 from games.common.errors import UsageError
-from games.common.seeds import derive_seed
-from games.openspiel.repeated import Floats, is_repeated, stage_game
-from games.registry import make_game
 from league.cli.formatting import estimate_to_json, format_interval, format_number, print_usage
-from league.population.evaluation.head_to_head import A, compare
-from league.population.evaluation.regret import RegretGrowth, Regrets, external_regret, regret_growth, swap_regret
-from league.population.players.engines import Engines
-from league.population.players.player import Player, resolve
-from league.population.players.settings import PlayerSettings
-from league.theory.exact.exploitability import PolicyTable, head_to_head
-from league.theory.statistics import Estimate, student_quantile
-from league.training.evidence.counterfactuals import seat_rounds
+from league.cli.parser import (
+    COUNT,
+    PLAYERS,
+    Parser,
+    add_game_option,
+    add_json_option,
+    add_player_options,
+    add_seed_option,
+)
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from arena.remote.usage import Usage
+    from games.openspiel.repeated import Floats
+    from league.population.evaluation.regret import RegretGrowth, Regrets
+    from league.population.players.player import Player
+    from league.theory.exact.exploitability import PolicyTable
+    from league.theory.statistics import Estimate
+
+EXAMPLES = ("always:defect random --game ipd", "runs/pocket random --game kuhn_poker --alternatives equilibrium")
+NOTES = PLAYERS
 SEQUENCES = 20  # independent sequences of matches
 _LINEAR = 1.0 - 1e-6  # exponent of linear growth, up to rounding
 _PLURAL = {"match": "matches", "round": "rounds"}
 _LEVEL = 0.05  # significance level of the trend test
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    parser.add_argument("player", metavar="PLAYER")
+    parser.add_argument("opponent", metavar="OPPONENT")
+    add_game_option(parser)
+    parser.add_argument("--matches", type=COUNT, default=400, metavar="N", help="at least this many (default: 400)")
+    add_seed_option(parser)
+    parser.add_argument(
+        "--alternatives",
+        nargs="+",
+        default=[],
+        metavar="PLAYER",
+        help="players to compare with: regret over matches of a small game instead of over rounds of a repeated one",
+    )
+    add_player_options(parser)
+    add_json_option(parser)
 
 
 class Sequences(NamedTuple):
@@ -68,6 +92,12 @@ class RegretReport(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> RegretReport:
     """Play the rounds of a repeated game, or draw matches of a small game, and compute the regrets."""
+    from games.openspiel.repeated import is_repeated
+    from games.registry import make_game
+    from league.population.players.engines import Engines
+    from league.population.players.player import resolve
+    from league.population.players.settings import PlayerSettings
+
     spec = make_game(arguments.game).spec
     with Engines(PlayerSettings.of(arguments)) as engines:
         player, opponent = (resolve(text, spec, engines) for text in (arguments.player, arguments.opponent))
@@ -91,6 +121,12 @@ def sequences_of_rounds(player: Player, opponent: Player, matches: int, seed: in
     The other seats' actions are taken as played, although they might have reacted to another action.
     A match that ended early by forfeit is left out. Raises UsageError where all of a role did.
     """
+    import numpy as np
+
+    from games.openspiel.repeated import stage_game
+    from league.population.evaluation.head_to_head import A, compare
+    from league.training.evidence.counterfactuals import seat_rounds
+
     stage, result = stage_game(player.spec.name), compare((player, opponent), matches, seed)
     sequences = []
     for seat, role in enumerate(player.roles):
@@ -119,6 +155,10 @@ def sequences_of_matches(
     These are the player's members and its alternatives'. The payoff of a member in a match is its exact mean return
     over deals and draws against the opponent's member of that match.
     """
+    import numpy as np
+
+    from games.common.seeds import derive_seed
+
     if player.spec.seats != 2:
         raise UsageError(f"Regret over matches is for two seats; {player.spec.name} has {player.spec.seats}.")
     if matches < 1:
@@ -166,10 +206,14 @@ class _MemberTables:
 
     def value(self, player: Player, member: str, opponent: Player, rival: str, seat: int) -> float:
         """Return the mean return of a member in a seat against the opponent's ``rival``, in the game's units."""
+        from league.theory.exact.exploitability import head_to_head
+
         tables = [self._table(player, member), self._table(opponent, rival)]
         return head_to_head(tables if seat == 0 else tables[::-1])[seat]
 
     def _table(self, player: Player, member: str) -> PolicyTable:
+        from league.population.players.player import Player
+
         if member not in self._tables:
             members = (((member, 1.0),),) * player.spec.seats
             alone = Player(member, player.spec, player.engine_of(member), player.roles, members)
@@ -179,6 +223,10 @@ class _MemberTables:
 
 def role_regret(sequences: Sequences) -> RoleRegret:
     """Return the regrets of one role."""
+    import numpy as np
+
+    from league.population.evaluation.regret import external_regret, regret_growth, swap_regret
+
     pairs = list(zip(sequences.plays, sequences.payoffs, strict=True))
     external = np.stack([external_regret(plays, payoffs) for plays, payoffs in pairs])
     swap = np.stack([swap_regret(plays, payoffs) for plays, payoffs in pairs])
@@ -198,6 +246,10 @@ def role_regret(sequences: Sequences) -> RoleRegret:
 
 def _per_round(regrets: Regrets) -> Estimate:
     """Return the final regret divided by the rounds, with Student's interval over sequences."""
+    import numpy as np
+
+    from league.theory.statistics import Estimate, student_quantile
+
     means = regrets[:, -1] / regrets.shape[1]
     if len(means) == 1:
         return Estimate(float(means[0]), None, None)

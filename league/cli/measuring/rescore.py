@@ -5,28 +5,43 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-from rich.console import Console
-
-from arena.records import Episode, flatten_episodes
 from games.common.destinations import file_to_write
 from games.common.errors import UsageError
 from games.common.text import plain
-from games.registry import make_game
 from league.cli.formatting import format_number, format_percent, plain_table
-from league.config import RolesConfig
-from league.config.credit import CreditConfig
-from league.config.load import run_roles, seat_roles
-from league.lab.credit.rescoring import Rescored, Scoring, rescore
-from league.lab.credit.rules import parse_variant
-from league.population.storage.exports import matches_at, save_matches
-from league.population.storage.run_dir import Run, find_run, open_run
-from league.population.storage.sampled_matches import SampledMatch
-from roles.role import Roles
+from league.cli.parser import Parser, add_json_option
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from arena.records import Episode
+    from league.config.credit import CreditConfig
+    from league.lab.credit.rescoring import Rescored, Scoring
+    from league.population.storage.sampled_matches import SampledMatch
+    from roles.role import Roles
+
+EXAMPLES = ("runs/pocket --rule rae:decay=0.9", "matches.jsonl --like runs/pocket --price 0.5 -o cheaper.jsonl")
 DEFAULT_PRICE = "all"  # what a forfeit costs where no role has a price: all it can
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    parser.add_argument(
+        "matches",
+        metavar="RUN|FILE|DIR",
+        help="a run's kept matches, or those of league export, match --save or import",
+    )
+    parser.add_argument("--like", metavar="RUN", help="whose roles and [credit] apply (default: the run's own)")
+    parser.add_argument("--rule", metavar="RULE", help="for every role, as NAME or NAME:KEY=VALUE (default: the run's)")
+    parser.add_argument(
+        "--price", metavar="X", help="what a forfeit costs, in the game's units; all: all it can (default: as played)"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write the matches with this credit, as league export does"
+    )
+    add_json_option(parser)
 
 
 class RoleCredit(NamedTuple):
@@ -54,6 +69,12 @@ class RescoreReport(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> RescoreReport:
     """Credit the matches, and write them where that is asked for."""
+    from league.config.credit import CreditConfig
+    from league.config.load import run_roles
+    from league.lab.credit.rescoring import rescore
+    from league.population.storage.exports import matches_at, save_matches
+    from league.population.storage.run_dir import Run, find_run, open_run
+
     path = None if arguments.output is None else file_to_write(arguments.output, "-o")
     found = find_run(arguments.matches) if Path(arguments.matches).expanduser().is_dir() else None
     like = open_run(arguments.like) if arguments.like else None if found is None else Run(found)
@@ -68,6 +89,9 @@ def run(arguments: argparse.Namespace) -> RescoreReport:
 
 
 def _scoring(arguments: argparse.Namespace, credit: CreditConfig) -> Scoring:
+    from league.lab.credit.rescoring import Scoring
+    from league.lab.credit.rules import parse_variant
+
     price = None if arguments.price in (None, DEFAULT_PRICE) else _price(arguments.price)
     repriced = arguments.price is not None
     if arguments.rule is None:
@@ -99,12 +123,21 @@ def _price(text: str) -> float:
 
 def _roles(samples: Sequence[SampledMatch]) -> Roles:
     """Return the roles that the games of stored matches have by default."""
+    from arena.records import flatten_episodes
+    from games.registry import make_game
+    from league.config import RolesConfig
+    from league.config.load import seat_roles
+
     games = {match.request.game for match in flatten_episodes(sample.episode for sample in samples)}
     return {game: seat_roles(RolesConfig(), make_game(game).spec) for game in sorted(games)}
 
 
 def _by_role(before: Sequence[SampledMatch], rescored: Rescored) -> list[RoleCredit]:
     """Return the new credit by game and role, in the order of their first turns."""
+    import numpy as np
+
+    from arena.records import flatten_episodes
+
     new: dict[tuple[str, str], list[float]] = {}
     for trajectory, advantages_K in zip(rescored.trajectories, rescored.advantages, strict=True):
         new.setdefault((trajectory.game, trajectory.role), []).extend(advantages_K)

@@ -5,33 +5,24 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from games.aliases import full_name, short_name
 from games.common.errors import UsageError, unknown_name
-from games.registry import make_game
-from games.spec import GameSpec
 from league.cli.formatting import format_number
-from league.cli.measuring.standings_report import (
-    describe_teamwork,
-    game_to_json,
-    print_exact,
-    print_game,
-    skill_to_json,
-)
-from league.lab.standings.exact_standings import ExactStandings, exact_standings
-from league.lab.standings.standings import GameStandings, game_standings, left_out
-from league.lab.standings.teamwork import Teamwork, run_teamwork
-from league.population.evaluation.welfare import common_interest
-from league.population.results.match_store import STORE_FILE, MatchStore
-from league.population.results.ratings import PlayerRating, Ratings
-from league.population.storage.population import HOW, parents_of
-from league.population.storage.run_dir import PLAN_FILE, Run, open_run
-from league.theory.percentiles import PERCENTILES
-from league.training.board.metrics_log import read_metrics
+from league.cli.parser import Parser, add_json_option
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from games.spec import GameSpec
+    from league.lab.standings.exact_standings import ExactStandings
+    from league.lab.standings.standings import GameStandings
+    from league.lab.standings.teamwork import Teamwork
+    from league.population.results.ratings import PlayerRating
+    from league.population.storage.run_dir import Run
+
+EXAMPLES = ("runs/pocket", "runs/pocket --game kuhn_poker --matrix")
 MEASURED = {  # metrics below GAME/, and how they are printed
     "exploitability": "exploitability",
     "mixture_exploitability": "exploitability of the mixture",
@@ -43,6 +34,14 @@ MEASURED = {  # metrics below GAME/, and how they are printed
     "score_against_random": "score against random",
 }
 TOURNAMENT_ANCHOR = "random"  # has Elo 1500 if it plays; else the mean player has
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    parser.add_argument("run", metavar="RUN|DIR", help="a run, or the folder of a tournament")
+    parser.add_argument("--game", metavar="GAME", help="only this game")
+    parser.add_argument("--matrix", action="store_true", help="print the payoffs of the first players as a matrix")
+    add_json_option(parser)
 
 
 class GameReport(NamedTuple):
@@ -69,6 +68,8 @@ class StandingsReport(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> StandingsReport:
     """Return the standings of the named run, or of the tournament in a folder; of one game if it is named."""
+    from league.population.storage.run_dir import PLAN_FILE, open_run
+
     folder = Path(arguments.run).expanduser()
     if (folder / PLAN_FILE).is_file():
         return _tournament(folder, arguments.game)._replace(matrix=arguments.matrix)
@@ -77,6 +78,8 @@ def run(arguments: argparse.Namespace) -> StandingsReport:
 
 def load_report(run: Run, game: str | None = None) -> StandingsReport:
     """Read a run's files. Raises UsageError for a game that it does not have."""
+    from league.training.board.metrics_log import read_metrics
+
     metrics = list(read_metrics(run.path))
     names = _selected(game, list(run.config.games), run.path)
     games = {name: _game_report(run, name, metrics) for name in names}
@@ -85,6 +88,8 @@ def load_report(run: Run, game: str | None = None) -> StandingsReport:
 
 def _percentiles(metrics: list[dict[str, Any]]) -> dict[int, list[tuple[int, float]]]:
     """Return the percentiles over games, each as it was measured, oldest first; none where games are not judged."""
+    from league.theory.statistics import PERCENTILES
+
     names = {percentile: f"curriculum/percentile_{percentile}" for percentile in PERCENTILES}
     found = {p: [(line["iteration"], line[name]) for line in metrics if name in line] for p, name in names.items()}
     return {percentile: points for percentile, points in found.items() if points}
@@ -92,6 +97,12 @@ def _percentiles(metrics: list[dict[str, Any]]) -> dict[int, list[tuple[int, flo
 
 def _game_report(run: Run, game: str, metrics: list[dict[str, Any]]) -> GameReport:
     """Return the standings and measurements of one of a run's games."""
+    from games.registry import make_game
+    from league.lab.standings.exact_standings import exact_standings
+    from league.lab.standings.standings import game_standings, left_out
+    from league.lab.standings.teamwork import run_teamwork
+    from league.population.results.match_store import STORE_FILE, MatchStore
+
     spec, ratings = make_game(game).spec, run.ratings
     standings = None
     if (run.path / STORE_FILE).is_file():
@@ -108,7 +119,11 @@ def _game_report(run: Run, game: str, metrics: list[dict[str, Any]]) -> GameRepo
 
 def _tournament(folder: Path, game: str | None) -> StandingsReport:
     """Return the standings of the tournament in a folder."""
+    from games.registry import make_game
+    from league.lab.standings.standings import game_standings
     from league.population.evaluation.tournament import load_plan
+    from league.population.results.match_store import STORE_FILE, MatchStore
+    from league.population.results.ratings import Ratings
 
     if not (folder / STORE_FILE).is_file():
         raise UsageError(f"No match of the tournament in {folder} has been played yet: it has no {STORE_FILE}.")
@@ -148,6 +163,8 @@ def to_json(report: StandingsReport) -> dict[str, Any]:
 
 
 def _game_report_to_json(game: GameReport) -> dict[str, Any]:
+    from league.cli.measuring.standings_report import game_to_json, skill_to_json
+
     ratings = [
         {"player": line.player, **(skill_to_json((line.mu, line.sigma)) or {}), "ordinal": line.ordinal}
         for line in game.online
@@ -168,6 +185,10 @@ def _game_report_to_json(game: GameReport) -> dict[str, Any]:
 
 def print_report(report: StandingsReport, console: Console) -> None:
     """Print the standings of each game: measurements and conclusions first, then tables."""
+    from league.cli.measuring.standings_report import print_game
+    from league.population.results.match_store import STORE_FILE
+    from league.population.storage.population import HOW, parents_of
+
     newest = None
     if report.run is not None:
         newest = report.run.population.all()[-1].id
@@ -196,6 +217,9 @@ def print_report(report: StandingsReport, console: Console) -> None:
 
 def _print_measured(game: GameReport, console: Console) -> None:
     """Print what was measured in one game."""
+    from league.cli.measuring.standings_report import describe_teamwork, print_exact
+    from league.population.evaluation.welfare import common_interest
+
     for metric, points in game.measured.items():
         if points and not (common_interest(game.spec) and metric.startswith("score")):
             console.print(_format_curve(MEASURED[metric], points))

@@ -5,23 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from statistics import NormalDist
-from typing import Any
-
-import numpy as np
-from rich.console import Console
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from league.cli.formatting import format_number, format_percent, plain_table
-from league.cli.measuring.standings_matrix import matrix_table
-from league.lab.standings.exact_standings import ExactStandings
-from league.lab.standings.payoff_matrix import PairRoleResult
-from league.lab.standings.standings import GameStandings, Standing
-from league.lab.standings.teamwork import Teamwork
-from league.population.results.ratings import Skill
-from league.theory.cycles import Cycle
+
+if TYPE_CHECKING:
+    import numpy as np
+    from rich.console import Console
+    from rich.table import Table
+
+    from league.lab.standings.exact_standings import ExactStandings
+    from league.lab.standings.payoff_matrix import PairRoleResult
+    from league.lab.standings.standings import GameStandings, Standing
+    from league.lab.standings.teamwork import Teamwork
+    from league.population.results.ratings import Skill
+    from league.theory.cycles import Cycle
 
 SHOWN = 12  # rows of a table; --json has all of them
 CERTAIN = 0.975  # probability from which an order is called certain: then the 95 % interval is above 0
+SIZE = 8  # rows and columns
 
 
 def print_game(
@@ -229,6 +231,8 @@ def _together_table(standings: GameStandings) -> Table:
 
 def _return_with_others(standings: GameStandings) -> Callable[[Standing], float]:
     """Return a function of a line: its mean return over the other players that it met."""
+    import numpy as np
+
     returns = standings.matrix.returns.copy()
     np.fill_diagonal(returns, np.nan)
     means = dict(zip(standings.matrix.players, np.nanmean(returns, axis=1).tolist(), strict=True))
@@ -286,3 +290,36 @@ def _nullable(matrix: np.ndarray) -> list[list[float | None]]:
 
 def _none_for_nan(value: float) -> float | None:
     return None if math.isnan(value) else value
+
+
+def matrix_table(standings: GameStandings, exact: ExactStandings | None) -> Table:
+    """Return a table of the leading players' results against one another, those of matches where none are ``exact``."""
+    matrix, size = standings.matrix, min(SIZE, len(standings.ranking))
+    values, errors = (
+        (matrix.returns, matrix.returns_error) if standings.cooperative else (matrix.margin, matrix.pooled_error())
+    )
+    names = [line.player for line in standings.ranking[:size]]
+    known = {} if exact is None else {player: index for index, player in enumerate(exact.players)}
+    title = "mean return" if standings.cooperative else "margin"
+    note = "? may be 0; = is exact" if len(known.keys() & set(names)) > 1 else "? may be 0"
+    table = plain_table(f"{title} ({note})", *[str(column + 1) for column in range(size)])
+    for row, player in enumerate(names):
+        cells = []
+        for column, other in enumerate(names):
+            if exact is not None and player in known and other in known and row != column:
+                cells.append(f"={_number(float(exact.margin[known[player], known[other]]))}")
+            else:
+                cells.append(_estimate(float(values[row, column]), float(errors[row, column])))
+        table.add_row(f"{row + 1} {player}", *cells)
+    return table
+
+
+def _estimate(mean: float, error: float) -> str:
+    """Return a mean, with a question mark where its 95 % interval contains 0 or is not known."""
+    if math.isnan(mean):
+        return "–"
+    return _number(mean) + "?" * (not abs(mean) > 1.96 * error)
+
+
+def _number(mean: float) -> str:
+    return f"{mean:+.2f}".replace("-", "−")

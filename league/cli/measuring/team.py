@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rich.console import Console
-
-from games.registry import make_game
-from games.spec import GameSpec
+from games.aliases import short_name
 from league.cli.formatting import (
     estimate_to_json,
     format_interval,
@@ -18,21 +15,61 @@ from league.cli.formatting import (
     plain_table,
     print_usage,
 )
-from league.cli.measuring.team_words import line_up_sentence, role_sentence, without_alone
-from league.lab.comparisons.pairings import try_out
-from league.lab.comparisons.team_lineups import LineUpKind, Place, Team, line_ups, play_line_up, seated
-from league.lab.comparisons.team_of_run import LonePlayer, lone_player, team_game, team_of, team_tokens, trained_apart
-from league.lab.comparisons.team_verdicts import (
-    ERROR,
-    RoleVerdict,
-    TeamTable,
-    check_margin,
-    compare_line_ups,
-    verdicts_by_role,
+from league.cli.parser import PLAYERS, Parser, add_json_option, add_player_options, add_seed_option, whole_number
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from games.spec import GameSpec
+    from league.lab.comparisons.team_lineups import Place, Team
+    from league.lab.comparisons.team_of_run import LonePlayer
+    from league.lab.comparisons.team_verdicts import RoleVerdict, TeamComparison, TeamTable
+    from league.theory.statistics import Estimate
+
+EXAMPLES = (
+    "runs/team",
+    "runs/relay --stand-in random scripted:poor --matches 4000 --margin 0.02",
+    "runs/team --alone runs/alone --apart planner=runs/planner worker=runs/worker --json",
 )
-from league.population.players.engines import Engines
-from league.population.players.settings import PlayerSettings
-from league.population.storage.run_dir import open_run
+NOTES = PLAYERS
+MOST_DEALS = 1_000_000  # of a team's line-up, whose returns are held in memory
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    parser.add_argument("run", metavar="RUN", help="a run with a game whose roles work together")
+    parser.add_argument("--game", metavar="GAME", help="which of its games, where several are played by teams")
+    parser.add_argument(
+        "--stand-in",
+        nargs="+",
+        default=["random"],
+        metavar="PLAYER",
+        help="who takes each role's place, beside its untrained self (default: random)",
+    )
+    parser.add_argument(
+        "--alone",
+        metavar="PLAYER",
+        help="who does the whole work alone, where there is a game for that; of a run, the snapshot at equal tokens",
+    )
+    parser.add_argument(
+        "--apart",
+        nargs="+",
+        default=[],
+        metavar="[ROLE=]PLAYER",
+        help="who was trained apart from the team and takes this role, or all others, together",
+    )
+    deals = whole_number(1, MOST_DEALS)
+    parser.add_argument("--matches", type=deals, default=2000, metavar="N", help="of each line-up (default: 2000)")
+    parser.add_argument(
+        "--margin",
+        type=float,
+        default=0.05,
+        metavar="SHARE",
+        help="of the range of returns, below which a difference does not matter (default: 0.05)",
+    )
+    add_seed_option(parser)
+    add_player_options(parser)
+    add_json_option(parser)
 
 
 class TeamReport(NamedTuple):
@@ -56,6 +93,14 @@ class TeamReport(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> TeamReport:
     """Play every line-up on the same deals."""
+    from league.lab.comparisons.pairings import try_out
+    from league.lab.comparisons.team_lineups import line_ups, play_line_up, seated
+    from league.lab.comparisons.team_of_run import lone_player, team_game, team_of, team_tokens, trained_apart
+    from league.lab.comparisons.team_verdicts import check_margin, compare_line_ups, verdicts_by_role
+    from league.population.players.engines import Engines
+    from league.population.players.settings import PlayerSettings
+    from league.population.storage.run_dir import open_run
+
     check_margin(arguments.margin)
     trained = open_run(arguments.run)
     team = team_of(trained, team_game(trained, arguments.game))
@@ -84,6 +129,8 @@ def run(arguments: argparse.Namespace) -> TeamReport:
 
 def to_json(report: TeamReport) -> dict[str, Any]:
     """Return the report as JSON data. What was not computed is null."""
+    from league.lab.comparisons.team_verdicts import ERROR
+
     table, team = report.table, report.team
     return {
         "run": report.run,
@@ -119,11 +166,15 @@ def to_json(report: TeamReport) -> dict[str, Any]:
 
 def _names(team: Team, players: Mapping[Place, str]) -> dict[str, str]:
     """Return players by role; of a game outside the team, by the name of its role there."""
+    from games.registry import make_game
+
     return {team.roles.get(place) or make_game(place[0]).spec.alias: name for place, name in players.items()}
 
 
 def _sentences(report: TeamReport) -> list[str]:
     """Return one sentence on each role, and one on each other comparison."""
+    from league.lab.comparisons.team_lineups import LineUpKind
+
     table, team = report.table, report.team
     found = [
         role_sentence(team.roles[place], verdict, table.replacements(place), table.margin)
@@ -158,3 +209,83 @@ def print_report(report: TeamReport, console: Console) -> None:
 
 def _format_tokens(tokens: float | None) -> str:
     return "–" if tokens is None else f"{tokens:.1f}"
+
+
+def role_sentence(role: str, verdict: RoleVerdict, replacements: Sequence[TeamComparison], margin: float) -> str:
+    """Return the verdict on a role, with the replacement that shows it most clearly, and those that do not."""
+    from league.lab.comparisons.team_verdicts import RoleVerdict, TeamLead
+
+    if verdict is RoleVerdict.IDLE:
+        names = " and ".join(_who(one) for one in replacements)
+        return f"{role} is idle: with {names} in its place the team earns the same, within {margin:.3g}."
+    if verdict is RoleVerdict.OPEN:
+        widest = max(replacements, key=lambda one: (one.loss.high or 0.0) - (one.loss.low or 0.0))
+        return (
+            f"{role} is not decided: the team earns {_more(widest.loss)} than with {_who(widest)} in its place; more "
+            "--matches would tell."
+        )
+    sign = 1.0 if verdict is RoleVerdict.VITAL else -1.0
+    shown = max(replacements, key=lambda one: sign * one.loss.mean)
+    words = f"{role} is {verdict}: the team earns {_more(shown.loss)} than with {_who(shown)} in its place"
+    level = [_who(one) for one in replacements if one.standing is TeamLead.LEVEL]
+    undecided = [_who(one) for one in replacements if one.standing is TeamLead.OPEN]
+    words += f"; with {' and '.join(level)} it earns the same" if level else ""
+    return words + (f"; with {' and '.join(undecided)} it is not decided." if undecided else ".")
+
+
+def line_up_sentence(one: TeamComparison, alone: LonePlayer | None, team_tokens: float | None) -> str:
+    """Return what the comparison with a line-up says of the team."""
+    from league.lab.comparisons.team_lineups import LineUpKind
+    from league.lab.comparisons.team_verdicts import TeamLead
+
+    lead = f"the team earns {_more(one.loss)}"
+    if one.line_up.kind is LineUpKind.ALONE:
+        verdict = {
+            TeamLead.BETTER: "The team earns its keep",
+            TeamLead.LEVEL: "One alone does as well as the team",
+            TeamLead.WORSE: "One alone does better than the team",
+            TeamLead.OPEN: "It is not decided whether the team earns its keep",
+        }[one.standing]
+        return f"{verdict}: {lead} than {_lone(alone, team_tokens)}."
+    told = {
+        TeamLead.BETTER: "the team does worse for it",
+        TeamLead.LEVEL: "it makes no difference",
+        TeamLead.WORSE: "the team does better for it",
+        TeamLead.OPEN: "not decided",
+    }[one.standing]
+    return f"{one.line_up.words}: {told}; as it is {lead}."
+
+
+def without_alone(spec: GameSpec) -> str:
+    """Return why the team was not compared with one player alone."""
+    if not spec.alone:
+        return f"{short_name(spec.name)} names no game in which one player does the whole team's work."
+    return (
+        f"One player alone was not asked: train one in {short_name(spec.alone)} on as many tokens, and name it with "
+        "--alone."
+    )
+
+
+def _lone(alone: LonePlayer | None, team_tokens: float | None) -> str:
+    name = alone.player if alone else "one alone"
+    if alone is None or alone.trained_tokens is None or team_tokens is None:
+        return name
+    return f"{name}, trained on {alone.trained_tokens:,.0f} tokens (the team on {team_tokens:,.0f})"
+
+
+def _who(one: TeamComparison) -> str:
+    """Return who takes the role's place."""
+    from league.lab.comparisons.team_lineups import LineUpKind
+
+    place = one.line_up.role
+    if one.line_up.kind is LineUpKind.UNTRAINED or place is None:
+        return "its untrained self"
+    return one.line_up.players[place]
+
+
+def _more(lead: Estimate) -> str:
+    """Return how much more or less the team earns, with the interval."""
+    amount = f"{format_number(abs(lead.mean))} {'more' if lead.mean >= 0.0 else 'less'}"
+    if lead.low is None:
+        return f"{amount} (no interval)"
+    return f"{amount} (between {format_number(lead.low, True)} and {format_number(lead.high, True)})"

@@ -7,12 +7,8 @@ import json
 import re
 import shlex
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rich.console import Console
-from rich.table import Table
-
-from arena.errors import EngineError
 from games.aliases import short_name
 from games.common.destinations import folder_to_fill
 from games.common.errors import UsageError
@@ -25,18 +21,44 @@ from league.cli.formatting import (
     plain_table,
     print_usage,
 )
-from league.config.suite import Suite, load_suite
-from league.lab.comparisons.pairings import Skipped
-from league.lab.comparisons.suite_evaluation import EvaluationPlan, SuiteEvaluation, open_evaluation
-from league.lab.comparisons.suite_results import GameTest, PairingResult, compare_games, pairing_results
-from league.lab.comparisons.until_decided import Until
-from league.population.players.engines import Engines
-from league.population.players.settings import PlayerSettings
-from league.population.storage.run_dir import Run, find_run
-from league.training.monitors.terminal import Terminal
+from league.cli.parser import COUNT, PLAYERS, SEED, Parser, add_json_option, add_player_options
 
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from league.config.suite import Suite
+    from league.lab.comparisons.suite_evaluation import EvaluationPlan, SuiteEvaluation
+    from league.lab.comparisons.suite_results import GameTest, PairingResult
+
+EXAMPLES = (
+    "runs/pocket --suite spiral",
+    "runs/pocket@main-000120 runs/pocket --suite mars --matches 400",
+    "equilibrium --suite my_suite.toml --against random --dry-run",
+)
+NOTES = PLAYERS
 EVALUATIONS = Path("evaluations")
 RESULTS = "results.json"  # everything, in one file
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    parser.add_argument("players", nargs="+", metavar="PLAYER", help="one player, or two to be compared")
+    parser.add_argument("--suite", required=True, metavar="S", help="spiral, dilemmas, …, or a .toml file of your own")
+    parser.add_argument("--against", nargs="+", metavar="PLAYER", help="opponents (default: the suite's)")
+    parser.add_argument(
+        "--matches", type=COUNT, metavar="N", help="at least this many a pairing (default: the suite's)"
+    )
+    parser.add_argument("--until", type=float, metavar="C", help="stop when it is decided, with confidence C, as 0.95")
+    parser.add_argument("--margin", type=float, metavar="M", help="with --until: level within M, as 0.02, decides too")
+    parser.add_argument(
+        "--at-most", type=COUNT, metavar="N", help="with --until: matches at most (default: the suite's)"
+    )
+    parser.add_argument("--seed", type=SEED, metavar="N", help="fixes all deals and draws (default: the suite's)")
+    parser.add_argument("--run-dir", metavar="DIR", help="where it is kept (default: its own under evaluations/)")
+    parser.add_argument("--dry-run", action="store_true", help="only tell what would be played")
+    add_player_options(parser)
+    add_json_option(parser)
 
 
 class SuiteReport(NamedTuple):
@@ -51,6 +73,12 @@ class SuiteReport(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> SuiteReport:
     """Play the matches that are not played yet; none, if only the cost was asked for."""
+    from arena.errors import EngineError
+    from league.lab.comparisons.suite_evaluation import SuiteEvaluation, open_evaluation
+    from league.lab.comparisons.suite_results import compare_games, pairing_results
+    from league.population.players.engines import Engines
+    from league.population.players.settings import PlayerSettings
+
     plan = _plan(arguments)
     with Engines(PlayerSettings.of(arguments)) as engines:
         evaluation = SuiteEvaluation(plan, engines)
@@ -78,6 +106,11 @@ def run(arguments: argparse.Namespace) -> SuiteReport:
 
 def _plan(arguments: argparse.Namespace) -> EvaluationPlan:
     """Return the plan that the options give."""
+    from league.config.suite import load_suite
+    from league.lab.comparisons.suite_evaluation import EvaluationPlan
+    from league.lab.comparisons.until_decided import Until
+    from league.population.players.settings import PlayerSettings
+
     if len(arguments.players) > 2:
         raise UsageError(f"One player is evaluated, or two are compared; {len(arguments.players)} were named.")
     suite, changes = load_suite(arguments.suite), dict[str, Any]()
@@ -89,6 +122,8 @@ def _plan(arguments: argparse.Namespace) -> EvaluationPlan:
     changes |= {} if most is None else {"matches": most}
     suite = suite.model_copy(update=changes)
     until = None if arguments.until is None else Until(arguments.until, arguments.margin, suite.matches)
+    if until is not None:
+        until.check_numbers()
     settings = PlayerSettings.of(arguments)._replace(threads=None)
     return EvaluationPlan(Path(arguments.suite).stem, suite, tuple(arguments.players), settings, until)
 
@@ -101,6 +136,8 @@ def _folder(named: str | None, evaluation: SuiteEvaluation) -> Path:
 
 def _print_cost(evaluation: SuiteEvaluation, folder: Path) -> None:
     """Tell on stderr, before anything is played, how much will be."""
+    from league.training.monitors.terminal import Terminal
+
     turns = sum(len(one.scheduled) * one.spec.max_turns for one in evaluation.contests)
     games = len({one.pairing.game for one in evaluation.contests})
     console = Terminal(stderr=True, soft_wrap=True)
@@ -123,6 +160,8 @@ def _how_to_go_on(folder: Path, done: int) -> str:
 
 def _trained_on(player: str, suite: Suite) -> list[str]:
     """Return the held-out games that a run has trained on."""
+    from league.population.storage.run_dir import Run, find_run
+
     name = player.partition("@")[0]
     path = None if ":" in name else find_run(name)
     return [] if path is None else [game for game in Run(path).config.games if game in suite.held_out]
@@ -130,6 +169,8 @@ def _trained_on(player: str, suite: Suite) -> list[str]:
 
 def to_json(report: SuiteReport) -> dict[str, Any]:
     """Return the report as JSON data. What was not computed is null."""
+    from league.lab.comparisons.pairings import Skipped
+
     return {
         "folder": str(report.folder),
         **report.evaluation.record,

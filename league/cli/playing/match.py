@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rich.console import Console
-from rich.table import Table
-
-from arena.remote.usage import Usage
-from arena.replays import save_episodes
 from games.common.destinations import file_to_write
 from games.common.errors import UsageError
-from games.registry import make_game
 from league.cli.formatting import (
     estimate_to_json,
     format_interval,
@@ -23,25 +17,51 @@ from league.cli.formatting import (
     match_progress,
     print_usage,
 )
-from league.lab.comparisons.until_decided import AT_MOST, Until, compare_until
-from league.population.evaluation.head_to_head import (
-    A,
-    B,
-    Decided,
-    HeadToHead,
-    JudgeResult,
-    Winner,
-    compare,
-    schedule,
-    seatings,
+from league.cli.parser import (
+    COUNT,
+    PLAYERS,
+    Parser,
+    add_game_option,
+    add_json_option,
+    add_player_options,
+    add_seed_option,
 )
-from league.population.evaluation.welfare import common_interest
-from league.population.players.engines import Engines
-from league.population.players.player import resolve, with_probes
-from league.population.players.settings import PlayerSettings
-from league.theory.statistics import Estimate
 
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from arena.remote.usage import Usage
+    from league.lab.comparisons.until_decided import Until
+    from league.population.evaluation.head_to_head import Decided, HeadToHead, JudgeResult
+    from league.theory.statistics import Estimate
+
+EXAMPLES = (
+    "runs/pocket random --game kuhn_poker",
+    "runs/pocket@mixture equilibrium --game kuhn_poker --matches 4000 --save matches.jsonl",
+    "runs/pocket@main-000120 runs/pocket --game tic_tac_toe --until 0.95 --margin 0.02",
+)
+NOTES = PLAYERS
 MATCHES = 400  # where nobody says how many
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    parser.add_argument("players", nargs=2, metavar="PLAYER")
+    add_game_option(parser)
+    parser.add_argument("--matches", type=COUNT, metavar="N", help="at least this many (default: 400)")
+    parser.add_argument("--until", type=float, metavar="C", help="stop when it is decided, with confidence C, as 0.95")
+    parser.add_argument("--margin", type=float, metavar="M", help="with --until: level within M, as 0.02, decides too")
+    parser.add_argument("--at-most", type=COUNT, metavar="N", help="with --until: matches at most (default: 20000)")
+    parser.add_argument("--seatings", type=COUNT, metavar="N", help="of each deal only the first N (default: all)")
+    add_seed_option(parser)
+    parser.add_argument("--save", metavar="FILE", help="write every match to FILE, one JSON line each")
+    parser.add_argument("--transcripts", type=COUNT, metavar="N", help="show so many matches (default: 1)")
+    parser.add_argument(
+        "--beliefs", action="store_true", help="ask the seats the probes of the game's card; nothing played changes"
+    )
+    add_player_options(parser)
+    add_json_option(parser)
 
 
 class MatchReport(NamedTuple):
@@ -55,11 +75,20 @@ class MatchReport(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> MatchReport:
     """Play the matches."""
+    from games.registry import make_game
+    from league.lab.comparisons.until_decided import compare_until
+    from league.population.evaluation.head_to_head import compare, schedule
+    from league.population.players.engines import Engines
+    from league.population.players.player import resolve, with_probes
+    from league.population.players.settings import PlayerSettings
+
     spec, until = make_game(arguments.game).spec, _until(arguments)
     if arguments.seatings is not None and spec.seats == 1:
         raise UsageError(
             f"--seatings chooses who sits where, and in {spec.alias} each player plays alone: leave it out."
         )
+    if until is not None:
+        until.check(spec)
     file = None if arguments.save is None else file_to_write(arguments.save, "--save")
     with Engines(PlayerSettings.of(arguments)) as engines:
         first, second = (resolve(text, spec, engines) for text in arguments.players)
@@ -78,6 +107,8 @@ def run(arguments: argparse.Namespace) -> MatchReport:
 
 def _until(arguments: argparse.Namespace) -> Until | None:
     """Return when to stop, as the options say; None: after a number of matches that is fixed."""
+    from league.lab.comparisons.until_decided import AT_MOST, Until
+
     if arguments.until is None:
         for option in ("margin", "at_most"):
             if getattr(arguments, option) is not None:
@@ -92,12 +123,17 @@ def _until(arguments: argparse.Namespace) -> Until | None:
 
 def keep(report: MatchReport) -> None:
     """Write the matches to the file of ``--save``."""
+    from arena.replays import save_episodes
+
     if report.file is not None:
         save_episodes(report.file, report.result.episodes)
 
 
 def to_json(report: MatchReport) -> dict[str, Any]:
     """Return the report as JSON data. What was not computed is null."""
+    from league.population.evaluation.head_to_head import A, B
+    from league.population.evaluation.welfare import common_interest
+
     result = report.result
     return {
         "game": result.spec.name,
@@ -158,6 +194,9 @@ def _judge_to_json(judge: JudgeResult | None) -> dict[str, Any] | None:
 
 def print_report(report: MatchReport, console: Console) -> None:
     """Print who is stronger, the results by role, and one of the matches."""
+    from league.population.evaluation.head_to_head import seatings
+    from league.population.evaluation.welfare import common_interest
+
     result = report.result
     a, b = result.players
     played, deals = len({match.seating for match in result.matches}), result.matches[-1].deal + 1
@@ -197,6 +236,8 @@ def _print_judges(result: HeadToHead, console: Console) -> None:
 
 def _print_verdict(result: HeadToHead, console: Console) -> None:
     """Print which player is stronger, as far as the matches show it."""
+    from league.population.evaluation.head_to_head import A
+
     a, b = result.players
     low, high = result.lead.low, result.lead.high
     if low is None or high is None:
@@ -214,6 +255,8 @@ def _print_verdict(result: HeadToHead, console: Console) -> None:
 
 def _print_decision(result: HeadToHead, decision: Decided, console: Console) -> None:
     """Print what was decided after how many matches, or that it is open after the most that were allowed."""
+    from league.population.evaluation.head_to_head import Winner
+
     (a, b), how_sure = result.players, f"with a confidence of {decision.confidence:.4g}"
     scale = 2.0 * (result.spec.max_return - result.spec.min_return)
     words = {
@@ -233,6 +276,8 @@ def _print_decision(result: HeadToHead, decision: Decided, console: Console) -> 
 
 def _print_cooperative(result: HeadToHead, console: Console) -> None:
     """Print the joint return of a cooperative game, in which nobody wins; of one seat, which team does better."""
+    from league.population.evaluation.head_to_head import A
+
     a, b = result.players
     if result.spec.seats == 1:
         _print_teams(result, console)
@@ -251,6 +296,8 @@ def _print_cooperative(result: HeadToHead, console: Console) -> None:
 
 def _print_teams(result: HeadToHead, console: Console) -> None:
     """Print which of two teams, each playing alone on the same deals, does better, as far as the matches show it."""
+    from league.population.evaluation.head_to_head import A, B
+
     low, high, (a, b) = result.lead.low, result.lead.high, result.players
     if low is None or high is None:
         verdict = f"One deal shows nothing about who does better, {a} or {b}: play more matches."
@@ -269,6 +316,11 @@ def _print_teams(result: HeadToHead, console: Console) -> None:
 
 def _role_table(result: HeadToHead) -> Table:
     """Return player A's results by role; a cooperative game has no score, because nobody wins."""
+    from rich.table import Table
+
+    from league.population.evaluation.head_to_head import A
+    from league.population.evaluation.welfare import common_interest
+
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
     cooperative = common_interest(result.spec)
     table.add_column(f"{result.players[A]} as")

@@ -6,29 +6,40 @@ import argparse
 import random
 import secrets
 import sys
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-
-from arena.records import Episode, MatchRequest, Sampler
-from arena.samplers.human import Human
-from arena.scheduler import play
 from games.common.errors import UsageError
-from games.common.seeds import derive_seed
-from games.registry import make_game
 from league.cli.formatting import format_transcript, print_usage
-from league.population.players.engines import Engines
-from league.population.players.player import Player, resolve
-from league.population.players.settings import PlayerSettings
-from league.training.monitors.terminal import Terminal
-from roles.cards import with_overrides
-from roles.prompts import system_text
-from roles.role import OnIllegal, ReplyForm
+from league.cli.parser import PLAYERS, SEED, Parser, add_game_option, add_player_options
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from arena.records import Episode, Sampler
+    from league.population.players.player import Player
+
+EXAMPLES = ("--game kuhn_poker --against runs/pocket --seat 1",)
+NOTES = PLAYERS
 PERSON = "you"
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    add_game_option(parser)
+    parser.add_argument("--against", required=True, metavar="PLAYER")
+    parser.add_argument("--seat", type=int, default=0, metavar="K", help="your seat, counted from 0 (default: 0)")
+    parser.add_argument("--seed", type=SEED, metavar="N", help="fixes the deal and the opponent's draws")
+    add_player_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Play the match and print its result and transcript."""
+    from games.registry import make_game
+    from league.population.players.engines import Engines
+    from league.population.players.player import resolve
+    from league.population.players.settings import PlayerSettings
+    from league.training.monitors.terminal import Terminal
+
     spec, seat = make_game(arguments.game).spec, arguments.seat
     if not 0 <= seat < spec.seats:
         raise UsageError(f"--seat {seat}: {spec.name} has seats 0 to {spec.seats - 1}.")
@@ -51,6 +62,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _play(opponent: Player, person_seat: int, seed: int | None, console: Console) -> Episode:
     """Play one match with the person in a seat; without a seed one is drawn, and printed."""
+    from arena.records import MatchRequest
+    from arena.samplers.human import Human
+    from arena.scheduler import play
+    from games.common.seeds import derive_seed
+    from games.registry import make_game
+    from roles.cards import with_overrides
+    from roles.prompts import system_text
+    from roles.role import OnIllegal, ReplyForm
+
     spec = opponent.spec
     seed = secrets.randbits(32) if seed is None else seed
     rng = random.Random(derive_seed(seed, "members"))

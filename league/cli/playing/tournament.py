@@ -7,28 +7,43 @@ import re
 import shlex
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rich.console import Console
-
-from arena.errors import EngineError
-from arena.remote.usage import format_usage
 from games.aliases import full_name, short_name
 from games.common import plugins
 from games.common.destinations import folder_to_fill
 from games.common.errors import UsageError
 from league.cli.formatting import match_progress, print_usage
-from league.cli.measuring.standings import TOURNAMENT_ANCHOR
-from league.cli.measuring.standings_report import game_to_json, print_game
-from league.lab.standings.standings import GameStandings, game_standings
-from league.population.evaluation.tournament import Tournament, TournamentPlan, load_plan, open_tournament
-from league.population.players.engines import Engines
-from league.population.players.settings import PlayerSettings
-from league.population.results.match_store import MatchStore
-from league.population.results.ratings import Ratings
+from league.cli.parser import COUNT, PLAYERS, SEED, Parser, add_json_option, add_player_options
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from league.lab.standings.standings import GameStandings
+    from league.population.evaluation.tournament import Tournament, TournamentPlan
+    from league.population.results.match_store import MatchStore
+
+EXAMPLES = (
+    "runs/pocket random equilibrium --game kuhn_poker --run-dir tournaments/kuhn",
+    "--resume --run-dir tournaments/kuhn",
+)
+NOTES = PLAYERS
 TOURNAMENTS = Path("tournaments")
-MATCHES, SEED = 400, 0
+MATCHES = 400
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    parser.add_argument("players", nargs="*", metavar="PLAYER")
+    parser.add_argument("--game", metavar="GAME", help="the name of a game for two players or more")
+    parser.add_argument("--matches", type=COUNT, metavar="N", help="at least this many for each pair (default: 400)")
+    parser.add_argument("--seed", type=SEED, metavar="N", help="fixes all deals and draws (default: 0)")
+    parser.add_argument(
+        "--run-dir", metavar="DIR", help="where the matches are kept (default: a new folder under tournaments/)"
+    )
+    parser.add_argument("--resume", action="store_true", help="continue the tournament in --run-dir")
+    add_player_options(parser)
+    add_json_option(parser)
 
 
 class TournamentReport(NamedTuple):
@@ -41,6 +56,13 @@ class TournamentReport(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> TournamentReport:
     """Play the matches that are not played yet."""
+    from arena.errors import EngineError
+    from league.cli.measuring.standings import TOURNAMENT_ANCHOR
+    from league.lab.standings.standings import game_standings
+    from league.population.evaluation.tournament import Tournament, open_tournament
+    from league.population.players.engines import Engines
+    from league.population.results.ratings import Ratings
+
     plan = _plan(arguments)
     with Engines(plan.settings._replace(threads=arguments.threads)) as engines:
         tournament = Tournament(plan, engines)
@@ -58,6 +80,8 @@ def run(arguments: argparse.Namespace) -> TournamentReport:
 
 def _how_to_resume(folder: Path, tournament: Tournament, store: MatchStore) -> str:
     """Return how many matches were played, what they cost, and the command that resumes the tournament."""
+    from arena.remote.usage import format_usage
+
     return "\n".join(
         [
             *format_usage(tournament.engines.usage()),
@@ -69,12 +93,15 @@ def _how_to_resume(folder: Path, tournament: Tournament, store: MatchStore) -> s
 
 def _plan(arguments: argparse.Namespace) -> TournamentPlan:
     """Return the plan that the options give, or the one in the folder to resume."""
+    from league.population.evaluation.tournament import TournamentPlan, load_plan
+    from league.population.players.settings import PlayerSettings
+
     settings = PlayerSettings.of(arguments)
     if not arguments.resume:
         if arguments.game is None:
             raise UsageError("A tournament is in a game: name it, for example --game kuhn_poker.")
         matches = MATCHES if arguments.matches is None else arguments.matches
-        seed = SEED if arguments.seed is None else arguments.seed
+        seed = arguments.seed or 0
         game, players = full_name(arguments.game), tuple(arguments.players)
         return TournamentPlan(game, players, matches, seed, settings._replace(threads=None))
     if arguments.run_dir is None:
@@ -110,6 +137,8 @@ def _play_missing(tournament: Tournament, store: MatchStore) -> None:
 
 def to_json(report: TournamentReport) -> dict[str, Any]:
     """Return the report as JSON data."""
+    from league.cli.measuring.standings_report import game_to_json
+
     return {
         "tournament": str(report.folder),
         "question": report.tournament.plan.to_json(),
@@ -120,6 +149,8 @@ def to_json(report: TournamentReport) -> dict[str, Any]:
 
 def print_report(report: TournamentReport, console: Console) -> None:
     """Print the plan and the standings."""
+    from league.cli.measuring.standings_report import print_game
+
     plan = report.tournament.plan
     title = f"{short_name(plan.game)}: a tournament of {len(plan.players)} players (seed {plan.seed})"
     console.print(title, style="bold", markup=False)

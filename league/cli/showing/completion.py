@@ -7,6 +7,15 @@ import sys
 from importlib.util import find_spec
 
 from games.common.errors import UsageError
+from league.cli.parser import Parser
+
+EXAMPLES = ("bash >> ~/.bashrc", "zsh >> ~/.zshrc", "fish > ~/.config/fish/completions/league.fish")
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    shells = ["bash", "zsh", "fish", "tcsh", "powershell"]
+    parser.add_argument("shell", choices=shells, metavar="SHELL", help=f"one of {', '.join(shells)}")
 
 
 def run(arguments: argparse.Namespace) -> int:

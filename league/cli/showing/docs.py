@@ -6,9 +6,16 @@ import argparse
 from pathlib import Path
 
 from games.common.errors import UsageError, unknown_name
+from league.cli.parser import Parser
 
+EXAMPLES = ("", "credit")
 PACKAGE = Path(__file__).parents[3]
 INSTALLED, CHECKOUT = PACKAGE / "docs", PACKAGE.parent / "docs"  # setup.py copies the one into the other
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    parser.add_argument("page", nargs="?", metavar="PAGE", help="the page to print, such as credit")
 
 
 def run(arguments: argparse.Namespace) -> int:

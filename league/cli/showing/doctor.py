@@ -12,22 +12,28 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from rich.console import Console
-
+import league
 from games.common import plugins
 from league.cli.formatting import plain_table
-from league.population.models.cache import HOME_VARIABLE, cache_home, models_folder
-from league.population.players.machine import cores
-from league.population.players.model_engine import ENGINES, EnginePackage
-from league.population.storage.run_dir import RUNS
+from league.cli.parser import Parser, add_json_option
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from league.population.players.model_engine import EnginePackage
+
+EXAMPLES = ("", "--json")
 OLDEST_PYTHON = (3, 11)
 ENOUGH_DISK = 2 * 2**30  # bytes: a run of a pocket model takes some tens of MiB, one of a real model GiB
 FEATURES = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "asimd", "sve", "bf16")  # of processors; PyTorch uses them
-
 State = Literal["ok", "missing", "wrong"]
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    add_json_option(parser)
 
 
 class Check(NamedTuple):
@@ -41,7 +47,7 @@ class Check(NamedTuple):
 
 def run(_: argparse.Namespace) -> list[Check]:
     """Look at everything."""
-    looks: tuple[Callable[[], Iterator[Check]], ...] = (_python, _packages, _torch, _extras, _places, _plugins)
+    looks: list[Callable[[], Iterator[Check]]] = [_python, _packages, _names, _torch, _extras, _places, _plugins]
     return [check for look in looks for check in look()]
 
 
@@ -91,7 +97,22 @@ def _packages() -> Iterator[Check]:
             yield Check(name, "wrong", "not installed", f"pip install '{text}'")
 
 
+def _names() -> Iterator[Check]:
+    """Look for files here that a program beside them would import in place of the league's own packages."""
+    here = Path.cwd()
+    if here.samefile(Path(league.__file__).parents[1]):
+        return
+    for name in league.OTHERS:
+        for path in (here / name / "__init__.py", here / f"{name}.py"):
+            if path.is_file():
+                hiding = path.parent if path.stem == "__init__" else path
+                found = f"{hiding} has the name of a package of the league's, and hides it from programs in this folder"
+                yield Check(name, "wrong", found, "Rename it, or keep programs that import league in another folder.")
+
+
 def _torch() -> Iterator[Check]:
+    from league.population.players.machine import cores
+
     if find_spec("torch") is None:
         yield Check("PyTorch", "wrong", "not installed", "pip install torch")
         return
@@ -144,6 +165,8 @@ def _extras() -> Iterator[Check]:
 
 def _engine_packages() -> list[EnginePackage]:
     """Return the packages that engines need, each once."""
+    from league.population.players.model_engine import ENGINES
+
     return list(dict.fromkeys(kind.package for kind in ENGINES.loaded().values() if kind.package is not None))
 
 
@@ -156,6 +179,9 @@ def _version(module: str) -> str:
 
 def _places() -> Iterator[Check]:
     """Look at the folders that are written: of runs, and of models."""
+    from league.population.models.cache import HOME_VARIABLE, cache_home, models_folder
+    from league.population.storage.run_dir import RUNS
+
     stored = sum(1 for _ in models_folder().glob("*/config.json")) if models_folder().is_dir() else 0
     for name, folder, what, change in (
         ("runs", RUNS.absolute(), "", "Go to a folder that you can write, or name one with --run-dir."),

@@ -5,21 +5,43 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from games.common.destinations import file_to_write
 from games.common.errors import UsageError
 from games.common.files import atomic_write
 from games.common.text import plain
-from league.config.load import run_roles
-from league.population.storage.exports import ReplyRow, openai_record, reply_rows, save_lines, save_matches, trl_record
-from league.population.storage.run_dir import open_run
-from league.population.storage.sampled_matches import load_samples, sample_files
+from league.cli.parser import Parser
 
+if TYPE_CHECKING:
+    from league.population.storage.exports import ReplyRow
+
+EXAMPLES = ("runs/pocket --format trl -o replies.jsonl", "runs/pocket -o matches.jsonl")
+NOTES = """\
+formats:
+  jsonl    whole matches, a line each, which `league import` reads without loss (default)
+  trl      a line for each reply: prompt and completion as TRL has them, log-probs, advantage, reward, token ids
+  openai   a line for each reply: a chat of OpenAI's format for fine-tuning
+  parquet  the columns of trl in a Parquet file; needs pyarrow
+"""
 SUFFIXES = {"jsonl": ".jsonl", "trl": ".jsonl", "openai": ".jsonl", "parquet": ".parquet"}  # by format
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("--format", choices=["jsonl", "trl", "openai", "parquet"], default="jsonl", metavar="FORMAT")
+    parser.add_argument("--all-seats", action="store_true", help="replies of seats that do not learn, too")
+    parser.add_argument("-o", "--output", metavar="FILE", help="where it is written (default: named after the run)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the file; print what is in it. Raises UsageError for a run without kept matches."""
+    from league.config.load import run_roles
+    from league.population.storage.exports import openai_record, reply_rows, save_lines, save_matches, trl_record
+    from league.population.storage.run_dir import open_run
+    from league.population.storage.sampled_matches import load_samples, sample_files
+
     run = open_run(arguments.run)
     samples = [sample for path in sample_files(run.path) for sample in load_samples(path)]
     if not samples:
@@ -42,6 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def save_parquet(path: Path, rows: Iterable[ReplyRow]) -> None:
     """Write replies as a Parquet file, the columns those of ``trl``. Raises UsageError where pyarrow is missing."""
+    from league.population.storage.exports import trl_record
+
     try:
         import pyarrow
         from pyarrow import parquet

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any
 
 from games.common.plugins import Listed, listed, noun_of
-from games.common.registry import families
 from league.cli.formatting import plain_table
+from league.cli.parser import Parser, add_json_option
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+EXAMPLES = ("", "--plugin my_games")
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    add_json_option(parser)
 
 
 def run(_: argparse.Namespace) -> list[Listed]:
     """Load all installed plugins; return what they have."""
+    from games.common.registry import families
+
     families()
     return listed()
 

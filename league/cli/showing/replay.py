@@ -5,22 +5,37 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-
-from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from games.common.errors import UsageError
-from league.lab.reports.match_list import MOST_MATCHES, MatchList, find_matches, replay_page
-from league.lab.reports.pages import plain, signed, write_page
-from league.lab.reports.replay import BoardView, MatchReplay, Step, to_replay
+from league.cli.parser import Parser
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from league.lab.reports.match_list import MatchList
+    from league.lab.reports.replay import BoardView, MatchReplay, Step
+
+EXAMPLES = ("runs/pocket", "runs/pocket --list", "matches.jsonl --match 1 --html -o match.html")
 PIPE_WIDTH = 160  # characters
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    parser.add_argument("source", metavar="RUN|FILE", help="a run, or a file that `league match --save` wrote")
+    parser.add_argument("--match", type=int, metavar="N", help="which match (default: the newest surprising one)")
+    parser.add_argument("--list", action="store_true", help="list the matches that there are")
+    parser.add_argument("--html", action="store_true", help="write one HTML page that steps with the arrow keys")
+    parser.add_argument("-o", "--output", metavar="FILE", help="where --html writes it")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Show a match, list the matches, or write the page."""
+    from rich.console import Console
+
+    from league.lab.reports.match_list import find_matches
+    from league.lab.reports.replay import to_replay
+
     if arguments.html and not arguments.output:
         raise UsageError("--html writes a page: say where, for example --html -o match.html.")
     if arguments.output and not arguments.html:
@@ -41,6 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write(found: MatchList, index: int | None, path: Path, console: Console) -> None:
+    from league.lab.reports.match_list import MOST_MATCHES, replay_page
+    from league.lab.reports.pages import write_page
+
     write_page(path, replay_page(found, index))
     number = 1 if index is not None else min(len(found.matches), MOST_MATCHES)
     console.print(f"{path} shows {number} of {len(found.matches)} matches: open it in a browser; arrow keys step.")
@@ -48,6 +66,11 @@ def _write(found: MatchList, index: int | None, path: Path, console: Console) ->
 
 def _print_list(found: MatchList, console: Console) -> None:
     """Print a line for each match."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from league.lab.reports.pages import signed
+
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for name in ("match", "game", "iteration", "players", "returns", "turns", "kept as"):
         table.add_column(name, overflow="fold", justify="right" if name in ("match", "iteration", "turns") else "left")
@@ -67,6 +90,8 @@ def _print_list(found: MatchList, console: Console) -> None:
 
 def _show(replay: MatchReplay, console: Console, pause: bool, indent: int = 0) -> None:
     """Print a match step by step; with ``pause`` the next step comes with Enter."""
+    from league.lab.reports.pages import signed
+
     _print_head(replay, console, indent)
     for step in replay.steps:
         if pause and _asked_to_stop():
@@ -101,6 +126,8 @@ def _print_head(replay: MatchReplay, console: Console, indent: int) -> None:
 
 def _print_step(step: Step, console: Console, indent: int) -> None:
     """Print one turn."""
+    from league.lab.reports.pages import plain, signed
+
     _print(console, "", indent)
     _print(console, f"Step {step.number}: {step.role} ({step.player})", indent, "bold")
     _print_board(step.board, step.seat, console, indent + 2)
@@ -132,6 +159,9 @@ def _print_board(board: BoardView, seat: int | None, console: Console, indent: i
 
 
 def _print(console: Console, text: str, indent: int, style: str = "") -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
     console.print(Padding(Text(_printable(text), style=style), (0, 0, 0, indent), expand=False) if text else "")
 
 

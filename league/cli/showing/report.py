@@ -5,12 +5,22 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from league.lab.reports.pages import write_page
-from league.lab.reports.report import report_page
+from league.cli.parser import Parser
+
+EXAMPLES = ("runs/pocket -o report.html", "runs/pocket runs/pocket-2 -o both.html")
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    parser.add_argument("runs", nargs="+", metavar="RUN")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="where the page is written")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the page."""
+    from league.lab.reports.pages import write_page
+    from league.lab.reports.report import report_page
+
     path = Path(arguments.output)
     write_page(path, report_page(arguments.runs))
     print(f"{path} reports on {', '.join(arguments.runs)}: open it in a browser.")

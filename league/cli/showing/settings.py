@@ -6,29 +6,34 @@ import argparse
 import types
 import typing
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NamedTuple, get_args, get_origin
-
-import tomli_w
-from pydantic import BaseModel
-from pydantic.fields import FieldInfo
-from rich.console import Console
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
 
 from games.common import plugins
 from games.common.errors import unknown_name
-from games.common.registry import Named, families, family
-from games.common.section import LARGEST_COUNT
-from league.config.plugins import config_model, own_tables
-from learners.advantages import RULES
-from learners.advantages.rule import Need
+from games.common.limits import LARGEST_COUNT
+from league.cli.parser import Parser, add_json_option
 
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from rich.console import Console
+
+EXAMPLES = ("", "entropy", "credit.rae", "matchmaking --json")
 USER_KEYS = {"games": "GAME", "policies": "NAME"}  # tables whose keys the user chooses
-NEEDS = {
-    "critic.": Need.VALUES,
-    "values.": Need.VALUES,
-    "matchmaking.group_size": Need.GROUPS,
-    "matchmaking.tree": Need.TREE,
-    "shaping.preferred.": Need.PREFERENCES,
+NEEDS = {  # by the beginning of a setting's name: what a credit rule needs for which it is
+    "critic.": "values",
+    "values.": "values",
+    "matchmaking.group_size": "groups",
+    "matchmaking.tree": "tree",
+    "shaping.preferred.": "preferences",
 }
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    parser.add_argument(
+        "word", nargs="?", metavar="WORD", help="one setting by its name, or all with this in their names or meanings"
+    )
+    add_json_option(parser)
 
 
 class Setting(NamedTuple):
@@ -44,11 +49,15 @@ class Setting(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> list[Setting]:
     """Return the settings with a word in their names or meanings. Raises UsageError where there is none."""
+    from games.common.registry import families
+    from league.config.plugins import config_model
+
     families()
     plugins.listed()  # so that their settings are there
     found = list(_settings(config_model(), ""))
     word = (arguments.word or "").lower()
-    chosen = [setting for setting in found if word in f"{setting.name} {setting.of} {setting.meaning}".lower()]
+    exact = [setting for setting in found if setting.name.lower() == word]
+    chosen = exact or [setting for setting in found if word in f"{setting.name} {setting.of} {setting.meaning}".lower()]
     if not chosen:
         raise unknown_name("setting", arguments.word, [setting.name for setting in found], "Try a shorter word.")
     return chosen
@@ -88,6 +97,8 @@ def _settings(model: type[BaseModel], prefix: str) -> Iterator[Setting]:
 
 def _table(annotation: Any) -> type[BaseModel] | None:
     """Return the table that a field holds, or holds several of; None for a field that holds none."""
+    from pydantic import BaseModel
+
     for part in (annotation, *get_args(annotation)):
         if isinstance(part, type) and issubclass(part, BaseModel):
             return part
@@ -96,6 +107,11 @@ def _table(annotation: Any) -> type[BaseModel] | None:
 
 def _of(key: str) -> str:
     """Return which entry of a family, or which credit rules, a setting is for."""
+    from games.common.registry import family
+    from league.config.plugins import own_tables
+    from learners.advantages import RULES
+    from learners.advantages.rule import Need
+
     for group, table in own_tables().items():
         place = f"{table}."
         name = key.removeprefix(place).partition(".")[0]
@@ -104,12 +120,16 @@ def _of(key: str) -> str:
     for place, need in NEEDS.items():
         if key.startswith(place):
             rules = RULES.loaded()
-            return f"for credit.rule = {', '.join(rule for rule, known in rules.items() if need in known.needs)}"
+            return f"for credit.rule = {', '.join(rule for rule, known in rules.items() if Need(need) in known.needs)}"
     return ""
 
 
 def _kind(annotation: Any, metadata: Sequence[Any]) -> str:
     """Return in words what a setting takes."""
+    from pydantic.fields import FieldInfo
+
+    from games.common.registry import Named
+
     origin, parts = get_origin(annotation), get_args(annotation)
     for mark in (*metadata, *(parts[1:] if origin is typing.Annotated else ())):
         if isinstance(mark, Named):
@@ -151,6 +171,8 @@ def _bounds(metadata: Sequence[Any]) -> str:
 
 def _written(value: Any) -> str:
     """Return a default as TOML has it, a table in one line."""
+    import tomli_w
+
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_written, value))}]"
     if isinstance(value, dict):

@@ -7,20 +7,39 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rich.console import Console
-
 from games.aliases import short_name
 from games.common import plugins
 from games.common.destinations import folder_to_fill
 from games.common.errors import UsageError
 from league.cli.formatting import format_number
-from league.config.load import load
-from league.training.monitors.terminal import Terminal
+from league.cli.parser import Parser, add_json_option
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from league.lab.breeding.breeding import Breeding
 
+EXAMPLES = (
+    "pocket --set descent.members=4 --set descent.generations=5",
+    "pocket --set descent.rule=merge --set descent.merge=ties --set descent.generations=5",
+    "--resume --run-dir bred/pocket",
+)
 BRED = Path("bred")  # the folder of new populations
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    parser.add_argument(
+        "config", nargs="?", metavar="PRESET|FILE.toml", help="what to breed; its table [descent] says how"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="change one setting; may be given several times"
+    )
+    parser.add_argument(
+        "--run-dir", metavar="DIR", help="where the population is kept (default: a new folder under bred/)"
+    )
+    parser.add_argument("--resume", action="store_true", help="go on with the population in --run-dir")
+    add_json_option(parser)
 
 
 class BreedReport(NamedTuple):
@@ -32,6 +51,9 @@ class BreedReport(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> BreedReport:
     """Breed all generations; what each came to is told on standard error."""
+    from league.config.load import load
+    from league.training.monitors.terminal import Terminal
+
     if arguments.resume and (arguments.config or arguments.set):
         raise UsageError(
             "--resume goes on under the settings that breeding began with. Leave the preset and --set out."

@@ -8,22 +8,28 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-from arena.process import tuned_process
 from games.aliases import short_name
 from games.common.destinations import folder_to_fill
 from games.common.errors import UsageError, unknown_name
 from league.cli.formatting import format_number
-from league.config.load import load_run_config
-from league.population.players.engines import Engines
-from league.population.storage.run_dir import Run, check_unused, find_run, run_names
-from league.training.monitors.terminal import Terminal
+from league.cli.parser import Parser, add_teaching_options
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from league.population.distillation.distil import Distilled, GameResult
     from league.population.storage.population import Snapshot
+
+EXAMPLES = (
+    "runs/pocket@mixture -o runs/pocket-distilled",
+    "runs/pocket@mixture -o one --set distil.steps=1000 --json",
+)
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    parser.add_argument("source", metavar="RUN@mixture", help="the mixture of a run's snapshots")
+    add_teaching_options(parser, "distil.steps")
 
 
 class DistilReport(NamedTuple):
@@ -37,6 +43,14 @@ class DistilReport(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> DistilReport:
     """Distil a mixture into a folder."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    from arena.process import tuned_process
+    from league.config.load import load_run_config
+    from league.population.players.engines import Engines
+    from league.population.storage.run_dir import Run, check_unused, find_run, run_names
+    from league.training.monitors.terminal import Terminal
+
     name, _, which = arguments.source.partition("@")
     path = find_run(name)
     if path is None:

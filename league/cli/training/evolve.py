@@ -7,13 +7,31 @@ import sys
 
 from games.common.errors import UsageError
 from games.common.text import plain
-from league.cli.training.train import new_run_dir, run_session
-from league.population.storage.run_dir import open_run
-from league.training.monitors.terminal import Terminal
+from league.cli.parser import COUNT, Parser
+
+EXAMPLES = ("runs/pocket --iterations 100 --set optimizer.learning_rate=1e-4",)
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument(
+        "--iterations", type=COUNT, metavar="N", help="how many more (default: as many as RUN has done)"
+    )
+    parser.add_argument(
+        "--run-dir", metavar="DIR", help="where the new run is kept (default: a new folder under runs/)"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="change one setting; may be given several times"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Create the new run and train it; return the exit status as ``league train`` does."""
+    from league.cli.training.train import new_run_dir, run_session
+    from league.population.storage.run_dir import open_run
+    from league.training.monitors.terminal import Terminal
+
     if any(override.split("=")[0].strip() == "iterations" for override in arguments.set):
         raise UsageError(
             "--set iterations: this setting counts from the beginning of the first run. "

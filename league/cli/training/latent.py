@@ -7,26 +7,36 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.table import Table
-from rich.text import Text
-
-from arena.process import tuned_process
 from games.aliases import short_name
 from games.common.destinations import folder_to_fill
 from games.common.errors import UsageError, unknown_name
 from games.common.text import plain
-from games.registry import make_game
 from league.cli.formatting import format_number
-from league.config.load import load_run_config
-from league.population.players.engines import Engines
-from league.population.storage.run_dir import Run, check_unused, find_run, run_names
-from league.training.monitors.terminal import Terminal
+from league.cli.parser import Parser, add_teaching_options
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
     from league.lab.latent.lspo import LatentRound, Lspo
     from league.population.storage.population import Snapshot
+    from league.population.storage.run_dir import Run
+
+EXAMPLES = (
+    "runs/lspo -o runs/lspo-latent",
+    "runs/pocket --game kuhn_poker -o one --set latent.clusters=2 --json",
+)
+NOTES = (
+    "The tables [latent] and [distil] say how: league settings latent. It is for games of two seats, one of "
+    "which\nwins what the other loses."
+)
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    parser.add_argument("source", metavar="RUN", help="a run's newest snapshot, RUN@SNAPSHOT or RUN@mixture")
+    parser.add_argument("--game", metavar="GAME", help="which of the run's games, where it has several")
+    add_teaching_options(parser, "latent.clusters")
 
 
 class LatentReport(NamedTuple):
@@ -40,6 +50,14 @@ class LatentReport(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> LatentReport:
     """Teach a run's policies the equilibrium of the game between the clusters of what they say."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    from arena.process import tuned_process
+    from league.config.load import load_run_config
+    from league.population.players.engines import Engines
+    from league.population.storage.run_dir import Run, check_unused, find_run, run_names
+    from league.training.monitors.terminal import Terminal
+
     name, at, which = arguments.source.partition("@")
     path = find_run(name)
     if path is None:
@@ -74,6 +92,8 @@ def run(arguments: argparse.Namespace) -> LatentReport:
 
 def _game_of(source: Run, named: str | None) -> str:
     """Return the game by its own name. Raises UsageError where it is none of the run's, or one of several is meant."""
+    from games.registry import make_game
+
     games = list(source.config.games)
     if named is None and len(games) > 1:
         raise UsageError(f"{source.path} has several games: name one with --game, which is one of {', '.join(games)}.")
@@ -107,6 +127,9 @@ def print_report(report: LatentReport, console: Console) -> None:
 
 
 def _clusters(latent_round: LatentRound) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, pad_edge=False)
     for heading in ("role", "cluster", "in equilibrium", "utterances", "such as"):
         table.add_column(heading, justify="left" if heading in ("role", "such as") else "right", overflow="fold")

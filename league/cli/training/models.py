@@ -5,14 +5,27 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from games.common.errors import UsageError
-from league.population.models.cache import StoredModel, cache_home, format_bytes, models_folder, stored_models
-from league.population.models.catalogue import CATALOGUE, ListedModel, listed
-from league.population.models.fetch import fetch_model
+from league.cli.parser import Parser, add_json_option
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from league.population.models.cache import StoredModel
+    from league.population.models.catalogue import ListedModel
+
+EXAMPLES = ("", "smollm2-135m", "get smollm2-135m")
+NOTES = (
+    "A model is fetched once, and kept in the folder that LEAGUE_HOME names, else where this platform keeps\ncaches."
+)
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    parser.add_argument("words", nargs="*", metavar="[get] NAME", help="this model alone; get: fetch it")
+    add_json_option(parser)
 
 
 class ModelsReport(NamedTuple):
@@ -25,16 +38,30 @@ class ModelsReport(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> ModelsReport:
     """Fetch the model that ``get`` names, if it does; return what there is."""
-    if arguments.action == "get":
-        if arguments.name is None:
-            raise UsageError(f"Which model? league models get NAME, where NAME is {', '.join(CATALOGUE)}.")
-        model = listed(arguments.name)
+    from league.population.models.cache import cache_home, stored_models
+    from league.population.models.catalogue import CATALOGUE, listed
+    from league.population.models.fetch import fetch_model
+
+    get = arguments.words[:1] == ["get"]
+    names = arguments.words[get:]
+    if len(names) > 1 or (get and not names):
+        raise UsageError(f"Which model? league models get NAME, where NAME is {', '.join(CATALOGUE)}.")
+    if get:
+        model = listed(names[0])
         fetch_model(model, lambda what: print(f"{model.name}: {what}", file=sys.stderr, flush=True))
-    return ModelsReport(cache_home(), tuple(CATALOGUE.values()), {model.name: model for model in stored_models()})
+    available, stored = tuple(CATALOGUE.values()), {model.name: model for model in stored_models()}
+    if names and not get:
+        if names[0] not in stored:
+            listed(names[0])  # raises UsageError for a name that is in neither
+        available = tuple(model for model in available if model.name == names[0])
+        stored = {name: model for name, model in stored.items() if name == names[0]}
+    return ModelsReport(cache_home(), available, stored)
 
 
 def to_json(report: ModelsReport) -> dict[str, Any]:
     """Return the report as JSON data. What is not there is null."""
+    from league.population.models.cache import models_folder
+
     return {
         "folder": str(models_folder()),
         "models": [
@@ -56,7 +83,10 @@ def to_json(report: ModelsReport) -> dict[str, Any]:
 
 def print_report(report: ModelsReport, console: Console) -> None:
     """Print each model with its size and licence, and how to use it."""
-    console.print("Models that can be had without a key", style="bold")
+    from league.population.models.cache import format_bytes
+
+    if report.available:
+        console.print("Models that can be had without a key", style="bold")
     for model in report.available:
         stored = report.stored.get(model.name)
         console.print(f"\n{model.name}: {model.about}", markup=False)
@@ -73,7 +103,7 @@ def print_report(report: ModelsReport, console: Console) -> None:
             console.print(
                 f"  as a player: hf:{model.name}    to be trained: --set model.source={model.name}", markup=False
             )
-    others = [stored for name, _, stored in _rows(report) if stored and name not in CATALOGUE]
+    others = [stored for _, model, stored in _rows(report) if stored and model is None]
     if others:
         console.print("\nConverted from .gguf files", style="bold")
     for stored in others:
@@ -83,6 +113,6 @@ def print_report(report: ModelsReport, console: Console) -> None:
 
 
 def _rows(report: ModelsReport) -> list[tuple[str, ListedModel | None, StoredModel | None]]:
-    """Return all models by name: those that can be had first, then the other ones of the cache."""
-    names = dict.fromkeys([*CATALOGUE, *report.stored])
-    return [(name, CATALOGUE.get(name), report.stored.get(name)) for name in names]
+    """Return the report's models by name: those that can be had first, then the other ones of the cache."""
+    available = {model.name: model for model in report.available}
+    return [(name, available.get(name), report.stored.get(name)) for name in {**available, **report.stored}]

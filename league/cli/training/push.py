@@ -7,26 +7,38 @@ import re
 import shutil
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from games.aliases import short_name
 from games.common.destinations import folder_to_fill
 from games.common.errors import UsageError
 from games.common.text import plain
-from league.config import RunConfig
-from league.lab.reports.again import command
-from league.population.models.catalogue import CATALOGUE
-from league.population.models.example_requests import example_requests
-from league.population.models.model_card import CARD_FILE, Base, CardFacts, model_card
-from league.population.storage.population import Snapshot
-from league.population.storage.run_dir import Run, open_run
-from league.training.board.metrics_log import read_metrics
+from league.cli.parser import Parser
 
+if TYPE_CHECKING:
+    from league.config import RunConfig
+    from league.population.models.model_card import Base, CardFacts
+    from league.population.storage.population import Snapshot
+    from league.population.storage.run_dir import Run
+
+EXAMPLES = ("runs/pocket me/kuhn-player --dry-run", "runs/pocket@main-000120 me/kuhn-player --out model --public")
 NAME = re.compile(r"[\w.-]+/[\w.-]+")
 MEASURED = ("exploitability", "mixture_exploitability", "return", "held_out_return", "score_against_random")
 
 
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    parser.add_argument("snapshot", metavar="RUN@SNAPSHOT", help="a run's newest snapshot, or the one that is named")
+    parser.add_argument("name", metavar="ORG/NAME", help="what it is called on the hub")
+    parser.add_argument("--dry-run", action="store_true", help="show every file, and send nothing")
+    parser.add_argument("--out", metavar="DIR", help="keep the folder there too")
+    parser.add_argument("--public", action="store_true", help="for everybody to see (default: private)")
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Make the folder, show it, and send it unless this is a dry run."""
+    from league.population.storage.run_dir import open_run
+
     if not NAME.fullmatch(arguments.name):
         raise UsageError(f"{arguments.name!r} is no name of the hub's. Write ORG/NAME, for example me/kuhn-player.")
     name, _, which = arguments.snapshot.partition("@")
@@ -36,7 +48,10 @@ def run(arguments: argparse.Namespace) -> int:
         folder = folder_to_fill(arguments.out, "--out") if arguments.out else Path(temporary) / "model"
         if folder.is_dir() and any(folder.iterdir()):
             raise UsageError(f"--out {folder}: there is something in it. Name a new folder.")
-        make_folder(folder, source, snapshot, arguments.name)
+        try:
+            make_folder(folder, source, snapshot, arguments.name)
+        except shutil.Error as error:  # of several files, each with its reason
+            raise UsageError(f"{folder} cannot be written: {error.args[0][0][2]}.") from error
         for path in sorted(folder.iterdir()):
             print(f"{path.stat().st_size:>12,}  {plain(path.name)}")
         if arguments.dry_run:
@@ -53,6 +68,7 @@ def make_folder(folder: Path, run: Run, snapshot: Snapshot, name: str) -> None:
     """
     from arena.lm.lora import adapter_base, is_adapter  # torch is slow to import
     from arena.lm.tokenization import with_chat_template
+    from league.population.models.model_card import CARD_FILE, model_card
 
     base = adapter_base(snapshot.path) if is_adapter(snapshot.path) else None
     if isinstance(base, Path):
@@ -72,6 +88,9 @@ def make_folder(folder: Path, run: Run, snapshot: Snapshot, name: str) -> None:
 
 def _base(source: str) -> Base | None:
     """Return how a card names the model that a run began from, without a path of this machine; None: it had none."""
+    from league.population.models.catalogue import CATALOGUE
+    from league.population.models.model_card import Base
+
     if source == "pocket":
         return None
     if source in CATALOGUE:
@@ -82,6 +101,11 @@ def _base(source: str) -> Base | None:
 
 
 def _facts(run: Run, snapshot: Snapshot, name: str, *, merged: bool) -> CardFacts:
+    from league.lab.reports.again import command
+    from league.population.models.example_requests import example_requests
+    from league.population.models.model_card import CardFacts
+    from league.training.board.metrics_log import read_metrics
+
     config = run.config
     examples = example_requests(config, snapshot.policy)
     prompts = {role: example.chat for role, example in examples.items()}
@@ -127,6 +151,8 @@ def _send(folder: Path, name: str, *, public: bool) -> str:
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
 
+    from league.population.players.hub import why_not_reached
+
     api = HfApi()
     try:
         api.create_repo(name, private=not public, exist_ok=True)
@@ -138,4 +164,8 @@ def _send(folder: Path, name: str, *, public: bool) -> str:
         raise UsageError(
             f"The hub did not take {name}: {reason} Is it yours, and are you logged in (hf auth login)?"
         ) from error
+    except Exception as error:  # of the library that the hub's client asks with, whichever it is
+        if not (reason := why_not_reached(api.endpoint)):
+            raise
+        raise UsageError(f"The hub {api.endpoint} cannot be reached ({reason}). Nothing was sent.") from error
     return f"{api.endpoint}/{name}"

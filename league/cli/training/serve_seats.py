@@ -4,19 +4,52 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from games.common.errors import UsageError
-from league.cli.training.train import new_run_dir, run_session
-from league.config import RunConfig
-from league.config.load import load, load_run_config
-from league.population.storage.run_dir import find_run
-from league.training.loop.readiness import check_start
-from league.training.monitors.terminal import Terminal
+from league.cli.parser import SEED, Parser, add_allow_host, whole_number
+
+if TYPE_CHECKING:
+    from league.config import RunConfig
+
+EXAMPLES = (
+    "pocket --role kuhn_poker/first --run-dir runs/agents",
+    "runs/agents --port 8002",
+)
+NOTES = "league docs programs tells what a program asks. A run that has been begun goes on."
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    parser.add_argument("run", metavar="RUN|PRESET|FILE.toml", help="a run to go on with, or what to train anew")
+    parser.add_argument(
+        "--role",
+        action="append",
+        default=[],
+        metavar="GAME/ROLE",
+        help="a role whose turns programs take; may be given several times (default: programs.roles)",
+    )
+    parser.add_argument(
+        "--host", metavar="ADDRESS", help="where it listens; 0.0.0.0: to everybody on the network (default: the run's)"
+    )
+    parser.add_argument(
+        "--port", type=whole_number(0, 65_535), metavar="N", help="0 takes any free port (default: the run's)"
+    )
+    add_allow_host(parser)
+    parser.add_argument("--run-dir", metavar="DIR", help="where a new run is kept (default: a new folder under runs/)")
+    parser.add_argument("--seed", type=SEED, metavar="N", help="of a new run: every stream of randomness")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="of a new run: change one setting"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Train; return 0 when the run is complete, 130 when it was stopped, 1 when an update failed."""
+    from league.cli.training.train import new_run_dir, run_session
+    from league.population.storage.run_dir import find_run
+    from league.training.loop.readiness import check_start
+    from league.training.monitors.terminal import Terminal
+
     begun = None if arguments.run_dir is not None else find_run(arguments.run)
     given = {"host": arguments.host, "port": arguments.port, "allow_hosts": tuple(arguments.allow_host) or None}
     address = {key: value for key, value in given.items() if value is not None}
@@ -38,6 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _new_config(arguments: argparse.Namespace, address: dict[str, Any]) -> RunConfig:
     """Return the configuration of a new run. Raises UsageError for one in which no program has a role."""
+    from league.config.load import load
+
     settings = [*arguments.set]
     if arguments.seed is not None:
         settings.append(f"seed={arguments.seed}")
@@ -52,6 +87,8 @@ def _new_config(arguments: argparse.Namespace, address: dict[str, Any]) -> RunCo
 
 def _check_begun(run_dir: Path, arguments: argparse.Namespace) -> None:
     """Raise UsageError for a run that no program has a role in, and for settings that it did not begin with."""
+    from league.config.load import load_run_config
+
     if arguments.set or arguments.seed is not None:
         raise UsageError(
             f"{run_dir} goes on with the configuration that it began with. Leave --set and --seed out, or begin a new "

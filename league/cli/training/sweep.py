@@ -5,43 +5,112 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any
 
 from games.common.destinations import folder_to_fill
 from games.common.errors import UsageError
 from games.common.files import atomic_write
 from games.common.text import plain
 from league.cli.formatting import estimate_to_json, format_interval, format_number
-from league.lab.reports.differences import RunComparison, pair_tests
-from league.lab.sweeps.plan import (
-    Sweep,
-    extended,
-    how_to_resume,
-    load_sweep,
-    parse_conditions,
-    parse_seeds,
-    plan_runs,
-    save_plan,
-)
-from league.lab.sweeps.questions import command_questions
-from league.lab.sweeps.training import trained
-from league.lab.sweeps.whole import run_sweep
-from league.population.players.machine import require_ray
-from league.population.storage.run_dir import SWEEP_FILE, check_unused
-from league.training.loop.readiness import check_start
-from league.training.monitors.terminal import Terminal
+from league.cli.parser import COUNT, Parser, whole_number
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from league.lab.reports.differences import RunComparison
+    from league.lab.sweeps.plan import Sweep
+
+EXAMPLES = (
+    "pocket --seeds 0-4 --set credit.rule=rae,mars",
+    "pocket --seeds 0-2 --set optimizer.learning_rate=1e-4,5e-4 --set iterations=50 --run-dir sweeps/rates",
+    "pocket --condition plain credit.rule=grpo --condition mine credit.rule=rae optimizer.learning_rate=5e-4",
+    "pocket --workers 2 --ask 'exploitability RUN@mixture --game kuhn_poker'",
+    "team --tokens 150000 --set iterations=1000",
+    "pocket --seeds 0-9 --cluster local",
+    "--resume --run-dir sweeps/rates",
+    "pocket --seeds 3-9 --resume --run-dir sweeps/pocket",
+)
 SWEEPS = Path("sweeps")  # the folder of new sweeps
 TABLE_FILE = "table.json"
 LEFT_OUT = ("/score/", "tokens_per_second")  # of the figures that are compared: not measured at the end, or of speed
 
 
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    parser.add_argument("config", nargs="?", metavar="PRESET|FILE.toml", help="what to train")
+    parser.add_argument("--seeds", metavar="N-M", help="0-4, or 0,2,7 (default: 0-4)")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=V1,V2",
+        help="change a setting, or compare several values of it; of several such settings every combination",
+    )
+    parser.add_argument(
+        "--condition",
+        action="append",
+        default=[],
+        nargs="+",
+        metavar=("NAME", "KEY=VALUE"),
+        help="compare settings that belong together under a name; may be given several times, with any settings",
+    )
+    _add_ends(parser)
+    _add_places(parser)
+
+
+def _add_places(parser: Parser) -> None:
+    """Add where runs are kept and by what they are trained."""
+    parser.add_argument(
+        "--run-dir", metavar="DIR", help="where the runs are kept (default: a new folder under sweeps/)"
+    )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with the sweep in --run-dir, with further runs where they are named, and print its table",
+    )
+    parser.add_argument(
+        "--workers",
+        type=whole_number(1, 1024),
+        default=0,
+        metavar="N",
+        help="train N runs side by side on this machine, each in a process of its own with its share of the cores",
+    )
+    parser.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help="train runs side by side on a Ray cluster: HOST:PORT, auto (the one of this machine), or local (here)",
+    )
+
+
+def _add_ends(parser: Parser) -> None:
+    """Add when a run of a sweep ends, and what is asked about it then."""
+    parser.add_argument(
+        "--tokens",
+        type=COUNT,
+        metavar="N",
+        help="end each run at its first snapshot after N generated tokens, and compare at these; its iterations are "
+        "then the most that it may take",
+    )
+    parser.add_argument(
+        "--ask",
+        action="append",
+        default=[],
+        metavar="COMMAND",
+        help="a command of league that is asked about each trained run, which RUN stands for; its figures join the "
+        "table",
+    )
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Train what is missing; return 0 when all is done, 130 when it was stopped, 1 when a run failed."""
+    from league.lab.sweeps.plan import how_to_resume
+    from league.lab.sweeps.whole import run_sweep
+    from league.population.players.machine import require_ray
+    from league.training.monitors.terminal import Terminal
+
     console = Terminal(soft_wrap=True)
     if arguments.cluster and arguments.workers:
         raise UsageError("--workers trains on this machine and --cluster on a Ray cluster: name one of them.")
@@ -69,15 +138,35 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _planned(arguments: argparse.Namespace) -> Sweep:
     """Return the sweep that is asked for. Raises UsageError where it could not begin."""
+    from league.lab.sweeps.plan import Sweep, parse_conditions, parse_seeds, plan_runs
+    from league.training.loop.readiness import check_start
+
     conditions = parse_conditions(arguments.condition)
     runs = plan_runs(arguments.config, parse_seeds(arguments.seeds or "0-4"), arguments.set, conditions)
     check_start(runs[0].config, arguments.cluster or "")
-    command_questions(arguments.ask)
+    _check_questions(arguments.ask)
     return Sweep(runs, arguments.tokens, tuple(arguments.ask))
+
+
+def _check_questions(commands: Sequence[str]) -> None:
+    """Raise UsageError for a command that cannot be asked: it is no command of league, or one that has no report."""
+    from league.cli.dispatch import parse
+    from league.lab.sweeps.questions import command_questions
+
+    command_questions(commands)
+    for command in commands:
+        try:
+            arguments = parse(shlex.split(command))
+        except UsageError as error:
+            raise UsageError(f"--ask {command!r}: {error}") from None
+        if "json" not in arguments:
+            raise UsageError(f"--ask {command!r} has no figures: only a command with --json answers.")
 
 
 def _new(arguments: argparse.Namespace) -> tuple[Path, Sweep]:
     """Plan a new sweep; return its folder, and it."""
+    from league.lab.sweeps.plan import save_plan
+
     if arguments.config is None:
         raise UsageError("league sweep takes what to train: a preset, such as pocket, or a TOML file.")
     sweep = _planned(arguments)
@@ -88,6 +177,8 @@ def _new(arguments: argparse.Namespace) -> tuple[Path, Sweep]:
 
 def _resumed(arguments: argparse.Namespace) -> tuple[Path, Sweep]:
     """Return the folder of the sweep that is to go on, and it, with the runs and questions that are new."""
+    from league.lab.sweeps.plan import Sweep, extended, load_sweep, save_plan
+
     if not arguments.run_dir:
         raise UsageError("--resume goes on with the sweep in --run-dir DIR: name its folder.")
     folder = folder_to_fill(arguments.run_dir, "--run-dir")
@@ -98,7 +189,7 @@ def _resumed(arguments: argparse.Namespace) -> tuple[Path, Sweep]:
             "trained too: league sweep PRESET --seeds 5-9 --resume --run-dir DIR"
         )
     if arguments.config is None:
-        command_questions(arguments.ask)
+        _check_questions(arguments.ask)
         added = Sweep((), sweep.tokens, tuple(arguments.ask))
     else:
         arguments.tokens = arguments.tokens or sweep.tokens
@@ -110,6 +201,9 @@ def _resumed(arguments: argparse.Namespace) -> tuple[Path, Sweep]:
 
 def _new_folder(stem: str, named: str | None) -> Path:
     """Return the folder of a new sweep. Raises UsageError if there is something in it."""
+    from league.lab.sweeps.plan import how_to_resume
+    from league.population.storage.run_dir import SWEEP_FILE, check_unused
+
     if named is None:
         names = (str(SWEEPS / (stem if number == 1 else f"{stem}-{number}")) for number in count(1))
         named = next(name for name in names if not Path(name).exists())
@@ -123,6 +217,8 @@ def _new_folder(stem: str, named: str | None) -> Path:
 
 def _tell(folder: Path, sweep: Sweep, console: Console) -> None:
     """Print the table of the runs that are trained, and keep it."""
+    from league.lab.sweeps.training import trained
+
     complete = [run for run in sweep.runs if trained(folder, run, sweep.tokens)]
     if not complete:
         return
@@ -139,6 +235,8 @@ def _tell(folder: Path, sweep: Sweep, console: Console) -> None:
 
 def print_table(comparison: RunComparison, at: str, console: Console) -> None:
     """Print each figure: the mean of each condition over its seeds, and the tests of each pair of conditions."""
+    from league.lab.reports.differences import pair_tests
+
     console.print(f"\nAt {at}, with 95% intervals over seeds:", style="bold")
     for condition in comparison.conditions:
         seeds = ", ".join(map(str, sorted(condition.runs)))
@@ -158,6 +256,8 @@ def print_table(comparison: RunComparison, at: str, console: Console) -> None:
 
 def table_to_json(comparison: RunComparison) -> dict[str, Any]:
     """Return the table as JSON data. What was not computed is null."""
+    from league.lab.reports.differences import pair_tests
+
     return {
         "iteration": comparison.iteration,
         "conditions": [

@@ -13,36 +13,70 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
-from arena.errors import EngineError
-from arena.remote.usage import format_usage
 from games.aliases import short_name
 from games.common import plugins
 from games.common.destinations import folder_to_fill
 from games.common.errors import UsageError
 from games.common.text import plain
-from games.registry import make_game
-from games.spec import GameSpec, Utility
-from league.cli.formatting import format_number
-from league.cli.measuring import standings
-from league.cli.training.suite_table import print_suite
-from league.config.load import CONFIG_FILE, load, policy_names, run_roles
-from league.population.storage.run_dir import RUNS, Run, check_unused
-from league.theory.exact.exploitability import optimum
-from league.training.board.metrics_log import read_metrics
-from league.training.loop.readiness import check_start
-from league.training.monitors.terminal import Terminal
+from league.cli.formatting import format_number, match_progress, plain_table
+from league.cli.parser import SEED, Parser
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from games.spec import GameSpec
     from league.config import RunConfig
+    from league.lab.comparisons.before_and_after import Change
+    from league.population.storage.run_dir import Run
     from league.training.loop.session import Outcome
 
+EXAMPLES = (
+    "pocket",
+    "pocket --seed 1 --set iterations=50 --set credit.rule=grpo --set matchmaking.group_size=8",
+    "settle --game leduc_poker",
+    "my.toml --run-dir runs/mine",
+    "--resume --run-dir runs/mine",
+)
 DEFAULT_PRESET = "pocket"
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add what the command is given."""
+    parser.add_argument("config", nargs="?", metavar="PRESET|FILE.toml", help="what to train (default: pocket)")
+    parser.add_argument(
+        "--game",
+        action="append",
+        default=[],
+        metavar="GAME",
+        help="train this game in place of the preset's, with matches that fit its length; may be given several times",
+    )
+    parser.add_argument("--run-dir", metavar="DIR", help="where the run is kept (default: a new folder under runs/)")
+    parser.add_argument("--seed", type=SEED, metavar="N", help="every stream of randomness derives from it")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="change one setting; may be given several times"
+    )
+    parser.add_argument("--resume", action="store_true", help="continue where an interrupted run stopped")
+    parser.add_argument(
+        "--from",
+        dest="from_iteration",
+        type=int,
+        metavar="N",
+        help="with --resume: go back to the state that was saved after iteration N, as where a newer one is damaged",
+    )
+    parser.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help="play on a Ray cluster: HOST:PORT, auto (the one of this machine), or local (start one here)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Train; return 0 when the run is complete, 130 when it was stopped, 1 when an update failed."""
+    from league.config.load import load
+    from league.training.loop.readiness import check_start
+    from league.training.monitors.terminal import Terminal
+
     if int(os.environ.get("RANK", "0")):  # torchrun started this process; it follows rank 0
         from league.training.learning.data_parallel import run_follower, torchrun_rendezvous  # torch is slow to import
 
@@ -80,6 +114,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def run_session(session: Callable[[], Outcome], run_dir: Path, console: Console) -> int:
     """Run a training session and print how it ended; return 0, 130 if it was stopped, 1 if an update failed."""
+    from arena.errors import EngineError
+    from arena.remote.usage import format_usage
+    from league.config.load import CONFIG_FILE
+    from league.population.storage.run_dir import Run
     from league.training.loop.failures import RunFailed
 
     try:
@@ -124,6 +162,9 @@ def _print_how_to_resume(how: str, run_dir: Path, console: Console) -> None:
 
 def _run_to_resume(arguments: argparse.Namespace) -> Path:
     """Return the run in --run-dir, else the newest run of the preset, else the newest of all."""
+    from league.config.load import CONFIG_FILE
+    from league.population.storage.run_dir import RUNS
+
     if arguments.set or arguments.game or arguments.seed is not None:
         raise UsageError(
             "--resume goes on with the configuration that the run began with, so that it ends as if it had never "
@@ -143,6 +184,8 @@ def new_run_dir(stem: str, named: str | None = None) -> Path:
 
     Raises UsageError if it cannot be written, or there is something in it.
     """
+    from league.population.storage.run_dir import RUNS, check_unused
+
     if named is None:
         names = (str(RUNS / (stem if number == 1 else f"{stem}-{number}")) for number in count(1))
         return folder_to_fill(next(name for name in names if not Path(name).exists()), "--run-dir")
@@ -153,6 +196,11 @@ def new_run_dir(stem: str, named: str | None = None) -> Path:
 
 def _print_results(run: Run, console: Console) -> None:
     """Print the standings, what was learned, and commands to try next."""
+    from games.registry import make_game
+    from league.cli.measuring import standings
+    from league.config.load import policy_names, run_roles
+    from league.training.board.metrics_log import read_metrics
+
     report = standings.load_report(run)
     standings.print_report(report, console)
     console.print("\nWhat was learned", style="bold")
@@ -178,6 +226,8 @@ def _print_results(run: Run, console: Console) -> None:
 
 def learning_summary(run_dir: Path, spec: GameSpec) -> Iterator[str]:
     """Yield sentences on how a game's measurements changed from the first snapshot, or iteration, to the last."""
+    from league.training.board.metrics_log import read_metrics
+
     changes: dict[str, tuple[float, float]] = {}  # by name below GAME/
     for line in read_metrics(run_dir):
         for name, value in line.items():
@@ -212,6 +262,9 @@ def _judged(changes: Mapping[str, tuple[float, float]]) -> Iterator[str]:
 
 def _earned(spec: GameSpec, changes: Mapping[str, tuple[float, float]]) -> Iterator[str]:
     """Yield sentences on the returns in a small game of common or mixed motives, against the best possible."""
+    from games.spec import Utility
+    from league.theory.exact.exploitability import optimum
+
     if joint := changes.get("return"):
         best = spec.optimum if spec.optimum is not None else optimum(spec.name)
         yield f"mean return together {_change(joint)}" + ("" if best is None else f" of at most {best:g}")
@@ -230,6 +283,8 @@ def _earned(spec: GameSpec, changes: Mapping[str, tuple[float, float]]) -> Itera
 
 def _measured(spec: GameSpec, changes: Mapping[str, tuple[float, float]]) -> Iterator[str]:
     """Yield sentences on a competitive game, or on one that has no exact values."""
+    from games.spec import Utility
+
     best = f" of at most {spec.optimum:g}" if spec.optimum is not None else ""
     if exploitability := changes.get("exploitability"):
         mixture, value = changes.get("mixture_exploitability"), changes.get("first_seat_value")
@@ -289,3 +344,35 @@ def _game_value_note(spec: GameSpec) -> str:
     fraction = Fraction(value).limit_denominator(100)
     exact = str(fraction) if abs(fraction - value) < 1e-9 else format_number(value)
     return f", in theory {exact.replace('-', '−')}"
+
+
+def print_suite(run: Run, console: Console) -> None:
+    """Play the matches of a run's suite, unless they are played, and print their table; nothing for no suite."""
+    from league.lab.comparisons.before_and_after import changes
+
+    settings = run.config.evaluation
+    if settings.suite is None or not settings.suite_matches:
+        return
+    with match_progress() as progress:
+        task = progress.add_task(f"playing {settings.suite}", total=None)
+        found = changes(run, lambda _: progress.advance(task))
+    console.print(f"\nGames of {settings.suite}, trained and held out", style="bold", markup=False)
+    console.print("Mean returns of the first snapshot and of the last, on the same deals.")
+    console.print(_table(found))
+
+
+def _table(found: list[Change]) -> Table:
+    table = plain_table("game", "", "against", "first", "last", "difference", "95% interval")
+    for change in found:
+        pairing, (mean, *bounds) = change.pairing, change.difference
+        low, high = (format_number(bound, signed=True) for bound in bounds)
+        table.add_row(
+            short_name(pairing.game).partition("(")[0],
+            "trained" if pairing.kind == "training" else pairing.kind,
+            pairing.opponent,
+            format_number(change.before.returns.mean, signed=True),
+            format_number(change.after.returns.mean, signed=True),
+            format_number(mean, signed=True),
+            f"{low} to {high}",
+        )
+    return table

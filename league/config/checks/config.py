@@ -9,12 +9,16 @@ from games.common.registry import family
 from games.common.section import LARGEST_COUNT
 from games.registry import make_game, with_submatches
 from games.spec import Utility
-from league.config.checks.beliefs import check_beliefs, check_prediction, check_shaping
-from league.config.checks.branching import check_branching
 from league.config.checks.credit import check_credit
-from league.config.checks.curriculum import check_curriculum
+from league.config.checks.features import (
+    check_beliefs,
+    check_branching,
+    check_curriculum,
+    check_prediction,
+    check_shaping,
+    check_teacher_settings,
+)
 from league.config.checks.learners import check_async_learners, check_optimizer, check_settling
-from league.config.checks.teacher import check_teacher_settings
 from league.config.plugins import chosen_entries
 from league.config.run import RunConfig
 from league.config.suite import check_training

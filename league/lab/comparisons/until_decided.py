@@ -46,14 +46,18 @@ class Until(NamedTuple):
 
     def check(self, spec: GameSpec) -> None:
         """Raise UsageError for numbers that make no sense, and for a game in which nobody is stronger."""
-        if not 0.5 <= self.confidence < 1.0:
-            raise UsageError(f"--until {self.confidence:g}: the confidence should be at least 0.5 and below 1.")
-        if self.margin is not None and not 0.0 < self.margin < 0.5:
-            raise UsageError(f"--margin {self.margin:g}: the margin should be above 0 and below 0.5, such as 0.02.")
+        self.check_numbers()
         if spec.utility is Utility.IDENTICAL and spec.seats > 1:
             raise UsageError(
                 f"--until decides who is stronger, and in {spec.alias} both players get the same. Leave it out."
             )
+
+    def check_numbers(self) -> None:
+        """Raise UsageError for numbers that make no sense in any game."""
+        if not 0.5 <= self.confidence < 1.0:
+            raise UsageError(f"--until {self.confidence:g}: the confidence should be at least 0.5 and below 1.")
+        if self.margin is not None and not 0.0 < self.margin < 0.5:
+            raise UsageError(f"--margin {self.margin:g}: the margin should be above 0 and below 0.5, such as 0.02.")
 
 
 def compare_until(

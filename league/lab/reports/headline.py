@@ -9,8 +9,7 @@ from games.spec import Utility
 from league.lab.reports.pages import plain
 from league.lab.reports.run_record import RunRecord
 from league.lab.reports.strategies import GameStrategies
-from league.theory.percentiles import PERCENTILES
-from league.theory.statistics import Z_95
+from league.theory.statistics import PERCENTILES, Z_95
 
 ILLEGAL = 0.01  # share of illegal replies that is worth a sentence
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from league.lab.reports.run_record import RunRecord, Tabulated
 from league.lab.reports.svg import Line, line_chart
 from league.theory.exact.exploitability import exact_form
+from league.theory.exact.regret import visit_regrets
 from league.theory.exact.sequence_form import SequenceForm
 from league.theory.exact.strategy_states import NAMED, ShownAction, ShownState, shown_states
-from league.theory.exact.visit_regret import visit_regrets
 
 MOST_WEIGHED = 25  # tables whose regrets choose the states
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from games.spec import GameSpec
 from league.config.load import seat_roles
 from league.lab.standings.payoff_matrix import PayoffMatrix
+from league.population.storage.population import newest_strangers
 from league.population.storage.run_dir import STATE_FOLDER, Run
-from league.population.storage.strangers import newest_strangers
 
 
 class Teamwork(NamedTuple):

@@ -17,7 +17,7 @@ import torch
 from arena.lm.language_model import LanguageModel
 from league.population.distillation.targets import Target
 from learners.batching import ChoiceRow, FreeRow
-from learners.losses.imitation import ImitationLoss, imitation_chunks
+from learners.losses.given_replies import GivenLoss, given_chunks
 from learners.metric_sums import MetricSums
 from learners.update.policy import Policy
 
@@ -71,7 +71,7 @@ class Lesson:
             if on_step is not None:
                 on_step(step)
 
-    def _chunks(self, chosen: Sequence[int], weights: Sequence[float]) -> Iterator[ImitationLoss]:
+    def _chunks(self, chosen: Sequence[int], weights: Sequence[float]) -> Iterator[GivenLoss]:
         """Yield the losses of some rows with these weights."""
         by_temperature: dict[float, list[ChoiceRow | FreeRow]] = {}
         for index, weight in zip(chosen, weights, strict=True):
@@ -83,7 +83,7 @@ class Lesson:
             )
             by_temperature.setdefault(row.temperature, []).append(weighted)
         for temperature, rows in by_temperature.items():
-            yield from imitation_chunks(self._lm, rows, temperature, self._max_tokens)
+            yield from given_chunks(self._lm, rows, temperature, self._max_tokens)
 
 
 def _row(lm: LanguageModel, target: Target) -> ChoiceRow | FreeRow:

@@ -61,13 +61,8 @@ def constrained_response(
     return ConstrainedResponse(float(gains[seat]), policy)
 
 
-def _constrained_maximum(values: list[float], reference: tuple[float, ...], budget: Budget) -> float:
-    """Return V of the formula above for the action values of one information state."""
-    return _dot(_constrained_policy(values, reference, budget), values)
-
-
 def _constrained_policy(values: list[float], reference: tuple[float, ...], budget: Budget) -> tuple[float, ...]:
-    """Return the policy that V is the value of: probability moves from the worst actions to the best."""
+    """Return the policy that attains V of the formula above: probability moves from the worst actions to the best."""
     policy, best, distance_left = list(reference), values.index(max(values)), budget.distance
     for action in sorted(range(len(values)), key=values.__getitem__):
         moved = budget.control * min(distance_left, reference[action])

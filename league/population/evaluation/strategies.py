@@ -10,9 +10,9 @@ import numpy as np
 from games.spec import GameSpec
 from league.population.evaluation.policy_tables import Profile
 from league.theory.exact.exploitability import PolicyTable, exact_form
+from league.theory.exact.regret import visit_regrets
 from league.theory.exact.sequence_form import SequenceForm
 from league.theory.exact.strategy_states import NAMED, ShownState, distance_to_kuhn_equilibria, shown_states
-from league.theory.exact.visit_regret import visit_regrets
 
 
 class GameStrategy(NamedTuple):

@@ -11,7 +11,7 @@ from statistics import fmean
 
 from arena.records import Cast, Episode, MatchRequest, flatten_episodes
 from arena.submatches import play_again
-from games.beliefs import HasInformation
+from games.abilities import HasInformation
 from games.common.seeds import derive_seed
 from games.openspiel.repeated import is_repeated, stage_game
 from games.registry import make_game, with_submatches

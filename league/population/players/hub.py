@@ -64,13 +64,19 @@ def _check_folder(path: Path, where: str, *, adapters: bool) -> None:
 
 def _ask(hub: str, where: str) -> None:
     """Raise UsageError unless something answers at the hub's address, whatever it says."""
-    try:
-        urlopen(Request(hub, method="HEAD"), timeout=PATIENCE).close()  # of the user's own settings
-    except HTTPError:
-        return
-    except (URLError, OSError, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
+    if reason := why_not_reached(hub):
         raise UsageError(
             f"{where}: there is no such folder, and the hub {hub} cannot be reached ({reason}). Name a folder, or "
             "go on with a network."
-        ) from None
+        )
+
+
+def why_not_reached(hub: str) -> str:
+    """Return why nothing answers at the hub's address; empty if something does, whatever it says."""
+    try:
+        urlopen(Request(hub, method="HEAD"), timeout=PATIENCE).close()  # of the user's own settings
+    except HTTPError:
+        return ""
+    except (URLError, OSError, ValueError) as error:
+        return str(getattr(error, "reason", None) or error)
+    return ""

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from games.common.errors import UsageError
 from games.common.registry import Entry, Registry
 from league.config import RunConfig
+from league.config.context import RunContext
 from league.config.engine import VLLM_RANKS, EngineConfig, VllmSettings
 from league.config.load import validate
+from league.population.models.source import model_folder
 from league.population.players.machine import is_installed, no_gpu
 from roles.role import ReplyForm, Roles
 
@@ -154,11 +156,16 @@ def engine_kind(config: RunConfig) -> EngineKind:
 
 def require_engine_package(config: RunConfig) -> None:
     """Raise UsageError, which says how to install it, where the package that a run's engine needs is missing."""
-    package = engine_kind(config).package
+    require_engine(config.engine.kind, "engine.kind =")
+
+
+def require_engine(kind: str, given: str) -> None:
+    """Raise UsageError where the package that a kind of engine needs is missing; ``given`` is what chose it."""
+    package = ENGINES[kind].package
     if package is not None and not is_installed(package.module):
         raise UsageError(
-            f"engine.kind = {config.engine.kind!r}, but {package.name} is not installed. Install it "
-            f"({package.how}), or set engine.kind = 'torch'."
+            f"{given} {kind!r}, but {package.name} is not installed. Install it ({package.how}), or set "
+            f"{given} 'torch'."
         )
 
 
@@ -289,6 +296,21 @@ def _check_vllm_context(config: RunConfig, longest: Mapping[str, int]) -> None:
                 f"In trial matches of {game}, the longest prompt and its reply take {tokens} tokens, but "
                 f"engine.vllm.max_model_len = {max_tokens}. Set it to {tokens} or more."
             )
+
+
+def check_model(context: RunContext) -> None:
+    """Raise UsageError if a model is not on this machine, cannot be read, or has too short a context for a game."""
+    for source in context.config.pretrained(context.policies):
+        tokenizer = ChatTokenizer.read(model_folder(source))
+        if tokenizer.context is None:
+            continue
+        for game, tokens in longest_prompts(context.config, context.roles, tokenizer).items():
+            if tokens > tokenizer.context:
+                raise UsageError(
+                    f"In trial matches of {game}, the longest prompt and its reply take {tokens} tokens, but {source} "
+                    f"reads {tokenizer.context} at most. Set roles.max_reply_tokens lower where replies are free, give "
+                    "a shorter role card (roles.cards), or use a model with a longer context."
+                )
 
 
 ENGINES: Registry[EngineKind] = Registry(

@@ -9,6 +9,7 @@ from games.common.errors import UsageError
 from games.common.validation import validated
 from league.config import RolesConfig, RunConfig
 from league.config.load import validate
+from league.population.players.model_engine import require_engine
 
 
 class PlayerSettings(NamedTuple):
@@ -29,8 +30,8 @@ class PlayerSettings(NamedTuple):
     def of(cls, arguments: Any) -> PlayerSettings:
         """Return the settings of parsed options. Raises UsageError for a number out of range."""
         settings = cls(*(getattr(arguments, name) for name in cls._fields))
-        if settings.threads is not None and settings.threads < 1:
-            raise UsageError(f"--threads {settings.threads}: at least one thread is needed.")
+        if settings.engine is not None:
+            require_engine(settings.engine, "--engine")
         settings.roles(RolesConfig())
         return settings
 

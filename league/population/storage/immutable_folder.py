@@ -1,6 +1,7 @@
 """Folders that appear atomically, are hashed, and never change afterwards.
 
-Each has a card: a JSON file with facts about the folder and the SHA-256 of every other file in it.
+Each has a card: a JSON file with facts about the folder and the SHA-256 of every other file in it. A folder of saved
+state has a manifest instead, with the hashes alone: the last file that is written before the folder gets its name.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from games.common.errors import DamagedFile
 from games.common.files import sync_folder
+from games.common.sealed_json import read_sealed, write_sealed
 
 PARTIAL = ".partial-"  # prefix of the names of folders that are being written or removed
 
@@ -88,3 +91,21 @@ def _make_durable(folder: Path) -> None:
         with path.open("rb") as file:
             os.fsync(file.fileno())
         path.chmod(0o444)
+
+
+MANIFEST_FILE = "manifest.json"
+
+
+def write_manifest(folder: Path) -> None:
+    """Write the manifest of a folder; one that is there is replaced."""
+    write_sealed(folder / MANIFEST_FILE, hashes_of(folder, MANIFEST_FILE))
+
+
+def check_manifest(folder: Path) -> None:
+    """Raise DamagedFile, with the first such file, if one is missing, foreign or changed since it was written."""
+    hashes: dict[str, str] = read_sealed(folder / MANIFEST_FILE, "")
+    for name in changed_files(folder, MANIFEST_FILE, hashes)[:1]:
+        if name not in hashes:
+            raise DamagedFile(folder / name, "it was put there by something else")
+        is_there = (folder / name).is_file()
+        raise DamagedFile(folder / name, "it has changed since it was saved" if is_there else "it is missing")

@@ -15,6 +15,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from games.common.errors import UsageError, unknown_name
+from games.spec import GameSpec
+from league.config import RunConfig
+from league.config.load import seat_roles
 from league.population.storage.immutable_folder import changed_files, discard, freeze, remove_partial
 
 _CARD = "snapshot.json"
@@ -199,3 +202,11 @@ def _read(folder: Path) -> Snapshot:
     if snapshot.id != folder.name:
         raise UsageError(f"Folder {folder} holds snapshot {snapshot.id}. Rename the folder to {snapshot.id}.")
     return snapshot
+
+
+def newest_strangers(config: RunConfig, spec: GameSpec, snapshots: Sequence[Snapshot]) -> list[str]:
+    """Return the newest snapshot of each partner that is held out; none where roles have different policies."""
+    if spec.seats < 2 or len({role.policy for role in seat_roles(config.roles, spec) if not role.given}) != 1:
+        return []
+    newest = {snapshot.policy: snapshot.id for snapshot in snapshots if config.policy(snapshot.policy).held_out}
+    return list(newest.values())

@@ -4,7 +4,7 @@ Kuhn poker has names for what matters (Kuhn 1950, "A simplified two-person poker
 one parameter α in [0, 1/3]. The first player bets the jack with α, the king with 3α, never the queen, and calls with
 the queen with α + 1/3; the second player bets the jack after a pass with 1/3, and calls with the queen with 1/3. In any
 other game with policy tables, the states are shown at which the population has lost most by visit times regret
-(``league.theory.exact.visit_regret``), with one equilibrium, as the linear program finds it, where there is one.
+(``league.theory.exact.regret``), with one equilibrium, as the linear program finds it, where there is one.
 """
 
 from __future__ import annotations

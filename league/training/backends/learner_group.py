@@ -25,7 +25,7 @@ from league.training.checkpoints.learner_checkpoint import Learning, LearningSta
 from league.training.learning.data_parallel import Rendezvous, join_process_group, shard_policies
 from league.training.learning.learner import LearnerReport, learn_subset
 from league.training.learning.policies import policies_on_bases
-from learners.imitated import ImitatedReply
+from learners.losses.term import ImitatedReply
 from learners.parallel.process_group import SINGLE_PROCESS, ProcessGroup
 from learners.trajectories import Evidence, Trajectory
 from learners.update.learner import update

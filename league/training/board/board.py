@@ -7,7 +7,7 @@ Nothing here touches the weights or draws a random number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from arena.records import Episode, flatten_episodes
@@ -17,14 +17,15 @@ from league.config.context import RunContext
 from league.population.storage.sampled_matches import SampledMatch
 from league.theory.exact.strategy_states import NAMED
 from league.training.board.comparison import Comparison
-from league.training.board.figures.tasks import KEPT, Subject, figures
+from league.training.board.figures.canvas import pixels
 from league.training.board.loggers.interface import Logger, open_loggers
 from league.training.board.metrics_log import MetricsLog, read_metrics, read_mixtures
-from league.training.board.questions import layout
+from league.training.board.observer import FigureData, RoleConduct
+from league.training.board.observers import MONITORS, drawn_metrics, figures
+from league.training.board.questions import Chart, layout
 from league.training.board.transcripts import tell_match, tell_utterances
 from league.training.checkpoints.run_state import RunState
 from league.training.monitors.alarms import Alarm
-from league.training.monitors.conduct import RoleConduct
 from league.training.monitors.phases import DrawingBudget, PhaseClock
 from league.training.snapshots.measure import PopulationMeasurement
 from league.training.starts.gallery import gallery
@@ -50,6 +51,7 @@ class Board:
         self._context, self._config, self._run_dir, self._state = context, context.config, context.run_dir, state
         self._phases, self._budget = phases, DrawingBudget(context.config.board.time, phases)
         self._log: MetricsLog | None = None
+        self._is_drawn = drawn_metrics()
         self._history: list[dict[str, Any]] = []  # of the metrics that figures show
         self._mixtures: list[dict[str, Any]] = []
         self._loggers: list[Logger] = []
@@ -81,7 +83,7 @@ class Board:
         log.write(iteration, metrics, alarms)
         for logger in self._loggers:
             logger.write(iteration, {short_metric(name): value for name, value in metrics.items()})
-        self._history.append(_kept({"iteration": iteration, **metrics}))
+        self._history.append(self._kept({"iteration": iteration, **metrics}))
         if snapshot and self._config.board.time:
             self._transcripts(log, iteration, samples)
             self._utterances(log, iteration, episodes)
@@ -98,17 +100,20 @@ class Board:
     def _open(self, iteration: int) -> MetricsLog:
         """Open the log, cut off what lies beyond ``iteration``, and read what was before."""
         log = self._log = MetricsLog(self._run_dir, resume_at=iteration)
-        self._history = [_kept(line) for line in read_metrics(self._run_dir)]
+        self._history = [self._kept(line) for line in read_metrics(self._run_dir)]
         self._mixtures = list(read_mixtures(self._run_dir))
         settings = _flat(self._config.model_dump())
         log.settings(settings, {"seed", *_chosen(self._config, settings)}, self._compared_by())
         cooperative = any(not spec.competitive for spec in self._context.specs.values())
         margins = {short_name(game): _margins(game) for game in self._context.specs}
-        log.layout(
-            layout(margins, cooperative, exploited=bool(self._config.league_roles), asked=self._config.beliefs.asked)
-        )
+        observed = {short_name(game): _observed(self._context, game) for game in self._context.specs}
+        log.layout(layout(margins, cooperative, exploited=bool(self._config.league_roles), observed=observed))
         self._loggers = open_loggers(self._config.board.loggers, self._run_dir, settings, self._logged)
         return log
+
+    def _kept(self, line: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the metrics that figures show."""
+        return {name: value for name, value in line.items() if name == "iteration" or self._is_drawn(name)}
 
     def _logged(self) -> Iterator[dict[str, float]]:
         """Yield the metrics of each iteration that was logged before, under the names that loggers have them by."""
@@ -146,7 +151,7 @@ class Board:
 
     def _draw(self, log: MetricsLog, iteration: int, alarms: Sequence[Alarm], frozen: Frozen, begun: float) -> None:
         """Draw what there is time for, the figure drawn longest ago first; after the last iteration draw all."""
-        subject = Subject(
+        data = FigureData(
             iteration,
             self._context.specs,
             self._history,
@@ -160,14 +165,14 @@ class Board:
             self._state.ratings,
             self._config.evaluation.anchors,
         )
-        tasks: dict[str, Callable[[], Any]] = figures(subject)
+        tasks = figures(data)
         progress = iteration / self._config.iterations
         for name in sorted(tasks, key=lambda name: self._drawn.get(name, -1)):
             spent = self._phases.clock() - begun
             if progress < 1.0 and not self._budget.affords(name, len(tasks), max(progress, 1e-6), spent):
                 break
             with self._budget.measure(name):
-                log.figure(name, tasks[name](), iteration)
+                log.figure(name, pixels(tasks[name]()), iteration)
             self._drawn[name] = iteration
         if progress >= 1.0:
             now = self._phases.clock()
@@ -175,9 +180,12 @@ class Board:
             log.later(SHARE_AT_END, share, iteration)
 
 
-def _kept(line: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metrics that figures show."""
-    return {name: value for name, value in line.items() if name == "iteration" or KEPT.search(name)}
+def _observed(context: RunContext, game: str) -> dict[str, Chart]:
+    """Return the charts that observers add for a game."""
+    charts: dict[str, Chart] = {}
+    for observer in MONITORS.loaded().values():
+        charts |= observer.charts(context, game) if observer.charts is not None else {}
+    return charts
 
 
 def _margins(game: str) -> list[tuple[str, str, str]]:

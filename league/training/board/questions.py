@@ -35,21 +35,6 @@ PINNED = (
     r"gap",
 )
 
-# The figures of the opening page, in this order, before all curves.
-PINNED_FIGURES = (
-    rf"{BREAKING}/alarms",
-    rf"{LEARNING}/learning",
-    rf"{DOING}/strategy/.+",
-    rf"{DOING}/actions/.+",
-    rf"{DOING}/beliefs/.+",
-    rf"{BEATS}/payoffs/.+",
-    rf"{BEATS}/wins/.+",
-    rf"{BEATS}/population",
-    rf"{CHANGE}/credit/.+",
-    rf"{CHANGE}/time",
-)
-MOST_PINNED_FIGURES = 10
-
 Chart = tuple[str, list[str]]  # "Multiline" and patterns of tags, or "Margin" and the tags of value, low and high
 
 # The groups of charts that stand after those of what is done, as TensorBoard takes them.
@@ -109,21 +94,17 @@ def _is_won_or_lost(game: str) -> bool:
     return (spec.min_return, spec.max_return) == (-1.0, 1.0)
 
 
-def pinned_figures(names: Iterable[str]) -> list[str]:
-    """Return the names of figures that match ``PINNED_FIGURES``, in its order; of many games, those of the first."""
-    known = list(dict.fromkeys(names))
-    chosen = [name for pattern in PINNED_FIGURES for name in known if re.fullmatch(pattern, name)]
-    return chosen[:MOST_PINNED_FIGURES]
-
-
 def layout(
-    games: Mapping[str, Sequence[tuple[str, str, str]]], cooperative: bool, exploited: bool, asked: bool = False
+    games: Mapping[str, Sequence[tuple[str, str, str]]],
+    cooperative: bool,
+    exploited: bool,
+    observed: Mapping[str, Mapping[str, Chart]] = {},
 ) -> dict[str, dict[str, Chart]]:
     """Return the tab of custom scalars: charts by question, those of named probabilities with their bands first.
 
     ``games`` gives for each game its named probabilities with the ends of their bands: tags of value, low and high.
-    ``cooperative``, ``exploited`` and ``asked`` say whether a game is not competitive, a policy an exploiter, and seats
-    are asked what they believe: else their charts would be empty.
+    ``cooperative`` and ``exploited`` say whether a game is not competitive, and a policy an exploiter: else their
+    charts would be empty. ``observed`` are the charts that observers add, by game.
     """
     learning: dict[str, Chart] = {"exploitability": ("Multiline", [r".+/(mixture_)?exploitability"])}
     if cooperative:
@@ -141,15 +122,17 @@ def layout(
         beats["score of exploiters"] = ("Multiline", [r"[^/]+/score$"])
     return {
         "1 Is it learning?": learning,
-        "2 What does it do?": _doing(games, asked),
+        "2 What does it do?": _doing(games, observed),
         "3 Who beats whom?": beats,
         "4 Is it cheating or breaking?": _BREAKING,
         "5 What should I change?": _CHANGE,
     }
 
 
-def _doing(games: Mapping[str, Sequence[tuple[str, str, str]]], asked: bool) -> dict[str, Chart]:
-    """Return the charts of what is done in each game, and, where seats are asked, of what they believe."""
+def _doing(
+    games: Mapping[str, Sequence[tuple[str, str, str]]], observed: Mapping[str, Mapping[str, Chart]]
+) -> dict[str, Chart]:
+    """Return the charts of what is done in each game, with those of observers."""
     doing: dict[str, Chart] = {}
     for game, margins in games.items():
         name = re.escape(game)
@@ -159,8 +142,6 @@ def _doing(games: Mapping[str, Sequence[tuple[str, str, str]]], asked: bool) -> 
             doing[f"{game}: probabilities at information states"] = ("Multiline", [rf"{name}/strategy/.+"])
         doing[f"{game}: first moves"] = ("Multiline", [rf"{name}/opening/.+"])
         doing[f"{game}: entropy of a reply by turn, nats"] = ("Multiline", [rf"{name}/entropy/.+"])
-        if asked:
-            doing[f"{game}: belief in the truth"] = ("Multiline", [rf"{name}/belief/[^/]+$"])
-            doing[f"{game}: bits of a speech"] = ("Multiline", [rf"{name}/information/[^/]+$"])
+        doing |= observed.get(game, {})
         doing[f"{game}: kinds of replies"] = ("Multiline", [rf"{name}/replies/.+"])
     return doing

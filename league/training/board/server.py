@@ -13,7 +13,8 @@ from urllib.parse import quote
 
 from games.aliases import short_metric
 from league.training.board.metrics_log import TENSORBOARD_FOLDER, figures_of, read_metrics
-from league.training.board.questions import pinned_figures, pinned_metrics
+from league.training.board.observers import pinned_figures
+from league.training.board.questions import pinned_metrics
 
 # What a person sees who has never chosen otherwise: all of a curve, and room for the cards.
 PREFERENCES = {

@@ -30,7 +30,7 @@ from league.config import RunConfig
 from league.population.results import journal
 from league.population.results.match_store import STORE_FILE, MatchStore
 from league.population.results.ratings import Ratings
-from league.population.storage.manifest import check_manifest, write_manifest
+from league.population.storage.immutable_folder import check_manifest, write_manifest
 from league.population.storage.population import Population
 from league.population.storage.run_dir import DISTILLED, STATE_FOLDER
 from league.training.checkpoints.learner_checkpoint import PENDING, read_pending, read_policies, write_policies

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from games.common.files import sync_files, sync_folder
-from league.population.storage.manifest import check_manifest, write_manifest
-from learners.imitated import ImitatedReply
+from league.population.storage.immutable_folder import check_manifest, write_manifest
+from learners.losses.term import ImitatedReply
 from learners.trajectory_buffer import TrajectoryBuffer
 from learners.update.policy import Policy
 

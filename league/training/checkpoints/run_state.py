@@ -17,7 +17,7 @@ from league.population.results.ratings import Ratings
 from league.population.storage.members import JudgedGames, MetaStrategy
 from league.population.storage.population import Origin, Population
 from league.training.starts.pool import POOL_FILE, StartPool
-from learners.imitated import ImitatedReply
+from learners.losses.term import ImitatedReply
 from learners.trajectory_buffer import TrajectoryBuffer
 from learners.update.policy import Policy
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 from arena.lm.chunks import Tokens
 from arena.records import Episode, flatten_episodes
 from league.config.context import RunContext
-from learners.beliefs import bits, changes, histories, spoken
 from learners.trajectories import Evidence, Heard, Trajectory
 from roles.probes import Probe
 from roles.prompts import messages
 from roles.replies import probed
-from roles.role import Role, Roles
+from roles.role import Role
 
 if TYPE_CHECKING:
     from learners.update.policy import Policy
@@ -55,49 +53,3 @@ def with_heard(
                     heard.append(Heard(prompts[key], belief.answers, belief.truths))
             found[i] = evidence[i]._replace(heard=tuple(heard))
     return found
-
-
-def belief_metrics(episodes: Sequence[Episode], roles: Roles) -> Metrics:
-    """Return what an iteration's seats believed, by game.
-
-    ``GAME/belief/ROLE`` is the mean probability of the truth when a match is over, ``GAME/belief/ROLE/N`` after N
-    speeches; ``GAME/information/ROLE`` what a speech of the role tells each hearer, in bits, ``GAME/information/N``
-    what the N-th speech of a match does; ``GAME/shaping/ROLE`` what is paid a match beside the game; ``GAME/unasked``
-    the share of the seats' probes whose players cannot be asked.
-    """
-    numbers: dict[str, list[float]] = {}
-    for episode in flatten_episodes(episodes):
-        seats = roles.get(episode.request.game, ())
-        if episode.beliefs and seats:
-            _add_beliefs(numbers, episode, seats)
-        for seat, role in enumerate(seats if episode.shaping else ()):
-            paid = [amount for amount, turn in zip(episode.shaping, episode.turns, strict=True) if turn.seat == seat]
-            numbers.setdefault(f"{episode.request.game}/shaping/{role.name}", []).append(sum(paid))
-    return {name: fmean(values) for name, values in numbers.items()}
-
-
-def _add_beliefs(numbers: dict[str, list[float]], episode: Episode, seats: Sequence[Role]) -> None:
-    """Add a match's numbers."""
-    game, probes = episode.request.game, {probe.name: probe for probe in probes_of(seats)}
-    silent = {(one.probe, one.seat) for one in episode.beliefs if not one.probabilities}
-    asked = {(one.probe, one.seat) for one in episode.beliefs}
-    numbers.setdefault(f"{game}/unasked", []).append(len(silent) / len(asked))
-    for (name, seat), beliefs in histories(episode).items():
-        role, said = seats[seat].name, speeches(episode, probes[name])
-        numbers.setdefault(f"{game}/belief/{role}", []).append(beliefs[-1].in_truth or 0.0)
-        for number, turn in enumerate([-1, *said[:MOST_SPEECHES]]):
-            at = next((one for one in beliefs if one.after == turn + 1), None)
-            if at is not None:
-                numbers.setdefault(f"{game}/belief/{role}/{number}", []).append(at.in_truth or 0.0)
-    for change in changes(episode):
-        said, speaker = speeches(episode, probes[change.probe]), episode.turns[change.turn].seat
-        if change.turn in said and speaker != change.hearer:
-            gained = bits(change.after) - bits(change.before)
-            numbers.setdefault(f"{game}/information/{seats[speaker].name}", []).append(gained)
-            if (number := said.index(change.turn) + 1) <= MOST_SPEECHES:
-                numbers.setdefault(f"{game}/information/{number}", []).append(gained)
-
-
-def speeches(episode: Episode, probe: Probe) -> list[int]:
-    """Return the places of a match's turns that said something."""
-    return [place for place, turn in enumerate(episode.turns) if spoken(turn, probe)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from arena.records import Episode, MatchRequest, Turn
 from arena.submatches import begin_match
 from games.registry import make_game
-from league.config.checks.branching import most_retries
+from league.config.checks.features import most_retries
 from league.config.context import RunContext
 from league.population.matchmaking.branching import BRANCHING_RULES, BranchPoint, Entropies, choose, fork_requests
 from league.training.checkpoints.run_state import RunState

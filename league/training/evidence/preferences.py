@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 
 from arena.records import Believing, Episode, ReplyRequest
 from arena.submatches import play_again
+from games.abilities import JudgesMatches
 from games.common.errors import UsageError
-from games.preferences import JudgesMatches
 from games.registry import make_game
 from games.spec import Game
 from league.config import RunConfig

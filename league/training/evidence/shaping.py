@@ -11,9 +11,8 @@ best to play in the game; weights are there to fall.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import fmean
 
-from arena.records import Episode, Turn, flatten_episodes
+from arena.records import Episode, Turn
 from league.config import RunConfig
 from league.config.context import RunContext
 from league.config.schedules import term_weight_at
@@ -81,15 +80,3 @@ def agreement(role: Role, turn: Turn) -> float:
         return 0.0
     meant = intended(thoughts(role, turn.reply), turn.legal)
     return 0.0 if meant is None else 1.0 if meant == turn.action else -1.0
-
-
-def agreement_metrics(context: RunContext, episodes: Sequence[Episode]) -> Metrics:
-    """Return ``GAME/agreement/ROLE``, the mean agreement of thoughts and actions a reply, where it is paid for."""
-    found: dict[str, list[float]] = {}
-    for episode in flatten_episodes(episodes) if context.config.shaping.agreement.on else ():
-        seats = context.roles.get(episode.request.game, ())
-        for turn in episode.turns:
-            if seats and seats[turn.seat].reply is ReplyForm.FREE and not turn.form:
-                number = agreement(seats[turn.seat], turn)
-                found.setdefault(f"{episode.request.game}/agreement/{turn.role}", []).append(number)
-    return {name: fmean(numbers) for name, numbers in found.items()}

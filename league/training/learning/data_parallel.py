@@ -40,6 +40,7 @@ from league.training.learning.learner import learn
 from league.training.learning.learner_pool import learner_failed
 from league.training.learning.policies import policies_for_resume
 from learners.batching import TrainBatch
+from learners.losses import read_terms
 from learners.losses.objective import Objective
 from learners.parallel.process_group import TorchProcessGroup
 from learners.trajectories import Evidence, Trajectory
@@ -213,12 +214,18 @@ def run_follower(rendezvous: Rendezvous) -> None:
     config = config.on_devices(lambda device: device if device == "cpu" else f"cuda:{rendezvous.local_rank}")
     with tuned_process(config.threads or max(available_threads() // rendezvous.size, 1)):
         policies = _open_policies(run_context(config, run_dir), process_group)
-        while (task := _MESSAGES.validate_json(process_group.broadcast_text("")).task) is not None:
+        while (task := _read_task(process_group.broadcast_text(""))) is not None:
             policy = policies[task.policy]
             _run_task(config, process_group, policy, task, policy)
             if policy.sharded:
                 policy.tensors()  # collective: the leader gathers the shards
     dist.destroy_process_group()
+
+
+def _read_task(text: str) -> UpdateTask | None:
+    """Return the task of a leader's message, as it was sent; None at the end."""
+    task = _MESSAGES.validate_json(text).task
+    return task and task._replace(batch=task.batch._replace(terms=read_terms(task.batch.terms)))
 
 
 def follower_main(heartbeat: Heartbeat, rank: int, size: int, local_rank: int, init_method: str) -> None:

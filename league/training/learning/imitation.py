@@ -18,7 +18,7 @@ from games.common.files import atomic_write
 from league.config.context import RunContext
 from league.population.storage.exports import ReplyRow, match_from_record, match_to_record, matches_at, reply_rows
 from league.population.storage.sampled_matches import SampledMatch
-from learners.imitated import ImitatedReply
+from learners.losses.term import ImitatedReply
 from learners.update.policy import Policy
 from roles.replies import format_reply, parse_reply, speaking
 from roles.role import ReplyForm, Role, bound_policies

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from statistics import fmean, pstdev
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from games.common.seeds import derive_seed
 from games.registry import make_game
 from league.config import RunConfig
-from league.config.schedules import imitation_at, objective_at, steps_at, term_weight_at
+from league.config.schedules import auxiliary_at, imitation_at, objective_at, steps_at
 from league.training.checkpoints.learner_checkpoint import Learning
 from learners.advantages import assign_credit
 from learners.advantages.forks import share_among_forks
-from learners.advantages.rule import Advantages, Credited, Need
-from learners.advantages.trees import flat_siblings, sibling_pairs
-from learners.batching import TrainBatch, to_batch
-from learners.groups import flat_groups
-from learners.imitated import ImitatedReply, draw_imitation
-from learners.listening import listening_rows, predicted_rows
+from learners.advantages.rule import Credited
+from learners.batching import TrainBatch, pack
+from learners.losses import AUXILIARY, LOSSES
 from learners.losses.objective import Objective
-from learners.losses.whole_trajectories import labelled, paired
+from learners.losses.term import ImitatedReply, UpdateFacts
 from learners.normalisation import count_rollout_tokens
-from learners.rewards import reward_named
-from learners.trajectories import Evidence, Trajectory, WholeTrajectories, return_scale
+from learners.trajectories import Evidence, Trajectory, return_scale
 from learners.trajectory_buffer import TrajectoryBuffer
 from learners.update.critic import Critic, critic_targets
 from learners.update.learner import StepSettings, update
@@ -53,40 +49,6 @@ def credit_turns(
     )
     state.credit = credited.state
     return credited._replace(advantages=share_among_forks(trajectories, credited.advantages))
-
-
-def credit_metrics(config: RunConfig, trajectories: Sequence[Trajectory], advantages: Advantages) -> Metrics:
-    """Return the mean and spread of the advantages by role, the share of groups with equal returns, and what was paid
-    where several rewards are weighed.
-    """
-    by_role: dict[str, list[float]] = {}
-    for trajectory, advantages_K in zip(trajectories, advantages, strict=True):
-        by_role.setdefault(f"{trajectory.game}/advantage/{trajectory.role}", []).extend(advantages_K)
-    metrics: Metrics = {}
-    for name, numbers in by_role.items():
-        if numbers:
-            metrics[f"{name}/mean"], metrics[f"{name}/spread"] = fmean(numbers), pstdev(numbers)
-    metrics |= _reward_metrics(config, trajectories)
-    for (game, role), (flat, groups) in _flat_groups(config, trajectories).items():
-        metrics[f"{game}/flat_groups/{role}"] = flat / groups
-    return metrics
-
-
-def _reward_metrics(config: RunConfig, trajectories: Sequence[Trajectory]) -> Metrics:
-    """Return the mean of each reward that a role's rule weighs, a match."""
-    paid: dict[str, list[float]] = {}
-    for trajectory in trajectories:
-        game, role = trajectory.game, trajectory.role
-        for name in config.credit.rewards(game, role):
-            paid.setdefault(f"{game}/reward/{role}/{name}", []).append(reward_named(trajectory, name))
-    return {name: fmean(numbers) for name, numbers in paid.items()}
-
-
-def _flat_groups(config: RunConfig, trajectories: Sequence[Trajectory]) -> dict[tuple[str, str], tuple[int, int]]:
-    """Return by (game, role) how many groups or sets of siblings have equal returns, and how many there are."""
-    if config.matchmaking.group_size > 1:
-        return flat_groups(trajectories)
-    return flat_siblings([t for t in trajectories if Need.TREE in config.credit.needs(t.game, t.role)])
 
 
 def update_policies(
@@ -120,26 +82,6 @@ def update_policies(
     return metrics
 
 
-def _with_given_texts(
-    config: RunConfig,
-    batch: TrainBatch,
-    trajectories: Sequence[Trajectory],
-    evidence: Sequence[Evidence],
-    iteration: int,
-) -> TrainBatch:
-    """Return the batch with the answers of probes to listen for, and the texts of others to predict, where weighed."""
-    listening = config.beliefs.listening
-    if weight := term_weight_at(config, listening, iteration):
-        factors = [listening.factor(one.game, one.role) for one in trajectories]
-        batch = batch._replace(listening=listening_rows(trajectories, evidence, factors, weight))
-    terms = config.prediction.terms
-    weights = {name: term_weight_at(config, term, iteration) for name, term in terms.items()}
-    if any(weights.values()):
-        by_term = {name: [term.factor(one.game, one.role) for one in trajectories] for name, term in terms.items()}
-        batch = batch._replace(prediction=predicted_rows(trajectories, evidence, by_term, weights))
-    return batch
-
-
 def _is_due(config: RunConfig, name: str, pending: TrajectoryBuffer, iteration: int) -> bool:
     """Return whether a policy has gathered enough; in the last iteration every policy has."""
     return pending.iterations >= config.policy(name).every or iteration == config.iterations
@@ -159,24 +101,25 @@ def _update(
     max_matches = config.policy(policy.name).matches
     if max_matches is not None:
         gathered = gathered.subsample(max_matches)
-    objective, trajectories = objective_at(config, iteration, policy.name), gathered.trajectories
-    pairs = sibling_pairs(trajectories, _mid_returns(config, trajectories)) if objective.surrogate.name == "dpo" else []
-    batch = to_batch(
+    objective = objective_at(config, iteration, policy.name)
+    packed = pack(
         policy.name,
-        trajectories,
+        gathered.trajectories,
         _weighted(gathered.advantages, config.objective.policy_gradient),
         loss_weights,
         objective.normalisation,
         weights=gathered.weights,
-        evidence=gathered.evidence,
-        pairs=pairs,
+        evidence=_of_all_replies(gathered.evidence, config.objective.policy_gradient),
     )
-    if objective.surrogate.judges_trajectories:
-        batch = batch._replace(whole=_judged(config, objective.surrogate.name, batch, gathered, loss_weights))
-    if share:
-        seed = derive_seed(config.seed, "imitated replies", policy.name, iteration)
-        batch = batch._replace(imitation=draw_imitation(imitated, config.imitation.replies, share, seed))
-    batch = _with_given_texts(config, batch, trajectories, gathered.evidence, iteration)
+    facts = UpdateFacts(
+        packed,
+        *(gathered.trajectories, gathered.evidence, gathered.advantages, gathered.weights),
+        loss_weights,
+        _mid_returns(config, gathered.trajectories),
+        imitated,
+        lambda stream: derive_seed(config.seed, stream, policy.name, iteration),
+    )
+    batch = packed.batch._replace(terms=_terms(config, objective, facts, iteration))
     steps = steps_at(config, iteration, policy.name)
     metrics = update(policy, batch, objective, steps) | {"learning_rate": steps.learning_rate}
     if policy.critic is not None:
@@ -186,19 +129,30 @@ def _update(
     return metrics
 
 
-def _judged(
-    config: RunConfig, surrogate: str, batch: TrainBatch, gathered: TrajectoryBuffer, loss_weights: Mapping[str, float]
-) -> WholeTrajectories:
-    """Return the whole trajectories of a batch as ``kto`` or ``dmpo`` judges them."""
-    by_difference, trajectories = config.objective.preference_weight == "difference", gathered.trajectories
-    if surrogate == "dmpo":
-        return paired(batch, trajectories, gathered.weights, loss_weights, by_difference)
-    return labelled(batch, trajectories, gathered.advantages, gathered.weights, loss_weights, by_difference)
+def _terms(config: RunConfig, objective: Objective, facts: UpdateFacts, iteration: int) -> dict[str, Any]:
+    """Return the rows that each term of the loss adds to an update, by its name."""
+    name, settings = objective.surrogate.name, objective.surrogate.table
+    asked = [(name, LOSSES[name], settings)]
+    asked += [(name, AUXILIARY[name], settings) for name, settings in auxiliary_at(config, iteration).items()]
+    rows = {name: term.rows(facts, settings) for name, term, settings in asked if term.rows is not None}
+    return {name: mine for name, mine in rows.items() if mine is not None}
 
 
 def _weighted(advantages: Sequence[Sequence[float]], weight: float) -> Sequence[Sequence[float]]:
     """Return the advantages times the weight of the policy gradient."""
     return advantages if weight == 1.0 else [[weight * advantage for advantage in row] for row in advantages]
+
+
+def _of_all_replies(evidence: Sequence[Evidence], weight: float) -> Sequence[Evidence]:
+    """Return evidence whose credit of all replies is multiplied by the weight of the policy gradient."""
+    if weight == 1.0:
+        return evidence
+    return [
+        one
+        if one.reply_credits is None
+        else one._replace(reply_credits=tuple(map(tuple, _weighted(one.reply_credits, weight))))
+        for one in evidence
+    ]
 
 
 def _fit_critic(policy: Policy, critic: Critic, gathered: TrajectoryBuffer) -> Metrics:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import combinations
 from statistics import fmean
 
 from arena.records import Episode, Start, flatten_episodes
-from arena.submatches import play_again
+from games.abilities import TakesTasks
 from games.registry import make_game
-from games.tasks.interface import TakesTasks, WritesTasks
-from games.tasks.proposers.rewards import similarity
-from league.config.context import RunContext
 from league.training.starts.measured import StoredStart
 
 Metrics = dict[str, float]
@@ -46,30 +42,6 @@ def task_size(start: Start) -> int:
     if start.task:
         game.start_task(start.task)
     return game.task_size()
-
-
-def proposal_metrics(context: RunContext, episodes: Sequence[Episode]) -> Metrics:
-    """Return by game that writes tasks how many were written, the share that was not admitted, and how unlike they are.
-
-    ``diversity`` is the mean of 1 less the similarity of two tasks that were admitted.
-    """
-    metrics: Metrics = {}
-    for game in context.specs:
-        match = make_game(game)
-        group = [episode for episode in episodes if episode.request.game == game]
-        if not (group and isinstance(match, WritesTasks)):
-            continue
-        invalid, tasks = 0, list[str]()
-        for episode in group:
-            play_again(match, episode)
-            invalid += len(match.invalid())
-            tasks += dict.fromkeys(child.request.task for child in episode.children)
-        metrics[f"{game}/tasks/written"] = float(invalid + len(tasks))
-        metrics[f"{game}/tasks/invalid"] = invalid / max(invalid + len(tasks), 1)
-        pairs = [*combinations(sorted(tasks)[:MOST_COMPARED], 2)]
-        if pairs:
-            metrics[f"{game}/tasks/diversity"] = fmean(1.0 - similarity(*pair) for pair in pairs)
-    return metrics
 
 
 def author_metrics(game: str, starts: Sequence[StoredStart]) -> Metrics:

@@ -15,34 +15,33 @@ from typing import NamedTuple
 
 from arena.records import Episode, MatchRequest, flatten_episodes
 from league.config.context import RunContext
-from league.population.evaluation.teams import live_cast, training_metrics
+from league.population.evaluation.teams import live_cast
 from league.population.matchmaking import DrawContext, MetaStrategy, draw_matches, matches_by_game
 from league.population.matchmaking.self_play import rotate_seats
 from league.population.storage.sampled_matches import SampledMatch, sample_matches, save_samples
 from league.training.backends.local import LocalRollouts
 from league.training.board.board import Board, Frozen
 from league.training.board.comparison import compare_population
+from league.training.board.observer import Record
+from league.training.board.observers import observe
+from league.training.board.observers.conduct import observe_conduct
 from league.training.checkpoints.checkpoint import publish, save_checkpoint
 from league.training.checkpoints.run_state import RunState
-from league.training.evidence.beliefs import belief_metrics
 from league.training.evidence.branched import with_forks
 from league.training.evidence.continued import play_on
 from league.training.evidence.from_play import evidence_from_play
 from league.training.evidence.preferences import Judges
-from league.training.evidence.shaping import agreement_metrics, with_shaping
+from league.training.evidence.shaping import with_shaping
 from league.training.evidence.teachers import Teachers
 from league.training.interfaces import Learner, LearnResult, RolloutBackend
-from league.training.learning.iteration import credit_metrics, learning_now
+from league.training.learning.iteration import learning_now
 from league.training.learning.learner import InProcessLearner
-from league.training.learning.proposals import proposal_metrics
-from league.training.learning.starts import record_starts, with_starts
+from league.training.learning.starts import with_starts
 from league.training.loop.failures import stop_if_going_wrong
 from league.training.loop.interrupt import StopRequest
 from league.training.monitors.alarms import Alarm, check_alarms
-from league.training.monitors.conduct import conduct_metrics, observe_conduct, reply_metrics
 from league.training.monitors.live_view import LiveView
 from league.training.monitors.phases import clock_of_models, counts_as
-from league.training.monitors.scores import count_metrics, score_metrics
 from league.training.monitors.strategy_alarms import Verdict, judge_cycles
 from league.training.snapshots.distilling import distil_if_due
 from league.training.snapshots.exploiter_cycle import due_with_mains, exploiters_due
@@ -62,7 +61,7 @@ def run_loop(league: League, stop: StopRequest) -> bool:
     """
     context, state = league.context, league.state
     if not state.population:
-        league.report(0, None, None, league.snapshot(0))
+        league.report(0, None, league.snapshot(0))
         league.checkpoint()
     league.start_learning()
     for iteration in range(state.iteration + 1, context.config.iterations + 1):
@@ -72,7 +71,7 @@ def run_loop(league: League, stop: StopRequest) -> bool:
         learned = league.collect(iteration)
         results = league.record(iteration, learned)
         snapshot = league.snapshot(iteration)
-        league.report(iteration, learned, results, snapshot)
+        league.report(iteration, results, snapshot)
         league.checkpoint()
         stop_if_going_wrong(context.config, state)
         if stop.requested:
@@ -82,9 +81,9 @@ def run_loop(league: League, stop: StopRequest) -> bool:
 
 
 class Results(NamedTuple):
-    """The results of an iteration's matches."""
+    """An iteration's record, and the metrics of playing and learning."""
 
-    episodes: Sequence[Episode]
+    record: Record
     metrics: Metrics
 
 
@@ -190,18 +189,14 @@ class League:
 
     def record(self, iteration: int, learned: LearnResult) -> Results:
         """Record an iteration's matches and results; return them with the metrics of playing and learning."""
-        context, self.state.iteration = self.context, iteration
+        self.state.iteration = iteration
         episodes = self.state.played_ahead.pop(iteration)
-        metrics = learned.metrics | credit_metrics(self.config, learned.trajectories, learned.advantages)
-        recorded = self.state.record([episode for episode in episodes if not episode.request.fork])
-        metrics |= count_metrics(context, episodes) | score_metrics(context, recorded)
-        metrics |= training_metrics(context, episodes)
-        metrics |= belief_metrics(episodes, context.roles) | agreement_metrics(context, episodes)
-        metrics |= reply_metrics(episodes) | self.rollouts.metrics() | proposal_metrics(context, episodes)
-        metrics |= record_starts(context, self.state.starts, episodes, iteration)
+        results = self.state.record([episode for episode in episodes if not episode.request.fork])
+        record = Record(self.context, iteration, episodes, results, learned, self.state.starts)
+        metrics = learned.metrics | observe(record) | self.rollouts.metrics()
         before, self._tokens_before = self._tokens_before, self._engine.tokens
         metrics["tokens_per_second"] = (self._tokens_before - before) / (time.perf_counter() - self._started)
-        return Results(episodes, metrics)
+        return Results(record, metrics)
 
     @counts_as("evaluate")
     def snapshot(self, iteration: int) -> Metrics:
@@ -221,41 +216,39 @@ class League:
             measured |= judge_games(self.context, self.state, self.play, tell)
         return measured or {"snapshots": float(len(self.state.population.all()))}  # where nothing is to be measured
 
-    def report(self, iteration: int, learned: LearnResult | None, results: Results | None, snapshot: Metrics) -> None:
+    def report(self, iteration: int, results: Results | None, snapshot: Metrics) -> None:
         """Log and show an iteration and its alarms; after a snapshot, save some of its episodes.
 
         Iteration 0 has only a snapshot.
         """
-        frozen = self._frozen(learned) if snapshot else None
+        record = results.record if results is not None else None
+        frozen = self._frozen(record) if snapshot else None
         metrics, alarms = snapshot, list[Alarm]()
-        if learned is not None and results is not None:
-            metrics, alarms = self._watch(iteration, learned, results.metrics | snapshot, frozen)
+        if results is not None:
+            metrics, alarms = self._watch(results.record, results.metrics | snapshot, frozen)
         with self.phases.phase("log"):
-            samples = list[SampledMatch]()
-            if learned is not None and results is not None and snapshot:
-                samples = self._save_samples(results.episodes, learned, iteration)
-            played = results.episodes if results is not None else ()
+            samples = self._save_samples(record) if record is not None and snapshot else []
+            played = record.episodes if record is not None else ()
             self._board.write(iteration, metrics, alarms, frozen, samples, bool(snapshot), played)
         if self.view is not None:
             self.view.update(iteration - 1, metrics, alarms)
 
     @counts_as("watch")
-    def _watch(
-        self, iteration: int, learned: LearnResult, metrics: Metrics, frozen: Frozen | None
-    ) -> tuple[Metrics, list[Alarm]]:
-        """Return an iteration's metrics, with those of time, conduct and alarms, and the alarms that ring."""
+    def _watch(self, record: Record, metrics: Metrics, frozen: Frozen | None) -> tuple[Metrics, list[Alarm]]:
+        """Return an iteration's metrics, with those of snapshots, time and alarms, and the alarms that ring."""
         alarms, alarm_metrics, self.state.alarms = check_alarms(
             self.context,
             self.state.alarms,
-            iteration,
-            learned.trajectories,
-            learned.advantages,
+            record.iteration,
+            record.learned.trajectories,
+            record.learned.advantages,
             metrics,
             self._cycles(frozen),
         )
-        conduct = conduct_metrics(frozen.conducts) if frozen else {}
+        if frozen is not None:
+            metrics = metrics | observe(record._replace(conducts=frozen.conducts), of_snapshots=True)
         seconds = {"seconds": time.perf_counter() - self._started}
-        return metrics | conduct | self.phases.metrics() | seconds | alarm_metrics, alarms
+        return metrics | self.phases.metrics() | seconds | alarm_metrics, alarms
 
     @counts_as("save")
     def checkpoint(self) -> None:
@@ -263,12 +256,16 @@ class League:
         save_checkpoint(self.context.run_dir, self.state, self.config.checkpoints)
 
     @counts_as("watch")
-    def _frozen(self, learned: LearnResult | None) -> Frozen | None:
-        """Return what the board shows of a snapshot beside its metrics."""
+    def _frozen(self, record: Record | None) -> Frozen | None:
+        """Return what the board shows of a snapshot beside its metrics; before the first iteration nothing was done."""
         measured = self._snapshots.measured
         if measured is None:
             return None
-        conducts = observe_conduct(learned.trajectories, learned.advantages, self.context.roles) if learned else []
+        conducts = (
+            observe_conduct(record.learned.trajectories, record.learned.advantages, self.context.roles)
+            if record is not None
+            else []
+        )
         comparisons = compare_population(self.context, self.state, measured)
         return Frozen(measured, comparisons, conducts)
 
@@ -278,9 +275,10 @@ class League:
         wins = [win for comparison in comparisons.values() for win in comparison.wins()]
         return judge_cycles(list(comparisons), wins, self.config.alarms)
 
-    def _save_samples(self, episodes: Sequence[Episode], learned: LearnResult, iteration: int) -> list[SampledMatch]:
+    def _save_samples(self, record: Record) -> list[SampledMatch]:
         """Save some of an iteration's matches of each game, for a person to read, and return them."""
         per_game = -(-self.config.episodes_kept // len(self.context.specs))
-        samples = sample_matches(episodes, learned.trajectories, learned.advantages, iteration, per_game)
-        save_samples(self.context.run_dir, iteration, samples)
+        learned = record.learned
+        samples = sample_matches(record.episodes, learned.trajectories, learned.advantages, record.iteration, per_game)
+        save_samples(self.context.run_dir, record.iteration, samples)
         return samples

@@ -23,7 +23,7 @@ from games.common.sealed_json import read_sealed
 from league.population.evaluation.policy_tables import IF_DAMAGED
 from league.population.results import journal
 from league.population.results.match_store import STORE_FILE, MatchStore
-from league.population.storage.manifest import MANIFEST_FILE
+from league.population.storage.immutable_folder import MANIFEST_FILE
 from league.population.storage.run_dir import STATE_FOLDER
 from league.training.board.metrics_log import METRICS_FILE, MIXTURES_FILE, read_metrics, read_mixtures, readable_lines
 from league.training.checkpoints.checkpoint import (

@@ -23,8 +23,7 @@ from league.config.load import CONFIG_FILE, load_run_config, write_run_config
 from league.population.players.engines import Engines
 from league.population.players.given import check_given, with_lasting_names
 from league.population.players.machine import check_cluster_plays, require_ray
-from league.population.players.model_check import check_model
-from league.population.players.model_engine import check_engine
+from league.population.players.model_engine import check_engine, check_model
 from league.population.players.outside import anchors_and_guests, check_players
 from league.population.storage.lock import run_lock
 from league.population.storage.run_dir import check_unused

@@ -1,7 +1,7 @@
 """The matches that judge a run's games: the newest snapshots, a control and the best snapshots so far, deal by deal.
 
 On each deal every one of them takes the same seats beside the same co-players, who are snapshots of the population. So
-scores can be compared, and the newest one's share of the best is known (``league.theory.percentiles``). What is
+scores can be compared, and the newest one's share of the best is known (``league.theory.statistics``). What is
 trained until the next snapshot is decided by ``league.population.matchmaking.curriculum``.
 """
 
@@ -18,14 +18,14 @@ from games.aliases import short_name
 from games.common.seeds import derive_seed
 from games.spec import GameSpec
 from league.config import RunConfig
-from league.config.checks.curriculum import matches_to_judge
+from league.config.checks.features import matches_to_judge
 from league.config.context import RunContext
 from league.config.load import run_roles
 from league.config.matchmaking import PREVIOUS
 from league.population.evaluation.teams import all_seats
 from league.population.matchmaking.curriculum import Fitness, Judgement, active_games, judge
 from league.population.storage.members import JudgedGames
-from league.theory.percentiles import normalised, percentiles
+from league.theory.statistics import normalised, percentiles
 from league.training.checkpoints.run_state import RunState
 from league.training.snapshots.measure import Metrics, Play
 from roles.role import Role, Roles

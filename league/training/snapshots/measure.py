@@ -13,28 +13,24 @@ from league.config.context import RunContext
 from league.config.plugins import settings_of
 from league.population.evaluation.meta_game import (
     MetaGame,
-    joint_metrics,
     meta_strategy,
-    mixture_metrics,
     mixture_weights,
     reads_payoffs,
 )
-from league.population.evaluation.policy_tables import PolicyTables, Profile, exact_metrics, profiles
+from league.population.evaluation.policy_tables import PolicyTables, Profile, profiles
 from league.population.evaluation.rating_matches import rating_matches, score_against, without_bystanders
-from league.population.evaluation.strategies import GameStrategy, Strategies, strategy_metrics
+from league.population.evaluation.strategies import GameStrategy, Strategies
 from league.population.evaluation.teams import all_seats, team_matches, team_metrics
 from league.population.players.given import GivenPlayers
 from league.population.players.model_engine import ModelEngine
 from league.population.results.payoffs import Result, summarise
 from league.population.storage.members import MetaStrategy
-from league.population.storage.population import Snapshot
+from league.population.storage.population import Snapshot, newest_strangers
 from league.population.storage.run_dir import STATE_FOLDER
-from league.population.storage.strangers import newest_strangers
-from league.theory.exact.exploitability import PolicyTable, exact_form
-from league.theory.exact.sequence_form import SequenceForm
-from league.theory.exact.snapshot_regret import snapshot_regrets
+from league.theory.exact.exploitability import PolicyTable
 from league.theory.meta_solvers import META_SOLVERS
 from league.training.checkpoints.run_state import RunState
+from league.training.snapshots.evaluations import Measured, evaluate
 from roles.role import Role, bound_policies, given_names
 
 Metrics = dict[str, float]
@@ -86,35 +82,34 @@ class Measurements:
             meta_game = self._meta_game(spec, tables, exploiters=reads_payoffs(config.matchmaking))
             meta = meta_strategy(meta_game, config, derive_seed(config.seed, game, iteration))
             if tables:
-                free = _free_seats(self._roles[game])
-                metrics = exact_metrics(spec, tables[self._profiles(game)[-1]], free)
-                metrics |= mixture_metrics(spec, mixed_game, mixture, free) | joint_metrics(meta_game, meta)
-                metrics |= self._strategy(spec, tables, measurement) | self._regret(spec, tables)
-                measurement.metrics.update(with_prefix(game, metrics))
                 measurement.tables[game] = tables
+                strategy = self._strategy(spec, tables)
+                if strategy is not None:
+                    measurement.strategies[game] = strategy
+            measured = Measured(
+                context=self._context,
+                spec=spec,
+                iteration=iteration,
+                snapshots=self._state.population.all(),
+                line_ups=self._profiles(game),
+                tables=tables,
+                mixed_game=mixed_game,
+                mixture=mixture,
+                meta_game=meta_game,
+                meta=meta,
+                strategy=measurement.strategies.get(game),
+                play=self._play,
+            )
+            measurement.metrics.update(with_prefix(game, evaluate(measured)))
             measurement.mixtures[game] = mixture
             measurement.meta[game], measurement.meta_games[game] = meta, meta_game
         return measurement
 
-    def _regret(self, spec: GameSpec, tables: Mapping[Profile, PolicyTable]) -> Metrics:
-        """Return the regret of the main policies' snapshots so far, summed over seats, where recall is perfect."""
-        form = exact_form(spec.name)
-        if not isinstance(form, SequenceForm):
-            return {}
-        return {"snapshot_regret": sum(snapshot_regrets(form, [tables[p] for p in self._profiles(spec.name)]))}
-
-    def _strategy(
-        self, spec: GameSpec, tables: Mapping[Profile, PolicyTable], measurement: PopulationMeasurement
-    ) -> Metrics:
-        """Add the strategy of the main policies over their line-ups; return the metrics of the newest."""
+    def _strategy(self, spec: GameSpec, tables: Mapping[Profile, PolicyTable]) -> GameStrategy | None:
+        """Return the strategy of the main policies over their line-ups."""
         step_of = {snapshot.id: snapshot.step for snapshot in self._state.population.all()}
         steps = {profile: max(step_of.get(player, 0) for player in profile) for profile in self._profiles(spec.name)}
-        roles = [role.name for role in self._roles[spec.name]]
-        strategy = self._strategies.over_snapshots(spec, roles, tables, steps)
-        if strategy is None:
-            return {}
-        measurement.strategies[spec.name] = strategy
-        return strategy_metrics(spec.name, strategy.states, tables[list(steps)[-1]])
+        return self._strategies.over_snapshots(spec, [role.name for role in self._roles[spec.name]], tables, steps)
 
     def rate_snapshot(self, snapshot: Snapshot, earlier: Sequence[Snapshot]) -> Metrics:
         """Play the rating matches of a new snapshot; return its rating and its scores against the anchors."""

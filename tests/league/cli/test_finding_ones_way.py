@@ -13,8 +13,8 @@ from support.source import ROOT
 
 from games.common import plugins
 from league.cli import main
+from league.cli.commands import COMMANDS, find
 from league.cli.dispatch import _parsers
-from league.cli.examples import EXAMPLES
 from league.cli.showing import doctor
 from league.config import RunConfig
 from league.config.load import load, preset_names
@@ -26,11 +26,11 @@ def report(capsys, *words):
     return json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("command", _parsers()[1])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_help_ends_with_examples_that_parse(command, capsys):
     parser, commands = _parsers()
     shown = commands[command].format_help()
-    for words in EXAMPLES[command]:
+    for words in find(command).EXAMPLES:
         line = f"league {command} {words}".strip()
         assert f"\n  {line}\n" in shown
         arguments = parser.parse_args(shlex.split(re.split(" >+ ", line)[0])[1:])
@@ -106,6 +106,30 @@ def test_settings_are_found_by_a_word_of_their_meaning(capsys):
     assert capsys.readouterr().err.startswith("league: There is no setting named 'objektive'.")
 
 
+@pytest.mark.parametrize("name", ["iterations", "policies.NAME.weights"])
+def test_a_setting_that_is_named_whole_is_shown_alone(capsys, name):
+    assert [setting["name"] for setting in report(capsys, "settings", name)] == [name]
+
+
+def test_one_preset_is_shown_with_its_file(capsys):
+    assert [preset["name"] for preset in report(capsys, "presets", "pocket")] == ["pocket"]
+    assert main(["presets", "pocket"]) == 0
+    text = capsys.readouterr().out
+    assert "[games.kuhn_poker]\nmatches = 2048\n" in text
+    assert "pocket-long" not in text
+    assert main(["presets", "poket"]) == 2
+    assert "Did you mean pocket" in capsys.readouterr().err
+
+
+def test_one_model_is_shown(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("LEAGUE_HOME", str(tmp_path))
+    assert [model["name"] for model in report(capsys, "models", "smollm2-135m")["models"]] == ["smollm2-135m"]
+    assert main(["models", "smollm"]) == 2
+    assert "Did you mean smollm2-135m?" in capsys.readouterr().err
+    assert main(["models", "smollm2-135m", "other"]) == 2
+    assert "league models get NAME" in capsys.readouterr().err
+
+
 def test_the_presets_are_told_by_the_first_lines_of_their_files(capsys):
     listed = {preset["name"]: preset for preset in report(capsys, "presets")}
     assert sorted(listed) == preset_names()
@@ -127,7 +151,7 @@ def test_the_doctor_finds_nothing_wrong_here(capsys):
 
 def test_the_doctor_says_what_is_wrong_and_what_to_do(capsys, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr(doctor, "RUNS", tmp_path / "file" / "runs")
+    monkeypatch.setattr("league.population.storage.run_dir.RUNS", tmp_path / "file" / "runs")
     monkeypatch.setenv("LEAGUE_HOME", str(tmp_path / "home"))
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: usage(9, 8, 2**20))

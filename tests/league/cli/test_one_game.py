@@ -57,6 +57,14 @@ def test_a_match_with_submatches_is_shown(capsys):
     assert "It opened a match of lookup" in shown(capsys, "lookup_chain")
 
 
+def test_show_may_be_left_out(capsys):
+    text = shown(capsys, "kuhn_poker")
+    assert main(["games", "kuhn_poker"]) == 0
+    assert capsys.readouterr().out == text
+    assert main(["games", "kuhn_poker", "leduc_poker"]) == 2
+    assert "shows one game" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("arguments", "words"), [([], "name a game"), (["kuhn_pocker"], "kuhn_poker")])
 def test_a_wrong_name_is_a_sentence(capsys, arguments, words):
     assert main(["games", "show", *arguments]) == 2

@@ -1,5 +1,6 @@
 """A snapshot as a model of the hub: the folder, its card, and prompts that are the same from the folder alone."""
 
+import errno
 import json
 
 import pytest
@@ -154,3 +155,30 @@ def test_it_is_sent_as_the_hub_takes_it(run_dir, monkeypatch, capsys):
     assert calls[0] == ("me/kuhn", {"private": True, "exist_ok": True})
     assert {"README.md", "model.safetensors", "tokenizer.json", "chat_template.jinja"} <= set(calls[1][1])
     assert capsys.readouterr().out.endswith("https://hub/me/kuhn\n")
+
+
+def test_a_hub_that_cannot_be_reached_is_a_sentence(run_dir, monkeypatch, capsys):
+    """The hub's client raises what the library raises that it asks with, which is no OSError."""
+
+    class Hub:
+        endpoint = "http://127.0.0.1:9"
+
+        def create_repo(self, name, **given):
+            raise RuntimeError("ConnectError")
+
+    monkeypatch.setattr("huggingface_hub.HfApi", Hub)
+    assert main(["push", str(run_dir), "me/kuhn"]) == 2
+    assert "The hub http://127.0.0.1:9 cannot be reached ([Errno 111] Connection refused)" in capsys.readouterr().err
+    monkeypatch.setattr("league.population.players.hub.why_not_reached", lambda _: "")
+    with pytest.raises(RuntimeError, match="ConnectError"):  # which is a bug: it answers
+        main(["push", str(run_dir), "me/kuhn"])
+
+
+def test_a_disk_that_fills_up_is_a_sentence(run_dir, tmp_path, monkeypatch, capsys):
+    def copy(source, target):
+        raise OSError(errno.ENOSPC, "No space left on device", target)
+
+    monkeypatch.setattr("shutil.copy2", copy)
+    monkeypatch.setattr("shutil.copytree.__defaults__", (False, None, copy, False, False))
+    assert main(["push", str(run_dir), "me/kuhn", "--dry-run", "--out", str(tmp_path / "model")]) == 2
+    assert "cannot be written: [Errno 28] No space left on device" in capsys.readouterr().err

@@ -7,6 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
+import time
+from contextlib import ExitStack
 from math import exp
 from types import SimpleNamespace
 
@@ -20,8 +22,7 @@ from arena.replays import load_episodes
 from games.registry import make_game
 from games.spec import labels
 from league.cli import main
-from league.cli.playing.serve import player_toml
-from league.cli.playing.vllm_server import command
+from league.cli.playing.serve import command, player_toml
 from league.cli.python.runs import open_run
 from league.population.players.engines import Engines
 from league.population.players.player import resolve
@@ -30,6 +31,24 @@ from league.population.storage.run_dir import Run
 from league.training.board.metrics_log import read_metrics
 
 COLD = "0.00001"  # a temperature at which the likeliest reply is as good as certain
+
+
+def port_of(said):
+    return int(re.search(r"http://[^:]+:(\d+)/v1", said[0])[1])
+
+
+def start_long_reply(connection):
+    content = json.dumps(
+        {
+            "model": "main-000010",
+            "messages": [{"role": "user", "content": "?"}],
+            "n": 128,
+            "max_tokens": 900,
+            "temperature": 9,
+        }
+    )
+    head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    connection.sendall(f"{head}Content-Length: {len(content)}\r\n\r\n{content}".encode())
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +63,12 @@ def served(run_dir, tmp_path_factory):
     said = [process.stdout.readline().rstrip("\n") for _ in range(5)]
     try:
         yield SimpleNamespace(said=said, player=player, url=re.search(r"http://\S+/v1", said[0])[0])
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
+        with ExitStack() as stack:
+            for _ in range(4):
+                start_long_reply(stack.enter_context(socket.create_connection(("127.0.0.1", port_of(said)))))
+            time.sleep(0.5)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(5) == 0  # though 512 replies of 900 tokens were under way
         assert process.stdout.read() == "\nThe server has stopped.\n"
     finally:
         process.kill()

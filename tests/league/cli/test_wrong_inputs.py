@@ -137,6 +137,52 @@ def test_a_value_that_makes_no_sense_is_refused(folder, capsys, arguments, part)
     assert part in refused(folder, capsys, arguments)
 
 
+ABSENT = ["runs/absent", "--game", "kuhn_poker"]  # a player that is looked for after the options
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["exploit", *ABSENT, "--seat", "9"], "--seat 9: kuhn_poker has the seats 0 to 1"),
+        (["exploit", *ABSENT, "--control", "2"], "--control 2: it is a share"),
+        (["exploit", *ABSENT, "--distance", "nan"], "--distance nan: it is a share"),
+        (["exploit", *ABSENT, "--reference", "random"], "only a budget needs a reference"),
+        (["match", "random", *ABSENT, "--until", "nan"], "--until nan: the confidence should be at least 0.5"),
+        (["match", "random", *ABSENT, "--until", "0.9", "--margin", "nan"], "--margin nan"),
+        (
+            ["match", "random", *ABSENT, "--threads", "100000"],
+            "--threads 100000: it should be a whole number",
+        ),
+        (["eval", "runs/absent", "--suite", "spiral", "--until", "nan"], "--until nan"),
+        (
+            ["sweep", "small.toml", "--ask", "standing RUN"],
+            "There is no command named 'standing'",
+        ),
+        (["sweep", "small.toml", "--ask", "exploitability RUN --gmae x"], "Did you mean --game or"),
+        (["sweep", "small.toml", "--ask", "exploitability RUN"], "--game"),
+        (["sweep", "small.toml", "--ask", "replay RUN"], "only a command with --json answers"),
+    ],
+)
+def test_a_wrong_option_is_found_before_any_work(folder, capsys, arguments, part):
+    assert part in refused(folder, capsys, arguments)
+
+
+def test_an_engine_that_is_not_installed_is_found_before_any_work(folder, capsys, monkeypatch):
+    monkeypatch.setattr("league.population.players.machine.find_spec", lambda _: None)
+    message = refused(folder, capsys, ["match", "random", *ABSENT, "--engine", "vllm"])
+    assert "--engine 'vllm', but vLLM is not installed" in message
+
+
+def test_ctrl_c_before_a_command_has_begun_is_no_traceback(folder):
+    """Python is still importing, as in the first tenths of a second."""
+    code = "import sys; from league.cli import main\n"
+    code += "class Stop:\n    def find_spec(self, name, *_):\n"
+    code += "        if name == 'league.cli.dispatch': raise KeyboardInterrupt\n"
+    code += "sys.meta_path.insert(0, Stop()); sys.exit(main(['games']))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "\nStopped.\n")
+
+
 @pytest.mark.parametrize(
     ("setting", "part"),
     [

@@ -3,9 +3,8 @@
 import pytest
 
 from league.config import RunConfig
-from league.config.schedules import imitation_at, objective_at, reward_weight_at, steps_at
-from learners.losses.objective import EntropyBand
-from learners.losses.surrogates import Surrogate
+from league.config.schedules import auxiliary_at, imitation_at, objective_at, reward_weight_at, steps_at
+from learners.losses.objective import EntropyBand, Surrogate
 from learners.normalisation import Normalisation
 
 
@@ -35,9 +34,10 @@ def test_every_setting_of_the_objective_is_passed_on():
         "magnet_uniform": 0.25,
         "distill": 0.7,
     }
-    objective = objective_at(config(objective=settings, teacher={"divergence": "forward"}), 1, "main")
-    assert (objective.distill, objective.divergence) == (0.7, "forward")
-    assert objective.surrogate == Surrogate("gspo", 0.01, 0.02, 3.0, 0.3)
+    run = config(objective=settings, teacher={"divergence": "forward"})
+    objective, distill = objective_at(run, 1, "main"), auxiliary_at(run, 1)["distill"]
+    assert (distill.weight, distill.divergence) == (0.7, "forward")
+    assert objective.surrogate == Surrogate("gspo", {"clip_low": 0.01, "clip_high": 0.02, "dual_clip": 3.0})
     assert objective.normalisation == Normalisation("sequence_mean", 7)
     assert (objective.truncate, objective.kl_old, objective.kl_reference, objective.kl_estimator) == (2, 0.1, 0.3, "k3")
     assert objective.entropy == {"kuhn_poker": 0.04}
@@ -56,9 +56,9 @@ def test_weights_go_geometrically_from_start_to_end():
 
 def test_the_teachers_weight_goes_geometrically_or_by_the_root_of_the_iteration():
     geometric = config(objective={"distill": 1.0, "distill_end": 0.01})
-    assert [objective_at(geometric, i, "main").distill for i in (1, 3, 5)] == pytest.approx([1.0, 0.1, 0.01])
+    assert [auxiliary_at(geometric, i)["distill"].weight for i in (1, 3, 5)] == pytest.approx([1.0, 0.1, 0.01])
     root = config(objective={"distill": 1.0, "schedule": "mmd"})
-    assert [objective_at(root, i, "main").distill for i in (1, 4)] == pytest.approx([1.0, 0.5])
+    assert [auxiliary_at(root, i)["distill"].weight for i in (1, 4)] == pytest.approx([1.0, 0.5])
 
 
 def test_a_policy_has_the_optimizers_settings_or_its_own():

@@ -18,8 +18,7 @@ from learners.advantages import assign_credit
 from learners.advantages.m_grpo import Settings, align, multiplicities
 from learners.batching import to_batch
 from learners.losses.batch_loss import BatchLoss
-from learners.losses.objective import Objective
-from learners.losses.surrogates import Surrogate
+from learners.losses.objective import Objective, Surrogate
 from learners.metric_sums import MetricSums
 from learners.normalisation import Normalisation, token_weights
 from learners.trajectories import Evidence

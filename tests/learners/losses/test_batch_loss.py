@@ -11,8 +11,7 @@ from support.models.pocket import brief, copied
 
 from learners.batching import to_batch
 from learners.losses.batch_loss import BatchLoss
-from learners.losses.objective import EntropyBand, Objective
-from learners.losses.surrogates import Surrogate
+from learners.losses.objective import EntropyBand, Objective, Surrogate
 from learners.metric_sums import MetricSums
 from learners.normalisation import Normalisation
 
@@ -25,7 +24,7 @@ MEANS = {"kuhn_poker": 0.4}
 def everything(name, **changes):
     """Return an objective of all terms at once, with this surrogate."""
     full = Objective(
-        Surrogate(name, 0.05, 0.05),
+        Surrogate(name, {"clip_low": 0.05, "clip_high": 0.05}),
         {"kuhn_poker": 0.1},
         kl_old=0.3,
         magnet=0.2,
@@ -148,7 +147,9 @@ def test_gspo_with_sequence_mean_worked_by_hand(lm, reply):
     """One reply, advantage 2: the loss is -2 exp(mean over its tokens of log pi - log pi_old)."""
     student, trace = copied(lm), reply.turns[0].trace
     batch = to_batch("main", [reply], [[2.0]], {}, Normalisation("sequence_mean"))
-    losses = BatchLoss(student, None, batch, Objective(Surrogate("gspo", 1.0, 9.0), {}), max_tokens=8192)
+    losses = BatchLoss(
+        student, None, batch, Objective(Surrogate("gspo", {"clip_low": 1.0, "clip_high": 9.0}), {}), max_tokens=8192
+    )
     old = token_logprobs(student, trace)
     losses.record_old(MetricSums())
     move(student, 0.05)

@@ -17,15 +17,15 @@ from arena.records import MatchRequest
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from learners.advantages.trees import flat_siblings, sibling_pairs
-from learners.batching import to_batch
+from learners.batching import pack
 from learners.losses.batch_loss import BatchLoss
-from learners.losses.objective import Objective
-from learners.losses.surrogates import Surrogate, dpo_loss
+from learners.losses.dpo import dpo_loss, paired_replies
+from learners.losses.objective import Objective, Surrogate
 from learners.metric_sums import MetricSums
 from learners.trajectories import to_trajectories
 
 HALF = {"relay_arithmetic": 0.5}
-DPO = Objective(Surrogate("dpo", beta=0.3), {})
+DPO = Objective(Surrogate("dpo", {"dpo_beta": 0.3}), {})
 
 
 def strip_thoughts(batch, n=2):
@@ -134,7 +134,9 @@ def batch(lm, request):
 
 def packed(batch, **options):
     trajectories, pairs = batch
-    return to_batch("main", trajectories, [[0.0] for _ in trajectories], {"kuhn_poker": 2.0}, pairs=pairs, **options)
+    weights = {"kuhn_poker": 2.0}
+    rows = pack("main", trajectories, [[0.0] for _ in trajectories], weights, **options)
+    return rows.batch._replace(terms={"dpo": paired_replies(rows, trajectories, pairs, weights)})
 
 
 def losses_of(student, rows, objective=DPO, **cut):

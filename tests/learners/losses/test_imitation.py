@@ -12,8 +12,10 @@ from support.matches.kuhn import CHOICE, FREE, kuhn_pocket, self_play
 from support.models.pocket import allowed_tokens, brief, copied
 
 from learners.batching import TrainBatch, to_batch
-from learners.imitated import ImitatedReply, draw_imitation
+from learners.losses import read_terms
 from learners.losses.batch_loss import BatchLoss
+from learners.losses.imitation import draw_imitation
+from learners.losses.term import ImitatedReply
 from learners.metric_sums import MetricSums
 from learners.normalisation import Normalisation
 from learners.update.learner import update
@@ -72,7 +74,7 @@ def batch_of(trajectories, replies, weight):
     """Return a batch as ``learning.iteration`` makes it: the loss weight of play is what imitation leaves."""
     advantages = [[math.sin(7 * i + k) for k in range(len(t.turns))] for i, t in enumerate(trajectories)]
     batch = to_batch("main", trajectories, advantages, {"kuhn_poker": 1.0 - weight}, Normalisation("token_mean"))
-    return batch._replace(imitation=draw_imitation(replies, 40, weight, seed=5)) if weight else batch
+    return batch._replace(terms={"imitation": draw_imitation(replies, 40, weight, seed=5)}) if weight else batch
 
 
 def drawn(replies):
@@ -152,4 +154,5 @@ def test_several_processes_share_the_rows(lm, trajectories, replies):
     _, whole = gradient(student, losses_of(student, batch).losses(0, MetricSums()))
     torch.testing.assert_close(sum(parts), whole, atol=1e-5 * float(whole.abs().max()), rtol=0)
     message = TypeAdapter(TrainBatch).dump_json(batch)  # as followers get it
-    assert TypeAdapter(TrainBatch).validate_json(message) == batch
+    read = TypeAdapter(TrainBatch).validate_json(message)
+    assert read._replace(terms=read_terms(read.terms)) == batch

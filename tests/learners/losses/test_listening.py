@@ -5,10 +5,10 @@ import torch
 from support.models.pocket import pocket
 
 from learners.batching import TrainBatch
-from learners.listening import listening_rows
 from learners.losses.batch_loss import BatchLoss
-from learners.losses.objective import Objective
-from learners.losses.surrogates import Surrogate
+from learners.losses.given_rows import GivenRows
+from learners.losses.listening import listening_rows
+from learners.losses.objective import Objective, Surrogate
 from learners.metric_sums import MetricSums
 from learners.trajectories import Evidence, Heard, Trajectory, evidence_from_json, evidence_to_json
 
@@ -43,7 +43,7 @@ def test_the_loss_is_minus_the_mean_log_probability_of_the_truth(lm, prompts):
     ]
     rows = listening_rows([trajectory(seat) for seat in range(3)], evidence, (1.0, 3.0, 0.0), 0.5)
     assert len(rows.choice) == 2, "equal prompts are one row, and a role without a factor has none"
-    batch = TrainBatch("main", (), (), 0, (), listening=rows)
+    batch = TrainBatch("main", (), (), 0, (), {"listening": rows})
     sums = MetricSums()
     losses = BatchLoss(lm, None, batch, Objective(Surrogate("reinforce"), {}), max_tokens=8192)
     found = sum(losses.losses(0, sums))
@@ -60,7 +60,7 @@ def test_the_loss_is_minus_the_mean_log_probability_of_the_truth(lm, prompts):
 
 def test_at_weight_0_there_are_no_rows(prompts):
     evidence = [Evidence(heard=(Heard(prompts[0], ANSWERS, ("Ann",)),))]
-    assert listening_rows([trajectory(0)], evidence, (1.0,), 0.0) == TrainBatch("main", (), (), 0, ()).listening
+    assert listening_rows([trajectory(0)], evidence, (1.0,), 0.0) == GivenRows()
 
 
 def test_what_was_heard_is_stored_and_read_back_equal(prompts):

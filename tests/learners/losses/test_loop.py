@@ -12,8 +12,7 @@ from support.models.pocket import brief, copied
 from learners.advantages import RULES
 from learners.batching import to_batch
 from learners.losses.batch_loss import BatchLoss
-from learners.losses.objective import Objective
-from learners.losses.surrogates import Surrogate
+from learners.losses.objective import Objective, Surrogate
 from learners.metric_sums import MetricSums
 from learners.normalisation import Normalisation
 from learners.trajectories import Evidence
@@ -61,7 +60,9 @@ def gradient_of(lm, trajectories, advantages, surrogate, normalisation):
 def test_ppo_at_ratio_one_is_leave_one_out_reinforce(lm, trajectories, clip, normalisation):
     rule = RULES["rloo"]
     credited = rule.make(trajectories, [Evidence()] * len(trajectories), {}, rule.settings())
-    loop = gradient_of(lm, trajectories, credited.advantages, Surrogate("ppo", clip, clip), normalisation)
+    loop = gradient_of(
+        lm, trajectories, credited.advantages, Surrogate("ppo", {"clip_low": clip, "clip_high": clip}), normalisation
+    )
     reinforce = gradient_of(lm, trajectories, leave_one_out(trajectories), Surrogate("reinforce"), normalisation)
     assert float(reinforce.abs().max()) > 1e-3
     torch.testing.assert_close(loop, reinforce, atol=1e-6 * max(1.0, float(reinforce.abs().max())), rtol=1e-4)

@@ -13,15 +13,14 @@ from support.models.pocket import brief, copied
 
 from learners.batching import to_batch
 from learners.losses.batch_loss import BatchLoss
-from learners.losses.objective import EntropyBand, Objective
-from learners.losses.surrogates import Surrogate
+from learners.losses.objective import EntropyBand, Objective, Surrogate
 from learners.metric_sums import MetricSums
 
 LOSS_WEIGHT, ENTROPY_MEAN = 2.0, 0.4
 CASES = {
-    "ppo, k1": (Surrogate("ppo", 0.05, 0.1, 1.2), "k1"),
-    "gspo, k3": (Surrogate("gspo", 0.02, 0.03), "k3"),
-    "reinforce, k2": (Surrogate("reinforce", 0.1, 0.1), "k2"),
+    "ppo, k1": (Surrogate("ppo", {"clip_low": 0.05, "clip_high": 0.1, "dual_clip": 1.2}), "k1"),
+    "gspo, k3": (Surrogate("gspo", {"clip_low": 0.02, "clip_high": 0.03}), "k3"),
+    "reinforce, k2": (Surrogate("reinforce", {"clip_low": 0.1, "clip_high": 0.1}), "k2"),
 }
 
 

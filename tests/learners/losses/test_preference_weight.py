@@ -12,9 +12,12 @@ from support.models.pocket import brief
 from arena.records import MatchRequest
 from games.common.seeds import derive_seed
 from league.theory.exact.exploitability import exact_form
-from learners.batching import to_batch
-from learners.losses.surrogates import Surrogate, kto_loss
-from learners.losses.whole_trajectories import labelled, paired
+from learners.batching import pack
+from learners.losses.dmpo import Settings as DmpoSettings
+from learners.losses.dmpo import paired
+from learners.losses.kto import Settings as KtoSettings
+from learners.losses.kto import kto_loss, labelled
+from learners.losses.term import UpdateFacts
 from learners.trajectories import to_trajectories
 
 WEIGHT = {"kuhn_poker": 2.0}
@@ -31,14 +34,19 @@ def trajectories():
     return [t for t in to_trajectories(episodes, lambda _: roles, {"kuhn_poker": 1.0}) if t.turns]
 
 
+def facts_of(trajectories, advantages):
+    packed = pack("main", trajectories, advantages, WEIGHT)
+    return UpdateFacts(packed, trajectories, (), advantages, [1.0] * len(trajectories), WEIGHT)
+
+
 def slopes(trajectories, by_difference):
     """Return the slope of the loss of ``kto`` along each score where policy and reference are one; beta is 0.8."""
     advantages = [[t.match_return / len(t.turns)] * len(t.turns) for t in trajectories]
-    rows = to_batch("main", trajectories, advantages, WEIGHT)
-    scored = labelled(rows, trajectories, advantages, [1.0] * len(trajectories), WEIGHT, by_difference).scored
+    settings = KtoSettings(dpo_beta=0.8, preference_weight="difference" if by_difference else "equal")
+    scored = labelled(facts_of(trajectories, advantages), settings).scored
     scores = torch.zeros(len(scored), dtype=torch.float64, requires_grad=True)
     desirable = torch.tensor([one.desirable for one in scored])
-    losses = kto_loss(scores, torch.zeros_like(scores), desirable, Surrogate("kto", beta=0.8))
+    losses = kto_loss(scores, torch.zeros_like(scores), desirable, settings)
     weights = torch.tensor([one.weight for one in scored], dtype=torch.float64)
     return torch.autograd.grad((weights * losses).sum(), scores)[0].tolist()
 
@@ -67,10 +75,10 @@ def test_weighed_by_difference_pairs_count_as_their_returns_differ(trajectories)
         if better.match_return > worse.match_return and said(better) != said(worse)
     ]
     assert len(set(pairs)) > 1
-    rows, ones = to_batch("main", trajectories, [[1.0] * len(t.turns) for t in trajectories], WEIGHT), [1.0] * 48
-    differing = paired(rows, trajectories, ones, WEIGHT, by_difference=True)
+    facts = facts_of(trajectories, [[1.0] * len(t.turns) for t in trajectories])
+    differing = paired(facts, DmpoSettings(preference_weight="difference"))
     assert sorted(p.weight for p in differing.pairs) == pytest.approx(sorted(2.0 * d / sum(pairs) for d in pairs))
-    alike = paired(rows, trajectories, ones, WEIGHT)
+    alike = paired(facts, DmpoSettings())
     assert [pair.weight for pair in alike.pairs] == pytest.approx([2.0 / len(pairs)] * len(pairs))
     assert [pair[:2] for pair in differing.pairs] == [pair[:2] for pair in alike.pairs]
 

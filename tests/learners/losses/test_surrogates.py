@@ -5,25 +5,20 @@ import math
 import pytest
 import torch
 
-from learners.losses.surrogates import (
-    ESTIMATORS,
-    Surrogate,
-    entropy,
-    k1,
-    k2,
-    k3,
-    kl,
-    mix_uniform,
-    outside_band,
-    reply_means,
-    surrogate_loss,
-    truncated_importance,
-)
+from learners.losses.distributions import entropy, kl, mix_uniform, outside_band, truncated_importance
+from learners.losses.kl_estimators import ESTIMATORS, k1, k2, k3
+from learners.losses.objective import Surrogate
+from learners.losses.policy_gradient import ppo, reinforce, reply_means
 
 PPO = Surrogate()
-ASYMMETRIC = Surrogate(clip_low=0.1, clip_high=0.3)
-DUAL = Surrogate(dual_clip=3.0)
+ASYMMETRIC = Surrogate("ppo", {"clip_low": 0.1, "clip_high": 0.3})
+DUAL = Surrogate("ppo", {"dual_clip": 3.0})
 REINFORCE = Surrogate("reinforce")
+
+
+def surrogate_loss(logprobs, old, gains, losses, surrogate):
+    function = reinforce if surrogate is REINFORCE else ppo
+    return function(logprobs, old, gains, losses, surrogate.table)
 
 
 def loss(surrogate, ratio, advantage):
@@ -105,7 +100,7 @@ def test_k1_and_k3_worked_by_hand():
 @pytest.mark.parametrize("name", ["k1", "k3"])
 def test_k1_and_k3_are_on_average_the_divergence(name):
     policy, reference = logs(0.2, 0.7, 0.1), logs(0.3, 0.3, 0.4)
-    mean = (policy.exp() * ESTIMATORS[name](policy, reference)).sum()
+    mean = (policy.exp() * ESTIMATORS[name].make(policy, reference)).sum()
     assert float(mean) == pytest.approx(float(kl(policy, reference)), abs=1e-12)
 
 
@@ -122,7 +117,7 @@ def test_what_an_estimators_gradient_is_on_average(name, estimated):
     logits = torch.tensor([0.2, -0.4, 0.9], dtype=torch.float64, requires_grad=True)
     reference = logs(0.3, 0.3, 0.4)
     policy = logits.log_softmax(-1)
-    sampled = (policy.exp().detach() * ESTIMATORS[name](policy, reference)).sum()
+    sampled = (policy.exp().detach() * ESTIMATORS[name].make(policy, reference)).sum()
     (mean,) = torch.autograd.grad(sampled, logits, retain_graph=True)
     (exact,) = torch.autograd.grad(estimated(policy, reference), logits)
     torch.testing.assert_close(mean, exact, atol=1e-12, rtol=0)
@@ -138,7 +133,7 @@ def test_gspos_ratio_is_the_geometric_mean_over_the_replys_tokens():
     assert (logprobs - sequence_old).exp()[0, :2].tolist() == pytest.approx([1.161895, 1.161895], abs=1e-6)
     assert (logprobs - sequence_old).exp()[1].tolist() == pytest.approx([2.0] * 3, abs=1e-12)
     gains, none = torch.full((2, 3), 2.0, dtype=torch.float64), torch.zeros(2, 3, dtype=torch.float64)
-    wide, tight = Surrogate("gspo", clip_high=0.5), Surrogate("gspo", clip_high=0.1)
+    wide, tight = Surrogate("gspo", {"clip_high": 0.5}), Surrogate("gspo", {"clip_high": 0.1})
     assert float(surrogate_loss(logprobs, sequence_old, gains, none, wide)[0, 0]) == pytest.approx(-2.32379, abs=1e-5)
     assert float(surrogate_loss(logprobs, sequence_old, gains, none, tight)[0, 0]) == pytest.approx(-2.2, abs=1e-12)
 
@@ -189,7 +184,7 @@ LOW = torch.tensor([1.2, 0.3], dtype=torch.float64)  # the first row's entropy i
 OBJECTIVES = {
     "ppo": lambda p: surrogate_loss(p, OLD, GAINS, LOSSES, PPO),
     "ppo, asymmetric": lambda p: surrogate_loss(p, OLD, GAINS, LOSSES, ASYMMETRIC),
-    "ppo, dual clip": lambda p: surrogate_loss(p, OLD, GAINS, LOSSES, Surrogate(dual_clip=1.5)),
+    "ppo, dual clip": lambda p: surrogate_loss(p, OLD, GAINS, LOSSES, Surrogate("ppo", {"dual_clip": 1.5})),
     "reinforce": lambda p: surrogate_loss(p, OLD, GAINS, LOSSES, REINFORCE),
     "entropy": entropy,
     "kl": lambda p: kl(p, OLD),

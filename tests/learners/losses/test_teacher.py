@@ -13,9 +13,11 @@ from support.learning.updates import PLAIN, STEPS, policy
 from support.matches.kuhn import CHOICE, FREE, kuhn_pocket, self_play
 from support.models.pocket import brief, copied
 
-from learners.batching import to_batch
+from learners.batching import pack
 from learners.losses.batch_loss import BatchLoss
-from learners.losses.teacher import DIVERGENCES, sampled_divergence
+from learners.losses.distillation import Distillation, taught_rows
+from learners.losses.divergences import DIVERGENCES, sampled_divergence
+from learners.losses.term import UpdateFacts
 from learners.metric_sums import MetricSums
 from learners.normalisation import Normalisation
 from learners.trajectories import Evidence, evidence_from_json, evidence_to_json
@@ -51,18 +53,21 @@ def taught(trajectories, seed=0):
     return [Evidence(taught=tuple(said(turn) for turn in t.turns)) for t in trajectories]
 
 
-def batch_of(trajectories, evidence, **options):
+def batch_of(trajectories, evidence, name="reverse", weight=0.7, **options):
     advantages = [[math.sin(7 * i + 3 * k) for k in range(len(t.turns))] for i, t in enumerate(trajectories)]
     normalisation = Normalisation("token_mean")
-    return to_batch("main", trajectories, advantages, {"kuhn_poker": 2.0}, normalisation, evidence=evidence, **options)
+    packed = pack("main", trajectories, advantages, {"kuhn_poker": 2.0}, normalisation, **options)
+    return with_teacher(packed, trajectories, evidence, name, weight)
 
 
-def objective(name, weight=0.7):
-    return PLAIN._replace(distill=weight, divergence=name)
+def with_teacher(packed, trajectories, evidence, name="reverse", weight=0.7):
+    facts = UpdateFacts(packed, trajectories, evidence, [], [], {})
+    rows = taught_rows(facts, Distillation(weight=weight, divergence=name))
+    return packed.batch if rows is None else packed.batch._replace(terms={"distill": rows})
 
 
-def losses_of(student, batch, objective):
-    return BatchLoss(student, None, batch, objective, max_tokens=512)
+def losses_of(student, batch):
+    return BatchLoss(student, None, batch, PLAIN, max_tokens=512)
 
 
 @pytest.mark.parametrize("name", DIVERGENCES)
@@ -72,7 +77,7 @@ def test_divergences_are_scipys_and_the_mean_sample_has_their_gradient(name):
     student, teacher, older = (generator.dirichlet(np.ones(5)) for _ in range(3))
     logits = torch.tensor(np.log(student), requires_grad=True)
     said, old = torch.tensor(np.log(teacher)), torch.tensor(np.log(older))
-    exact = DIVERGENCES[name].exact(logits.log_softmax(-1)[None], said[None])
+    exact = DIVERGENCES[name].make(logits.log_softmax(-1)[None], said[None])
     assert float(exact.detach()) == pytest.approx(SCIPY[name](student, teacher), abs=1e-12)
     (slope,) = torch.autograd.grad(exact.sum(), logits)
     sampled = sampled_divergence(DIVERGENCES[name], logits.log_softmax(-1), said, old)
@@ -84,9 +89,9 @@ def test_divergences_are_scipys_and_the_mean_sample_has_their_gradient(name):
 def test_a_choices_loss_and_its_metric_are_worked_out_turn_by_turn(lm, name):
     trajectories = self_play(lm, 12, CHOICE)
     evidence = taught(trajectories)
-    batch, sums = batch_of(trajectories, evidence), MetricSums()
-    found = float(sum(losses_of(lm, batch, objective(name)).losses(0, sums)).detach())
-    without = float(sum(losses_of(lm, batch, PLAIN).losses(0, MetricSums())).detach())
+    batch, sums = batch_of(trajectories, evidence, name), MetricSums()
+    found = float(sum(losses_of(lm, batch).losses(0, sums)).detach())
+    without = float(sum(losses_of(lm, batch._replace(terms={})).losses(0, MetricSums())).detach())
     turns = [
         (turn, said, t.role)
         for t, e in zip(trajectories, evidence, strict=True)
@@ -111,7 +116,7 @@ def probabilities(lm, turn):
 @pytest.mark.parametrize("name", DIVERGENCES)
 def test_the_gradient_of_choices_is_the_slope_of_the_loss(lm, name):
     trajectories, student = self_play(lm, 12, CHOICE), copied(lm)
-    losses = losses_of(student, batch_of(trajectories, taught(trajectories)), objective(name))
+    losses = losses_of(student, batch_of(trajectories, taught(trajectories), name))
     losses.record_old(MetricSums())
     move(student, 1e-3)
     norm, rise = norm_and_rise(student, losses)
@@ -123,10 +128,10 @@ def test_the_gradient_of_free_replies_is_that_of_each_sampled_token(lm, name):
     """By a plain pass over each turn: its weight times pi / pi_old times the coefficient, at every token."""
     trajectories, student = self_play(lm, 12, FREE), copied(lm)
     evidence = taught(trajectories)
-    batch = batch_of(trajectories, evidence)
+    batch = batch_of(trajectories, evidence, name)
     results = []
-    for each in (objective(name), PLAIN):
-        losses = losses_of(lm := copied(student), batch, each)
+    for each in (batch, batch._replace(terms={})):
+        losses = losses_of(lm := copied(student), each)
         losses.record_old(MetricSums())
         move(lm, 0.01)
         results.append(gradient(lm, losses.losses(0, MetricSums()))[1])
@@ -155,7 +160,7 @@ def test_merging_changes_nothing(lm, trajectories, name):
     evidence, results = taught(trajectories), []
     for merge in (True, False):
         student, sums = copied(lm), MetricSums()
-        losses = losses_of(student, batch_of(trajectories, evidence, merge=merge), objective(name))
+        losses = losses_of(student, batch_of(trajectories, evidence, name, merge=merge))
         results.append((gradient(student, losses.losses(0, sums))[1], sums))
     (merged, sums), (single, single_sums) = results
     torch.testing.assert_close(merged, single, atol=2e-6, rtol=0)
@@ -165,9 +170,9 @@ def test_merging_changes_nothing(lm, trajectories, name):
 
 def test_without_a_weight_what_a_teacher_says_changes_no_bit(lm, trajectories):
     gradients = []
-    for evidence in (taught(trajectories), None):
+    for evidence in (taught(trajectories), [Evidence()] * len(trajectories)):
         student = copied(lm)
-        losses = losses_of(student, batch_of(trajectories, evidence), PLAIN).losses(0, MetricSums())
+        losses = losses_of(student, batch_of(trajectories, evidence, weight=0.0)).losses(0, MetricSums())
         gradients.append(gradient(student, losses)[1])
     assert torch.equal(*gradients)
 
@@ -177,9 +182,9 @@ def test_updates_near_a_policy_to_its_teacher_and_turns_without_one_are_left_out
     trajectories = self_play(learner.lm, 24, CHOICE)
     evidence = [Evidence(taught=tuple((0.9, 0.1) if t.role == "first" else () for _ in t.turns)) for t in trajectories]
     nothing = [[0.0] * len(t.turns) for t in trajectories]
-    batch = to_batch("main", trajectories, nothing, {}, evidence=evidence)
+    batch = with_teacher(pack("main", trajectories, nothing, {}), trajectories, evidence)
     steps = STEPS._replace(learning_rate=3e-3, max_gap=9.0)  # the same batch again and again
-    reported = [update(learner, batch, objective("reverse"), steps) for _ in range(6)]
+    reported = [update(learner, batch, PLAIN, steps) for _ in range(6)]
     assert "teacher_kl/kuhn_poker/second" not in reported[0]
     assert reported[-1]["teacher_kl/kuhn_poker/first"] < 0.3 * reported[0]["teacher_kl/kuhn_poker/first"]
 

@@ -11,18 +11,21 @@ from support.models.pocket import brief, copied
 
 from arena.records import MatchRequest
 from games.common.seeds import derive_seed
-from learners.batching import to_batch
+from learners.batching import pack
+from learners.losses import LOSSES
 from learners.losses.batch_loss import BatchLoss
-from learners.losses.objective import Objective
-from learners.losses.surrogates import Surrogate, dpo_loss, kto_loss
-from learners.losses.whole_trajectories import labelled, paired
+from learners.losses.dmpo import paired
+from learners.losses.dpo import dpo_loss
+from learners.losses.kto import kto_loss, labelled
+from learners.losses.objective import Objective, Surrogate
+from learners.losses.term import UpdateFacts
 from learners.metric_sums import MetricSums
 from learners.parallel.process_group import SINGLE_PROCESS
 from learners.trajectories import to_trajectories
 
 GAMMA, BETA = 0.7, 0.3
-DMPO = Objective(Surrogate("dmpo", beta=BETA, gamma=GAMMA), {})
-KTO = Objective(Surrogate("kto", beta=BETA, desirable=1.5, undesirable=0.5), {})
+DMPO = Objective(Surrogate("dmpo", {"dpo_beta": BETA, "dmpo_gamma": GAMMA}), {})
+KTO = Objective(Surrogate("kto", {"dpo_beta": BETA, "kto_desirable": 1.5, "kto_undesirable": 0.5}), {})
 RETRIED = FREE | {"on_illegal": "retry"}
 WEIGHT = {"kuhn_poker": 2.0}
 
@@ -36,19 +39,21 @@ class Case:
         self.advantages = [[t.match_return - 0.1] * len(t.turns) for t in self.trajectories]
 
     def batch(self, objective, **options):
-        rows = to_batch("main", self.trajectories, self.advantages, WEIGHT, **options)
-        if objective is KTO:
-            whole = labelled(rows, self.trajectories, self.advantages, [1.0] * len(self.trajectories), WEIGHT)
-        else:
-            whole = paired(rows, self.trajectories, [1.0] * len(self.trajectories), WEIGHT)
-        return rows._replace(whole=whole)
+        facts, name = self.facts(**options), objective.surrogate.name
+        return facts.packed.batch._replace(terms={name: LOSSES[name].rows(facts, objective.surrogate.table)})
+
+    def facts(self, advantages=None, weights=None, **options):
+        advantages = self.advantages if advantages is None else advantages
+        packed = pack("main", self.trajectories, advantages, WEIGHT, weights=weights, **options)
+        weights = [1.0] * len(self.trajectories) if weights is None else weights
+        return UpdateFacts(packed, self.trajectories, (), advantages, weights, WEIGHT)
 
 
 class Scored(BatchLoss):
     """A batch's loss whose trajectories are scored before each step, as an update does."""
 
     def losses(self, step, sums):
-        self.weigh_trajectories(self.score_trajectories())
+        self.weigh(self.score())
         yield from super().losses(step, sums)
 
 
@@ -147,7 +152,10 @@ def plain_kto(lm, reference, case):
                             nats.append(float(own.exp() * ratio))
         points[seat] = max(0.0, sum(nats) / len(mine))
     desirable = torch.tensor([t.match_return > 0.1 for t in trajectories])
-    return 2.0 * kto_loss(scores, torch.tensor([points[t.seat] for t in trajectories]), desirable, KTO.surrogate).mean()
+    return (
+        2.0
+        * kto_loss(scores, torch.tensor([points[t.seat] for t in trajectories]), desirable, KTO.surrogate.table).mean()
+    )
 
 
 PLAIN = [(DMPO, plain_dmpo), (KTO, plain_kto)]
@@ -172,7 +180,7 @@ def test_loss_and_gradient_are_the_plain_ones(lm, case, objective, plainly, cut)
     torch.testing.assert_close(slope, expected, atol=2e-5 * float(expected.abs().max()) + 2e-6, rtol=1e-3)
     counted = "pairs" if objective is DMPO else "trajectories"
     assert sums.totals[counted] == pytest.approx(
-        len(case.batch(objective).whole.pairs) if objective is DMPO else len(case.trajectories)
+        len(case.batch(objective).terms["dmpo"].pairs) if objective is DMPO else len(case.trajectories)
     )
 
 
@@ -218,11 +226,11 @@ def test_two_processes_take_the_step_of_one(lm, case, objective):
         BatchLoss(student, None, batch, objective, max_tokens=64, reference=reference, process_group=Half(rank))
         for rank, student in enumerate(students[:2])
     ]
-    parts = [half.score_trajectories() for half in halves]
+    parts = [half.score() for half in halves]
     summed = [[a + b for a, b in zip(*numbers, strict=True)] for numbers in zip(*parts, strict=True)]
     results = []
     for half, student in zip(halves, students[:2], strict=True):
-        half.weigh_trajectories(parts[0]._make(summed))
+        half.weigh(summed)
         results.append(gradient(student, half.losses(0, MetricSums())))
     loss, slope = gradient(students[2], losses_of(students[2], case, objective, reference).losses(0, MetricSums()))
     assert sum(value for value, _ in results) == pytest.approx(loss, rel=1e-4)
@@ -242,11 +250,10 @@ def test_where_policy_and_reference_are_one_nothing_is_preferred(lm, case):
 
 
 def test_labels_leave_out_what_is_neither_good_nor_bad(case):
-    rows = case.batch(KTO)
-    none = [[0.0] * len(t.turns) for t in case.trajectories]
-    assert labelled(rows, case.trajectories, none, [1.0] * len(none), WEIGHT).scored == ()
+    settings, none = KTO.surrogate.table, [[0.0] * len(t.turns) for t in case.trajectories]
+    assert labelled(case.facts(none), settings).scored == ()
     dropped = [0.0, *[1.0] * (len(none) - 1)]
-    left = labelled(rows, case.trajectories, case.advantages, dropped, WEIGHT).scored
+    left = labelled(case.facts(weights=dropped), settings).scored
     assert len(left) == len(none) - 1
     assert sum(one.weight for one in left) == pytest.approx(WEIGHT["kuhn_poker"])
 
@@ -254,10 +261,9 @@ def test_labels_leave_out_what_is_neither_good_nor_bad(case):
 def test_pairs_leave_out_trajectories_of_no_weight(case):
     """What has weight 0 has no row either."""
     weights = [float(i % 2) for i in range(len(case.trajectories))]
-    rows = to_batch("main", case.trajectories, case.advantages, WEIGHT, weights=weights)
-    found = paired(rows, case.trajectories, weights, WEIGHT)
+    found = paired(case.facts(weights=weights), DMPO.surrogate.table)
     assert 0 < len(found.scored) <= sum(weights)
-    assert 0 < len(found.pairs) < len(case.batch(DMPO).whole.pairs)
+    assert 0 < len(found.pairs) < len(case.batch(DMPO).terms["dmpo"].pairs)
     assert sum(pair.weight for pair in found.pairs) == pytest.approx(WEIGHT["kuhn_poker"])
 
 

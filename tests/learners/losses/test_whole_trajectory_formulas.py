@@ -6,12 +6,13 @@ import pytest
 import torch
 from torch.nn import functional
 
-from learners.losses.surrogates import Surrogate, kto_loss, turn_discounts
+from learners.losses.dmpo import turn_discounts
+from learners.losses.kto import Settings, kto_loss
 
 
 def test_kto_worked_by_hand():
     """Beta is 0.5, z0 is 1: gains of -1, 3 and 1 nats; lambda (1 - sigmoid(beta gain))."""
-    surrogate = Surrogate("kto", beta=0.5, desirable=2.0, undesirable=0.5)
+    surrogate = Settings(dpo_beta=0.5, kto_desirable=2.0, kto_undesirable=0.5)
     scores = torch.tensor([0.0, 4.0, 0.0], requires_grad=True)
     loss = kto_loss(scores, torch.ones(3), torch.tensor([True, True, False]), surrogate)
     half, third = 1 / (1 + math.exp(-0.5)), 1 / (1 + math.exp(1.5))
@@ -26,7 +27,7 @@ def test_kto_is_trls_formula():
     generator = torch.Generator().manual_seed(0)
     scores, kl = torch.randn(20, generator=generator), torch.tensor(0.4)
     desirable = torch.rand(20, generator=generator) > 0.4
-    surrogate = Surrogate("kto", beta=0.1, desirable=1.0, undesirable=1.3)
+    surrogate = Settings(dpo_beta=0.1, kto_desirable=1.0, kto_undesirable=1.3)
     chosen = 1 - functional.sigmoid(0.1 * (scores[desirable] - kl))
     rejected = 1 - functional.sigmoid(0.1 * (kl - scores[~desirable]))
     expected = torch.cat([1.0 * chosen, 1.3 * rejected]).mean()
@@ -36,10 +37,10 @@ def test_kto_is_trls_formula():
 def test_good_and_bad_are_mirror_images():
     """At one weight what is above the reference point is as good for one as it is bad for the other; both sum to 1."""
     scores, points = torch.linspace(-3, 3, 7), torch.full((7,), 0.5)
-    good = kto_loss(scores, points, torch.ones(7, dtype=torch.bool), Surrogate("kto"))
-    bad = kto_loss(scores, points, torch.zeros(7, dtype=torch.bool), Surrogate("kto"))
+    good = kto_loss(scores, points, torch.ones(7, dtype=torch.bool), Settings())
+    bad = kto_loss(scores, points, torch.zeros(7, dtype=torch.bool), Settings())
     torch.testing.assert_close(good + bad, torch.ones(7))
-    mirrored = kto_loss(2 * points - scores, points, torch.zeros(7, dtype=torch.bool), Surrogate("kto"))
+    mirrored = kto_loss(2 * points - scores, points, torch.zeros(7, dtype=torch.bool), Settings())
     torch.testing.assert_close(good, mirrored)
 
 

@@ -63,7 +63,7 @@ def surrogate(log_ratio, logprobs, advantage, settings):
         return -logprobs * advantage
     if settings.name == "gspo":
         log_ratio = np.full_like(log_ratio, log_ratio.mean())
-    ratio = np.exp(log_ratio)
+    settings, ratio = settings.table, np.exp(log_ratio)
     clipped = np.clip(ratio, 1 - settings.clip_low, 1 + settings.clip_high)
     worth = np.minimum(ratio * advantage, clipped * advantage)
     if settings.dual_clip is not None:
@@ -113,7 +113,8 @@ def turn_terms(turn, policies, advantage, objective, entropy_mean):
         - objective.entropy.get("kuhn_poker", 0.0) * lm.entropy.sum()
     )
     ratio = np.exp(np.full_like(log_ratio, log_ratio.mean()) if objective.surrogate.name == "gspo" else log_ratio)
-    beyond = (ratio < 1 - objective.surrogate.clip_low) | (ratio > 1 + objective.surrogate.clip_high)
+    clips = objective.surrogate.table
+    beyond = (ratio < 1 - clips.clip_low) | (ratio > 1 + clips.clip_high)
     return {
         "loss": loss,
         "kl_old": kl_old.sum(),

@@ -15,8 +15,7 @@ from safetensors.torch import save_file
 from arena.lm.lora import Adapters, AdapterShape
 from arena.lm.scoring import enable_checkpointing
 from learners.batching import to_batch
-from learners.losses.objective import EntropyBand, Objective
-from learners.losses.surrogates import Surrogate
+from learners.losses.objective import EntropyBand, Objective, Surrogate
 from learners.parallel.process_group import SINGLE_PROCESS, TorchProcessGroup
 from learners.update.learner import StepSettings, update
 from learners.update.policy import Policy
@@ -25,7 +24,7 @@ from support.models.adapters import scrambled
 
 STEPS = StepSettings(learning_rate=1e-3, inner_steps=2, max_grad_norm=0.5, max_gap=9.0, max_tokens=200, minibatch=3)
 OBJECTIVE = Objective(
-    Surrogate("ppo", 0.05, 0.05),
+    Surrogate("ppo", {"clip_low": 0.05, "clip_high": 0.05}),
     {"kuhn_poker": 0.1},
     kl_old=0.3,
     magnet=0.2,

@@ -5,8 +5,7 @@ import math
 import torch
 
 from learners.batching import to_batch
-from learners.losses.objective import Objective
-from learners.losses.surrogates import Surrogate
+from learners.losses.objective import Objective, Surrogate
 from learners.update.learner import StepSettings
 from learners.update.policy import Policy
 from support.matches.kuhn import kuhn_pocket

@@ -17,6 +17,10 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    Drawing = Figure
+else:  # matplotlib takes half a second to import
+    Drawing = Any
+
 Pixels = NDArray[np.uint8]  # [height, width, 3]
 
 WIDTH, HEIGHT, DPI = 4.4, 2.9, 150  # inches, inches, pixels an inch
@@ -25,7 +29,7 @@ INK, PALE, BAND, ALARM, GOOD = "#222222", "#8a8a8a", "#9ecae1", "#c62828", "#2e7
 COLOURS = ("#1f5fa8", "#d9822b", "#2e8b57", "#a23b72", "#6b5b95", "#8c6d31", "#17808f", "#b5473c", "#5f6b2d", "#7f7f7f")
 
 
-def new_figure(title: str, height: float = HEIGHT) -> Figure:
+def new_figure(title: str, height: float = HEIGHT) -> Drawing:
     """Return an empty figure with its title at the top left. ``title`` is shown as it is, whatever is in it."""
     from matplotlib.figure import Figure  # takes half a second to import
 
@@ -34,8 +38,8 @@ def new_figure(title: str, height: float = HEIGHT) -> Figure:
     return figure
 
 
-def pixels(figure: Figure) -> Pixels:
-    """Return a figure's pixels."""
+def pixels(figure: Drawing) -> Pixels:
+    """Return a figure's pixels, [height, width, 3]."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     canvas: Any = FigureCanvasAgg(figure)
@@ -57,7 +61,7 @@ def tidy(axes: Any, title: str = "", y_label: str = "", x_label: str = "") -> No
     axes.set_xlabel(x_label, fontsize=SMALL, color=INK, labelpad=1)
 
 
-def grid(figure: Figure, panels: int, columns: int) -> list[Any]:
+def grid(figure: Drawing, panels: int, columns: int) -> list[Any]:
     """Return axes for so many panels, in rows."""
     rows = -(-panels // columns)
     height = figure.get_figheight()

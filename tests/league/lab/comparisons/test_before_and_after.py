@@ -4,7 +4,7 @@ import pytest
 from rich.console import Console
 
 from games.common.errors import UsageError
-from league.cli.training.suite_table import print_suite
+from league.cli.training.train import print_suite
 from league.config.load import load
 from league.config.suite import load_suite
 from league.lab.comparisons.before_and_after import FOLDER, changes, suite_of

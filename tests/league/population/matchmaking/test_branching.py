@@ -13,7 +13,7 @@ from arena.scheduler import play
 from games.common.errors import UsageError
 from games.registry import make_game
 from league.config import RolesConfig
-from league.config.checks.branching import most_retries
+from league.config.checks.features import most_retries
 from league.config.load import load, run_roles, seat_roles
 from league.config.matchmaking import BranchingConfig
 from league.lab.credit.accuracy import batch_gradient

@@ -6,8 +6,8 @@ import pytest
 from games.registry import make_game
 from league.theory.exact.exploitability import PolicyTable, best_response_values, exact_form, nash_conv, uniform_table
 from league.theory.exact.game_value import nash_equilibrium
+from league.theory.exact.regret import visit_regrets
 from league.theory.exact.strategy_states import NAMED, distance_to_kuhn_equilibria, shown_states
-from league.theory.exact.visit_regret import visit_regrets
 
 KUHN = make_game("kuhn_poker").spec
 

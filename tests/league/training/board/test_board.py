@@ -12,9 +12,10 @@ from league.config import RunConfig
 from league.config.load import load
 from league.population.results.ratings import Ratings
 from league.training.board.comparison import Comparison, _compared, spread
-from league.training.board.figures.tasks import Subject, figures
+from league.training.board.figures.canvas import pixels
 from league.training.board.metrics_log import figures_of
-from league.training.board.questions import pinned_figures
+from league.training.board.observer import FigureData
+from league.training.board.observers import figures, pinned_figures
 from league.training.loop.session import train
 from league.training.monitors.alarms import Alarm
 
@@ -95,11 +96,11 @@ def test_a_planted_cycle_is_found_and_one_within_the_margin_is_not():
     assert rock_paper_scissors(0.01).wins() == []
 
 
-def subject(alarms, comparison: Comparison):
+def figure_data(alarms, comparison: Comparison):
     history = [
         {"iteration": i, **{f"alarms/{alarm.name}": float(i >= alarm.since) for alarm in alarms}} for i in range(9)
     ]
-    return Subject(
+    return FigureData(
         8, {"kuhn_poker": KUHN}, history, [], alarms, {}, {"kuhn_poker": comparison}, [], [], set(), Ratings(), ()
     )
 
@@ -107,22 +108,23 @@ def subject(alarms, comparison: Comparison):
 @pytest.mark.parametrize("name", ["collapse", "signal", "cycle"])
 def test_a_planted_break_is_red_on_the_first_figure_of_the_opening_page(name):
     """Without an alarm there is no red on it."""
-    first = pinned_figures(figures(subject([], rock_paper_scissors(0.0))))[0]
+    first = pinned_figures(figures(figure_data([], rock_paper_scissors(0.0))))[0]
     assert first == "4_is_it_breaking/alarms"
     alarm = Alarm(name, "kuhn_poker/first", "it is planted.", 3)
-    calm = figures(subject([], rock_paper_scissors(0.0)))[first]()
-    ringing = figures(subject([alarm], rock_paper_scissors(0.3)))[first]()
+    calm = figures(figure_data([], rock_paper_scissors(0.0)))[first]()
+    ringing = figures(figure_data([alarm], rock_paper_scissors(0.3)))[first]()
     assert not _red(calm)
     assert _red(ringing) > 1000  # pixels: a bar from iteration 3 on, and its words
 
 
 def test_the_edges_of_a_cycle_are_red():
-    assert _red(figures(subject([], rock_paper_scissors(0.3)))["3_who_beats_whom/wins/kuhn_poker"]()) > 300
-    assert not _red(figures(subject([], rock_paper_scissors(0.0)))["3_who_beats_whom/wins/kuhn_poker"]())
+    assert _red(figures(figure_data([], rock_paper_scissors(0.3)))["3_who_beats_whom/wins/kuhn_poker"]()) > 300
+    assert not _red(figures(figure_data([], rock_paper_scissors(0.0)))["3_who_beats_whom/wins/kuhn_poker"]())
 
 
-def _red(pixels):
-    red, green, blue = (pixels[..., channel].astype(int) for channel in range(3))
+def _red(figure):
+    drawn = pixels(figure)
+    red, green, blue = (drawn[..., channel].astype(int) for channel in range(3))
     return int(((red > 170) & (green < 90) & (blue < 90)).sum())
 
 

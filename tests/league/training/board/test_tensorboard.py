@@ -9,7 +9,7 @@ from support.browser import NARROW, PATIENCE, WIDE, screenshot
 from support.processes.runs import TINY, league_train
 from support.source import ROOT
 
-from league.training.board.questions import pinned_figures
+from league.training.board.observers import pinned_figures
 from league.training.board.server import serve_tensorboard
 
 STORED = ROOT / "tests/data/pocket-league"  # see docs/reading_the_board.md

@@ -13,10 +13,10 @@ from games.registry import make_game
 from league.config.load import load
 from league.training.evidence.predicted import new_words, of_others, of_tools
 from learners.batching import TrainBatch
-from learners.listening import predicted_rows
 from learners.losses.batch_loss import BatchLoss
-from learners.losses.objective import Objective
-from learners.losses.surrogates import Surrogate
+from learners.losses.given_rows import GivenRows
+from learners.losses.objective import Objective, Surrogate
+from learners.losses.prediction import predicted_rows
 from learners.metric_sums import MetricSums
 from learners.trajectories import Evidence, Predicted, Trajectory, evidence_from_json, evidence_to_json, to_trajectories
 from roles.cards import load_roles
@@ -105,7 +105,7 @@ def test_the_loss_is_the_cross_entropy_a_token_by_role_and_source():
     rows = predicted_rows([one] * 3, evidence, factors, {"replies": 0.5, "tools": 2.0})
     assert len(rows.free) == 3, "equal ones are one row, and a role without a factor has none"
     sums = MetricSums()
-    batch = TrainBatch("main", (), (), 0, (), prediction=rows)
+    batch = TrainBatch("main", (), (), 0, (), {"prediction": rows})
     loss = sum(BatchLoss(lm, None, batch, Objective(Surrogate("reinforce"), {}), max_tokens=8192).losses(0, sums))
     bet, passed, tool = (
         logprob(lm, prompts[i], text) for i, text in zip((0, 1, 1), (texts[0], texts[1], texts[2]), strict=True)
@@ -115,9 +115,7 @@ def test_the_loss_is_the_cross_entropy_a_token_by_role_and_source():
     assert float(loss.detach()) == pytest.approx(expected, rel=1e-4)
     mean = -(2 * bet + passed + tool) / (replies + len(texts[2]))
     assert sums.mean("prediction", "predicted_tokens") == pytest.approx(mean, rel=1e-4)
-    assert (
-        predicted_rows([one] * 3, evidence, factors, {"replies": 0.0}) == TrainBatch("main", (), (), 0, ()).prediction
-    )
+    assert predicted_rows([one] * 3, evidence, factors, {"replies": 0.0}) == GivenRows()
     for found in evidence:
         assert evidence_from_json(evidence_to_json(found)) == found
 

@@ -90,7 +90,9 @@ def test_a_reply_is_good_above_the_middle_of_the_returns_as_they_are_scaled(scal
     batch = spoken(tree([1, 1, 1, 0, 0, 0, 1, 0]), scale)
     config = RunConfig(games={GAME: {}}, credit={"rule": "malt", "scale_returns": scaled}, objective={"name": "dpo"})
     (rows,) = batches_of(config, batch, [1])
-    pairs = [(row.prompt[0], pair.chosen, pair.rejected) for row in rows.choice for pair in row.pairs]
+    places = [(pair.chosen, pair.rejected) for pair in rows.terms["dpo"].pairs]
+    assert all(chosen.row == rejected.row for chosen, rejected in places)
+    pairs = [(rows.choice[chosen.row].prompt[0], chosen.reply, rejected.reply) for chosen, rejected in places]
     assert sorted(pairs) == [(0, 0, 1), (1, 0, 1), (2, 0, 1), (2, 0, 1)]
 
 

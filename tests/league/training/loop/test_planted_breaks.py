@@ -10,7 +10,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from league.config.load import load
 from league.training.board.metrics_log import figures_of
-from league.training.board.questions import pinned_figures
+from league.training.board.observers import pinned_figures
 from league.training.loop.session import train
 
 SMALL = """

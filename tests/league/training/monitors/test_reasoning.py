@@ -4,11 +4,11 @@ import random
 
 import pytest
 from support.learning.trajectories import trajectory
+from support.learning.trigger_words import TriggerMonitor
 
 from games.registry import make_game
 from league.config.learning import AlarmsConfig
 from league.training.monitors.reasoning import (
-    TriggerMonitor,
     intended,
     judge_reasoning,
     mismatch,

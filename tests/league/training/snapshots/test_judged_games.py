@@ -8,6 +8,7 @@ from safetensors.torch import load_file
 from support.processes.runs import TINY, contents
 
 from games.common.errors import UsageError
+from league.config.context import run_context
 from league.config.load import load, run_roles
 from league.lab.breeding.breeding import budget_of
 from league.population.storage.population import Origin, Population
@@ -55,7 +56,7 @@ def test_what_is_impossible_gives_its_matches_to_the_others(whole):
 def test_what_judging_took_is_counted_and_within_the_budget(whole):
     """Three snapshots; 16 matches of newest and control in each of three games, and of the best where it is another."""
     config = load(str(whole / "config.toml"))
-    assert budget(config) == "Budget: 512 training matches and 432 that judge games, at most."
+    assert budget(run_context(config, whole)) == "Budget: 512 training matches and 432 that judge games, at most."
     spent = [line["curriculum/matches"] for line in read_metrics(whole) if "curriculum/matches" in line]
     assert spent[0] == 96.0, "the first snapshot is the best"
     assert all(96 <= after - before <= 144 for before, after in pairwise(spent))

@@ -1,0 +1,99 @@
+"""What a game may offer beyond play, each as a protocol: beliefs, tasks, named rewards, preferences between matches.
+
+What every game has, and what the referee asks for, is in ``games.spec``. A Game offers one of these by having its
+methods; who needs it asks by ``isinstance``, and refuses a game without it by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol, Self, runtime_checkable
+
+
+class Answers(NamedTuple):
+    """The answers to a question about a position."""
+
+    possible: tuple[str, ...] = ()  # distinct
+    true: tuple[str, ...] = ()  # those of them that are right; () where the truth is not known
+
+
+@runtime_checkable
+class KnowsAnswers(Protocol):
+    """A Game that knows the answers to questions (``[[probe]]`` of role cards) by their names."""
+
+    def probe_answers(self, probe: str, seat: int) -> Answers:
+        """Return what a seat may answer in this position, and what is right; nothing to a question it does not know."""
+        ...
+
+
+@runtime_checkable
+class GivesBeliefs(Protocol):
+    """A Game whose scripts have beliefs."""
+
+    def belief(self, script: str, probe: str, seat: int) -> Mapping[str, float] | None:
+        """Return the probability of each answer that a script gives in a seat; None for a script without a belief."""
+        ...
+
+
+@runtime_checkable
+class HasInformation(Protocol):
+    """A Game of questions, which tells how much each was to tell."""
+
+    def information(self) -> tuple[float, ...]:
+        """Return the information gain of each question so far, in bits, by what was known before it."""
+        ...
+
+
+@runtime_checkable
+class PaysNamedRewards(Protocol):
+    """A Game that pays rewards beside its return, each under a name: a judge's score, whether an answer was right.
+
+    A seat's return stays what wins, is rated and is measured; a named reward is there for credit rules that weigh
+    several. ``spec.reward_names`` names them all.
+    """
+
+    def named_rewards(self) -> Mapping[str, tuple[float, ...]]:
+        """Return by name what the last ``apply`` paid to each seat; a name that is absent paid nothing."""
+        ...
+
+
+@runtime_checkable
+class JudgesMatches(Protocol):
+    """A Game whose matches can be compared, by a preference that need not be transitive."""
+
+    def preference(self, other: Self, seat: int) -> float:
+        """Return the probability that a judge prefers this match to another for what a seat did; both are over.
+
+        The other match's preference over this one is 1 less that.
+        """
+        ...
+
+
+@runtime_checkable
+class TakesTasks(Protocol):
+    """A Game whose match may begin with a task that is given as text, in place of one that it deals.
+
+    A match may open such matches, attempts at a task: they pay what they pay, and their outcome is what the first seat
+    got, as text ("1").
+    """
+
+    def start_task(self, task: str) -> None:
+        """Begin with a task; called once after ``reset``. Raises ValueError, with the reason, for what is none."""
+        ...
+
+    def task(self) -> str:
+        """Return this match's task, as ``start_task`` takes it."""
+        ...
+
+    def task_size(self) -> int:
+        """Return how large the task is, such as the digits of a sum: the larger, the longer."""
+        ...
+
+
+@runtime_checkable
+class WritesTasks(Protocol):
+    """A Game whose match writes tasks, each of which it opens for others to attempt."""
+
+    def invalid(self) -> tuple[str, ...]:
+        """Return why tasks of this match were not admitted, one reason each."""
+        ...

@@ -1,0 +1,90 @@
+"""All commands, in the groups of their folders, each with its line of ``league --help``; and those of plugins.
+
+A command is a module: ``add_arguments(parser)``, ``run(arguments)``, which returns the exit status, and the words that
+its help ends with: ``EXAMPLES`` and, where there are any, ``NOTES``. From one with ``--json`` (``add_json_option``),
+``run`` returns a report instead, for ``to_json(report)`` and ``print_report(report, console)``; ``keep(report)`` writes
+files after that.
+
+A module is imported when its command is given, so what takes a moment to import is imported in the functions that need
+it: ``league COMMAND --help`` needs none of it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import keyword
+from typing import Any
+
+from games.common import plugins
+from games.common.errors import unknown_name
+
+GROUPS = {
+    "training": {
+        "train": "train a league by self-play, or resume a run",
+        "sweep": "train a preset under several seeds and settings, and compare them in one table",
+        "serve-seats": "train a run in which programs take the turns of roles through OpenAI's chat-completions API",
+        "evolve": "continue a run's population under new settings, in a new run",
+        "distil": "make one model that plays as a run's mixture does on average",
+        "latent": "cluster what a run's players say, solve the game between clusters, and teach it (LSPO)",
+        "breed": "breed a population of runs: settings that mutate, weights that are merged or crossed",
+        "models": "list the pretrained models that can be had without a key, or fetch one",
+        "push": "send a snapshot to the Hugging Face hub, with a model card",
+    },
+    "playing": {
+        "match": "play two players against each other, every deal in every seating",
+        "eval": "evaluate a player by a suite of games, or compare two players by it",
+        "tournament": "play all players against each other, or resume a tournament",
+        "play": "play one match against a player, at the terminal",
+        "serve": "serve a snapshot behind OpenAI's chat-completions API, until Ctrl-C",
+    },
+    "measuring": {
+        "standings": "show the ranking of a run or a tournament, and how certain it is",
+        "exploitability": "measure how much a best response gains against a player",
+        "exploit": "train an exploiter of a player: a lower bound on its exploitability",
+        "redteam": "measure what an attacker wins from a player, by what he may do",
+        "credit": "compare credit rules on the same matches beside the exact gradient",
+        "rescore": "credit stored matches anew, by another rule or price, without playing",
+        "regret": "measure how much more a player would have earned by playing otherwise",
+        "team": "see whether a run's team earns its keep, and which of its roles does",
+        "opponents": "measure what a player can know of whom it plays with, and what play by that belief is worth",
+    },
+    "showing": {
+        "games": "list the games, or show one: league games GAME",
+        "presets": "list the presets, and what each of them trains, or show one",
+        "settings": "list the settings of a run: what they take, their defaults, what they mean",
+        "plugins": "list what plugins add: games, rules, players, engines",
+        "doctor": "look at this machine: what is wrong, and what to type",
+        "docs": "list the pages of the documentation, or print one",
+        "completion": "print a script that completes commands and options in your shell",
+        "board": "show runs in TensorBoard",
+        "replay": "show a match step by step",
+        "export": "write a run's kept matches for other tools",
+        "import": "read whole matches that `league export` wrote",
+        "report": "write one HTML page on a run, or on several beside each other",
+    },
+}
+COMMANDS = {name: (group, sentence) for group, own in GROUPS.items() for name, sentence in own.items()}
+
+
+def find(name: str) -> Any:
+    """Return the module of a command, ours or else an installed package's. Raises UsageError for an unknown name."""
+    if name in COMMANDS:
+        stem = name.replace("-", "_") + "_" * keyword.iskeyword(name)
+        return importlib.import_module(f"league.cli.{COMMANDS[name][0]}.{stem}")
+    command = plugins.lookup("commands", name)
+    if command is None:
+        raise unknown_name("command", name, [*COMMANDS, *plugins.names("commands")])
+    return command
+
+
+def sentence_of(command: Any) -> str:
+    """Return the line of help of a plugin's command: the first sentence of its module's docstring."""
+    return (command.__doc__ or "").strip().partition("\n\n")[0].replace("\n", " ").rstrip(".")
+
+
+def _accepted(value: Any) -> Any:
+    """Return what a plugin gives as a command; None for what cannot be one."""
+    return value if all(callable(getattr(value, name, None)) for name in ("add_arguments", "run")) else None
+
+
+plugins.add_group("commands", "command", _accepted)

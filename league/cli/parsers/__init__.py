@@ -1,1 +1,0 @@
-"""The parsers of the commands, in groups. May import league.cli.parser."""

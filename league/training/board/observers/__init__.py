@@ -1,0 +1,106 @@
+"""What is measured of each iteration, and what is drawn of it: the families "monitors" and "figures".
+
+May import evidence, learning and what stands below them, and of this room the types, the questions and the canvas.
+
+An observer, ``observe(record) -> metrics``, and the figures of what it measures stand in one file, or on one page with
+short relatives. Figures are drawn in the order of their family, the most important first, and the opening page pins
+those that say so in the same order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from games.common.registry import Registry
+from league.training.board.figures.canvas import Drawing
+from league.training.board.observer import Figure, FigureData, Metrics, Observer, Record
+from league.training.board.observers.alarms import ALARMS_FIGURE
+from league.training.board.observers.beliefs import BELIEFS, BELIEFS_FIGURE
+from league.training.board.observers.conduct import ACTIONS_FIGURE, CONDUCT, CREDIT_FIGURE, REPLIES_FIGURE
+from league.training.board.observers.learning import GAMES_FIGURE, LEARNING_FIGURE
+from league.training.board.observers.payoffs import PAYOFFS_FIGURE, WINS_FIGURE
+from league.training.board.observers.play import CREDIT, GAMES, MATCHES, REPLIES, SCORES
+from league.training.board.observers.population import MIXTURE_FIGURE, POPULATION_FIGURE, RATINGS_FIGURE
+from league.training.board.observers.shaping import AGREEMENT
+from league.training.board.observers.strategy import STRATEGY_FIGURE
+from league.training.board.observers.tasks import STARTS, TASKS
+from league.training.board.observers.time import TIME_FIGURE
+
+MOST_PINNED = 10  # figures of the opening page
+
+MONITORS: Registry[Observer] = Registry(
+    "monitors",
+    "monitor",
+    Observer,
+    "plugins",
+    {
+        "credit": CREDIT,
+        "matches": MATCHES,
+        "scores": SCORES,
+        "games": GAMES,
+        "beliefs": BELIEFS,
+        "agreement": AGREEMENT,
+        "replies": REPLIES,
+        "tasks": TASKS,
+        "starts": STARTS,
+        "conduct": CONDUCT,
+    },
+)
+FIGURES: Registry[Figure] = Registry(
+    "figures",
+    "figure",
+    Figure,
+    "plugins",
+    {
+        "alarms": ALARMS_FIGURE,
+        "learning": LEARNING_FIGURE,
+        "games": GAMES_FIGURE,
+        "strategy": STRATEGY_FIGURE,
+        "actions": ACTIONS_FIGURE,
+        "beliefs": BELIEFS_FIGURE,
+        "payoffs": PAYOFFS_FIGURE,
+        "wins": WINS_FIGURE,
+        "population": POPULATION_FIGURE,
+        "credit": CREDIT_FIGURE,
+        "time": TIME_FIGURE,
+        "replies": REPLIES_FIGURE,
+        "ratings": RATINGS_FIGURE,
+        "mixture": MIXTURE_FIGURE,
+    },
+)
+register_monitor, register_figure = MONITORS.register, FIGURES.register
+
+
+def observe(record: Record, *, of_snapshots: bool = False) -> Metrics:
+    """Return the metrics of all observers of iterations, or of those of snapshots."""
+    metrics: Metrics = {}
+    for observer in MONITORS.loaded().values():
+        if observer.of_snapshots == of_snapshots:
+            metrics |= observer.make(record)
+    return metrics
+
+
+def figures(data: FigureData) -> dict[str, Callable[[], Drawing]]:
+    """Return by name how to draw each figure that there is something for, the most important first."""
+    return {
+        f"{figure.question}/{name}{'/' if game else ''}{game}": partial(figure.make, data, game)
+        for name, figure in FIGURES.loaded().items()
+        for game in figure.games(data)
+    }
+
+
+def pinned_figures(names: Iterable[str]) -> list[str]:
+    """Return which of some figures the opening page has, in its order; of many games, those of the first."""
+    known = list(dict.fromkeys(names))
+    pinned = [f"{figure.question}/{name}" for name, figure in FIGURES.loaded().items() if figure.pinned]
+    chosen = [name for start in pinned for name in known if name == start or name.startswith(f"{start}/")]
+    return chosen[:MOST_PINNED]
+
+
+def drawn_metrics() -> Callable[[str], bool]:
+    """Return which metrics some figure shows, so that their history is to be kept."""
+    patterns = [pattern for figure in FIGURES.loaded().values() for pattern in figure.metrics]
+    wanted = re.compile("|".join(f"(?:{pattern})" for pattern in patterns))
+    return lambda name: wanted.fullmatch(name) is not None

@@ -1,0 +1,124 @@
+"""What seats believe as a match goes on, and how much each speech tells: measured, and drawn."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from arena.records import Episode, flatten_episodes
+from games.aliases import short_name
+from league.config.context import RunContext
+from league.training.board.figures.canvas import COLOURS, INK, PALE, SMALL, Drawing, grid, new_figure, plain, tidy
+from league.training.board.observer import Figure, FigureData, Observer
+from league.training.board.questions import DOING, Chart
+from league.training.evidence.beliefs import probes_of
+from learners.beliefs import bits, changes, histories, spoken
+from roles.probes import Probe
+from roles.role import Role, Roles
+
+Metrics = dict[str, float]
+MOST_SPEECHES = 12  # of a match, of which each has a number on the board
+Series = Mapping[int, float]  # by the number of speeches so far
+
+
+def belief_metrics(episodes: Sequence[Episode], roles: Roles) -> Metrics:
+    """Return what an iteration's seats believed, by game.
+
+    ``GAME/belief/ROLE`` is the mean probability of the truth when a match is over, ``GAME/belief/ROLE/N`` after N
+    speeches; ``GAME/information/ROLE`` what a speech of the role tells each hearer, in bits, ``GAME/information/N``
+    what the N-th speech of a match does; ``GAME/shaping/ROLE`` what is paid a match beside the game; ``GAME/unasked``
+    the share of the seats' probes whose players cannot be asked.
+    """
+    numbers: dict[str, list[float]] = {}
+    for episode in flatten_episodes(episodes):
+        seats = roles.get(episode.request.game, ())
+        if episode.beliefs and seats:
+            _add_beliefs(numbers, episode, seats)
+        for seat, role in enumerate(seats if episode.shaping else ()):
+            paid = [amount for amount, turn in zip(episode.shaping, episode.turns, strict=True) if turn.seat == seat]
+            numbers.setdefault(f"{episode.request.game}/shaping/{role.name}", []).append(sum(paid))
+    return {name: fmean(values) for name, values in numbers.items()}
+
+
+def _add_beliefs(numbers: dict[str, list[float]], episode: Episode, seats: Sequence[Role]) -> None:
+    """Add a match's numbers."""
+    game, probes = episode.request.game, {probe.name: probe for probe in probes_of(seats)}
+    silent = {(one.probe, one.seat) for one in episode.beliefs if not one.probabilities}
+    asked = {(one.probe, one.seat) for one in episode.beliefs}
+    numbers.setdefault(f"{game}/unasked", []).append(len(silent) / len(asked))
+    for (name, seat), beliefs in histories(episode).items():
+        role, said = seats[seat].name, speeches(episode, probes[name])
+        numbers.setdefault(f"{game}/belief/{role}", []).append(beliefs[-1].in_truth or 0.0)
+        for number, turn in enumerate([-1, *said[:MOST_SPEECHES]]):
+            at = next((one for one in beliefs if one.after == turn + 1), None)
+            if at is not None:
+                numbers.setdefault(f"{game}/belief/{role}/{number}", []).append(at.in_truth or 0.0)
+    for change in changes(episode):
+        said, speaker = speeches(episode, probes[change.probe]), episode.turns[change.turn].seat
+        if change.turn in said and speaker != change.hearer:
+            gained = bits(change.after) - bits(change.before)
+            numbers.setdefault(f"{game}/information/{seats[speaker].name}", []).append(gained)
+            if (number := said.index(change.turn) + 1) <= MOST_SPEECHES:
+                numbers.setdefault(f"{game}/information/{number}", []).append(gained)
+
+
+def speeches(episode: Episode, probe: Probe) -> list[int]:
+    """Return the places of a match's turns that said something."""
+    return [place for place, turn in enumerate(episode.turns) if spoken(turn, probe)]
+
+
+def beliefs(data: FigureData, game: str) -> Drawing:
+    """Draw what seats believe: belief in the truth by speeches, and bits by speech."""
+    names = data.names(f"{game}/belief/")
+    roles = dict.fromkeys(name.removeprefix(f"{game}/belief/").rpartition("/")[0] for name in names)
+    belief = {role: data.by_number(f"{game}/belief/{role}/") for role in roles}
+    title = f"{short_name(game)}: what do they believe?"
+    return draw_beliefs(title, belief, data.by_number(f"{game}/information/")[0])
+
+
+def draw_beliefs(title: str, belief: Mapping[str, Sequence[Series]], bits: Series) -> Drawing:
+    """Return belief in the truth by role and speeches, and bits by speech.
+
+    ``belief`` has for each role the series of the newest iteration and, if there is another, that of the first before
+    it, which is drawn dotted. ``bits`` are those that the N-th speech told each hearer.
+    """
+    figure = new_figure(title)
+    above, below = grid(figure, 2, 1)
+    for index, (role, series) in enumerate(belief.items()):
+        colour = COLOURS[index % len(COLOURS)]
+        for number, one in enumerate(series):
+            style = {"ls": ":", "lw": 0.9} if number else {"lw": 1.5, "label": plain(role)}
+            above.plot(list(one), list(one.values()), color=colour, **style)
+    above.set_ylim(0, 1)
+    above.legend(fontsize=SMALL - 1, frameon=False, loc="upper left", ncols=4, handlelength=0, labelcolor="linecolor")
+    tidy(above, "belief in the truth after N speeches (dotted: at first)")
+    below.bar(list(bits), list(bits.values()), 0.6, color=[COLOURS[0] if one >= 0 else PALE for one in bits.values()])
+    below.axhline(0.0, color=INK, lw=0.6)
+    tidy(below, "bits that the N-th speech told each hearer")
+    for axes in (above, below):
+        axes.locator_params(axis="x", integer=True)  # speeches are counted
+    return figure
+
+
+def charts(context: RunContext, game: str) -> dict[str, Chart]:
+    """Return the charts of a game, where seats are asked what they believe: else they would be empty."""
+    name, shown = re.escape(short_name(game)), short_name(game)
+    return (
+        {
+            f"{shown}: belief in the truth": ("Multiline", [rf"{name}/belief/[^/]+$"]),
+            f"{shown}: bits of a speech": ("Multiline", [rf"{name}/information/[^/]+$"]),
+        }
+        if context.config.beliefs.asked
+        else {}
+    )
+
+
+BELIEFS = Observer(lambda record: belief_metrics(record.episodes, record.context.roles), charts=charts)
+BELIEFS_FIGURE = Figure(
+    beliefs,
+    question=DOING,
+    games=lambda data: [game for game in data.specs if data.by_number(f"{game}/information/")],
+    metrics=(r".+/belief/.+/\d+", r".+/information/\d+"),
+    pinned=True,
+)

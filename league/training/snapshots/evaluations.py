@@ -1,0 +1,105 @@
+"""What is measured of a game's snapshots after each freeze, by name: the family "evaluations".
+
+An evaluation is ``measure(measured) -> metrics``, logged as ``GAME/KEY``. One that needs ``TABLES`` is asked only in
+games that are small enough to have them; the others in every game of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from arena.records import Episode, MatchRequest
+from games.common.registry import Entry, Registry
+from games.spec import GameSpec
+from league.config.context import RunContext
+from league.population.evaluation.meta_game import MetaGame, joint_metrics, mixture_metrics
+from league.population.evaluation.policy_tables import Profile, exact_metrics
+from league.population.evaluation.strategies import GameStrategy, strategy_metrics
+from league.population.storage.members import MetaStrategy
+from league.population.storage.population import Snapshot
+from league.theory.exact.exploitability import PolicyTable, exact_form
+from league.theory.exact.regret import snapshot_regrets
+from league.theory.exact.sequence_form import SequenceForm
+
+Metrics = dict[str, float]
+TABLES = "tables"  # a need: the exact policy tables of all snapshots
+
+
+class Measured(NamedTuple):
+    """A game's snapshots, and what is known of them."""
+
+    context: RunContext
+    spec: GameSpec
+    iteration: int
+    snapshots: Sequence[Snapshot]  # the whole population, oldest first
+    line_ups: Sequence[Profile]  # the main policies' snapshots by seat, one for each freeze, the newest last
+    tables: Mapping[Profile, PolicyTable]  # of all line-ups, exploiters' too; empty in a game that is too large
+    mixed_game: MetaGame  # that the mixture was solved from
+    mixture: Sequence[Mapping[str, float]]  # RUN@mixture: each snapshot's weight, by seat
+    meta_game: MetaGame  # that the meta-strategy was solved from
+    meta: MetaStrategy
+    strategy: GameStrategy | None  # of the main policies over their line-ups, where there are tables
+    play: Callable[[Sequence[MatchRequest]], list[Episode]]  # with the present weights; what it plays is not recorded
+
+    @property
+    def free_seats(self) -> list[int]:
+        """The seats that are not given to a player."""
+        return [role.seat for role in self.context.roles[self.spec.name] if not role.given]
+
+
+def _exact(measured: Measured) -> Metrics:
+    """Exploitability, values and returns of the newest snapshots, exactly."""
+    return exact_metrics(measured.spec, measured.tables[measured.line_ups[-1]], measured.free_seats)
+
+
+def _mixture(measured: Measured) -> Metrics:
+    """Exploitability of the population's mixture, exactly."""
+    return mixture_metrics(measured.spec, measured.mixed_game, measured.mixture, measured.free_seats)
+
+
+def _joint(measured: Measured) -> Metrics:
+    """Gaps of the correlated equilibrium that is trained against."""
+    return joint_metrics(measured.meta_game, measured.meta)
+
+
+def _strategy(measured: Measured) -> Metrics:
+    """Chances of the newest snapshots at single information states."""
+    if measured.strategy is None:
+        return {}
+    newest = measured.tables[measured.line_ups[-1]]
+    return strategy_metrics(measured.spec.name, measured.strategy.states, newest)
+
+
+def _regret(measured: Measured) -> Metrics:
+    """Regret of the snapshots so far, summed over seats, where recall is perfect."""
+    form = exact_form(measured.spec.name)
+    if not isinstance(form, SequenceForm):
+        return {}
+    return {"snapshot_regret": sum(snapshot_regrets(form, [measured.tables[p] for p in measured.line_ups]))}
+
+
+_TABLES = frozenset({TABLES})
+EVALUATIONS: Registry[Entry[Callable[[Measured], Metrics]]] = Registry(
+    "evaluations",
+    "evaluation",
+    Entry,
+    "plugins",
+    {
+        "exact": Entry(_exact, needs=_TABLES),
+        "mixture": Entry(_mixture, needs=_TABLES),
+        "joint": Entry(_joint, needs=_TABLES),
+        "strategy": Entry(_strategy, needs=_TABLES),
+        "regret": Entry(_regret, needs=_TABLES),
+    },
+)
+register = EVALUATIONS.register
+
+
+def evaluate(measured: Measured) -> Metrics:
+    """Return the metrics of all evaluations, ours and those of plugins that are loaded."""
+    metrics: Metrics = {}
+    for evaluation in EVALUATIONS.loaded().values():
+        if measured.tables or TABLES not in evaluation.needs:
+            metrics |= evaluation.make(measured)
+    return metrics

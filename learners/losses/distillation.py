@@ -1,0 +1,168 @@
+"""``distill``: how far the policy is from what a teacher says to the policy's own replies (on-policy distillation).
+
+Generalised knowledge distillation (Agarwal et al., arXiv 2306.13649; MiniLLM, arXiv 2306.08543): at the turns that the
+student itself came to, D(π, q) of its policy π and the teacher's q is made small, with a divergence of
+``learners.losses.divergences``. A ``choice`` has all its replies, so D is exact. Of a free reply the teacher has scored
+the tokens that were sampled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic import Field
+
+from games.common.section import NonNegative, Section
+from learners.batching import ChoiceRow, FreeRow
+from learners.losses.divergences import DIVERGENCES, sampled_divergence
+from learners.losses.term import ChunkTerm, LossContext, LossTerm, Term, UpdateFacts
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from learners.losses.chunk_loss import ChunkLoss, Fixed, PolicyOutput
+    from learners.metric_sums import MetricSums
+
+LEAST = 1e-30  # that a probability of a teacher is taken for: its logarithm is finite
+
+
+class Distillation(Section):
+    """How much a teacher weighs in an update."""
+
+    weight: NonNegative = Field(0.0, description="weight of the divergence; 0: off")
+    divergence: str = Field("reverse", description="what is made small")
+
+
+class TaughtTurns(NamedTuple):
+    """Turns of a row to which a teacher says the same."""
+
+    free: bool  # the form of the row
+    row: int  # its index among the batch's rows of that form
+    role: str  # GAME/ROLE
+    said: tuple[float, ...]  # probabilities of the legal replies [A]; of a free reply its tokens' log-probs (nats) [T]
+    turns: float
+    weight: float  # sum of the weights of each of their tokens in the batch's loss
+
+
+class TaughtRows(NamedTuple):
+    """The rows of ``distill``: what a teacher says to turns that are in the batch."""
+
+    weight: float  # of the divergence, a token
+    divergence: str
+    taught: tuple[TaughtTurns, ...]
+
+
+def taught_rows(facts: UpdateFacts, settings: Distillation) -> TaughtRows | None:
+    """Return what teachers say to the turns of an update; None at weight 0, and where none was asked."""
+    merged: dict[object, TaughtTurns] = {}
+    for i, (trajectory, known) in enumerate(zip(facts.trajectories, facts.evidence, strict=True)):
+        role, places_K = f"{trajectory.game}/{trajectory.role}", facts.packed.places[i]
+        said_K = (known.taught if places_K else None) or ((),) * len(places_K)
+        for place, weight, said in zip(places_K, facts.packed.weights[i], said_K, strict=True):
+            if place is not None and said and settings.weight:
+                key = place.free, place.row, role, said
+                turns = merged.get(key, TaughtTurns(*key, 0.0, 0.0))
+                merged[key] = turns._replace(turns=turns.turns + 1, weight=turns.weight + weight)
+    return TaughtRows(settings.weight, settings.divergence, tuple(merged.values())) if merged else None
+
+
+class Distill(Term):
+    """What teachers say to one batch."""
+
+    def __init__(self, context: LossContext) -> None:
+        super().__init__(context)
+        self._taught: dict[tuple[bool, int], list[TaughtTurns]] = {}  # by form and row
+        for turns in context.rows.taught:
+            self._taught.setdefault((turns.free, turns.row), []).append(turns)
+
+    def on_chunk(self, chunk: ChunkLoss) -> ChunkTerm | None:
+        """See ``Term``."""
+        found = [
+            (index, row, turns)
+            for index, (row, place) in enumerate(zip(chunk.rows, chunk.indices, strict=True))
+            for turns in self._taught.get((chunk.free, place), ())
+        ]
+        if not found:
+            return None
+        taught = TaughtTensors(found, chunk.tensors.gains.shape[1], chunk.device)
+        weight, divergence = self.context.rows.weight, DIVERGENCES[self.context.rows.divergence]
+
+        def loss(output: PolicyOutput, fixed: Fixed, sums: MetricSums) -> Tensor:
+            logprobs, old = output.logprobs[taught.row], fixed.old[taught.row]
+            taught.report(chunk.divergence(logprobs.detach(), taught.said, "k1"), sums)
+            if chunk.free:
+                divergences = sampled_divergence(divergence, logprobs, taught.said, old)
+            else:
+                divergences = divergence.make(logprobs, taught.said)[:, None]
+            scaled: Tensor = weight * taught.loss(divergences)
+            return scaled
+
+        return loss
+
+
+class TaughtTensors:
+    """The turns of a chunk that a teacher was asked about; those of one row to which it says the same are one of N."""
+
+    def __init__(
+        self, found: Sequence[tuple[int, ChoiceRow | FreeRow, TaughtTurns]], width: int, device: torch.device
+    ) -> None:
+        """``found`` are taught turns with their row and its index in the chunk; rows are padded to ``width``."""
+        import torch
+
+        from arena.lm.tensors import to_device
+
+        roles = dict.fromkeys(turns.role for _, _, turns in found)
+        self.row = to_device([index for index, _, _ in found], device, torch.long)  # [N]
+        # the teacher's log-probs; MASKED behind a row's last reply, 0 behind its last token  # [N, W]
+        self.said = to_device([_logprobs(row, turns.said, width) for _, row, turns in found], device)
+        # 1 at tokens  [N, T], and the weight of each of them in the loss  [N]
+        self._real = to_device([_real(row, width) for _, row, _ in found], device)
+        self._weight = to_device([turns.weight for _, _, turns in found], device)
+        self._turns_of_role = {  # the turns of each, 0 for other roles  # [N]
+            role: to_device([turns.turns * (turns.role == role) for _, _, turns in found], device) for role in roles
+        }
+
+    def loss(self, divergences: Tensor) -> Tensor:
+        """Return the weighted sum of the tokens' divergences.  # [N, T] -> []"""
+        return (self._weight * (divergences * self._real).sum(1)).sum()
+
+    def report(self, divergences: Tensor, sums: MetricSums) -> None:
+        """Add to ``sums`` the tokens' divergences [N, T] by role (``teacher_kl/``), and their number (``taught/``)."""
+        by_turn, tokens = (divergences * self._real).sum(1), self._real.sum(1)
+        for role, turns in self._turns_of_role.items():
+            sums.add(f"teacher_kl/{role}", turns * by_turn)
+            sums.add(f"taught/{role}", turns * tokens)
+
+
+def _logprobs(row: ChoiceRow | FreeRow, said: Sequence[float], width: int) -> list[float]:
+    """Return what a teacher says as log-probs, padded as the policy's are."""
+    from arena.lm.logprobs import MASKED
+
+    if isinstance(row, FreeRow):
+        return [*said, *[0.0] * (width - len(said))]
+    return [*(math.log(max(share, LEAST)) for share in said), *[MASKED] * (width - len(said))]
+
+
+def _real(row: ChoiceRow | FreeRow, width: int) -> list[float]:
+    """Return 1 at a row's tokens, of which a choice has one, and 0 at padding."""
+    tokens = len(row.reply) if isinstance(row, FreeRow) else 1
+    return [1.0] * tokens + [0.0] * (width - tokens if isinstance(row, FreeRow) else 0)
+
+
+def _metrics(sums: MetricSums) -> dict[str, Any]:
+    """Return KL(policy | teacher) by role, in nats a token; a choice counts as one."""
+    roles = [name.removeprefix("taught/") for name in sums.totals if name.startswith("taught/")]
+    return {f"teacher_kl/{role}": sums.mean(f"teacher_kl/{role}", f"taught/{role}") for role in roles}
+
+
+DISTILL = LossTerm(
+    Distill,
+    Distillation,
+    description="the divergence from what a teacher says to the policy's own replies",
+    rows=taught_rows,
+    rows_type=TaughtRows,
+    metrics=_metrics,
+)

@@ -1,0 +1,160 @@
+"""``kto``: tells good whole matches from bad ones (Kahneman-Tversky optimisation, Ethayarajh et al., arXiv 2402.01306).
+
+L = lambda (1 - sigmoid(+-beta (S - z0))) for each trajectory of score S: + and lambda_D where it is desirable, - and
+lambda_U else. z0 is an estimate of KL(pi | reference), at least 0, through which no gradient goes: exact where replies
+are chosen, and from mismatched replies where they are free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from games.common.section import NonNegative
+from learners.groups import root_game_of
+from learners.losses.dpo import Preference
+from learners.losses.term import LossContext, LossTerm, Term, UpdateFacts
+from learners.losses.whole_trajectories import (
+    NEEDS,
+    MismatchedReply,
+    PreferenceWeight,
+    ScoredTrajectory,
+    WholeTrajectories,
+)
+from learners.normalisation import trace_of
+from learners.trajectories import Trajectory
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from learners.metric_sums import MetricSums
+
+
+class Settings(Preference):
+    """``kto``'s settings."""
+
+    preference_weight: PreferenceWeight = "equal"
+    kto_desirable: NonNegative = Field(1.0, description="kto: weight of desirable matches, lambda_D")
+    kto_undesirable: NonNegative = Field(1.0, description="kto: weight of undesirable matches, lambda_U")
+
+
+def labelled(facts: UpdateFacts, settings: Settings) -> WholeTrajectories:
+    """Return trajectories as desirable or not, by the sign of the sum of their turns' advantages, without those of 0.
+
+    Under the default credit rule an advantage is the return less its role's baseline. A trajectory of weight w counts
+    as w alike, and by ``difference`` as w times the size of that sum; all of a game weigh its loss weight together. For
+    the reference point each gets the replies of another of its role, half of them further on.
+    """
+    trajectories, advantages, weights = facts.trajectories, facts.advantages, facts.weights
+    loss_weights, by_difference = facts.loss_weights, settings.preference_weight == "difference"
+    kept = [i for i, a in enumerate(advantages) if sum(a) and weights[i]]
+    mismatched = list[MismatchedReply]()
+    counts = {i: weights[i] * (abs(sum(advantages[i])) if by_difference else 1.0) for i in kept}
+    totals: dict[str, float] = {}
+    for i in kept:
+        game = root_game_of(trajectories[i])
+        totals[game] = totals.get(game, 0.0) + counts[i]
+    others = _others(trajectories, kept)
+    scored = []
+    for i in kept:
+        trajectory, rows = trajectories[i], _mismatched(trajectories[i], trajectories[others[i]])
+        game, first = root_game_of(trajectory), len(mismatched)
+        mismatched += rows
+        scored.append(
+            ScoredTrajectory(
+                f"{trajectory.game}/{trajectory.role}",
+                tuple(facts.packed.places[i]),
+                sum(advantages[i]) > 0,
+                counts[i] * loss_weights.get(game, 1.0) / totals[game],
+                tuple(range(first, len(mismatched))),
+            )
+        )
+    return WholeTrajectories(tuple(scored), (), tuple(mismatched))
+
+
+def kto_loss(scores: Tensor, reference_point: Tensor, desirable: Tensor, settings: Settings) -> Tensor:
+    """Return lambda (1 - sigmoid(+-beta (S - z0))), one by one; tensors have one shape."""
+    import torch
+
+    gain = torch.where(desirable, scores - reference_point, reference_point - scores)
+    weight = torch.where(desirable, settings.kto_desirable, settings.kto_undesirable)
+    return weight * torch.sigmoid(-settings.dpo_beta * gain)
+
+
+def _loss(
+    whole: WholeTrajectories, scores: Tensor, kl: Sequence[float], settings: Settings
+) -> tuple[Tensor, dict[str, float]]:
+    """Return the loss of all trajectories, and sums to report."""
+    import torch
+
+    scored = whole.scored
+    by_role: dict[str, list[float]] = {}
+    for one, nats in zip(scored, kl, strict=True):
+        by_role.setdefault(one.role, []).append(nats)
+    reference_points = {role: max(0.0, sum(nats) / len(nats)) for role, nats in by_role.items()}
+    points = torch.tensor([reference_points[one.role] for one in scored], dtype=scores.dtype)
+    desirable = torch.tensor([one.desirable for one in scored], dtype=torch.bool)
+    weights = torch.tensor([one.weight for one in scored], dtype=scores.dtype)
+    reported = {
+        "trajectories": float(len(scored)),
+        "desirable": float(desirable.sum()),
+        "reference_point": float(points.sum()),
+        "score_desirable": float(scores.detach()[desirable].sum()),
+        "score_undesirable": float(scores.detach()[~desirable].sum()),
+    }
+    return (weights * kto_loss(scores, points, desirable, settings)).sum(), reported
+
+
+def _make(context: LossContext) -> Term:
+    from learners.losses.trajectory_scores import TrajectoryTerm
+
+    return TrajectoryTerm(context, lambda turns: [1.0] * turns, _loss)
+
+
+def _others(trajectories: Sequence[Trajectory], kept: Sequence[int]) -> dict[int, int]:
+    """Return for each trajectory the one of its role, half of them further on."""
+    by_role: dict[tuple[str, str], list[int]] = {}
+    for index in kept:
+        by_role.setdefault((trajectories[index].game, trajectories[index].role), []).append(index)
+    return {
+        index: mine[(number + max(1, len(mine) // 2)) % len(mine)]
+        for mine in by_role.values()
+        for number, index in enumerate(mine)
+    }
+
+
+def _mismatched(trajectory: Trajectory, other: Trajectory) -> list[MismatchedReply]:
+    """Return the free replies of another trajectory behind this one's prompts, as far as both have such turns."""
+    rows = []
+    for turn, said in zip(trajectory.turns, other.turns, strict=False):  # one may have fewer turns
+        asked, answered = trace_of(trajectory, turn), trace_of(other, said)
+        if asked.mask is None and answered.mask is None:
+            rows.append(MismatchedReply(asked.prompt_ids, answered.reply_ids, asked.temperature))
+    return rows
+
+
+def _metrics(sums: MetricSums) -> dict[str, float]:
+    """Return how many trajectories were judged, the share of desirable ones, and both kinds' mean scores (nats)."""
+    if "trajectories" not in sums.totals:  # nothing was played
+        return {}
+    count, desirable = sums.totals["trajectories"], sums.totals["desirable"]
+    scores = {"score_desirable": desirable, "score_undesirable": count - desirable}
+    return {
+        "trajectories": count,
+        "desirable": desirable / count if count else 0.0,
+        "reference_point": sums.mean("reference_point", "trajectories"),
+        **{name: sums.totals[name] / number for name, number in scores.items() if number},
+    }
+
+
+KTO = LossTerm(
+    _make,
+    Settings,
+    NEEDS,
+    description="good whole matches are told from bad ones",
+    rows=labelled,
+    rows_type=WholeTrajectories,
+    metrics=_metrics,
+)

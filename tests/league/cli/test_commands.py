@@ -1,0 +1,119 @@
+"""A command is a file: in the list under its name, light to import, ours or an installed package's."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from support.pages import EXTENDING, blocks
+from support.source import ROOT
+
+from league.cli.commands import COMMANDS, GROUPS, find
+
+LENGTHS = next(text for file, _, text in blocks(EXTENDING) if file == "race_games/lengths.py")
+MATCH = ["match", "random", "always:bet", "--game", "kuhn_poker", "--matches", "4", "--save", "matches.jsonl"]
+REPORT = """
+\"\"\"Count words.\"\"\"
+from league.cli.parser import add_json_option
+
+def add_arguments(parser):
+    parser.add_argument("words", nargs="+")
+    add_json_option(parser)
+
+def run(arguments):
+    return arguments.words
+
+def to_json(report):
+    return {"words": len(report)}
+
+def print_report(report, console):
+    console.print(f"{len(report)} words")
+"""
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Return a folder, and the environment of processes that find a package with commands installed."""
+    site = tmp_path / "site"
+    info = site / "some_commands-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: some-commands\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[league.commands]\nlengths = some_lengths\nwords = some_report\nbroken = some_broken\nplain = os.path\n"
+        "games = some_broken\n"
+    )
+    (site / "some_lengths.py").write_text(LENGTHS)
+    (site / "some_report.py").write_text(REPORT)
+    (site / "some_broken.py").write_text("raise RuntimeError('no')")
+    folder = tmp_path / "here"
+    folder.mkdir()
+    return folder, os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(site)])}
+
+
+def league(place, *words, status=0, **changes):
+    folder, environment = place
+    command = [sys.executable, "-m", "league", *words]
+    done = subprocess.run(
+        command, cwd=folder, env=environment | changes, capture_output=True, text=True, check=False, encoding="latin-1"
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout if status == 0 else done.stderr
+
+
+def test_every_file_of_a_group_is_a_command_of_the_list():
+    """But for what two commands share, which no command's name leads to."""
+    assert list(COMMANDS) == [name for names in GROUPS.values() for name in names]  # none has two
+    for group, names in GROUPS.items():
+        files = {path.stem for path in (ROOT / "league" / "cli" / group).glob("*.py")}
+        modules = {find(name).__name__.rpartition(".")[2] for name in names}
+        assert files - modules <= {"__init__", "standings_report"}
+        assert all(find(name).__name__.startswith(f"league.cli.{group}.") for name in names)
+
+
+def test_no_command_is_slow_to_import():
+    """Its own help needs none of what it measures, plays or trains with."""
+    code = "import sys; from league.cli.dispatch import _parsers; _parsers()\n"
+    code += "print(*{'torch', 'numpy', 'scipy', 'pydantic', 'rich', 'transformers', 'matplotlib'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.split() == []
+
+
+def test_help_imports_the_files_of_no_command():
+    code = "import sys; from league.cli import main; main([])\n"
+    code += "print([name for name in sys.modules if name.startswith('league.cli.') and name.count('.') > 2])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_an_installed_package_brings_a_command(place):
+    league(place, *MATCH)
+    assert league(place, "lengths", "matches.jsonl").startswith("4 matches of 2.")
+    shown = league(place, "lengths", "--help")
+    assert "\nTell how many turns the matches of a file have.\n" in shown
+    assert shown.endswith("examples:\n  league lengths matches.jsonl\n")
+    assert "Did you mean --plugin?" in league(place, "lengths", "x", "--plugn", status=2)
+    assert league(place, "words", "a", "b") == "2 words\n"
+    assert league(place, "words", "a", "b", "--json") == '{\n  "words": 2\n}\n'
+
+
+def test_a_plugins_command_is_loaded_only_when_it_is_given(place):
+    """Not for help, nor where ours has the name."""
+    assert "lengths" not in league(place, "--help")
+    assert "kuhn_poker" in league(place, "games")
+    assert "Did you mean lengths" in league(place, "lenghts", "x", status=2)
+    assert "some-commands (command broken) cannot be loaded: RuntimeError: no" in league(place, "broken", status=2)
+    assert "has the command 'plain' as an entry point, which is a module, and no" in league(place, "plain", status=2)
+    listed = league(place, "plugins")
+    assert [line.split()[:3] for line in listed.splitlines() if "lengths" in line] == [
+        ["some-commands", "command", "lengths"]
+    ]
+
+
+def test_what_a_terminal_cannot_show_is_written_in_plain_letters(place):
+    """A minus sign is no letter of Latin-1; what was played is not lost for it."""
+    words = ["match", "always:pass", "always:bet", "--game", "kuhn_poker", "--matches", "40"]
+    shown = league(place, *words, PYTHONIOENCODING="utf-8").encode("latin-1").decode()
+    assert "\u2212" in shown
+    plain = league(place, *words, PYTHONIOENCODING="latin-1")
+    assert plain == shown.replace("\u2212", "-").replace("\u2013", "-")
