@@ -9,18 +9,19 @@ import pytest
 from support.source import FILES, ROOT
 
 from games.common.registry import HOMES, families
+from league.config.plugins import own_tables
 from learners.advantages import RULES
 
 RULES_FOLDER = ROOT / "learners" / "advantages"
 NAME = re.compile(rf"(?<![\w/])({'|'.join(sorted(RULES, key=len, reverse=True))})(?!\w)")
 
 # Words that are also rules' names, where they mean something else: a surrogate, a measure with its command, what starts
-# are weighed by, a suite.
+# are weighed by, what is measured of snapshots, a suite.
 OTHERWISE = {
     "reinforce": ["learners/losses/__init__.py"],
     "regret": [
         *("league/cli/commands.py", "league/cli/measuring/regret.py"),
-        "league/config/matchmaking.py",
+        *("league/config/matchmaking.py", "league/training/snapshots/evaluations.py"),
     ],
     "mars": ["league/config/checks/config.py"],
 }
@@ -74,7 +75,13 @@ def test_every_rule_has_a_file_of_its_name_that_ends_in_it():
 # Names that are also words: by name, where one is compared and no entry is meant.
 ALSO_WORDS = {
     "partner": ["league/lab/attacks/curve.py"],  # a kind of attack: a hostile partner
-    "reinforce": ["learners/losses/surrogates.py"],  # the surrogate
+    "forward": ["arena/lm/tensors.py"],  # a method of PyTorch's modules
+    "replies": ["league/training/evidence/predicted.py"],  # what is predicted: the others' replies, or tools'
+    "matches": ["league/training/monitors/live_view.py"],  # a column
+    "mixture": [  # RUN@mixture
+        *("league/cli/training/distil.py", "league/population/players/given.py"),
+        "league/population/storage/run_dir.py",
+    ],
 }
 
 
@@ -122,13 +129,18 @@ def test_no_entry_is_compared_by_name(family):
     assert found == []
 
 
-def test_families_are_all_there():
-    """Every family that a field of the configuration chooses from has a home, and every home has what it says."""
-    assert {family.family for family in families()} <= set(HOMES)
-    assert {"credit", "matchmaking", "league_roles", "meta_solvers", "starts", "branching", "breeding", "engines"} <= {
-        family.family for family in families()
-    }
+def test_families_that_a_setting_chooses_from_are_there_and_have_what_they_say():
+    assert set(own_tables()) <= {family.family for family in families()}
+    assert {
+        "credit",
+        "matchmaking",
+        "league_roles",
+        "meta_solvers",
+        "starts",
+        "branching",
+        "breeding",
+        "engines",
+    } <= set(own_tables())
     for family in families():
         for name, entry in family.items():
             assert isinstance(entry, family.kind), f"{family.family}: {name}"
-            assert entry.sentence, f"{family.family}: {name} does not say what it does"

@@ -11,6 +11,8 @@ from games.sights import seen
 from league.config.run import RunConfig
 from learners.advantages import RULES
 from learners.advantages.rule import CreditFacts, Need
+from learners.losses import LOSSES
+from learners.losses.term import LossNeed
 from learners.rewards import BREVITY, RETURN
 from learners.values import CRITIC, ESTIMATORS, EXACT, PLAYED_ON, kind_of
 from learners.values import NAMES as ESTIMATOR_NAMES
@@ -217,14 +219,16 @@ def _check_dpo(config: RunConfig, game: str, roles: tuple[Role, ...]) -> None:
 
 def _check_whole_trajectories(config: RunConfig, game: str) -> None:
     """Refuse objectives of whole trajectories without matches to compare, or with passes that shards cannot make."""
-    surrogates = {config.objective.name, *(policy.objective for policy in config.policies.values())}
+    surrogates = [config.objective.name, *(policy.objective for policy in config.policies.values())]
+    needs = {name: LOSSES[name].needs for name in surrogates if name is not None}
     matchmaking = config.matchmaking
-    if "dmpo" in surrogates and matchmaking.group_size < 2 and not matchmaking.tree:
+    compares = [name for name, own in needs.items() if LossNeed.COMPARISONS in own]
+    if compares and matchmaking.group_size < 2 and not matchmaking.tree:
         raise UsageError(
-            f"Objective 'dmpo' prefers the better of several matches of {game} from one start, but "
+            f"Objective {compares[0]!r} prefers the better of several matches of {game} from one start, but "
             "matchmaking.group_size = 1. Set it to 2 or more (8 is usual), or take another objective, such as 'kto'."
         )
-    scored = [name for name in ("dmpo", "kto") if name in surrogates]
+    scored = [name for name, own in needs.items() if LossNeed.SCORES in own]
     if scored and config.optimizer.sharded:
         raise UsageError(
             f"Objective {scored[0]!r} adds passes to an update, which processes with shards (optimizer.sharded) could "
