@@ -17,7 +17,7 @@ class BuildWithDocs(build_py):
         if not self.editable_mode:  # which finds them where they are
             place = Path(self.build_lib) / "league" / "docs"
             place.mkdir(parents=True, exist_ok=True)
-            for page in [*DOCS.glob("*.md"), *DOCS.glob("*.ipynb"), *DOCS.glob("*.png")]:
+            for page in [page for kind in ("md", "ipynb", "png", "svg") for page in DOCS.glob(f"*.{kind}")]:
                 shutil.copy(page, place)
 
 
@@ -90,7 +90,7 @@ setup(
         "vllm": ["vllm>=0.32"],
         "pandas": ["pandas>=2.2"],
         "wandb": ["wandb>=0.19"],
-        "mlflow": ["mlflow-skinny>=2.20"],
+        "mlflow": ["mlflow-skinny>=2.20", "sqlalchemy>=2", "alembic>=1.13"],
         "trackio": ["trackio>=0.10"],
         "parquet": ["pyarrow>=17"],
         "verifiers": ["verifiers>=0.1.10", "datasets>=3.0"],

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from games.common.errors import UsageError as UsageError
+    from games.privileged import register as register_privileged
     from games.registry import make_game as make_game
     from games.registry import register as register_game
     from games.registry import register_environment as register_environment
@@ -37,15 +38,23 @@ if TYPE_CHECKING:
     from league.population.players.scripted import register as register_scripted
     from league.theory.meta_solvers import register_joint_solver as register_joint_solver
     from league.theory.meta_solvers import register_meta_solver as register_meta_solver
+    from league.training.board.loggers import register as register_logger
+    from league.training.board.observers import register_figure as register_figure
+    from league.training.board.observers import register_monitor as register_monitor
+    from league.training.evidence.sources import register as register_evidence
+    from league.training.monitors.alarms import register as register_alarm
     from league.training.snapshots.evaluations import register as register_evaluation
     from league.training.starts.rules import register as register_start
     from learners.advantages import register as register_credit
+    from learners.losses import register as register_loss
+    from learners.values import register as register_estimator
     from roles.cards import register as register_roles
 
 _HOMES = {  # by name: the module that has it, and its name there
     "UsageError": ("games.common.errors", "UsageError"),
     "make_game": ("games.registry", "make_game"),
     "register_game": ("games.registry", "register"),
+    "register_privileged": ("games.privileged", "register"),
     "register_environment": ("games.registry", "register_environment"),
     "exploitability": ("league.cli.python.playing", "exploitability"),
     "match": ("league.cli.python.playing", "match"),
@@ -68,8 +77,15 @@ _HOMES = {  # by name: the module that has it, and its name there
     "register_matchmaking": ("league.population.matchmaking", "register"),
     "register_engine": ("league.population.players.model_engine", "register"),
     "register_scripted": ("league.population.players.scripted", "register"),
+    "register_alarm": ("league.training.monitors.alarms", "register"),
+    "register_figure": ("league.training.board.observers", "register_figure"),
+    "register_logger": ("league.training.board.loggers", "register"),
+    "register_monitor": ("league.training.board.observers", "register_monitor"),
     "register_credit": ("learners.advantages", "register"),
     "register_evaluation": ("league.training.snapshots.evaluations", "register"),
+    "register_loss": ("learners.losses", "register"),
+    "register_evidence": ("league.training.evidence.sources", "register"),
+    "register_estimator": ("learners.values", "register"),
     "register_roles": ("roles.cards", "register"),
 }
 __all__ = [
@@ -84,17 +100,25 @@ __all__ = [
     "match",
     "open_run",
     "pettingzoo_env",
+    "register_alarm",
     "register_branching",
     "register_breeding",
     "register_credit",
     "register_engine",
     "register_environment",
+    "register_estimator",
     "register_evaluation",
+    "register_evidence",
+    "register_figure",
     "register_game",
     "register_joint_solver",
     "register_league_role",
+    "register_logger",
+    "register_loss",
     "register_matchmaking",
     "register_meta_solver",
+    "register_monitor",
+    "register_privileged",
     "register_roles",
     "register_scripted",
     "register_start",

@@ -79,7 +79,7 @@ def count_rollout_tokens(
     """Return all policies' evidence with the weighted number of tokens that each whole rollout generated."""
     tokens = _rollout_tokens(list(zip(trajectories, _or_ones(weights, len(trajectories)), strict=True)))
     return [
-        facts._replace(rollout_tokens=tokens[rollout_of(trajectory)])
+        facts.with_cells(rollout_tokens=tokens[rollout_of(trajectory)])
         for trajectory, facts in zip(trajectories, evidence, strict=True)
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arena.records import Episode, MatchRequest, Turn, flatten_episodes
@@ -47,7 +48,7 @@ class Counterfactuals(NamedTuple):
     best_fixed: float  # the payoff of the best single action, played at every turn
 
 
-class Heard(NamedTuple):
+class ProbeAnswers(NamedTuple):
     """A probe of a trajectory's seat whose right answers are known."""
 
     prompt: tuple[int, ...]  # token ids of its policy  # [P]
@@ -67,24 +68,81 @@ class Predicted(NamedTuple):
 SOURCES = ("replies", "tools")
 
 
-class Evidence(NamedTuple):
-    """What is computed of a trajectory after play, for credit and normalisation; None: not computed."""
+@dataclass(frozen=True, slots=True, init=False)
+class Evidence:
+    """What is known of a trajectory beside play: a cell by source (``league.training.evidence``).
 
-    values: tuple[float, ...] | None = None  # an estimate of the return from each turn on  # [K]
-    counterfactuals: Counterfactuals | None = None
-    rollout_tokens: float | None = None  # weighted, of all trained seats of the whole rollout
-    contributions: tuple[float, ...] | None = None  # an estimate of what each turn added  # [K]
-    # What a teacher says to each turn; () where it is not asked  # [K]: probabilities of the legal replies, each above
-    # 0 [A], or of a free reply the log-probs of its tokens, nats [T]
-    taught: tuple[tuple[float, ...], ...] | None = None
-    heard: tuple[Heard, ...] = ()  # what its seat was asked, where its policy learns to listen
-    # token ids of its policy that a critic reads in place of each turn's prompt; None: the prompts  # [K][P]
-    critic_prompts: tuple[tuple[int, ...], ...] | None = None
-    # by how much each turn moved the next seat's choice among its replies, nats; None where nobody can tell  # [K]
-    influence: tuple[float | None, ...] | None = None
-    predicted: tuple[Predicted, ...] = ()  # what others said and tools returned, where its policy learns to predict it
-    # where all legal replies are credited, each one's probability times its advantage, in the mask's order  # [K][A]
-    reply_credits: tuple[tuple[float, ...], ...] | None = None
+    A source that was not asked, or knows nothing of the trajectory, has no cell. A cell is a number, a string, None, or
+    a tuple of cells, so that every cell can be stored; the properties give those of the league's own sources a type.
+    """
+
+    cells: Mapping[str, Any]
+
+    def __init__(self, **cells: Any) -> None:
+        object.__setattr__(self, "cells", {name: cell for name, cell in cells.items() if cell is not None})
+
+    def with_cells(self, **cells: Any) -> Evidence:
+        """Return the evidence with more cells; those of the same sources are replaced."""
+        return Evidence(**{**self.cells, **cells})
+
+    @property
+    def values(self) -> tuple[float, ...] | None:
+        """An estimate of the return from each turn on.  # [K]"""
+        return self.cells.get("values")
+
+    @property
+    def contributions(self) -> tuple[float, ...] | None:
+        """An estimate of what each turn added.  # [K]"""
+        return self.cells.get("contributions")
+
+    @property
+    def counterfactuals(self) -> Counterfactuals | None:
+        """What the seat's other actions would have paid."""
+        cell = self.cells.get("counterfactuals")
+        return None if cell is None else Counterfactuals(*cell)
+
+    @property
+    def rollout_tokens(self) -> float | None:
+        """Tokens of all trained seats of the whole rollout, weighted."""
+        return self.cells.get("rollout_tokens")
+
+    @property
+    def taught(self) -> tuple[tuple[float, ...], ...] | None:
+        """What a teacher says to each turn; () where it is not asked  # [K].
+
+        Probabilities of the legal replies, each above 0 [A], or of a free reply the log-probs of its tokens, nats [T].
+        """
+        return self.cells.get("taught")
+
+    @property
+    def probe_answers(self) -> tuple[ProbeAnswers, ...]:
+        """What its seat was asked, where its policy learns to listen."""
+        return tuple([ProbeAnswers(*asked) for asked in self.cells.get("probe_answers", ())])
+
+    @property
+    def heard(self) -> tuple[ProbeAnswers, ...]:
+        """``probe_answers`` under its former name."""
+        return self.probe_answers
+
+    @property
+    def critic_prompts(self) -> tuple[tuple[int, ...], ...] | None:
+        """Token ids of its policy that a critic reads in place of each turn's prompt; None: the prompts.  # [K][P]"""
+        return self.cells.get("critic_prompts")
+
+    @property
+    def influence(self) -> tuple[float | None, ...] | None:
+        """By how much each turn moved the next seat's choice among its replies, nats; None where unknown.  # [K]"""
+        return self.cells.get("influence")
+
+    @property
+    def predicted(self) -> tuple[Predicted, ...]:
+        """What others said and tools returned, where its policy learns to predict it."""
+        return tuple([Predicted(*shown) for shown in self.cells.get("predicted", ())])
+
+    @property
+    def reply_credits(self) -> tuple[tuple[float, ...], ...] | None:
+        """Where all legal replies are credited: each one's probability times its advantage, by the mask.  # [K][A]"""
+        return self.cells.get("reply_credits")
 
 
 def to_trajectories(
@@ -175,32 +233,24 @@ def return_scale(spec: GameSpec) -> float:
     return max((spec.max_return - spec.min_return) / 2, 1e-9)
 
 
-_SELDOM = (
-    "taught",
-    "heard",
-    "critic_prompts",
-    "influence",
-    "predicted",
-    "reply_credits",
-)  # left out where nothing was computed
-
-
 def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
-    """Return evidence as JSON has it."""
-    counterfactuals = evidence.counterfactuals
-    empty = Evidence()._asdict()
-    fields = {name: found for name, found in evidence._asdict().items() if name not in _SELDOM or found != empty[name]}
-    return {**fields, "counterfactuals": counterfactuals and counterfactuals._asdict()}
+    """Return evidence as JSON has it: cells by source, tuples as lists."""
+    return dict(evidence.cells)
 
 
 def evidence_from_json(record: dict[str, Any]) -> Evidence:
-    """Return what ``evidence_to_json`` wrote."""
-    fields = record["counterfactuals"]
-    by_turn = {name: record.get(name) for name in ("taught", "critic_prompts", "reply_credits")}
-    nested = {
-        **{name: rows if rows is None else tuple(map(tuple, rows)) for name, rows in by_turn.items()},
-        "counterfactuals": fields and Counterfactuals(**with_tuples(fields)),
-        "heard": tuple([Heard(*map(tuple, asked)) for asked in record.get("heard", ())]),
-        "predicted": tuple([Predicted(one[0], tuple(one[1]), tuple(one[2])) for one in record.get("predicted", ())]),
-    }
-    return Evidence(**{**with_tuples(record), **nested})
+    """Return what ``evidence_to_json`` wrote, or wrote when evidence was ten fields, some of them empty."""
+    cells = {_FORMER.get(name, name): _as_cell(cell) for name, cell in record.items()}
+    if isinstance(former := cells.get("counterfactuals"), dict):
+        cells["counterfactuals"] = Counterfactuals(**with_tuples(former))
+    return Evidence(**cells)
+
+
+_FORMER = {"heard": "probe_answers"}  # sources whose cells are stored under another name in older runs
+
+
+def _as_cell(value: Any) -> Any:
+    """Return JSON data with all lists as tuples."""
+    if not isinstance(value, list):
+        return value
+    return tuple(map(_as_cell, value)) if list in set(map(type, value)) else tuple(value)

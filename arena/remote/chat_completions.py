@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from arena.errors import UnusableAnswerError
 from arena.records import ReplyRequest
-from arena.remote.errors import UnusableAnswerError
 from arena.remote.settings import RemoteSettings
 from games.common.errors import UsageError
 from roles.chat_text import Message, break_special_tokens

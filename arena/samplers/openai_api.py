@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import httpx2
 
-from arena.errors import EngineError
+from arena.errors import EngineError, RetryableError, ServerError, UnusableAnswerError
 from arena.records import Reply, ReplyRequest
 from arena.remote.chat_completions import (
     NO_QUOTA,
@@ -34,7 +34,6 @@ from arena.remote.chat_completions import (
     suggest_fix,
     to_body,
 )
-from arena.remote.errors import RetryableError, ServerError, UnusableAnswerError
 from arena.remote.rate_limit import RateLimit, backoff, retry_after
 from arena.remote.secret import Secret
 from arena.remote.settings import OPENAI_URL, RemoteSettings

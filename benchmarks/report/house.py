@@ -49,6 +49,11 @@ class Source:
         """The package, and of ``league`` the folder in it: a wing today, a room before there were wings."""
         return "/".join(self.parts[: 2 if self.parts[0] == "league" and len(self.parts) > 2 else 1])
 
+    @property
+    def doc(self) -> str:
+        """The docstring of the file; "" for none."""
+        return ast.get_docstring(self.tree) or ""
+
     @cached_property
     def head(self) -> int:
         """The lines of the docstring and the imports, with the blank lines among them."""

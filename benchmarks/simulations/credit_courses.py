@@ -91,15 +91,16 @@ class Credit:
             return
         self._new += batch.trajectories
         if len(self._new) >= every * len(batch.trajectories):
-            estimator = ESTIMATORS[self.variant.estimator]
-            self._values = estimator.learn(self._new, self._values, self.variant.estimator_settings)
+            learn = ESTIMATORS[self.variant.estimator].learn
+            assert learn is not None, "courses have rules with estimators that learn"
+            self._values = learn(self._new, self._values, self.variant.estimator_settings)
             self._new = []
 
     def evidence(self, batch: PlayedBatch, turns: TurnValues) -> list[Evidence]:
         """Return the turns' values or contributions, exact ones where the rule has no estimator."""
         name = self.variant.estimator
         if name is not None:
-            found = ESTIMATORS[name].estimate(batch.trajectories, self._values, self.variant.estimator_settings)
+            found = ESTIMATORS[name].make(batch.trajectories, self._values, self.variant.estimator_settings)
             return [with_estimates(Evidence(), name, numbers) for numbers in found]
         if not self.variant.given_values:
             return [Evidence()] * len(batch.trajectories)

@@ -112,7 +112,10 @@ def names(group: str) -> list[str]:
 
 
 def loaded(group: str) -> dict[str, Any]:
-    """Return the entries of a group that are loaded."""
+    """Return the entries of a group that are loaded, with all of the installed packages that were asked for by name."""
+    for (kind, name), point in _installed().items():
+        if kind == group and _package(point) in _required:
+            lookup(group, name)
     return {name: entry.value for (kind, name), entry in _registered.items() if kind == group}
 
 

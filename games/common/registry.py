@@ -11,7 +11,7 @@ import importlib
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import AfterValidator
 
@@ -27,8 +27,11 @@ EntryT = TypeVar("EntryT", bound="Entry[Any]")
 HOMES = {
     "games": "games.registry",
     "environments": "games.registry",
+    "privileged": "games.privileged",
     "roles": "roles.cards",
     "credit": "learners.advantages",
+    "estimators": "learners.values",
+    "evidence": "league.training.evidence.sources",
     "matchmaking": "league.population.matchmaking.rules",
     "league_roles": "league.population.matchmaking.league_roles",
     "meta_solvers": "league.theory.meta_solvers",
@@ -42,6 +45,8 @@ HOMES = {
     "losses": "learners.losses",
     "kl_estimators": "learners.losses.kl_estimators",
     "divergences": "learners.losses.divergences",
+    "alarms": "league.training.monitors.alarms",
+    "loggers": "league.training.board.loggers",
     "monitors": "league.training.board.observers",
     "figures": "league.training.board.observers",
     "evaluations": "league.training.snapshots.evaluations",
@@ -58,6 +63,9 @@ class Entry(Generic[MakeT]):
     check: Callable[..., None] | None = None  # raises UsageError for a run that it cannot serve
     description: str = ""  # a sentence; empty: the first of ``make``'s docstring
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "needs", frozenset(self.needs))  # a plugin's entry has to be hashable
+
     @property
     def sentence(self) -> str:
         """What it does, without a full stop at the end."""
@@ -70,8 +78,8 @@ class Registry(dict[str, EntryT]):
 
     ``family`` is its name, as in the entry points ``league.FAMILY``; ``noun`` is what messages call an entry, ``kind``
     the class of its entries and ``setting`` what chooses one. Where ``kind`` is ``Entry`` itself a plugin may give a
-    function alone. ``reserved`` are names that no plugin's entry can have: the table has settings of those names. The
-    project's own entries of a ``flat`` family have their settings in the table itself, side by side.
+    function alone. ``reserved`` are names that no plugin's entry can have: the table has settings of those names.
+    Settings of a ``flat`` family are in the table itself: "own", of the project's entries; "all", of plugins' too.
     """
 
     def __init__(
@@ -83,10 +91,10 @@ class Registry(dict[str, EntryT]):
         own: Mapping[str, EntryT],
         reserved: Iterable[str] = (),
         *,
-        flat: bool = False,
+        flat: Literal["", "own", "all"] = "",
     ) -> None:
         super().__init__(own)
-        self._flat = flat
+        self.flat = flat
         self.family, self.noun, self.kind, self.setting, self._reserved = family, noun, kind, setting, tuple(reserved)
         plugins.add_group(family, noun, self._accepted)
         _families[family] = self
@@ -104,7 +112,7 @@ class Registry(dict[str, EntryT]):
 
     def has_table(self, name: str) -> bool:
         """Return whether an entry has a table of its own in a run's configuration."""
-        return bool(self[name].settings.model_fields) and not (self._flat and name in self)
+        return bool(self[name].settings.model_fields) and not (self.flat == "all" or (self.flat and name in self))
 
     def loaded(self) -> dict[str, EntryT]:
         """Return our entries and those of plugins that are loaded."""
@@ -113,6 +121,15 @@ class Registry(dict[str, EntryT]):
     def chosen_by(self, name: str) -> str:
         """Return the setting that chooses an entry, as a person writes it."""
         return f"{self.setting} = {name}" if "." in self.setting else f"{self.setting}.{name}"
+
+    @property
+    def all_asked(self) -> bool:
+        """Whether a run uses every entry that is loaded, so that no setting but ``plugins`` chooses one."""
+        return self.setting == "plugins"
+
+    def added(self) -> dict[str, EntryT]:
+        """Return the entries of plugins that are loaded."""
+        return plugins.loaded(self.family)
 
     def register(self, name: str, entry: EntryT | Callable[..., Any]) -> None:
         """Add a plugin's entry. Raises UsageError for a name that is taken, or for what is no entry."""

@@ -38,7 +38,7 @@ class Renderer:
     key: Callable[[Any, int], str]
     key_is_position: bool = False
     scripts: Mapping[str, Callable[[Any, random.Random], int]] = field(default_factory=dict)
-    hidden: Callable[[Any, int], str] | None = None  # ``games.sights.HasHidden``; None: it is not told
+    hidden: Callable[[Any, int], str] | None = None  # ``games.privileged.HasHidden``; None: it is not told
 
 
 def renderer_for(game: Any) -> Renderer:

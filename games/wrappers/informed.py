@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from games.common.errors import UsageError
-from games.sights import hidden, with_sights
+from games.privileged import hidden, with_privileged
 from games.wrappers.wrapper import Kept, Wrapper
 
 if TYPE_CHECKING:
@@ -30,17 +30,17 @@ class Informed(Wrapper):
         if not any(hidden(inner, place) for place in range(inner.spec.seats)):
             raise UsageError(
                 f"{self.spec.name}: {inner.spec.name} does not tell what it hides. Take kuhn_poker, leduc_poker, "
-                "liars_dice or tiny_hanabi, or give the game the method of games.sights.HasHidden."
+                "liars_dice or tiny_hanabi, or give the game the method of games.privileged.HasHidden."
             )
         self._only = seat - 1
 
     def observe(self, seat: int) -> str:
         """Return what the seat is shown, and below it what the game hides from it."""
-        return with_sights(super().observe(seat), self._more(seat))
+        return with_privileged(super().observe(seat), self._more(seat))
 
     def information_state(self, seat: int) -> str:
         """Return a key that is equal for exactly those positions that ``seat`` cannot distinguish."""
-        return with_sights(super().information_state(seat), self._more(seat))
+        return with_privileged(super().information_state(seat), self._more(seat))
 
     def _more(self, seat: int) -> str:
         return hidden(self._inner, seat) if self._only in (-1, seat) else ""

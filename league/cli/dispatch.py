@@ -40,8 +40,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UsageError as error:
         return _fail(str(error), 2)
     except RuntimeError as error:
-        from arena.errors import EngineError  # now that something went wrong: they take a moment to import
-        from arena.remote.errors import ServerError
+        from arena.errors import (
+            EngineError,  # now that something went wrong: they take a moment to import
+            ServerError,
+        )
 
         if not (isinstance(error, EngineError) and isinstance(error.__cause__, ServerError)):
             raise  # a bug in this program: show its traceback

@@ -14,10 +14,9 @@ from games.common.registry import tables
 from games.common.section import LearningRate, Positive, Section
 from games.common.validation import validated
 from league.config.names import CreditRuleName
-from league.config.teacher import SightName
+from league.config.teacher import PrivilegedName
 from learners.advantages import DEFAULT_RULE, RULES
-from learners.advantages.rule import Need
-from learners.values import CRITIC, ESTIMATORS
+from learners.values import DEFAULT_ESTIMATOR, ESTIMATORS
 
 
 def _tables(name: str, entries: Mapping[str, Any]) -> Any:
@@ -48,7 +47,7 @@ class CreditConfig(RuleTables):
         """Return the name of a role's rule."""
         return self.rules.get(f"{game}/{role}", self.rule)
 
-    def needs(self, game: str, role: str) -> AbstractSet[Need]:
+    def needs(self, game: str, role: str) -> AbstractSet[str]:
         """Return the needs of a role's rule."""
         return RULES[self.rule_for(game, role)].needs
 
@@ -74,41 +73,14 @@ class CreditConfig(RuleTables):
         return RULES[rule].settings() if settings is None else settings
 
 
-class ContinuationsConfig(Section):
-    """How matches are played on from before each turn."""
-
-    count: Positive = Field(4, description="matches played on from before each turn")
-
-
-class AlternativesConfig(Section):
-    """How other replies are tried in place of each turn."""
-
-    count: Positive = Field(4, description="other replies that are drawn in place of each turn, and played to the end")
-    said: Positive = Field(
-        1, description="matches that tell what the turn itself was worth: its own, and others played on from after it"
-    )
-
-
-class ExactConfig(Section):
-    """What exact advantages credit."""
-
-    all_replies: bool = Field(
-        False,
-        description="credit every legal reply of a turn, by its probability times its advantage: also those not drawn",
-    )
-
-
 class ValuesConfig(EstimatorTables):
     """Who estimates turn values: each role's estimator, and a table for each that has settings."""
 
     estimator: str = Field(
-        CRITIC,
+        DEFAULT_ESTIMATOR,
         description="who estimates what turns are worth, for rules that ask; for the list see: league docs credit",
     )
     estimators: dict[str, str] = Field({}, description='another estimator for a role, as "game/role" = "estimator"')
-    continuations: ContinuationsConfig = ContinuationsConfig()
-    alternatives: AlternativesConfig = AlternativesConfig()
-    exact: ExactConfig = ExactConfig()
 
     def estimator_for(self, game: str, role: str) -> str:
         """Return the name of a role's estimator."""
@@ -116,8 +88,8 @@ class ValuesConfig(EstimatorTables):
 
     def settings_of(self, estimator: str) -> Section:
         """Return an estimator's own settings."""
-        settings: Section = getattr(self, estimator)
-        return settings
+        settings: Section | None = getattr(self, estimator, None)
+        return ESTIMATORS[estimator].settings() if settings is None else settings
 
 
 class CriticConfig(Section):
@@ -126,7 +98,7 @@ class CriticConfig(Section):
     hidden_size: Positive = Field(64, description="width of a head's hidden layer")
     learning_rate: LearningRate = Field(1e-3, description="its own AdamW's rate")
     steps: Positive = Field(8, description="optimiser steps on one batch")
-    sees: tuple[SightName, ...] = Field(
+    sees: tuple[PrivilegedName, ...] = Field(
         (),
         description="what values are told by beyond the seat's own observation, in training only: seats, what every "
         "other seat is shown; teammates; hidden, what the game hides from the seat",

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from games.common.registry import name_of
 from games.common.section import Count, Positive, Section, Share
 from league.config.names import MetaSolverName
+
+if TYPE_CHECKING:
+    LoggerName = str
+else:
+    LoggerName = name_of("loggers")
 
 
 class BoardConfig(Section):
@@ -18,7 +24,7 @@ class BoardConfig(Section):
         description="most of the run's time that logging and drawing may take; 0: no figures, 1: no limit. All figures "
         "are drawn after the last iteration, which may take more of a short run",
     )
-    loggers: tuple[str, ...] = Field(
+    loggers: tuple[LoggerName, ...] = Field(
         (), description="services that get the metrics of each iteration too: wandb, mlflow, trackio"
     )
 

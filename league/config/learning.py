@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # a type checker cannot follow what is made at run time
     SurrogateName = str
     KlEstimator = str
 else:
-    SurrogateName, KlEstimator = name_of("losses"), name_of("kl_estimators")
+    SurrogateName, KlEstimator = name_of("losses", "objective"), name_of("kl_estimators")
 
 
 class PolicyConfig(Section):
@@ -193,49 +193,29 @@ class OptimizerConfig(Section):
     max_gap: float = Field(0.05, gt=0.0, description="mean |log p learner - log p sampler| (nats) that stops the run")
 
 
-AlarmName = Literal[
-    "reasoning",
-    "echo_trap",
-    "drift",
-    "entropy",
-    "language",
-    "illegal",
-    "mismatch",
-    "hack",
-    "collapse",
-    "signal",
-    "cycle",
-]
+if TYPE_CHECKING:
+    AlarmName = str
+else:
+    AlarmName = name_of("alarms")
 
 
-class AlarmsConfig(Section):
+class AlarmTable(Section):
     """When the run warns that a policy is going wrong. Alarms are shown; ``stop`` and ``illegal_stop`` stop a run."""
 
     warmup: Positive = Field(10, description="iterations that fix what is normal for a run")
-    reasoning: Share = Field(0.25, description="reasoning below this share of its length in the warmup, in tokens")
-    repetition: Share = Field(0.5, description="echo trap: share of repeated replies or phrases above this, while")
-    variance: Share = Field(0.5, description="echo trap: the variance of returns is below this share of the warmup's")
-    drift: NonNegative = Field(0.3, description="a role's mean advantage, in its own standard deviations, beyond this")
-    entropy_low: NonNegative = Field(0.02, description="entropy below this, in nats a turn")
-    collapse: Share = Field(0.98, description="a role plays one action in more than this share of its choices")
-    illegal: Share = Field(0.5, description="more of a role's free replies than this share are illegal")
-    illegal_stop: Share = Field(
-        0.95, description="a run stops if more of a role's free replies are illegal in three iterations; 1: never"
-    )
-    mismatch: Share = Field(
-        0.2, description="more of a role's free replies than this share reason towards another action"
-    )
-    hack: Share = Field(
-        0.02, description="more of a role's free replies than this share reason about the reward itself"
-    )
     stop: tuple[AlarmName, ...] = Field((), description="a run stops once one of these alarms rings")
-    signal: Share = Field(0.05, description="fewer of a role's turns than this share have an advantage")
-    cycle: Share = Field(
-        0.05, description="snapshots beat each other in a circle, each by at least this share of half the game's range"
-    )
-    entropy_high: float | None = Field(None, gt=0.0, description="entropy above this, in nats a turn; None: no limit")
-    language: NonNegative = Field(
-        0.5, description="a pretrained model's KL to the untrained one on ordinary prompts above this, in nats a token"
+
+    if TYPE_CHECKING:  # a type checker cannot follow fields that are made at run time
+
+        def __getattr__(self, name: str) -> Any: ...
+
+
+if TYPE_CHECKING:
+    AlarmsConfig = AlarmTable
+else:  # each alarm's settings are fields of the table itself
+    _OWN = [rule.settings for rule in family("alarms").values()]
+    AlarmsConfig = create_model(
+        "AlarmsConfig", __base__=(*reversed(_OWN), AlarmTable), __module__=__name__, __doc__=AlarmTable.__doc__
     )
 
 

@@ -23,6 +23,7 @@ from games.common.section import NonNegative, Section
 from games.registry import with_submatches
 from league.config.run import RunConfig
 
+TABLES = {"credit": "credit", "engines": "engine", "matchmaking": "matchmaking", "losses": "objective"}  # by group
 _WORD = re.compile(r"[A-Za-z_][\w.:]*")
 EACH = "*"  # of a path: every key of a table, or every entry of a list
 WEIGHED, WEIGHTS, OWN_TABLES = "matchmaking", ("matchmaking",), ("matchmaking", "settings")
@@ -74,6 +75,9 @@ def config_model() -> type[RunConfig]:
         for name, entry in known.loaded().items() if known.family in tables else ():
             if known.has_table(name):
                 added.append((*tables[known.family], name, entry.settings, ""))
+            elif known.flat == "all":
+                fields = entry.settings.model_fields.items()
+                added += [(*tables[known.family], key, field.annotation, field) for key, field in fields]
     new = tuple(row for row in added if not _is_there(RunConfig, row[:-2]))
     return _extended(new) if new else RunConfig
 
@@ -87,6 +91,8 @@ def used_plugins(config: RunConfig) -> list[str]:
     used += [("environments", name.removeprefix("pettingzoo:")) for name in games if name.startswith("pettingzoo:")]
     used += [("scripted", name.partition(":")[0]) for name in players]
     used += [(choice.family, name) for choice, name in _chosen(config) if name in plugins.names(choice.family)]
+    used += [("evidence", need) for choice, name in _chosen(config) for need in _asked_for(choice.family, name)]
+    used += [(known.family, name) for known in imported() if known.all_asked for name in known.added()]
     for group, path in _places():
         sections = [section for section in _at(config, path) if section is not None]
         used += [(group, name) for name in plugins.loaded(group) for it in sections if getattr(it, name, None)]
@@ -174,6 +180,12 @@ def _load(group: str, name: str) -> Any:
     return family(group)[name] if name in plugins.names(group) else None
 
 
+def _asked_for(group: str, name: str) -> list[str]:
+    """Return the sources of evidence that an entry needs, by name."""
+    needs = family(group)[name].needs if name in family(group).names() else frozenset()
+    return sorted(need for need in needs if type(need) is str)
+
+
 def _is_there(model: type[BaseModel], path: Path) -> bool:
     """Return whether a table has a key, which may be in a table of its own."""
     field = model.model_fields.get(path[0])
@@ -207,8 +219,9 @@ def _with_keys(name: str, base: type[BaseModel], added: Sequence[Added]) -> Any:
     for key in dict.fromkeys(row[0] for row in added):
         rows = [row[1:] for row in added if row[0] == key]
         if len(rows[0]) == 2:
-            kind, meaning = rows[0]
-            fields[key] = (kind | None, Field(None, description=meaning) if meaning else None)
+            kind, meaning = rows[0]  # or a field of its own
+            own = Field(None, description=meaning) if isinstance(meaning, str) and meaning else None
+            fields[key] = (kind | None, own) if isinstance(meaning, str) else (kind, meaning)
             continue
         known = _model_in(base.model_fields[key].annotation) if key in base.model_fields else None
         inner = _with_keys(key.title(), known or Section, rows)

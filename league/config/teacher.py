@@ -14,11 +14,11 @@ from games.common.section import Positive, Section, Share
 
 SELF = "self"  # the teacher that is the policy in training itself
 
-SightName = Literal["hidden", "teammates", "seats"]  # of ``games.sights.SIGHTS``
 if TYPE_CHECKING:  # a type checker cannot follow what is made at run time
+    PrivilegedName = str
     DivergenceName = str
 else:
-    DivergenceName = name_of("divergences")
+    PrivilegedName, DivergenceName = name_of("privileged"), name_of("divergences")
 PlayerName = Annotated[str, Field(min_length=1)]
 
 
@@ -33,7 +33,7 @@ class TeacherConfig(Section):
     players: dict[str, PlayerName] = Field(
         {}, description='teachers of single roles or games, as "game/role" = player or "game" = player'
     )
-    sees: tuple[SightName, ...] = Field(
+    sees: tuple[PrivilegedName, ...] = Field(
         (),
         description="what teachers are shown beyond the student's observation: hidden, what the game hides from the "
         "seat, such as the others' cards or the answer; teammates, what its teammates are shown; seats, what every "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 from pydantic import Field
@@ -19,15 +19,21 @@ State = dict[str, Any]  # a rule's statistics from earlier iterations: plain JSO
 Advantages = list[list[float]]  # one number for each turn of each trajectory
 
 
-class Need(Enum):
-    """Data that a rule requires."""
+class Need(StrEnum):
+    """Data that a rule requires: of how matches are played, or evidence, by the names of the sources that rules share.
+
+    A rule may need any other source of evidence (``league.register_evidence``) by its name.
+    """
 
     GROUPS = "groups"  # several matches of each start
     TREE = "tree"  # whole trees of replies
+    PREFERENCES = "preferences"  # which of two matches of a start a judge prefers
     VALUES = "values"  # an estimate of each turn's value
     CONTRIBUTIONS = "contributions"  # an estimate of what each turn added
     COUNTERFACTUALS = "counterfactuals"  # the payoffs of the actions that were not played
-    PREFERENCES = "preferences"  # which of two matches of a start a judge prefers
+
+
+OF_PLAY = frozenset({Need.GROUPS, Need.TREE, Need.PREFERENCES})  # needs that are no evidence
 
 
 class CreditFacts(NamedTuple):
@@ -55,7 +61,8 @@ CreditFunction = Callable[[Sequence[Trajectory], Sequence[Evidence], State, Any]
 class CreditRule(Entry[CreditFunction]):
     """A rule. ``make`` gets ``evidence[i]`` of trajectory i, and changes none of its arguments.
 
-    ``needs`` are of ``Need``; ``check`` gets ``CreditFacts``: it raises UsageError for a game that cannot be credited.
+    ``needs`` are of ``Need``, or names of sources of evidence; ``check`` gets ``CreditFacts``: it raises UsageError for
+    a game that cannot be credited.
     """
 
     forget: Callable[[State, str], State] | None = None  # the state without what it holds of a policy; None: nothing

@@ -58,7 +58,7 @@ LOSSES = Registry(
     "objective.name",
     _OWN,
     reserved=(*KEYS, *AUXILIARY, *(key for entry in _OWN.values() for key in entry.settings.model_fields)),
-    flat=True,
+    flat="own",
 )
 register = LOSSES.register
 

@@ -13,7 +13,8 @@ from arena.lm.scoring import plan_passes
 from learners.batching import ChoiceRow, FreeRow, RowUnit, TrainBatch
 from learners.losses import LOSSES, term_named
 from learners.losses.choice_and_free import ChoiceChunkLoss, FreeChunkLoss
-from learners.losses.chunk_loss import ChunkLoss, ChunkPlan, Models
+from learners.losses.chunk import Models
+from learners.losses.chunk_loss import ChunkLoss, ChunkPlan
 from learners.losses.frozen_results import FrozenResults
 from learners.losses.objective import Objective
 from learners.losses.term import LossContext, LossNeed, OwnChunk, Term

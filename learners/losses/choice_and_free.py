@@ -19,7 +19,8 @@ from arena.lm.packing import Pack
 from arena.lm.scoring import Pass
 from arena.lm.tensors import to_device
 from learners.batching import ChoiceRow, FreeRow
-from learners.losses.chunk_loss import ChunkLoss, ChunkPlan, PolicyOutput, RowTensors
+from learners.losses.chunk import PolicyOutput, RowTensors
+from learners.losses.chunk_loss import ChunkLoss, ChunkPlan
 from learners.losses.distributions import entropy, kl, mix_uniform
 from learners.losses.draws import DrawTensors
 from learners.losses.kl_estimators import ESTIMATORS
@@ -68,15 +69,15 @@ class ChoiceChunkLoss(ChunkLoss):
         return texts, tuple(self._tries[i].tokens for i in chunk.items), self._temperature
 
     def divergence(self, logprobs: Tensor, other: Tensor, estimator: str) -> Tensor:
-        """See ``ChunkLoss``."""
+        """See ``RowChunk``."""
         return kl(logprobs, other)[:, None]
 
     def by_reply(self, logprobs: Tensor) -> Tensor:
-        """See ``ChunkLoss``."""
+        """See ``RowChunk``."""
         return logprobs.flatten()
 
     def reply_index(self, row: int, reply: int) -> int:
-        """See ``ChunkLoss``."""
+        """See ``RowChunk``."""
         return row * self._padding.shape[1] + reply
 
     def _mix_magnet(self, magnet: Tensor) -> Tensor:
@@ -117,16 +118,16 @@ class FreeChunkLoss(ChunkLoss):
         return None  # the next batch has other replies
 
     def divergence(self, logprobs: Tensor, other: Tensor, estimator: str) -> Tensor:
-        """See ``ChunkLoss``."""
+        """See ``RowChunk``."""
         estimate: Tensor = ESTIMATORS[estimator].make(logprobs, other)
         return estimate
 
     def by_reply(self, logprobs: Tensor) -> Tensor:
-        """See ``ChunkLoss``."""
+        """See ``RowChunk``."""
         return logprobs.sum(1)
 
     def reply_index(self, row: int, reply: int) -> int:
-        """See ``ChunkLoss``."""
+        """See ``RowChunk``."""
         return row
 
     def _mix_magnet(self, magnet: Tensor) -> Tensor:

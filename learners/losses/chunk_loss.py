@@ -7,7 +7,7 @@ one; replies M of the whole chunk. Rows are padded with zeros.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -17,51 +17,11 @@ from torch import Tensor
 from arena.lm.language_model import LanguageModel
 from arena.lm.tensors import to_device
 from learners.batching import ChoiceRow, FreeRow
+from learners.losses.chunk import Fixed, Models, PolicyOutput, RowChunk, RowTensors
 from learners.losses.distributions import outside_band, truncated_importance
-from learners.losses.draws import DrawTensors
-from learners.losses.frozen_results import FrozenResults
 from learners.losses.objective import Objective
 from learners.losses.term import Term
 from learners.metric_sums import MetricSums
-
-
-class Models(NamedTuple):
-    """The model in training, and the frozen ones that the objective compares it with."""
-
-    lm: LanguageModel
-    magnet: LanguageModel | None
-    reference: LanguageModel | None
-    results: FrozenResults | None = None  # of the frozen ones in earlier updates; None: each pass is run
-
-
-class PolicyOutput(NamedTuple):
-    """A model's output for a chunk."""
-
-    logprobs: Tensor  # of each legal reply, or of each sampled token  # [R, W]
-    entropy: Tensor  # [R, T]
-
-
-class Fixed(NamedTuple):
-    """What the first pass over a batch fixes for its inner steps."""
-
-    old: Tensor  # [R, W]
-    magnet: Tensor | None  # [R, W]
-    reference: Tensor | None  # [R, W]
-    importance: Tensor | None  # [E]
-    gains: Tensor  # weighted sums of positive advantages, with the importance weights  # [R, W]
-    losses: Tensor  # weighted sums of negative advantages, with the importance weights  # [R, W]
-
-
-class RowTensors(NamedTuple):
-    """A chunk's rows as tensors."""
-
-    draws: Tensor  # turns that drew each element; each of n tokens of a free reply counts 1 / n  # [R, W]
-    visits: Tensor  # turns  # [R]
-    weight: Tensor  # of each token, summed over turns  # [R]
-    gains: Tensor  # weighted sums of positive advantages  # [R, W]
-    losses: Tensor  # weighted sums of negative advantages  # [R, W]
-    real: Tensor  # 1 at tokens, 0 at padding  # [R, T]
-    by_draw: DrawTensors
 
 
 class ChunkPlan(NamedTuple):
@@ -73,10 +33,8 @@ class ChunkPlan(NamedTuple):
     terms: Sequence[Term]  # the surrogate first
 
 
-class ChunkLoss(ABC):
+class ChunkLoss(RowChunk):
     """One chunk of rows of one form. Its terms get it when it is made (``Term.on_chunk``)."""
-
-    free: bool  # whether its rows are free replies
 
     def __init__(
         self, plan: ChunkPlan, rows: Sequence[ChoiceRow | FreeRow], indices: Sequence[int], tensors: RowTensors
@@ -101,12 +59,12 @@ class ChunkLoss(ABC):
 
     @property
     def device(self) -> torch.device:
-        """The device of its tensors."""
+        """See ``RowChunk``."""
         return self._models.lm.device
 
     @torch.no_grad()
     def log_ratios(self) -> tuple[Tensor, Tensor]:
-        """Return log pi - log reference of each reply [M], and of each row KL(pi | reference), of its choice [R]."""
+        """See ``RowChunk``."""
         output, fixed = self._outputs()
         assert fixed.reference is not None, "BatchLoss refuses such an objective without a reference"
         divergence = self.divergence(output.logprobs, fixed.reference, "k1").sum(1)
@@ -203,18 +161,6 @@ class ChunkLoss(ABC):
     @abstractmethod
     def _inputs(self) -> object:
         """Return all that ``_forward`` reads but the weights, to be hashed; None if it is not worth keeping."""
-
-    @abstractmethod
-    def divergence(self, logprobs: Tensor, other: Tensor, estimator: str) -> Tensor:
-        """Return KL(pi | other).  # [R, W], [R, W] -> [R, T]"""
-
-    @abstractmethod
-    def by_reply(self, logprobs: Tensor) -> Tensor:
-        """Return the log-probs of whole replies.  # [R, W] -> [M]"""
-
-    @abstractmethod
-    def reply_index(self, row: int, reply: int) -> int:
-        """Return the index of a row's reply among the chunk's M."""
 
     @abstractmethod
     def _mix_magnet(self, magnet: Tensor) -> Tensor:

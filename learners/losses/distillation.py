@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from learners.losses.chunk_loss import ChunkLoss, Fixed, PolicyOutput
+    from learners.losses.chunk import Fixed, PolicyOutput, RowChunk
     from learners.metric_sums import MetricSums
 
 LEAST = 1e-30  # that a probability of a teacher is taken for: its logarithm is finite
@@ -78,7 +78,7 @@ class Distill(Term):
         for turns in context.rows.taught:
             self._taught.setdefault((turns.free, turns.row), []).append(turns)
 
-    def on_chunk(self, chunk: ChunkLoss) -> ChunkTerm | None:
+    def on_chunk(self, chunk: RowChunk) -> ChunkTerm | None:
         """See ``Term``."""
         found = [
             (index, row, turns)

@@ -23,7 +23,7 @@ from learners.trajectories import Trajectory
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from learners.losses.chunk_loss import ChunkLoss, Fixed, PolicyOutput
+    from learners.losses.chunk import Fixed, PolicyOutput, RowChunk
     from learners.metric_sums import MetricSums
 
 
@@ -44,7 +44,7 @@ class Pair(NamedTuple):
     weight: float  # sum of their weights in the batch's loss
 
 
-class Pairs(NamedTuple):
+class ReplyPairs(NamedTuple):
     """The rows of ``dpo``: pairs of replies that are in the batch."""
 
     pairs: tuple[Pair, ...]
@@ -55,7 +55,7 @@ def paired_replies(
     trajectories: Sequence[Trajectory],
     pairs: Sequence[tuple[int, int]],
     loss_weights: Mapping[str, float],
-) -> Pairs:
+) -> ReplyPairs:
     """Return pairs of trajectories, the better one first, as pairs of their last replies.
 
     All pairs of a game have the same weight, and their sum is the game's loss weight. Raises ValueError for a pair
@@ -76,7 +76,7 @@ def paired_replies(
         weight = loss_weights.get(root_game_of(chosen), 1.0) / pairs_of_game[chosen.game, root_game_of(chosen)]
         pair = merged.get((better, worse), Pair(better, worse, 0.0, 0.0))
         merged[better, worse] = pair._replace(multiplicity=pair.multiplicity + 1, weight=pair.weight + weight)
-    return Pairs(tuple(merged.values()))
+    return ReplyPairs(tuple(merged.values()))
 
 
 def dpo_loss(chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
@@ -105,7 +105,7 @@ class Dpo(Term):
             (pair.chosen.row, pair.rejected.row) for (free, _), pairs in self._pairs.items() if free for pair in pairs
         ]
 
-    def on_chunk(self, chunk: ChunkLoss) -> ChunkTerm:
+    def on_chunk(self, chunk: RowChunk) -> ChunkTerm:
         """See ``Term``."""
         import torch
 
@@ -133,7 +133,7 @@ class Dpo(Term):
         return loss
 
 
-def _rows(facts: UpdateFacts, _settings: Preference) -> Pairs:
+def _rows(facts: UpdateFacts, _settings: Preference) -> ReplyPairs:
     """Return the pairs of siblings of which only one is good."""
     pairs = sibling_pairs(facts.trajectories, facts.mid_returns)
     return paired_replies(facts.packed, facts.trajectories, pairs, facts.loss_weights)
@@ -152,6 +152,6 @@ DPO = LossTerm(
     frozenset({LossNeed.SIBLINGS, LossNeed.REFERENCE}),
     description="the better of two replies is preferred to the other",
     rows=_rows,
-    rows_type=Pairs,
+    rows_type=ReplyPairs,
     metrics=pair_metrics,
 )

@@ -20,7 +20,6 @@ from arena.lm.packing import Pack
 from arena.lm.scoring import Pass, plan_passes
 from learners.batching import ChoiceRow, FreeRow
 from learners.losses.choice_and_free import padded
-from learners.losses.given_rows import SumNames
 from learners.losses.term import OwnChunk
 from learners.metric_sums import MetricSums
 
@@ -30,7 +29,7 @@ def given_chunks(
     rows: Sequence[ChoiceRow | FreeRow],
     temperature: float,
     max_tokens: int,
-    names: SumNames = ("loss", "tokens"),
+    names: tuple[str, str] = ("loss", "tokens"),
 ) -> list[GivenLoss]:
     """Return the chunks of rows of one temperature, each of at most ``max_tokens`` tokens.
 
@@ -57,7 +56,7 @@ class GivenLoss(OwnChunk, ABC):
         lm: LanguageModel,
         drawn: Sequence[Sequence[float]],
         weights: Sequence[Sequence[float]],
-        names: SumNames,
+        names: tuple[str, str],
     ) -> None:
         """``drawn`` and ``weights`` are how often each element was drawn, and its weight in the loss."""
         self._names = names
@@ -88,7 +87,7 @@ class ChoiceGiven(GivenLoss):
         chunk: Chunk | Pack,
         rows: Sequence[ChoiceRow],
         temperature: float,
-        names: SumNames,
+        names: tuple[str, str],
     ) -> None:
         self._chunk, self._temperature = chunk, temperature
         self._tries = [lm.trie(row.legal) for row in rows]
@@ -103,7 +102,7 @@ class FreeGiven(GivenLoss):
     """One pass of ``free`` rows; elements are the tokens of their replies."""
 
     def __init__(
-        self, lm: LanguageModel, replies: Pass, rows: Sequence[FreeRow], temperature: float, names: SumNames
+        self, lm: LanguageModel, replies: Pass, rows: Sequence[FreeRow], temperature: float, names: tuple[str, str]
     ) -> None:
         self._replies, self._options = replies, ScoreOptions(temperature, entropy_gradient=False)
         shown = [rows[i] for i in replies.items]

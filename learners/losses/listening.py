@@ -28,7 +28,7 @@ def listening_rows(
     heard = [
         (trajectory.game, asked, factor)
         for trajectory, found, factor in zip(trajectories, evidence, factors, strict=True)
-        for asked in (found.heard if factor else ())
+        for asked in (found.probe_answers if factor else ())
     ]
     rows: dict[tuple[str, tuple[int, ...], tuple[str, ...]], ChoiceRow] = {}
     for game, asked, factor in heard if weight else ():

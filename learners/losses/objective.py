@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from games.common.registry import family
 from games.common.section import Section
-from learners.losses import LOSSES
 from learners.losses.term import LossNeed
 from learners.normalisation import CONSTANT, Normalisation
 
@@ -20,7 +20,8 @@ class Surrogate(NamedTuple):
     @property
     def table(self) -> Section:
         """All its settings. Raises UsageError for a name that no surrogate has."""
-        return LOSSES[self.name].settings.model_validate(dict(self.settings))
+        settings: type[Section] = family("losses")[self.name].settings
+        return settings.model_validate(dict(self.settings))
 
 
 class EntropyBand(NamedTuple):
@@ -49,4 +50,4 @@ class Objective(NamedTuple):
     @property
     def needs_reference(self) -> bool:
         """Whether the loss compares the policy with its weights from before training."""
-        return self.kl_reference > 0.0 or LossNeed.REFERENCE in LOSSES[self.surrogate.name].needs
+        return self.kl_reference > 0.0 or LossNeed.REFERENCE in family("losses")[self.surrogate.name].needs

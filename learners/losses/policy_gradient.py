@@ -17,7 +17,7 @@ from learners.losses.term import ChunkTerm, LossContext, LossNeed, LossTerm, Ter
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from learners.losses.chunk_loss import ChunkLoss, Fixed, PolicyOutput
+    from learners.losses.chunk import Fixed, PolicyOutput, RowChunk
     from learners.metric_sums import MetricSums
 
 # log-probs, those before the update, gains, losses, the entry's settings; tensors have one shape, as what is returned
@@ -68,7 +68,7 @@ class PolicyGradient(Term):
         super().__init__(context)
         self._surrogate, self._by_reply = surrogate, by_reply
 
-    def on_chunk(self, chunk: ChunkLoss) -> ChunkTerm:
+    def on_chunk(self, chunk: RowChunk) -> ChunkTerm:
         """See ``Term``."""
         settings, tensors = self.context.settings, chunk.tensors
         by_reply = self._by_reply and chunk.free  # the log-probs of a choice are those of whole replies

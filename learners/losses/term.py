@@ -23,7 +23,7 @@ from learners.trajectories import Evidence, Trajectory
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from learners.losses.chunk_loss import ChunkLoss, Fixed, Models, PolicyOutput
+    from learners.losses.chunk import Fixed, Models, PolicyOutput, RowChunk
     from learners.metric_sums import MetricSums
     from learners.parallel.process_group import ProcessGroup
 
@@ -98,7 +98,7 @@ class Term:
         """Return pairs of the batch's free rows, of one prompt, that must go through the model in one pass."""
         return ()
 
-    def on_chunk(self, chunk: ChunkLoss) -> ChunkTerm | None:
+    def on_chunk(self, chunk: RowChunk) -> ChunkTerm | None:
         """Return what computes the term's loss of a chunk of the batch's rows; None where it has none there."""
         return None
 
@@ -110,14 +110,14 @@ class Term:
         """Cut rows of its own, of one temperature, into passes of at most ``context.max_tokens`` tokens."""
         return ()
 
-    def score(self, chunks: Sequence[ChunkLoss]) -> list[list[float]]:
+    def score(self, chunks: Sequence[RowChunk]) -> list[list[float]]:
         """Return this process's part of numbers that a step needs first; they are summed over processes.
 
         Only terms that need ``SCORES`` are asked, before each step, which then takes the whole batch.
         """
         return []
 
-    def weigh(self, chunks: Sequence[ChunkLoss], totals: Sequence[Sequence[float]]) -> None:
+    def weigh(self, chunks: Sequence[RowChunk], totals: Sequence[Sequence[float]]) -> None:
         """Take the sums over all processes of what ``score`` returned."""
 
 

@@ -18,7 +18,7 @@ from arena.lm.logprobs import ScoreOptions
 from arena.lm.scoring import plan_passes
 from arena.lm.tensors import to_device
 from learners.batching import FreeRow
-from learners.losses.chunk_loss import ChunkLoss, Fixed, PolicyOutput
+from learners.losses.chunk import Fixed, PolicyOutput, RowChunk
 from learners.losses.term import ChunkTerm, LossContext, Term
 from learners.losses.whole_trajectories import WholeTrajectories
 from learners.metric_sums import MetricSums
@@ -45,7 +45,7 @@ class TrajectoryTerm(Term):
     def __init__(self, context: LossContext, turn_weights: Callable[[int], Sequence[float]], loss: ScoresLoss) -> None:
         super().__init__(context)
         self._loss, self._whole = loss, WholeTrajectories(()) if context.rows is None else context.rows
-        self._coefficients: dict[ChunkLoss, _Coefficients] = {}
+        self._coefficients: dict[RowChunk, _Coefficients] = {}
         # by form and row: (trajectory, reply, weight)
         self._turns: dict[tuple[bool, int], list[tuple[int, int, float]]] = {}
         for number, one in enumerate(self._whole.scored):
@@ -54,7 +54,7 @@ class TrajectoryTerm(Term):
                     self._turns.setdefault((place.free, place.row), []).append((number, place.reply, weight))
         self._places = sum(map(len, self._turns.values()))
 
-    def on_chunk(self, chunk: ChunkLoss) -> ChunkTerm:
+    def on_chunk(self, chunk: RowChunk) -> ChunkTerm:
         """Return what computes the chunk's share of the loss, with the whole gradient; 0 before scores."""
 
         def loss(output: PolicyOutput, _fixed: Fixed, sums: MetricSums) -> Tensor:
@@ -68,7 +68,7 @@ class TrajectoryTerm(Term):
         return loss
 
     @torch.no_grad()
-    def score(self, chunks: Sequence[ChunkLoss]) -> list[list[float]]:
+    def score(self, chunks: Sequence[RowChunk]) -> list[list[float]]:
         """Return this process's part of the scores under the current weights, and of the reference points."""
         scores, points = [0.0] * len(self._whole.scored), [0.0] * len(self._whole.scored)
         for chunk in chunks:
@@ -82,7 +82,7 @@ class TrajectoryTerm(Term):
         return [scores, points]
 
     @torch.enable_grad()
-    def weigh(self, chunks: Sequence[ChunkLoss], totals: Sequence[Sequence[float]]) -> None:
+    def weigh(self, chunks: Sequence[RowChunk], totals: Sequence[Sequence[float]]) -> None:
         """Find the coefficients of the chunks' log-probs, and their shares of the loss, from all scores together."""
         scores = torch.tensor(totals[0], dtype=torch.float64, requires_grad=True)
         loss, numbers = self._loss(self._whole, scores, totals[1], self.context.settings)

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from games.common.section import Positive, Share
 from learners.trajectories import Trajectory
-from learners.values.estimator import Estimated, Estimates, Remembering, State, ValueEstimator
+from learners.values.estimator import Estimates, Remembering, State, ValueEstimator
 from learners.values.features import state_features
 from learners.values.memory import Memory, by_key, forget_policy, numbered, remembered
 from learners.values.regression import NO_WEIGHTS, Design, FeatureWeights, Floats, design
@@ -116,4 +116,4 @@ def _solved(
     return q, v
 
 
-ESTIMATOR = ValueEstimator(Estimated.VALUES, estimate, learn, forget_policy, Settings)
+ESTIMATOR = ValueEstimator(estimate, Settings, learn=learn, forget=forget_policy)

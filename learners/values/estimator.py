@@ -1,44 +1,83 @@
-"""What an estimator of turn values is: what it says of turns, how it learns from matches, and its settings."""
+"""What an estimator of turn values is: what it says of turns, how that is computed, and its settings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
-from typing import Any, Generic, TypeVar
+from enum import Enum, StrEnum
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
+from arena.records import Episode, MatchRequest
+from games.common.registry import Entry
 from games.common.section import NonNegative, Positive, Section
 from games.spec import GameSpec
 from learners.trajectories import Trajectory
+from roles.role import Role
 
 State = dict[str, Any]  # what an estimator has learned: plain JSON data, saved with the run
 Estimates = list[tuple[float, ...]]  # one number for each turn of each trajectory
-SettingsT = TypeVar("SettingsT", bound=Section)
+Columns = Mapping[str, Sequence[Any]]  # by source of evidence, a cell for each trajectory
+PlayMatches = Callable[[list[MatchRequest]], list[Episode]]
 
 
-class Estimated(Enum):
-    """What the numbers are."""
+class Estimated(StrEnum):
+    """What the numbers are: the source of evidence that they are the cells of."""
 
     VALUES = "values"  # V(o_k): what the seat still earns from turn k on
     CONTRIBUTIONS = "contributions"  # what turn k added
 
 
-@dataclass(frozen=True, slots=True)
-class ValueEstimator(Generic[SettingsT]):
-    """An estimator; both functions change none of their arguments.
+class How(Enum):
+    """How an estimator comes to its numbers, and with that what its ``make`` takes and returns."""
 
-    ``estimate`` says of each turn what the state knows: nothing of the matches themselves but their own rewards.
-    ``learn`` returns the state after learning from matches. ``forget`` drops what it holds of a policy.
+    LEARNED = "learned"  # from earlier matches: make(trajectories, state, settings) -> Estimates
+    CRITIC = "critic"  # by the policy's own value heads: make(policy, trajectories, evidence) -> Estimates
+    PLAY = "play"  # by playing matches on: make(trajectories, simulator, settings) -> Columns
+    EXACT = "exact"  # by enumeration of the whole game: as PLAY
+
+
+class ExactTurns(NamedTuple):
+    """What the turns of one trajectory were worth exactly, in the trajectory's units."""
+
+    advantages: tuple[float, ...]  # of what was played  # [K]
+    # of each legal reply, in the order of the turn's mask, its probability times its advantage  # [K][A]
+    reply_credits: tuple[tuple[float, ...], ...]
+
+
+class Simulator(NamedTuple):
+    """What estimators of play are given: an iteration's matches, and more of them by the weights that played."""
+
+    episodes: Mapping[int, Episode]  # by index, those that others opened too
+    play: PlayMatches
+    scales: Mapping[str, float]  # what each game's returns were divided by
+    seed: Callable[[str], int]  # of what a purpose draws in this iteration
+    exact: Callable[[Sequence[Trajectory]], list[ExactTurns]]
+
+
+class ValueFacts(NamedTuple):
+    """What an estimator's check may depend on."""
+
+    game: GameSpec
+    roles: tuple[Role, ...]  # those in training, by seat
+    truncated: bool = False  # replies are weighed by how likely the sampler and the learner find them
+    magnet_rewards: bool = False  # rewards hold what the magnet takes and gives
+
+
+@dataclass(frozen=True, slots=True)
+class ValueEstimator(Entry[Callable[..., Any]]):
+    """An estimator. Its functions change none of their arguments.
+
+    ``make`` says of each turn what is known, see ``How``; one that learned knows nothing of the matches themselves but
+    their own rewards. ``check`` gets ``ValueFacts`` and the settings: it raises UsageError for a game whose turns it
+    cannot value.
     """
 
-    kind: Estimated
-    estimate: Callable[[Sequence[Trajectory], State, SettingsT], Estimates]
-    learn: Callable[[Sequence[Trajectory], State, SettingsT], State]
-    forget: Callable[[State, str], State]
-    settings: type[SettingsT]
-    check: Callable[[GameSpec], None] | None = None  # raises UsageError for a game whose turns it cannot value
+    kind: Estimated = Estimated.VALUES
+    how: How = How.LEARNED
+    learn: Callable[[Sequence[Trajectory], State, Any], State] | None = None  # the state after more matches
+    forget: Callable[[State, str], State] | None = None  # the state without what it holds of a policy
 
 
 class Remembering(Section):

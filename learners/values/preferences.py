@@ -152,4 +152,4 @@ def _descended(turns: _Turns, differences: Any, settings: Settings, first: Float
     return np.asarray(found.x)
 
 
-ESTIMATOR = ValueEstimator(Estimated.CONTRIBUTIONS, estimate, learn, forget_policy, Settings)
+ESTIMATOR = ValueEstimator(estimate, Settings, kind=Estimated.CONTRIBUTIONS, learn=learn, forget=forget_policy)

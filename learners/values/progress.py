@@ -69,4 +69,4 @@ def _explained(memory: Memory, shrink: float, start: FeatureWeights) -> FeatureW
     return design(rows).fit(means, counts, shrink, start)
 
 
-ESTIMATOR = ValueEstimator(Estimated.CONTRIBUTIONS, estimate, learn, forget_policy, Settings)
+ESTIMATOR = ValueEstimator(estimate, Settings, kind=Estimated.CONTRIBUTIONS, learn=learn, forget=forget_policy)

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from games.common.errors import UsageError
-from games.spec import GameSpec, Utility
+from games.spec import Utility
 from learners.keys import join_names, split_names
 from learners.trajectories import Trajectory
-from learners.values.estimator import Estimated, Estimates, Remembering, State, ValueEstimator
+from learners.values.estimator import Estimated, Estimates, Remembering, State, ValueEstimator, ValueFacts
 from learners.values.features import Features, action_features, action_of, hashed, state_features
 from learners.values.memory import by_key
 from learners.values.regression import NO_WEIGHTS, FeatureWeights, Floats, design
@@ -32,8 +32,9 @@ class Settings(Remembering):
     """``sequential``'s settings."""
 
 
-def check(game: GameSpec) -> None:
+def check(facts: ValueFacts, _settings: Settings) -> None:
     """Raise UsageError for a game whose seats are not paid alike."""
+    game = facts.game
     if game.utility is not Utility.IDENTICAL or game.seats < 2:
         raise UsageError(
             f"The estimator 'sequential' divides what a team earns among its members, but the seats of {game.alias} "
@@ -120,4 +121,4 @@ def _fitted(matches: Sequence[Sequence[object]], shrink: float, start: FeatureWe
     return design(list(totals)).fit(means, counts, shrink, start)
 
 
-ESTIMATOR = ValueEstimator(Estimated.CONTRIBUTIONS, estimate, learn, forget, Settings, check)
+ESTIMATOR = ValueEstimator(estimate, Settings, check=check, kind=Estimated.CONTRIBUTIONS, learn=learn, forget=forget)

@@ -21,7 +21,7 @@ from arena.records import Turn
 from games.common.section import Positive, Share
 from learners.trajectories import Trajectory
 from learners.values.archer import values_of
-from learners.values.estimator import Estimated, Estimates, Remembering, State, ValueEstimator
+from learners.values.estimator import Estimates, Remembering, State, ValueEstimator
 from learners.values.features import Features, action_of, hashed, state_features
 from learners.values.memory import by_key, forget_policy, numbered, role_key
 from learners.values.regression import NO_WEIGHTS, Design, FeatureWeights, design
@@ -136,4 +136,4 @@ def _solved(prefixes: _Prefixes, settings: Settings, weights: FeatureWeights) ->
     return weights
 
 
-ESTIMATOR = ValueEstimator(Estimated.VALUES, estimate, learn, forget_policy, Settings)
+ESTIMATOR = ValueEstimator(estimate, Settings, learn=learn, forget=forget_policy)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arena.errors import RetryableError
 from arena.records import Refusal, ReplyRequest
 from arena.remote.chat_completions import parse_completion, parse_error, printable, reply_parser, to_body
-from arena.remote.errors import RetryableError
 from arena.remote.rate_limit import LONGEST_WAIT, RateLimit, backoff, retry_after
 from arena.remote.secret import Secret
 from arena.remote.settings import RemoteSettings

@@ -11,9 +11,8 @@ import pytest
 from support.matches.kuhn import kuhn_matches, roles_for
 from support.processes.server import MODELS, Response, Server, completion, error
 
-from arena.errors import EngineError
+from arena.errors import EngineError, ServerError
 from arena.records import EndReason, ReplyRequest
-from arena.remote.errors import ServerError
 from arena.remote.settings import RemoteSettings
 from arena.replays import load_episodes, save_episodes
 from arena.samplers.openai_api import OpenAIApi

@@ -54,11 +54,11 @@ trajectories = st.builds(
 
 evidence = st.builds(
     Evidence,
-    st.none() | st.lists(floats, max_size=4).map(tuple),
-    st.none() | st.builds(Counterfactuals, st.lists(floats, max_size=4).map(tuple), floats),
-    st.none() | floats,
-    st.none() | st.lists(floats, max_size=4).map(tuple),
-    st.none() | st.lists(st.lists(floats, max_size=2).map(tuple), max_size=2).map(tuple),
+    values=st.none() | st.lists(floats, max_size=4).map(tuple),
+    counterfactuals=st.none() | st.builds(Counterfactuals, st.lists(floats, max_size=4).map(tuple), floats),
+    rollout_tokens=st.none() | floats,
+    contributions=st.none() | st.lists(floats, max_size=4).map(tuple),
+    taught=st.none() | st.lists(st.lists(floats, max_size=2).map(tuple), max_size=2).map(tuple),
     influence=st.none() | st.lists(st.none() | floats, max_size=4).map(tuple),
     reply_credits=st.none() | st.lists(st.lists(floats, max_size=2).map(tuple), max_size=2).map(tuple),
 )

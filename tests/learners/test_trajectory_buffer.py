@@ -45,7 +45,7 @@ def test_subsample_keeps_whole_groups_of_every_game_up_to_the_limit(groups, size
                 for seat in (0, 1):
                     role = ("first", "second")[seat]
                     trajectory = Trajectory(game, role, "main", seat, index, start, ("main",) * 2, (), (), 0.5)
-                    buffer.add([trajectory], [Evidence((float(index),))], [[float(index)]], [index / 2])
+                    buffer.add([trajectory], [Evidence(values=(float(index),))], [[float(index)]], [index / 2])
                 index += 1
     subsample = buffer.subsample(limit)
     by_start = Counter((trajectory.game, trajectory.deal_seed) for trajectory in subsample.trajectories)
@@ -53,17 +53,17 @@ def test_subsample_keeps_whole_groups_of_every_game_up_to_the_limit(groups, size
     expected = min(groups, limit // size)
     assert Counter(game for game, _ in by_start) == ({"g": expected, "h": expected} if expected else {})
     assert subsample.advantages == [[float(trajectory.match)] for trajectory in subsample.trajectories]
-    assert subsample.evidence == [Evidence((float(trajectory.match),)) for trajectory in subsample.trajectories]
+    assert subsample.evidence == [Evidence(values=(float(trajectory.match),)) for trajectory in subsample.trajectories]
     assert subsample.weights == [trajectory.match / 2 for trajectory in subsample.trajectories]
 
 
 evidence = st.builds(
     Evidence,
-    st.none() | st.tuples(numbers),
-    st.none() | st.builds(Counterfactuals, st.tuples(numbers, numbers), numbers),
-    st.none() | numbers,
-    st.none() | st.tuples(numbers),
-    st.none() | st.tuples(st.tuples(numbers, numbers), st.just(())),
+    values=st.none() | st.tuples(numbers),
+    counterfactuals=st.none() | st.builds(Counterfactuals, st.tuples(numbers, numbers), numbers),
+    rollout_tokens=st.none() | numbers,
+    contributions=st.none() | st.tuples(numbers),
+    taught=st.none() | st.tuples(st.tuples(numbers, numbers), st.just(())),
     influence=st.none() | st.tuples(numbers, st.none()),
     reply_credits=st.none() | st.tuples(st.tuples(numbers, numbers), st.just(())),
 )

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from games.common.errors import UsageError
-from games.openspiel.repeated import is_repeated
+from games.common.registry import family
+from games.privileged import seen
 from games.registry import make_game
-from games.sights import seen
+from league.config.checks.losses import check_losses
 from league.config.run import RunConfig
 from learners.advantages import RULES
-from learners.advantages.rule import CreditFacts, Need
-from learners.losses import LOSSES
-from learners.losses.term import LossNeed
+from learners.advantages.rule import OF_PLAY, CreditFacts, Need
 from learners.rewards import BREVITY, RETURN
-from learners.values import CRITIC, ESTIMATORS, EXACT, PLAYED_ON, kind_of
-from learners.values import NAMES as ESTIMATOR_NAMES
-from learners.values import check_name as check_estimator
-from learners.values.estimator import Estimated
-from roles.role import OnIllegal, ReplyForm, Role
+from learners.values import ESTIMATORS
+from learners.values.estimator import Estimated, How, ValueFacts
+from roles.role import ReplyForm, Role
 
 
 def check_credit(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> None:
@@ -30,15 +27,16 @@ def check_credit(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> No
             rule = RULES[name]
             facts = _facts(config, game, game_roles, name)
             _check_estimators(config, game, trained, name)
-            for need in sorted(rule.needs, key=list(Need).index):
-                if need in _CHECKS:
-                    _CHECKS[need](name, facts)
+            for need in [*(need for need in Need if need in rule.needs), *sorted(rule.needs - set(Need))]:
+                if (check := _CHECKS[need] if need in OF_PLAY else family("evidence")[need].check) is not None:
+                    check(name, facts)
             if rule.check is not None:
                 rule.check(facts)
             _check_rewards(config, facts, name)
         _check_own_settings(config, game, trained)
-        _check_dpo(config, game, trained)
-        _check_whole_trajectories(config, game)
+        matchmaking = config.matchmaking
+        spec = make_game(game).spec
+        check_losses(config, CreditFacts(spec, game_roles, trained, matchmaking.group_size, matchmaking.tree))
     if config.critic.sees:
         _check_sight(config, roles)
 
@@ -55,45 +53,35 @@ def _check_estimators(config: RunConfig, game: str, roles: tuple[Role, ...], rul
     needs, spec = RULES[rule].needs, make_game(game).spec
     for role in roles:
         name = config.values.estimator_for(game, role.name)
-        check_estimator(name)
-        if config.credit.rule_for(game, role.name) != rule or not needs & set(_ASKED.values()):
+        estimator = ESTIMATORS[name]
+        if config.credit.rule_for(game, role.name) != rule or not needs & set(Estimated):
             continue
-        if _ASKED[kind_of(name)] not in needs:
-            fit = [known for known in ESTIMATOR_NAMES if _ASKED[kind_of(known)] in needs]
+        if estimator.kind not in needs:
+            fit = [known for known, other in ESTIMATORS.loaded().items() if other.kind in needs]
             raise UsageError(
                 f"Credit rule {rule!r} of {game}/{role.name} cannot use what the estimator {name!r} says of turns. Set "
                 f"values.estimator to one of {', '.join(fit)}, or another credit.rule."
             )
-        if name in PLAYED_ON and spec.submatch_games:
+        if estimator.check is not None:
+            objective = config.objective
+            by_rewards = objective.magnet_rule == "rewards" and bool(objective.magnet)
+            facts = ValueFacts(spec, roles, objective.truncate is not None, by_rewards)
+            estimator.check(facts, config.values.settings_of(name))
+        if getattr(config.values.settings_of(name), "all_replies", False):
+            _check_outcome(config, game, roles)
+
+
+def _check_outcome(config: RunConfig, game: str, roles: tuple[Role, ...]) -> None:
+    """Refuse a weight of how the match ended where every reply is credited, also those that were not drawn."""
+    for role in roles:
+        rule = config.credit.rule_for(game, role.name)
+        settings = config.credit.settings_for(game, role.name) or config.credit.settings_of(rule)
+        if getattr(settings, "outcome", 0.0):
             raise UsageError(
-                f"{game} opens other matches, and these cannot be played on from their middles. "
-                "Choose another values.estimator."
+                f"values.exact.all_replies credits every reply by what it is worth, and credit.{rule}.outcome the one "
+                f"that was drawn by how the match ended, so it would do nothing for {game}/{role.name}. Leave it out, "
+                "or set values.exact.all_replies = false."
             )
-        if name == EXACT:
-            _check_exact(config, game, roles)
-        estimator = ESTIMATORS.get(name)
-        if estimator is not None and estimator.check is not None:
-            estimator.check(spec)
-
-
-def _check_exact(config: RunConfig, game: str, roles: tuple[Role, ...]) -> None:
-    """Refuse exact advantages where some seat's policy has no table, and beside rewards that they do not know."""
-    spec, name = make_game(game).spec, "The estimator 'exact' of turn values"
-    if spec.submatch_games or len(roles) < spec.seats or any(role.reply is not ReplyForm.CHOICE for role in roles):
-        raise UsageError(
-            f"{name} counts a game out, so it needs every seat of {game} trained, with replies that are chosen from "
-            "the legal ones, and no matches within matches. Choose another values.estimator."
-        )
-    if config.values.exact.all_replies and config.objective.truncate is not None:
-        raise UsageError(
-            "values.exact.all_replies credits replies that were not drawn, which have no importance weight. Leave "
-            "objective.truncate unset, or set values.exact.all_replies = false."
-        )
-    if config.objective.magnet_rule == "rewards" and config.objective.magnet:
-        raise UsageError(
-            f"{name} knows the rewards of {game} alone, not those of the magnet. Set objective.magnet_rule = 'loss', "
-            "or choose another values.estimator."
-        )
 
 
 def _check_sight(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> None:
@@ -105,7 +93,7 @@ def _check_sight(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> No
         for role in game_roles
         if not role.given
         and Need.VALUES in config.credit.needs(game, role.name)
-        and config.values.estimator_for(game, role.name) == CRITIC
+        and ESTIMATORS[config.values.estimator_for(game, role.name)].how is How.CRITIC
     ]
     if not valued:
         ask = ", ".join(name for name, rule in RULES.items() if Need.VALUES in rule.needs)
@@ -122,7 +110,7 @@ def _check_sight(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> No
     if not any(seen(make_game(game), role.seat, sees) for game, role in valued):
         raise UsageError(
             f"critic.sees = {sees} shows the critic nothing more in {', '.join(dict.fromkeys(g for g, _ in valued))}: "
-            "there is nothing such, or the game does not tell it (games.sights). Leave critic.sees out."
+            "there is nothing such, or the game does not tell it (games.privileged). Leave critic.sees out."
         )
 
 
@@ -169,73 +157,4 @@ def _check_tree(rule: str, facts: CreditFacts) -> None:
         )
 
 
-def _check_counterfactuals(rule: str, facts: CreditFacts) -> None:
-    game = facts.game.name
-    if not is_repeated(game):
-        raise UsageError(
-            f"Credit rule {rule!r} uses the payoffs of actions that were not taken, so it is for repeated matrix "
-            f"games, not for {game}. Set another credit.rule for it."
-        )
-    free = [role.name for role in facts.credited if role.reply is not ReplyForm.CHOICE]
-    if free:
-        raise UsageError(
-            f"Credit rule {rule!r} needs the probability of every reply, but {', '.join(sorted(free))} of {game} "
-            "answers in free text. Set roles.reply = 'choice', or another credit.rule."
-        )
-
-
-_ASKED = {
-    Estimated.VALUES: Need.VALUES,
-    Estimated.CONTRIBUTIONS: Need.CONTRIBUTIONS,
-}  # what a rule needs that takes them
-_CHECKS = {  # the league itself meets the needs that are missing here
-    Need.GROUPS: _check_groups,
-    Need.TREE: _check_tree,
-    Need.COUNTERFACTUALS: _check_counterfactuals,
-}
-
-
-def _check_dpo(config: RunConfig, game: str, roles: tuple[Role, ...]) -> None:
-    """Refuse the objective dpo for roles whose replies make no preference pairs."""
-    for role in roles:
-        rule, name = config.credit.rule_for(game, role.name), f"{game}/{role.name}"
-        bound = roles if config.matchmaking.swap_every else (role,)  # swapping policies play every role
-        players = dict.fromkeys([*(other.policy for other in bound), *config.league_roles])
-        for policy in [policy for policy in players if _trains_by(config, policy, "dpo")]:
-            if Need.TREE not in RULES[rule].needs:
-                tree_rules = " or ".join(repr(other) for other, known in RULES.items() if Need.TREE in known.needs)
-                raise UsageError(
-                    f"Objective 'dpo' of policy {policy} prefers one reply to another, which only credit rule "
-                    f"{tree_rules} can do; {name} has {rule!r}. Give it that rule, or set "
-                    f"policies.{policy}.objective = 'ppo'."
-                )
-            if role.tools or role.conduct.on_illegal is OnIllegal.RETRY:
-                why = "has tools" if role.tools else "may retry (roles.on_illegal)"
-                raise UsageError(
-                    f"Objective 'dpo' of policy {policy} is for roles that reply once, but {name} {why}. "
-                    f"Change that, or set policies.{policy}.objective = 'ppo'."
-                )
-
-
-def _check_whole_trajectories(config: RunConfig, game: str) -> None:
-    """Refuse objectives of whole trajectories without matches to compare, or with passes that shards cannot make."""
-    surrogates = [config.objective.name, *(policy.objective for policy in config.policies.values())]
-    needs = {name: LOSSES[name].needs for name in surrogates if name is not None}
-    matchmaking = config.matchmaking
-    compares = [name for name, own in needs.items() if LossNeed.COMPARISONS in own]
-    if compares and matchmaking.group_size < 2 and not matchmaking.tree:
-        raise UsageError(
-            f"Objective {compares[0]!r} prefers the better of several matches of {game} from one start, but "
-            "matchmaking.group_size = 1. Set it to 2 or more (8 is usual), or take another objective, such as 'kto'."
-        )
-    scored = [name for name, own in needs.items() if LossNeed.SCORES in own]
-    if scored and config.optimizer.sharded:
-        raise UsageError(
-            f"Objective {scored[0]!r} adds passes to an update, which processes with shards (optimizer.sharded) could "
-            "not make in step. Set optimizer.sharded = false, or take another objective.name."
-        )
-
-
-def _trains_by(config: RunConfig, policy: str, surrogate: str) -> bool:
-    settings = config.policy(policy)
-    return not settings.frozen and (settings.objective or config.objective.name) == surrogate
+_CHECKS = {Need.GROUPS: _check_groups, Need.TREE: _check_tree, Need.PREFERENCES: None}  # the league finds judges itself

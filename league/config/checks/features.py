@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from games.abilities import KnowsAnswers
 from games.common.errors import UsageError, unknown_name
 from games.registry import make_game
+from league.config.checks.losses import surrogates_of
 from league.config.run import RunConfig
 from league.config.teacher import SELF
 from learners.advantages.forks import FORKABLE
 from learners.advantages.rule import Need
+from learners.losses.term import LossNeed
 from roles.probes import AskedWhen
 from roles.role import OnIllegal, ReplyForm, Role, Roles
 
@@ -179,8 +181,7 @@ def check_teacher_settings(config: RunConfig, names: Sequence[str], roles: Roles
             "teacher 'self' is the policy in training, and says what it would reply anyway, unless it is shown more. "
             "Set teacher.sees, for example ['hidden'], or name another player."
         )
-    surrogates = {objective.name, *(policy.objective for policy in config.policies.values())}
-    preferring = [name for name in ("dpo", "dmpo", "kto") if name in surrogates]
+    preferring = [name for name, loss in surrogates_of(config).items() if LossNeed.ADVANTAGES not in loss.needs]
     if objective.policy_gradient != 1.0 and preferring:
         raise UsageError(
             f"objective.policy_gradient = {objective.policy_gradient:g} weighs advantages, and {preferring[0]} prefers "

@@ -10,11 +10,10 @@ from league.lab.credit.matches import BatchPlan, PlayedBatch, TablePlayer, play_
 from league.lab.credit.rules import RuleVariant
 from league.theory.exact.exploitability import PolicyTable
 from league.theory.exact.states import Key
-from league.training.evidence.alternatives import TriedAlternatives
-from league.training.evidence.continuations import Continuations, ContinuationValues, plays
 from learners.trajectories import Evidence, Trajectory, return_scale
-from learners.values import ALTERNATIVES, ESTIMATORS, PLAYED_ON, with_estimates
-from learners.values.estimator import Estimates
+from learners.values import ESTIMATORS, with_estimates
+from learners.values.continuations import plays
+from learners.values.estimator import Simulator
 from roles.role import Role
 
 
@@ -28,12 +27,13 @@ class LearnedEvidence:
         """Return the evidence of each batch's trajectories."""
         name, settings = variant.estimator, variant.estimator_settings
         assert name is not None
-        if name in PLAYED_ON:
-            estimates = [self._played_on(name, batch, **settings.model_dump()) for batch in batches]
+        estimator = ESTIMATORS[name]
+        if estimator.learn is None:
+            asked = [(batch.trajectories, self._simulator(batch), settings) for batch in batches]
+            estimates = [estimator.make(*arguments)[estimator.kind] for arguments in asked]
         else:
-            estimator = ESTIMATORS[name]
             state = estimator.learn(self._matches, {}, settings)
-            estimates = [estimator.estimate(batch.trajectories, state, settings) for batch in batches]
+            estimates = [estimator.make(batch.trajectories, state, settings) for batch in batches]
         return [[with_estimates(Evidence(), name, numbers) for numbers in rows] for rows in estimates]
 
     @cached_property
@@ -42,14 +42,10 @@ class LearnedEvidence:
         batches = play_batches(self._table, self._roles, self._keys, self._plan.to_learn)
         return [trajectory for batch in batches for trajectory in batch.trajectories]
 
-    def _played_on(self, name: str, batch: PlayedBatch, count: int, said: int = 1) -> Estimates:
+    def _simulator(self, batch: PlayedBatch) -> Simulator:
+        """Return what plays a batch's matches on; rules that take exact advantages have a row of their own."""
         engine, game = TablePlayer(self._table), self._table.game
+        episodes = {episode.request.index: episode for episode in batch.episodes}
+        scales = {game: return_scale(make_game(game).spec)}
         play = plays(self._roles, lambda _: engine)
-        known = (
-            {episode.request.index: episode for episode in batch.episodes},
-            {game: return_scale(make_game(game).spec)},
-        )
-        if name == ALTERNATIVES:
-            others = TriedAlternatives(play, count, said, *known, self._plan.seed)
-            return others.estimate(batch.trajectories).contributions
-        return ContinuationValues(Continuations(play, count, self._plan.seed), *known).estimate(batch.trajectories)
+        return Simulator(episodes, play, scales, lambda _purpose: self._plan.seed, lambda _trajectories: [])

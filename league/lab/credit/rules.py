@@ -22,8 +22,8 @@ from league.lab.credit.matches import PlayedBatch
 from learners.advantages import RULES
 from learners.advantages.rule import CreditFacts, CreditRule, Need, State
 from learners.trajectories import Evidence
-from learners.values import CRITIC, ESTIMATORS, EXACT, PLAYED_ON, check_name, kind_of
-from learners.values.estimator import Estimated
+from learners.values import ESTIMATORS
+from learners.values.estimator import How, ValueFacts
 
 Floats = NDArray[np.float64]
 
@@ -67,7 +67,7 @@ def all_variants(credit: CreditConfig) -> list[RuleVariant]:
             variants.append(RuleVariant(name, rule, settings))
         if untraced != name:
             variants.append(parse_variant(untraced, credit))
-        asked = [estimator for estimator in ESTIMATORS if need_of(estimator) in rule.needs]
+        asked = [known for known, other in ESTIMATORS.items() if other.how is How.LEARNED and other.kind in rule.needs]
         learned += [parse_variant(f"{untraced}@{estimator}", credit) for estimator in asked]
     return variants + learned
 
@@ -82,8 +82,8 @@ def parse_variant(text: str, credit: CreditConfig) -> RuleVariant:
         return RuleVariant(text, rule, settings)
     estimator, _, changes = asked.partition(":")
     if estimator != CENTRAL:
-        check_name(estimator)
-    own = NO_SETTINGS if estimator in (CENTRAL, CRITIC, EXACT) else ValuesConfig().settings_of(estimator)
+        ESTIMATORS[estimator]
+    own = NO_SETTINGS if estimator == CENTRAL else ValuesConfig().settings_of(estimator)
     return RuleVariant(
         text, rule, settings, estimator, _changed(estimator, own, changes, text, f"league settings values.{estimator}")
     )
@@ -115,9 +115,10 @@ def reason_against(variant: RuleVariant, facts: CreditFacts) -> str | None:
     try:
         if variant.rule.check is not None:
             variant.rule.check(facts)
-        known = ESTIMATORS.get(variant.estimator or "")
-        if known is not None and known.check is not None:
-            known.check(facts.game)
+        if variant.estimator not in (None, CENTRAL):
+            known = ESTIMATORS[variant.estimator]
+            if known.check is not None:
+                known.check(ValueFacts(facts.game, facts.credited), variant.estimator_settings)
     except UsageError as error:
         return str(error)
     return None
@@ -128,19 +129,17 @@ def _estimator_unfit(variant: RuleVariant) -> str | None:
     needs, name = variant.rule.needs, variant.estimator
     if name is None:
         return NO_ESTIMATOR if Need.CONTRIBUTIONS in needs else None
-    if name == CRITIC:
-        return "the critic is a part of a run's policy: an estimator that learns from what was said is one of " + (
-            ", ".join([*PLAYED_ON, *ESTIMATORS])
+    if name == CENTRAL:
+        return None if Need.VALUES in needs else f"it does not take the {Need.VALUES} that {name} estimates"
+    estimator = ESTIMATORS[name]
+    if estimator.how is How.CRITIC:
+        others = [known for known, other in ESTIMATORS.items() if other.how in (How.PLAY, How.LEARNED)]
+        return f"the {name} is a part of a run's policy: an estimator that learns from what was said is one of " + (
+            ", ".join(others)
         )
-    if name == EXACT:
-        return "the row exact has the exact advantages"
-    need = need_of(name)
-    return None if need in needs else f"it does not take the {need.value} that {name} estimates"
-
-
-def need_of(estimator: str) -> Need:
-    """Return the need of rules that an estimator meets."""
-    return Need.VALUES if kind_of(estimator) is Estimated.VALUES else Need.CONTRIBUTIONS
+    if estimator.how is How.EXACT:
+        return f"the row {name} has the exact advantages"
+    return None if estimator.kind in needs else f"it does not take the {estimator.kind} that {name} estimates"
 
 
 def credit_batches(

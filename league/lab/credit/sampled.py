@@ -31,9 +31,9 @@ from league.lab.credit.matches import BatchPlan, PlayedBatch, requests_of
 from league.lab.credit.rules import Floats, credit_batches
 from league.population.players.player import Player
 from league.theory.statistics import Estimate, student_quantile
-from league.training.evidence.continuations import Continuations, plays, turn_places
 from learners.advantages.rule import CreditFacts, Need
 from learners.trajectories import Evidence, return_scale, to_trajectories
+from learners.values.continuations import Continuations, plays, turn_places
 
 TURNS = 256  # that are played on
 COUNT = 16  # continuations of each point and estimate

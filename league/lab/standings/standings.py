@@ -23,7 +23,7 @@ from league.config import RunConfig
 from league.config.load import seat_roles
 from league.lab.standings.elo import Elo, elo
 from league.lab.standings.payoff_matrix import PairRoleResult, PayoffMatrix, payoff_matrix, role_results
-from league.population.evaluation.pairing import opportunity_cost
+from league.population.evaluation.rating_matches import opportunity_cost
 from league.population.evaluation.welfare import common_interest
 from league.population.results.match_store import Cells, MatchStore, Pairs
 from league.population.results.ratings import Ratings, Skill

@@ -11,7 +11,9 @@ own settings, if it has some, are ``branching.NAME``.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 from statistics import pstdev
 from typing import NamedTuple
 
@@ -44,21 +46,44 @@ def by_entropy(episodes: Sequence[Episode], entropies: Entropies, _config: Branc
 def by_value_spread(episodes: Sequence[Episode], _entropies: Entropies, _config: BranchingConfig) -> list[list[float]]:
     """Branch where most is at stake: a turn's score is the standard deviation of returns after turns like it.
 
-    It is in the game's units. Turns are alike if the same role of the same policy saw the same. Where an observation
-    comes only once, as in a game with many words, nothing is known of its spread, and it is no branch point.
+    It is in the game's units. Turns are alike if the same role of the same policy saw the same. Only those of other
+    matches count: a match whose own return decided where it is branched would be credited for its luck. Where an
+    observation comes only once, as in a game with many words, its spread is not known, and it is no branch point.
     """
-    returns: dict[tuple[str, ...], list[float]] = {}
-    for episode in episodes:
-        for turn in episode.turns:
-            returns.setdefault(_what_was_seen(episode, turn), []).append(episode.returns[turn.seat])
-    spreads = {key: pstdev(found) for key, found in returns.items()}
+    returns: dict[Seen, Counter[float]] = {}
+    own = [_returns_by_turn(episode) for episode in episodes]
+    for of_match in own:
+        for seen, paid in of_match.items():
+            returns.setdefault(seen, Counter()).update(paid)
+
+    @cache
+    def spread(seen: Seen, left_out: tuple[float, ...]) -> float:
+        others = returns[seen] - Counter(left_out)
+        return pstdev(others.elements()) if others else 0.0
+
     return [
-        [spreads[_what_was_seen(episode, turn)] if may_branch(episode, turn) else 0.0 for turn in episode.turns]
-        for episode in episodes
+        [
+            spread(_what_was_seen(episode, turn), tuple(of_match[_what_was_seen(episode, turn)]))
+            if may_branch(episode, turn)
+            else 0.0
+            for turn in episode.turns
+        ]
+        for episode, of_match in zip(episodes, own, strict=True)
     ]
 
 
-def _what_was_seen(episode: Episode, turn: Turn) -> tuple[str, ...]:
+Seen = tuple[str, ...]  # equal for turns that are alike
+
+
+def _returns_by_turn(episode: Episode) -> dict[Seen, list[float]]:
+    """Return the return of the seat of each turn of a match, by what was seen at it."""
+    found: dict[Seen, list[float]] = {}
+    for turn in episode.turns:
+        found.setdefault(_what_was_seen(episode, turn), []).append(episode.returns[turn.seat])
+    return found
+
+
+def _what_was_seen(episode: Episode, turn: Turn) -> Seen:
     return episode.request.game, turn.role, turn.player, turn.observation
 
 

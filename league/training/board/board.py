@@ -7,7 +7,7 @@ Nothing here touches the weights or draws a random number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from arena.records import Episode, flatten_episodes
@@ -18,13 +18,14 @@ from league.population.storage.sampled_matches import SampledMatch
 from league.theory.exact.strategy_states import NAMED
 from league.training.board.comparison import Comparison
 from league.training.board.figures.canvas import pixels
-from league.training.board.loggers.interface import Logger, open_loggers
+from league.training.board.loggers import Loggers
 from league.training.board.metrics_log import MetricsLog, read_metrics, read_mixtures
 from league.training.board.observer import FigureData, RoleConduct
 from league.training.board.observers import MONITORS, drawn_metrics, figures
 from league.training.board.questions import Chart, layout
 from league.training.board.transcripts import tell_match, tell_utterances
 from league.training.checkpoints.run_state import RunState
+from league.training.monitors.alarm import Win
 from league.training.monitors.alarms import Alarm
 from league.training.monitors.phases import DrawingBudget, PhaseClock
 from league.training.snapshots.measure import PopulationMeasurement
@@ -43,26 +44,31 @@ class Frozen(NamedTuple):
     comparisons: Mapping[str, Comparison]  # by game
     conducts: Sequence[RoleConduct]
 
+    def wins(self) -> dict[str, list[Win]]:
+        """Return the cycles of each game whose players were compared."""
+        return {game: comparison.wins() for game, comparison in self.comparisons.items()}
+
 
 class Board:
     """Writes ``metrics.jsonl``, ``mixtures.jsonl`` and ``tb/`` of one run."""
 
-    def __init__(self, context: RunContext, state: RunState, phases: PhaseClock) -> None:
+    def __init__(
+        self, context: RunContext, state: RunState, phases: PhaseClock, loggers: Loggers | None = None
+    ) -> None:
+        self._loggers = loggers or Loggers()
         self._context, self._config, self._run_dir, self._state = context, context.config, context.run_dir, state
         self._phases, self._budget = phases, DrawingBudget(context.config.board.time, phases)
         self._log: MetricsLog | None = None
         self._is_drawn = drawn_metrics()
         self._history: list[dict[str, Any]] = []  # of the metrics that figures show
         self._mixtures: list[dict[str, Any]] = []
-        self._loggers: list[Logger] = []
         self._drawn: dict[str, int] = {}  # the iteration of each figure's last drawing
 
     def close(self) -> None:
         """Close the log."""
         if self._log is not None:
             self._log.close()
-        for logger in self._loggers:
-            logger.close()
+        self._loggers.close()
 
     def write(
         self,
@@ -81,8 +87,7 @@ class Board:
         begun = self._phases.clock()
         log = self._log or self._open(iteration)
         log.write(iteration, metrics, alarms)
-        for logger in self._loggers:
-            logger.write(iteration, {short_metric(name): value for name, value in metrics.items()})
+        self._loggers.write(iteration, {short_metric(name): value for name, value in metrics.items()})
         self._history.append(self._kept({"iteration": iteration, **metrics}))
         if snapshot and self._config.board.time:
             self._transcripts(log, iteration, samples)
@@ -102,22 +107,17 @@ class Board:
         log = self._log = MetricsLog(self._run_dir, resume_at=iteration)
         self._history = [self._kept(line) for line in read_metrics(self._run_dir)]
         self._mixtures = list(read_mixtures(self._run_dir))
-        settings = _flat(self._config.model_dump())
+        settings = flat_settings(self._config)
         log.settings(settings, {"seed", *_chosen(self._config, settings)}, self._compared_by())
         cooperative = any(not spec.competitive for spec in self._context.specs.values())
         margins = {short_name(game): _margins(game) for game in self._context.specs}
         observed = {short_name(game): _observed(self._context, game) for game in self._context.specs}
         log.layout(layout(margins, cooperative, exploited=bool(self._config.league_roles), observed=observed))
-        self._loggers = open_loggers(self._config.board.loggers, self._run_dir, settings, self._logged)
         return log
 
     def _kept(self, line: Mapping[str, Any]) -> dict[str, Any]:
         """Return the metrics that figures show."""
         return {name: value for name, value in line.items() if name == "iteration" or self._is_drawn(name)}
-
-    def _logged(self) -> Iterator[dict[str, float]]:
-        """Yield the metrics of each iteration that was logged before, under the names that loggers have them by."""
-        return ({short_metric(name): value for name, value in line.items()} for line in read_metrics(self._run_dir))
 
     def _compared_by(self) -> list[str]:
         return [f"{game}/{name}" for game in self._context.specs for name in COMPARED_BY] + ["rating"]
@@ -202,13 +202,17 @@ def _chosen(config: RunConfig, settings: Mapping[str, bool | float | str]) -> li
     plain = RunConfig.model_validate(
         {kind: {name: {} for name in getattr(config, kind)} for kind in ("games", "policies")}
     )
-    defaults = _flat(plain.model_dump())
+    defaults = flat_settings(plain)
     chosen = (name for name, value in settings.items() if defaults.get(name) != value)
     return [name for name in chosen if not name.startswith("board.")]
 
 
+def flat_settings(config: RunConfig) -> dict[str, bool | float | str]:
+    """Return a run's settings by their dotted names, as ``--set`` takes them."""
+    return _flat(config.model_dump())
+
+
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, bool | float | str]:
-    """Return settings by their dotted names, as ``--set`` takes them."""
     flat: dict[str, bool | float | str] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):

@@ -18,7 +18,7 @@ from league.theory.exact.equilibrium_gaps import exact_game
 from league.theory.exact.exploitability import PolicyTable, uniform_table
 from league.theory.statistics import Z_95
 from league.training.checkpoints.run_state import RunState
-from league.training.monitors.strategy_alarms import Win
+from league.training.monitors.alarm import Win
 from league.training.snapshots.measure import PopulationMeasurement
 
 MOST_COMPARED = 40  # players of a game, for cycles
@@ -35,6 +35,17 @@ class Comparison(NamedTuple):
     errors: NDArray[np.float64] | None  # standard errors; None: exact  # [N, N]
     cycles: list[Cycle]  # whose every win matters, the shortest first
     half_range: float  # of the game's returns
+    slight: Sequence[Cycle] = ()  # cycles of all significant wins, where there is none whose every win matters
+    left_out: int = 0  # players of the population that were not compared
+
+    def clearest(self) -> Cycle | None:
+        """Return the cycle whose narrowest win is the widest, of those that matter, else of the slight ones."""
+        return max(self.cycles or self.slight, key=lambda cycle: cycle.margin, default=None)
+
+    def unmet(self) -> tuple[int, int]:
+        """Return how many pairs of the players never met, and how many pairs there are."""
+        pairs = np.triu_indices(len(self.players), 1)
+        return int(np.isnan(self.means[pairs]).sum()), len(pairs[0])
 
     def wins(self) -> list[Win]:
         """Return the cycles as alarms judge them."""
@@ -42,7 +53,8 @@ class Comparison(NamedTuple):
 
     def shown(self) -> list[int]:
         """Return the players that a figure has room for: those on the clearest cycle, and others evenly spread."""
-        on_cycle = [self.players.index(player) for player in (self.cycles[0].players if self.cycles else ())]
+        clearest = self.clearest()
+        on_cycle = [self.players.index(player) for player in (clearest.players if clearest else ())]
         chosen = set(on_cycle[:MOST_SHOWN])
         others = [index for index in range(len(self.players)) if index not in chosen]
         return sorted(chosen | {others[i] for i in spread(len(others), MOST_SHOWN - len(chosen))})
@@ -50,8 +62,9 @@ class Comparison(NamedTuple):
     def beats(self, chosen: Sequence[int]) -> NDArray[np.bool_]:
         """Return who of some players significantly beats whom."""
         index = np.ix_(chosen, chosen)
-        means = np.where(np.abs(self.means) < ROUNDING * self.half_range, 0.0, self.means)
-        return significant_wins(means[index], None if self.errors is None else self.errors[index], 0.95)[0]
+        return significant_wins(
+            _rounded(self.means, self.half_range)[index], None if self.errors is None else self.errors[index], 0.95
+        )[0]
 
 
 def spread(count: int, most: int) -> list[int]:
@@ -71,13 +84,15 @@ def compare_population(context: RunContext, state: RunState, measured: Populatio
             if tables and spec.seats == 2:
                 named = {"+".join(dict.fromkeys(profile)): table for profile, table in tables.items()}
                 players, means = _exact(config, game, _by_policy(config, named, state))
-                comparisons[game] = _compared(config, spec, players, means, None)
+                compared = _compared(config, spec, players, means, None)
+                comparisons[game] = compared._replace(left_out=max(len(named) - MOST_COMPARED, 0))
             else:
                 snapshots = [s for s in state.population.all() if s.id not in state.retired]
                 ids = [s.id for s in sorted(snapshots, key=lambda s: (s.policy in config.league_roles, s.policy))]
                 players = [*config.evaluation.anchors, *[ids[i] for i in spread(len(ids), MOST_COMPARED)]]
                 means, errors = matched(state.payoffs, players, game)
-                comparisons[game] = _compared(config, spec, players, means, errors)
+                compared = _compared(config, spec, players, means, errors)
+                comparisons[game] = compared._replace(left_out=max(len(ids) - MOST_COMPARED, 0))
     return comparisons
 
 
@@ -130,4 +145,10 @@ def _compared(
     half_range = (spec.max_return - spec.min_return) / 2
     small = np.abs(means - means.T) / 2 < config.alarms.cycle * half_range
     cycles = find_cycles(players, np.where(small, (means + means.T) / 2, means), errors)
-    return Comparison(spec.name, tuple(players), means, errors, cycles, half_range)
+    slight = [] if cycles else find_cycles(players, _rounded(means, half_range), errors)
+    return Comparison(spec.name, tuple(players), means, errors, cycles, half_range, slight)
+
+
+def _rounded(means: NDArray[np.float64], half_range: float) -> NDArray[np.float64]:
+    """Return means without what is a win by rounding alone."""
+    return np.where(np.abs(means) < ROUNDING * half_range, 0.0, means)

@@ -1,4 +1,4 @@
-"""What is computed of an iteration's trajectories before they are credited: values, counterfactuals, changed rewards.
+"""Forked matches, and evidence computed from play before learning: sources, one a file, listed in ``sources.py``.
 
 May import checkpoints, monitors and the interfaces of its wing, but not the learners beside it.
 """

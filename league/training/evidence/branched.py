@@ -42,7 +42,7 @@ def with_forks(context: RunContext, state: RunState, play: PlayWhole, episodes: 
     state.next_match += len(requests)
     forks = play(requests) if requests else []
     origins = [point for point in points for _ in range(settings.width)]
-    return episodes + [_from_the_cut(fork, *origin) for fork, origin in zip(forks, origins, strict=True)]
+    return episodes + [_after_fork(fork, *origin) for fork, origin in zip(forks, origins, strict=True)]
 
 
 def entropies_of(policies: Mapping[str, Policy]) -> Entropies:
@@ -73,7 +73,7 @@ def _entropy(turn: Turn, known: Mapping[PromptKey, Sequence[float]]) -> float:
     return -sum(p * log(p) for p in known[prompt_key(turn)] if p > 0.0)
 
 
-def _from_the_cut(fork: Episode, origin: Episode, cut: int) -> Episode:
+def _after_fork(fork: Episode, origin: Episode, cut: int) -> Episode:
     """Return a fork whose turns have what was paid for after its branch point, as in the match that it comes from.
 
     A seat that had a turn before has been paid for that already. Its return stays that of the whole match.

@@ -1,12 +1,12 @@
 """Repeated matrix games: what every action would have paid in each round, with the other seats' actions held fixed.
 
 This is full information in the sense of online learning. Regret (``evaluation.regret``) and credit rules with
-``Need.COUNTERFACTUALS`` need the payoffs of the actions that were not taken, and only the stage game knows them.
+the need ``counterfactuals`` need the payoffs of the actions that were not taken, and only the stage game knows them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import exp
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,16 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena.lm.chunks import Tokens
-from arena.records import Episode, Turn
-from games.openspiel.repeated import Floats, StageGame, stage_game
+from arena.records import Turn
+from games.common.errors import UsageError
+from games.openspiel.repeated import Floats, StageGame, is_repeated, stage_game
 from league.config.context import RunContext
-from learners.advantages.rule import Need
-from learners.trajectories import Counterfactuals, Evidence, Trajectory
+from league.training.evidence.source import AfterPlay, Column, Source
+from learners.advantages.rule import CreditFacts
+from learners.trajectories import Counterfactuals
+from roles.role import ReplyForm
 from roles.trie import token_logprobs
 
 if TYPE_CHECKING:
     from arena.lm.language_model import LanguageModel
-    from learners.update.policy import Policy
 
 MAX_TOKENS = 8192  # padded tokens in one forward pass
 
@@ -59,38 +61,43 @@ def seat_rounds(stage: StageGame, turns: Sequence[Turn], seat: int) -> SeatRound
     return SeatRounds(played[seat], payoffs[tuple(opponents)])
 
 
-def counterfactuals(
-    context: RunContext,
-    policies: Mapping[str, Policy],
-    episodes: Sequence[Episode],
-    trajectories: Sequence[Trajectory],
-) -> list[Evidence]:
-    """Return each trajectory's evidence from play: its counterfactuals, where the rule of its role needs them.
+def counterfactuals(context: RunContext, play: AfterPlay) -> Column:
+    """Return what every action would have paid in each turn, the other seats' actions held fixed.
 
-    ``policies`` have the weights that the episodes were played with, and the trajectories' returns were divided by the
-    run's scales. In a round that was not completed every action pays the reward of that turn, so nothing is learned
-    from it.
+    The trajectories' returns were divided by the run's scales. In a round that was not completed every action pays the
+    reward of that turn, so nothing is learned from it.
     """
-    evidence = [Evidence()] * len(trajectories)
-    matches = {episode.request.index: episode for episode in episodes}
-    for name, policy in policies.items():
-        mine = [
-            i
-            for i, trajectory in enumerate(trajectories)
-            if trajectory.policy == name
-            and Need.COUNTERFACTUALS in context.config.credit.needs(trajectory.game, trajectory.role)
-        ]
+    trajectories = play.trajectories
+    column: list[Counterfactuals | None] = [None] * len(trajectories)
+    for name, policy in play.policies.items():
+        mine = [i for i, trajectory in enumerate(trajectories) if trajectory.policy == name]
         turns = [turn for i in mine for turn in trajectories[i].turns]
         probabilities = reply_probabilities(policy.lm, [prompt_key(turn) for turn in turns]) if turns else {}
         for i in mine:
             trajectory = trajectories[i]
-            rounds = seat_rounds(stage_game(trajectory.game), matches[trajectory.match].turns, trajectory.seat)
+            rounds = seat_rounds(stage_game(trajectory.game), play.matches[trajectory.match].turns, trajectory.seat)
             payoffs = np.repeat(np.array(trajectory.rewards)[:, None], rounds.payoffs.shape[1], axis=1)  # [K, A]
             payoffs[: len(rounds.payoffs)] = rounds.payoffs / context.scales[trajectory.game]
             policy_KA = np.array([probabilities[prompt_key(turn)] for turn in trajectory.turns]).reshape(payoffs.shape)
             expected = tuple((policy_KA * payoffs).sum(axis=1).tolist())
-            evidence[i] = Evidence(counterfactuals=Counterfactuals(expected, float(payoffs.sum(axis=0).max())))
-    return evidence
+            column[i] = Counterfactuals(expected, float(payoffs.sum(axis=0).max()))
+    return column
+
+
+def check(rule: str, facts: CreditFacts) -> None:
+    """Raise UsageError for a game that is no repeated matrix game, and for replies without probabilities."""
+    game = facts.game.name
+    if not is_repeated(game):
+        raise UsageError(
+            f"Credit rule {rule!r} uses the payoffs of actions that were not taken, so it is for repeated matrix "
+            f"games, not for {game}. Set another credit.rule for it."
+        )
+    free = [role.name for role in facts.credited if role.reply is not ReplyForm.CHOICE]
+    if free:
+        raise UsageError(
+            f"Credit rule {rule!r} needs the probability of every reply, but {', '.join(sorted(free))} of {game} "
+            "answers in free text. Set roles.reply = 'choice', or another credit.rule."
+        )
 
 
 def reply_probabilities(lm: LanguageModel, keys: Sequence[PromptKey]) -> dict[PromptKey, tuple[float, ...]]:
@@ -121,3 +128,6 @@ def prompt_key(turn: Turn) -> PromptKey:
             f"a turn of {turn.player!r} was not sampled from the legal replies alone, so these have no probabilities"
         )
     return PromptKey(turn.trace.prompt_ids, turn.trace.mask, turn.trace.temperature)
+
+
+SOURCE = Source(counterfactuals, check=check)

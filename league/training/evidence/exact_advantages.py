@@ -1,4 +1,4 @@
-"""The exact advantage of each turn of an iteration, counted out over the whole game (the estimator ``exact``).
+"""The exact advantage of each turn of an iteration, by enumeration of the whole game (the estimator ``exact``).
 
 The policies that play are read at every information state, and A(I, a) = Q(I, a) − V(I) follows from their joint play
 (``exact.turn_values``): no luck is left in a turn's credit, neither the deal's nor that of later replies. What
@@ -16,23 +16,49 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena.records import Episode, Sampler
+from games.common.errors import UsageError
 from games.registry import make_game
+from league.config.context import RunContext
 from league.population.players.player import Player
 from league.theory.exact.exploitability import PolicyTable, exact_form
 from league.theory.exact.states import Key
 from league.theory.exact.turn_values import turn_values
 from league.training.evidence.turn_positions import PlaceOfTurn, locate
+from league.training.evidence.turn_values import computed_by
 from learners.normalisation import trace_of
 from learners.trajectories import Trajectory
+from learners.values.estimator import ExactTurns, How
 from roles.role import Role
 
 
-class CountedOut(NamedTuple):
-    """What the turns of one trajectory were worth, in the game's units divided by a scale."""
+def check_exact(context: RunContext) -> None:
+    """Refuse games that are too large to be enumerated, where the estimator that does so is asked."""
+    for game in context.specs:
+        for role in context.roles[game]:
+            if computed_by(context.config, game, role.name, How.EXACT):
+                name = context.config.values.estimator_for(game, role.name)
+                try:
+                    exact_form(game)
+                except UsageError as error:
+                    raise UsageError(
+                        f"values.estimator = {name!r} cannot count {game} out. {error} Here: choose another estimator, "
+                        "or in place of the preset settle settle-sampled, which learns from the returns of matches."
+                    ) from None
 
-    advantages: tuple[float, ...]  # of what was played  # [K]
-    # of each legal reply, in the order of the turn's mask, its probability times its advantage  # [K][A]
-    reply_credits: tuple[tuple[float, ...], ...]
+
+def exact_turns(
+    context: RunContext, engine: Sampler, episodes: Sequence[Episode], trajectories: Sequence[Trajectory]
+) -> list[ExactTurns]:
+    """Return what the turns of trajectories were worth; ``engine`` has the weights that played their matches."""
+    found = [ExactTurns((), ())] * len(trajectories)
+    for game in context.specs:
+        mine = [i for i, trajectory in enumerate(trajectories) if trajectory.game == game]
+        if mine:
+            asked = [trajectories[i] for i in mine]
+            worth = exact_advantages(game, context.roles[game], engine, episodes, asked, context.scales[game])
+            for i, turns in zip(mine, worth, strict=True):
+                found[i] = turns
+    return found
 
 
 def exact_advantages(
@@ -42,13 +68,13 @@ def exact_advantages(
     episodes: Sequence[Episode],
     trajectories: Sequence[Trajectory],
     scale: float,
-) -> list[CountedOut]:
+) -> list[ExactTurns]:
     """Return what each turn of trajectories of one game was worth, in the game's units divided by ``scale``.
 
     ``engine`` knows all players of their matches, with the weights that they played with. Raises NotEnumerable or
     UsageError for a game that is too large.
     """
-    found = [CountedOut((), ())] * len(trajectories)
+    found = [ExactTurns((), ())] * len(trajectories)
     by_match = {episode.request.index: episode for episode in episodes if episode.request.game == game}
     tables: dict[str, PolicyTable] = {}
     places = _places(game)
@@ -62,7 +88,7 @@ def exact_advantages(
         where = iter(locate([by_match[m] for m in dict.fromkeys(t.match for t in asked)], asked, places))
         rows = _Rows(turns.first, turns.advantages / scale, turns.probabilities)
         for i, trajectory in zip(mine, asked, strict=True):
-            found[i] = _counted_out(rows, trajectory, list(islice(where, len(trajectory.turns))))
+            found[i] = _of_trajectory(rows, trajectory, list(islice(where, len(trajectory.turns))))
     return found
 
 
@@ -74,7 +100,7 @@ class _Rows(NamedTuple):
     probabilities: NDArray[np.float64]  # [P]
 
 
-def _counted_out(rows: _Rows, trajectory: Trajectory, where: Sequence[PlaceOfTurn]) -> CountedOut:
+def _of_trajectory(rows: _Rows, trajectory: Trajectory, where: Sequence[PlaceOfTurn]) -> ExactTurns:
     """Return what the turns of a trajectory were worth."""
     advantages, reply_credits = list[float](), list[tuple[float, ...]]()
     for turn, place in zip(trajectory.turns, where, strict=True):
@@ -83,7 +109,7 @@ def _counted_out(rows: _Rows, trajectory: Trajectory, where: Sequence[PlaceOfTur
         weighted = (rows.advantages[actions] * rows.probabilities[actions]).tolist()
         by_action = dict(zip(place.legal, weighted, strict=True))
         reply_credits.append(tuple([by_action[reply] for reply in trace_of(trajectory, turn).mask or ()]))
-    return CountedOut(tuple(advantages), tuple(reply_credits))
+    return ExactTurns(tuple(advantages), tuple(reply_credits))
 
 
 @lru_cache(maxsize=8)

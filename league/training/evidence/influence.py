@@ -7,9 +7,13 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from arena.records import Turn
+from league.config.context import RunContext
 from league.training.evidence.counterfactuals import prompt_key, reply_probabilities
+from league.training.evidence.source import AfterPlay, Column, Source
+from league.training.evidence.turn_values import asked_of_play
 from learners.influence import Distribution, influence
 from learners.trajectories import Evidence, Trajectory
+from learners.values.alternatives import ANSWERS
 
 if TYPE_CHECKING:
     from learners.update.policy import Policy
@@ -48,6 +52,16 @@ def _of_turn(answers: Sequence[Distribution | None]) -> float | None:
     if answers[0] is None or len(answered) < 2:
         return None
     return influence([1.0] * len(answered), answered)
+
+
+def influence_of_turns(_context: RunContext, play: AfterPlay) -> Column:
+    """Return by how much each turn moved the next seat's choice, where alternatives to it were played."""
+    answers = play.estimates.column(ANSWERS, play.trajectories)
+    moved = iter(influences(play.policies, [rows for rows in answers if rows is not None]))
+    return [None if rows is None else next(moved) for rows in answers]
+
+
+SOURCE = Source(influence_of_turns, asked=asked_of_play)
 
 
 def influence_metrics(trajectories: Sequence[Trajectory], evidence: Sequence[Evidence]) -> dict[str, float]:

@@ -8,15 +8,16 @@ chance shows it at the same moment is among the new words, and a thought before 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from arena.lm.chunks import Tokens
-from arena.records import Episode, flatten_episodes
+from arena.records import Episode
 from arena.submatches import positions
 from games.registry import make_game
 from league.config.context import RunContext
-from learners.trajectories import Evidence, Predicted, Trajectory
+from league.training.evidence.source import AfterPlay, Column, Source
+from learners.trajectories import Predicted, Trajectory
 from roles.chat_text import Message
 from roles.prompts import messages
 from roles.replies import WHAT_RETURNS, predicting
@@ -24,7 +25,6 @@ from roles.role import Role
 
 if TYPE_CHECKING:
     from arena.lm.language_model import LanguageModel
-    from learners.update.policy import Policy
 
 _WORDS = re.compile(r"\s*\S+|\s+$")
 
@@ -38,33 +38,37 @@ class Shown(NamedTuple):
     words: str
 
 
-def with_predicted(
-    context: RunContext,
-    policies: Mapping[str, Policy],
-    episodes: Sequence[Episode],
-    trajectories: Sequence[Trajectory],
-    evidence: list[Evidence],
-) -> list[Evidence]:
-    """Return the evidence with what seats were shown, where roles learn to predict it; the same where none does."""
-    config = context.config
-    terms = {source: term for source, term in config.prediction.terms.items() if term.on}
-    if not terms:
-        return evidence
-    matches = {episode.request.index: episode for episode in flatten_episodes(episodes)}
+def predicts(context: RunContext, game: str, role: str) -> bool:
+    """Return whether a role learns to predict what it is shown."""
+    return bool(_wanted(context, game, role))
+
+
+def _wanted(context: RunContext, game: str, role: str) -> list[str]:
+    terms = context.config.prediction.terms
+    return [source for source, term in terms.items() if term.on and term.factor(game, role)]
+
+
+def predicted(context: RunContext, play: AfterPlay) -> Column:
+    """Return what each seat was shown next of the others' turns and of its tools."""
     known: dict[object, tuple[Tokens, Tokens]] = {}
-    found = list(evidence)
-    for i, one in enumerate(trajectories):
-        wanted = [source for source, term in terms.items() if term.factor(one.game, one.role)]
-        if one.policy in policies and wanted:
-            lm, texts = policies[one.policy].lm, []
-            for shown in _shown(wanted, context.roles[one.game][one.seat], matches[one.match], one):
-                key = one.policy, shown.source, shown.asked, shown.words
-                if key not in known:
-                    known[key] = _encoded(lm, shown, config.prediction.most_tokens)
-                if known[key][1]:
-                    texts.append(Predicted(shown.source, *known[key]))
-            found[i] = found[i]._replace(predicted=tuple(texts))
-    return found
+    column: list[tuple[Predicted, ...] | None] = []
+    for one in play.trajectories:
+        if one.policy not in play.policies:
+            column.append(None)
+            continue
+        lm, texts = play.policies[one.policy].lm, []
+        role, wanted = context.roles[one.game][one.seat], _wanted(context, one.game, one.role)
+        for shown in _shown(wanted, role, play.matches[one.match], one):
+            key = one.policy, shown.source, shown.asked, shown.words
+            if key not in known:
+                known[key] = _encoded(lm, shown, context.config.prediction.most_tokens)
+            if known[key][1]:
+                texts.append(Predicted(shown.source, *known[key]))
+        column.append(tuple(texts))
+    return column
+
+
+SOURCE = Source(predicted, asked=predicts)
 
 
 def _shown(wanted: Sequence[str], role: Role, episode: Episode, trajectory: Trajectory) -> Iterator[Shown]:

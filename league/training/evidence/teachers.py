@@ -15,19 +15,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from arena.records import Episode, ReplyRequest, Tabular, Turn, flatten_episodes
+from arena.records import Episode, ReplyRequest, Tabular, Turn
 from arena.submatches import positions
 from games.common.errors import UsageError
+from games.privileged import seen, with_privileged
 from games.registry import make_game
-from games.sights import seen, with_sights
 from games.spec import Game, labels
 from league.config.context import RunContext
 from league.config.teacher import SELF
 from league.population.players.engines import Engines
 from league.population.players.player import Player, resolve
+from league.training.evidence.source import AfterPlay, Column, Source
 from league.training.evidence.teacher_names import teachers_by_role
 from league.training.evidence.teacher_scores import Asked, HasModels, InTraining, check_tokens, free_logprobs
-from learners.trajectories import Evidence, Trajectory
+from learners.trajectories import Trajectory
 from learners.update.policy import Policy
 from roles.role import ReplyForm, Role
 
@@ -94,11 +95,10 @@ class Teachers:
                 check_tokens(teacher.player, teacher.role, policies)
 
     def advise(
-        self, episodes: Sequence[Episode], trajectories: Sequence[Trajectory], evidence: Sequence[Evidence]
-    ) -> list[Evidence]:
-        """Return the evidence with what teachers say to the turns of these trajectories, made of these episodes."""
-        advised = list(evidence)
-        matches = {episode.request.index: episode for episode in flatten_episodes(episodes)} if self._teachers else {}
+        self, matches: Mapping[int, Episode], trajectories: Sequence[Trajectory]
+    ) -> list[tuple[Said, ...] | None]:
+        """Return what teachers say to trajectories' turns, of matches by index; None where none is asked."""
+        advised: list[tuple[Said, ...] | None] = [None] * len(trajectories)
         for (game, role), teacher in self._teachers.items():
             mine: dict[str, list[int]] = {}  # by student
             for i, trajectory in enumerate(trajectories):
@@ -109,8 +109,22 @@ class Teachers:
                 asked = [questions.of(trajectories[i], matches[trajectories[i].match]) for i in indices]
                 prior = np.array([weight for _, weight in own.player.members[own.role.seat]])
                 for i, turns, said in zip(indices, asked, own.say(asked), strict=True):
-                    advised[i] = advised[i]._replace(taught=_averaged(turns, said, prior, self._uniform))
+                    advised[i] = _averaged(turns, said, prior, self._uniform)
         return advised
+
+
+def taught(_context: RunContext, play: AfterPlay) -> Column:
+    """Return what a teacher says to each turn."""
+    nothing = [None] * len(play.trajectories)
+    return nothing if play.teachers is None else play.teachers.advise(play.matches, play.trajectories)
+
+
+def has_teacher(context: RunContext, game: str, role: str) -> bool:
+    """Return whether somebody teaches a role."""
+    return (game, role) in teachers_by_role(context)
+
+
+SOURCE = Source(taught, asked=has_teacher)
 
 
 def open_teacher(name: str, role: Role, engines: Engines, policies: Mapping[str, Policy]) -> Teacher:
@@ -146,12 +160,12 @@ def check_teacher(teacher: Teacher, role: Role, sees: Sequence[str]) -> None:
     if spec.submatch_games and (sees or not models):
         what = "what is hidden in" if sees else "positions of"
         raise UsageError(f"{where}: {what} matches that open submatches cannot be shown to it. Name another player.")
-    _check_sights(role, sees, models, where)
+    _check_privileged(role, sees, models, where)
     _try(teacher, role, where)
 
 
-def _check_sights(role: Role, sees: Sequence[str], models: bool, where: str) -> None:
-    """Raise UsageError for a teacher that cannot be shown more, and for sights in which there is nothing to be seen."""
+def _check_privileged(role: Role, sees: Sequence[str], models: bool, where: str) -> None:
+    """Raise UsageError for a teacher that cannot be shown more, and for privileged information that there is not."""
     if sees and not models:
         raise UsageError(
             f"{where} with teacher.sees = {list(sees)}: it plays by the rules of the game, and has no prompt in which "
@@ -160,7 +174,8 @@ def _check_sights(role: Role, sees: Sequence[str], models: bool, where: str) -> 
     if sees and not seen(make_game(role.game), role.seat, sees):
         raise UsageError(
             f"teacher.sees = {list(sees)} shows {role.name} nothing more in {role.game}: there is nothing such, "
-            "or the game does not tell it (games.sights). Leave the role out of teacher.players, or the sight out."
+            "or the game does not tell it (games.privileged). Leave the role out of teacher.players, or "
+            "that out of teacher.sees."
         )
 
 
@@ -192,7 +207,7 @@ class _Questions:
         found = []
         for k, turn in enumerate(trajectory.turns):
             position = known.get(k, self._blank)
-            observation = with_sights(turn.observation, seen(position, trajectory.seat, self._sees))
+            observation = with_privileged(turn.observation, seen(position, trajectory.seat, self._sees))
             legal, tokens = self._compared(position, turn, again=k > 0 and trajectory.turns[k - 1].action is None)
             state = "" if self._models else position.information_state(trajectory.seat)
             taken = legal.index(turn.reply) if legal else 0

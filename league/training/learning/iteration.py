@@ -150,7 +150,7 @@ def _of_all_replies(evidence: Sequence[Evidence], weight: float) -> Sequence[Evi
     return [
         one
         if one.reply_credits is None
-        else one._replace(reply_credits=tuple(map(tuple, _weighted(one.reply_credits, weight))))
+        else one.with_cells(reply_credits=tuple(map(tuple, _weighted(one.reply_credits, weight))))
         for one in evidence
     ]
 

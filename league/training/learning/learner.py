@@ -9,7 +9,8 @@ from league.config import RunConfig
 from league.training.checkpoints.learner_checkpoint import Learning
 from league.training.evidence.influence import influence_metrics
 from league.training.evidence.regularised_rewards import regularise
-from league.training.evidence.turn_values import from_critic, gather_evidence, learn_values
+from league.training.evidence.sources import gather_evidence
+from league.training.evidence.turn_values import from_critic, learn_values
 from league.training.interfaces import LearnResult
 from league.training.learning.iteration import Metrics, Update, credit_turns, update_policies
 from learners.advantages import rule_metrics

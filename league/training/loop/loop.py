@@ -22,16 +22,18 @@ from league.population.storage.sampled_matches import SampledMatch, sample_match
 from league.training.backends.local import LocalRollouts
 from league.training.board.board import Board, Frozen
 from league.training.board.comparison import compare_population
+from league.training.board.loggers import Loggers
 from league.training.board.observer import Record
 from league.training.board.observers import observe
 from league.training.board.observers.conduct import observe_conduct
 from league.training.checkpoints.checkpoint import publish, save_checkpoint
 from league.training.checkpoints.run_state import RunState
 from league.training.evidence.branched import with_forks
-from league.training.evidence.continued import play_on
-from league.training.evidence.from_play import evidence_from_play
+from league.training.evidence.monte_carlo import monte_carlo_estimates
 from league.training.evidence.preferences import Judges
 from league.training.evidence.shaping import with_shaping
+from league.training.evidence.source import AfterPlay
+from league.training.evidence.sources import evidence_from_play
 from league.training.evidence.teachers import Teachers
 from league.training.interfaces import Learner, LearnResult, RolloutBackend
 from league.training.learning.iteration import learning_now
@@ -42,7 +44,6 @@ from league.training.loop.interrupt import StopRequest
 from league.training.monitors.alarms import Alarm, check_alarms
 from league.training.monitors.live_view import LiveView
 from league.training.monitors.phases import clock_of_models, counts_as
-from league.training.monitors.strategy_alarms import Verdict, judge_cycles
 from league.training.snapshots.distilling import distil_if_due
 from league.training.snapshots.exploiter_cycle import due_with_mains, exploiters_due
 from league.training.snapshots.freeze import Snapshots
@@ -99,6 +100,7 @@ class League:
         view: LiveView | None = None,
         teachers: Teachers | None = None,
         judges: Judges | None = None,
+        loggers: Loggers | None = None,
     ) -> None:
         self.context, self.config, self.state = context, context.config, state
         self.learner, self._teachers, self._judges = learner or InProcessLearner(self.config, state), teachers, judges
@@ -106,7 +108,7 @@ class League:
         self._engine, self.view = self.rollouts.engine, view
         models = map(self.config.model_of, state.policies)
         self.phases = clock_of_models({(model.device, model.dtype) for model in models})
-        self._board = Board(context, state, self.phases)
+        self._board = Board(context, state, self.phases, loggers)
         self._started, self._tokens_before = time.perf_counter(), 0
         for policy in state.policies.values():
             self._engine.add(policy.live_id, policy.lm)
@@ -175,12 +177,12 @@ class League:
         """Give an iteration's trajectories and evidence to the learner; keep its matches until its turn comes."""
         episodes = with_shaping(self.context, self._judges, iteration, episodes)
         trajectories = to_trajectories(episodes, self.context.roles.__getitem__, self.context.scales)
-        played_on = play_on(self.context, self.rollouts, iteration, episodes, trajectories)
+        estimates = monte_carlo_estimates(self.context, self.rollouts, iteration, episodes, trajectories)
         self._engine.sleep()
         self.state.played_ahead[iteration] = episodes
-        known = self.state.policies, self._teachers, played_on
-        evidence = evidence_from_play(self.context, *known, episodes, trajectories)
-        self.learner.submit(iteration, trajectories, evidence)
+        matches = {episode.request.index: episode for episode in flatten_episodes(episodes)}
+        play = AfterPlay(trajectories, matches, self.state.policies, self._teachers, estimates)
+        self.learner.submit(iteration, trajectories, evidence_from_play(self.context, play))
 
     def collect(self, iteration: int) -> LearnResult:
         """Wait for an iteration's learning; the policies of the run's state are then as after it."""
@@ -243,7 +245,7 @@ class League:
             record.learned.trajectories,
             record.learned.advantages,
             metrics,
-            self._cycles(frozen),
+            frozen.wins() if frozen is not None else {},
         )
         if frozen is not None:
             metrics = metrics | observe(record._replace(conducts=frozen.conducts), of_snapshots=True)
@@ -268,12 +270,6 @@ class League:
         )
         comparisons = compare_population(self.context, self.state, measured)
         return Frozen(measured, comparisons, conducts)
-
-    def _cycles(self, frozen: Frozen | None) -> list[Verdict]:
-        """Return the verdicts on cycles of the population, where it was compared."""
-        comparisons = frozen.comparisons if frozen else {}
-        wins = [win for comparison in comparisons.values() for win in comparison.wins()]
-        return judge_cycles(list(comparisons), wins, self.config.alarms)
 
     def _save_samples(self, record: Record) -> list[SampledMatch]:
         """Save some of an iteration's matches of each game, for a person to read, and return them."""

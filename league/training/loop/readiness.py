@@ -11,7 +11,7 @@ from league.population.players.hub import check_model
 from league.population.players.machine import check_cluster_plays, check_processes, no_gpu
 from league.population.players.model_engine import require_engine_package
 from league.population.players.outside import check_players, scripted_only
-from league.training.board.loggers.interface import check_loggers
+from league.training.board.loggers import check_loggers
 
 
 def check_start(config: RunConfig, cluster: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from arena.lm.finite import NotFinite
 from arena.process import tuned_process
 from arena.programs.sampler import Program
 from arena.remote.usage import Usage
+from games.aliases import short_metric
 from games.common.errors import UsageError
 from games.common.files import atomic_write, remove_leftovers
 from league.config import RunConfig
@@ -29,10 +30,12 @@ from league.population.storage.lock import run_lock
 from league.population.storage.run_dir import check_unused
 from league.population.storage.sampled_matches import SampledMatch
 from league.training.backends.local import LocalDeployment
+from league.training.board.board import flat_settings
+from league.training.board.loggers import open_loggers
 from league.training.board.metrics_log import read_metrics
 from league.training.checkpoints.checkpoint import clear_state, finished_iterations, has_checkpoint, load_checkpoint
 from league.training.checkpoints.run_state import RunState, new_state
-from league.training.evidence.counted_out import check_counted_out
+from league.training.evidence.exact_advantages import check_exact
 from league.training.evidence.preferences import Judges
 from league.training.evidence.teacher_names import with_lasting_judge, with_lasting_teachers
 from league.training.evidence.teachers import Teachers
@@ -83,7 +86,7 @@ def train(
     """
     RULES[config.credit.rule]
     context = run_context(with_lasting_names(config), run_dir)  # a given role has its player's name, so names first
-    check_counted_out(context)
+    check_exact(context)
     context = with_lasting_judge(with_lasting_teachers(context))
     with Engines() as engines:
         check_players(anchors_and_guests(context.config, engines), context.roles)
@@ -98,6 +101,7 @@ def train(
     ):
         session.write_config(imitated)
         try:
+            session.open_loggers()
             state = session.first_state()
             session.open_teachers(state)
         except UsageError:  # found out only now, such as a model that is none: nothing is left of it
@@ -135,9 +139,11 @@ def resume(
         if not has_checkpoint(run_dir):  # it was killed in its cold start
             check_never_trained(run_dir)
             session.start_view()
+            session.open_loggers()
             return session.run(session.first_state())
         check_state(run_dir)
         session.start_view(notes)
+        session.open_loggers()
         check_initial_weights(context)
         policies = policies_for_resume(session.context)
         state = load_checkpoint(session.context.config, run_dir, policies)
@@ -214,6 +220,22 @@ class _Session:
             )
         self._stop = enter(StopRequest(lambda: self._view.announce(message)))
 
+    def open_loggers(self) -> None:
+        """Open the services that get the run's metrics, before anything that takes long.
+
+        Raises UsageError, with what to do, for one that cannot be opened.
+        """
+        done = finished_iterations(self._run_dir)
+        names = self._config.board.loggers
+
+        def earlier() -> Iterator[dict[str, float]]:
+            for line in read_metrics(self._run_dir):
+                if line["iteration"] <= done:
+                    yield {short_metric(name): value for name, value in line.items()}
+
+        settings = flat_settings(self._config)
+        self._loggers = open_loggers(names, self._run_dir, settings, earlier, self._view.print_line)
+
     def _tell(self, iteration: int, metrics: Mapping[str, float]) -> None:
         """Tell ``watch`` of an iteration, and stop the run if it says so."""
         if self._watch is not None and self._watch(iteration, metrics) is True:
@@ -251,7 +273,9 @@ class _Session:
             learner = deployment.learner(state)
             with (
                 telling_of_memory(context.config, run_dir, state.policies),
-                closing(League(context, state, learner, rollouts, self._view, teachers, judges)) as league,
+                closing(
+                    League(context, state, learner, rollouts, self._view, teachers, judges, self._loggers)
+                ) as league,
             ):
                 finished = run_loop(league, self._stop)
                 usage = self._engines.usage() | deployment.usage()

@@ -9,54 +9,64 @@ forfeit, no reply is better than another, and training only unlearns what was sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from league.config.learning import AlarmsConfig
-from league.training.monitors.strategy_alarms import WINDOW, Verdict
+from pydantic import Field
+
+from games.common.section import Section, Share
+from league.training.monitors.alarm import AlarmRule, Kept, Ledger, Readings, Watched
 from learners.keys import join_names, split_names
 from learners.trajectories import Trajectory
 from roles.replies import THINK_CLOSE
 from roles.role import ReplyForm, Role
 
+WINDOW = 5  # iterations that are judged together
 ITERATIONS_TO_STOP = 3
 PHRASE = 4  # words in a phrase, as in seq-rep-4 (Welleck et al. 2020, https://arxiv.org/abs/1908.04319)
 MAX_REPLIES = 256  # of a role, compared for repeats in an iteration: among more replies more phrases repeat
 LEAST_REPLIES = 20  # in an iteration, to say anything of it
 
-Counts = Mapping[str, Sequence[Sequence[int]]]  # by game, role and policy: of each iteration [replies, illegal ones]
+
+class IllegalSettings(Section):
+    """When ``illegal`` rings."""
+
+    illegal: Share = Field(0.5, description="more of a role's free replies than this share are illegal")
+    illegal_stop: Share = Field(
+        0.95, description="a run stops if more of a role's free replies are illegal in three iterations; 1: never"
+    )
 
 
-def judge_replies(
-    trajectories: Sequence[Trajectory],
-    roles: Mapping[str, Sequence[Role]],
-    state: Counts,
-    settings: AlarmsConfig,
-    subject_of: Callable[[str, str, str], str],
-) -> tuple[list[Verdict], dict[str, list[list[int]]]]:
-    """Return the verdict on each policy in each role with free replies, and the new counts, which are JSON data."""
-    counted: dict[tuple[str, str, str], list[int]] = {}
-    for trajectory in trajectories:
-        if trajectory.turns and roles[trajectory.game][trajectory.seat].reply is ReplyForm.FREE:
-            numbers = counted.setdefault((trajectory.game, trajectory.role, trajectory.policy), [0, 0])
-            numbers[0] += len(trajectory.turns)
-            numbers[1] += sum(turn.action is None for turn in trajectory.turns)
-    counts = {key: [list(row) for row in rows] for key, rows in state.items()}
-    verdicts = []
-    for names, numbers in counted.items():
-        if numbers[0] < LEAST_REPLIES:
-            continue
-        key = join_names(*names)
-        counts[key] = [*counts.get(key, []), numbers][-WINDOW:]
-        share = sum(illegal for _, illegal in counts[key]) / sum(replies for replies, _ in counts[key])
-        message = f"{share:.0%} of its replies are illegal, above alarms.illegal = {settings.illegal:g}."
-        verdicts.append((subject_of(*names), "illegal", message if share > settings.illegal else ""))
-    return verdicts, counts
+def read_replies(watched: Watched, kept: Kept) -> tuple[Readings, Kept]:
+    """Return the counts of each policy in each role with enough free replies, [replies, illegal ones] an iteration."""
+    counts, readings = {key: [list(row) for row in rows] for key, rows in kept.items()}, Readings()
+    for names, indices in watched.by_role().items():
+        mine = [watched.trajectories[i] for i in indices]
+        free = [one for one in mine if watched.roles[one.game][one.seat].reply is ReplyForm.FREE]
+        turns = [turn for one in free for turn in one.turns]
+        if len(turns) >= LEAST_REPLIES:
+            key = join_names(*names)
+            numbers = [len(turns), sum(turn.action is None for turn in turns)]
+            readings[watched.subject(*names)] = counts[key] = [*counts.get(key, []), numbers][-WINDOW:]
+    return readings, counts
 
 
-def why_to_stop(state: Mapping[str, Any], settings: AlarmsConfig, pretrained: bool) -> str:
-    """Return why a run should stop and what to set instead, from the state of alarms; "" if it may go on."""
+def judge_illegal(counts: Sequence[Sequence[int]], settings: IllegalSettings) -> str:
+    """Judge which share of the replies of the last iterations is illegal."""
+    share = sum(illegal for _, illegal in counts) / sum(replies for replies, _ in counts)
+    message = f"{share:.0%} of its replies are illegal, above alarms.illegal = {settings.illegal:g}."
+    return message if share > settings.illegal else ""
+
+
+ILLEGAL = AlarmRule(judge_illegal, IllegalSettings, ledger=Ledger(read_replies, "replies"))
+
+
+def why_to_stop(state: Mapping[str, Any], settings: Any, pretrained: bool) -> str:
+    """Return why a run should stop and what to set instead, from the state of alarms; "" if it may go on.
+
+    ``settings`` are the table ``[alarms]``.
+    """
     for key, rows in state.get("replies", {}).items():
         last = rows[-ITERATIONS_TO_STOP:]
         shares = [illegal / replies for replies, illegal in last]

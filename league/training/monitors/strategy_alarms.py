@@ -5,16 +5,19 @@ signal      almost no turn of a role has an advantage: nothing tells its better 
 cycle       three or more snapshots beat each other in a circle, each by a margin that matters.
 
 The first two judge ``WINDOW`` iterations together; a lack of signal is told at once, of as many as there are. Their
-states are plain JSON data.
+state is plain JSON data.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
-from league.config.learning import AlarmsConfig
+from pydantic import Field
+
+from games.common.section import Section, Share
+from league.training.monitors.alarm import AlarmRule, Kept, Ledger, Readings, Watched, Win
 from learners.keys import join_names
 from learners.trajectories import Trajectory
 
@@ -24,56 +27,40 @@ OBSERVATIONS = 3  # a role that observes fewer different things may rightly alwa
 LEAST_TURNS = 64  # of a role, before there are ``WINDOW`` iterations: fewer may lack signal by chance
 LEAST_SIGNAL = 1e-3  # of the greatest return: an advantage below this is none
 
-Verdict = tuple[str, str, str]  # subject, name, message: "" if it is off
 Window = list[Any]  # of each iteration [turns, turns with signal, choices, commonest action, its count, observations]
 
 
-class Win(NamedTuple):
-    """A cycle of a game's players, each of whom beats the next."""
+class CollapseSettings(Section):
+    """When ``collapse`` rings."""
 
-    game: str
-    players: tuple[str, ...]
-    margin: float  # of the narrowest win, as a share of half the game's range
+    collapse: Share = Field(0.98, description="a role plays one action in more than this share of its choices")
 
 
-def judge_roles(
-    trajectories: Sequence[Trajectory],
-    advantages: Sequence[Sequence[float]],
-    state: Mapping[str, Window],
-    settings: AlarmsConfig,
-    subject_of: Callable[[str, str, str], str],
-) -> tuple[list[Verdict], dict[str, Window]]:
-    """Return the verdicts on each policy in each role that can be judged, and the new state.
+class SignalSettings(Section):
+    """When ``signal`` rings."""
 
-    ``subject_of`` names a game, role and policy as alarms do.
-    """
-    by_role: dict[tuple[str, str, str], list[int]] = {}
-    for index, trajectory in enumerate(trajectories):
-        if trajectory.turns:
-            by_role.setdefault((trajectory.game, trajectory.role, trajectory.policy), []).append(index)
-    windows, verdicts = dict(state), list[Verdict]()
-    for names, indices in by_role.items():
-        key, subject = join_names(*names), subject_of(*names)
+    signal: Share = Field(0.05, description="fewer of a role's turns than this share have an advantage")
+
+
+class CycleSettings(Section):
+    """When ``cycle`` rings."""
+
+    cycle: Share = Field(
+        0.05, description="snapshots beat each other in a circle, each by at least this share of half the game's range"
+    )
+
+
+def read_windows(watched: Watched, kept: Kept) -> tuple[Readings, Kept]:
+    """Return the last iterations of each policy in each role that had a turn, where there is enough to judge them."""
+    windows, readings = dict(kept), Readings()
+    for names, indices in watched.by_role().items():
+        key = join_names(*names)
         chosen = indices[:: -(-len(indices) // MOST_TRAJECTORIES)]
-        numbers = _observe([trajectories[i] for i in chosen], [advantages[i] for i in chosen])
+        numbers = _observe([watched.trajectories[i] for i in chosen], [watched.advantages[i] for i in chosen])
         windows[key] = [*windows.get(key, []), numbers][-WINDOW:]
         if len(windows[key]) == WINDOW or sum(row[0] for row in windows[key]) >= LEAST_TURNS:
-            verdicts += [(subject, *verdict) for verdict in _judge(windows[key], settings)]
-    return verdicts, windows
-
-
-def judge_cycles(games: Sequence[str], cycles: Sequence[Win], settings: AlarmsConfig) -> list[Verdict]:
-    """Return a verdict on each game whose population was compared: the narrowest win of a cycle must matter."""
-    verdicts = []
-    for game in games:
-        mine = [cycle for cycle in cycles if cycle.game == game and cycle.margin >= settings.cycle]
-        message = ""
-        if mine:
-            widest = max(mine, key=lambda cycle: cycle.margin)
-            circle = " beats ".join([*widest.players, widest.players[0]])
-            message = f"it goes in circles: {circle}, each by {widest.margin:.0%} of half the game's range or more."
-        verdicts.append((game, "cycle", message))
-    return verdicts
+            readings[watched.subject(*names)] = windows[key]
+    return readings, windows
 
 
 def _observe(trajectories: Sequence[Trajectory], advantages: Sequence[Sequence[float]]) -> list[Any]:
@@ -93,14 +80,41 @@ def _observe(trajectories: Sequence[Trajectory], advantages: Sequence[Sequence[f
     return [len(numbers), with_signal, actions.total(), action, count, len(observations)]
 
 
-def _judge(window: Window, settings: AlarmsConfig) -> Iterator[tuple[str, str]]:
-    """Yield a role's verdicts, of what can be judged."""
-    turns, with_signal, choices, most, observations = (sum(row[column] for row in window) for column in (0, 1, 2, 4, 5))
-    if turns:
-        share = with_signal / turns
-        message = f"only {share:.1%} of its turns have an advantage: nothing tells its better replies from its worse."
-        yield "signal", message if share < settings.signal else ""
-    if len(window) == WINDOW and choices and observations >= OBSERVATIONS * len(window):
-        same = len({row[3] for row in window}) == 1 and most / choices > settings.collapse
-        message = f"it plays {window[-1][3]!r} in {most / choices:.1%} of the turns where it could choose."
-        yield "collapse", message if same else ""
+def judge_signal(window: Window, settings: SignalSettings) -> str | None:
+    """Judge which share of a role's turns has an advantage."""
+    turns, with_signal = (sum(row[column] for row in window) for column in (0, 1))
+    if not turns:
+        return None
+    share = with_signal / turns
+    message = f"only {share:.1%} of its turns have an advantage: nothing tells its better replies from its worse."
+    return message if share < settings.signal else ""
+
+
+def judge_collapse(window: Window, settings: CollapseSettings) -> str | None:
+    """Judge whether a role plays one action wherever it can choose, over a whole window."""
+    choices, most, observations = (sum(row[column] for row in window) for column in (2, 4, 5))
+    if len(window) < WINDOW or not choices or observations < OBSERVATIONS * len(window):
+        return None
+    same = len({row[3] for row in window}) == 1 and most / choices > settings.collapse
+    return f"it plays {window[-1][3]!r} in {most / choices:.1%} of the turns where it could choose." if same else ""
+
+
+def read_cycles(watched: Watched, _: Kept) -> tuple[Readings, Kept]:
+    """Return the cycles of each game whose population was compared."""
+    return dict(watched.wins), {}
+
+
+def judge_cycles(cycles: Sequence[Win], settings: CycleSettings) -> str:
+    """Judge the cycles of a game: the narrowest win of one must matter."""
+    wide = [cycle for cycle in cycles if cycle.margin >= settings.cycle]
+    if not wide:
+        return ""
+    widest = max(wide, key=lambda cycle: cycle.margin)
+    circle = " beats ".join([*widest.players, widest.players[0]])
+    return f"it goes in circles: {circle}, each by {widest.margin:.0%} of half the game's range or more."
+
+
+WINDOWS = Ledger(read_windows, "windows")
+SIGNAL = AlarmRule(judge_signal, SignalSettings, ledger=WINDOWS)
+COLLAPSE = AlarmRule(judge_collapse, CollapseSettings, ledger=WINDOWS)
+CYCLE = AlarmRule(judge_cycles, CycleSettings, ledger=Ledger(read_cycles))

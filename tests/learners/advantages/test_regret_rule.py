@@ -25,7 +25,8 @@ from games.registry import make_game
 from league.config import RolesConfig
 from league.config.context import run_context
 from league.config.load import load, seat_roles
-from league.training.evidence.counterfactuals import counterfactuals
+from league.training.evidence.source import AfterPlay
+from league.training.evidence.sources import evidence_from_play
 from learners.advantages.regret import loss
 from learners.record_store.codec import from_record, to_record
 from learners.trajectories import Counterfactuals, Evidence, to_trajectories
@@ -136,7 +137,8 @@ def played(tmp_path_factory):
     plain = to_trajectories(episodes, {GAME: roles}.__getitem__, {GAME: 4.0})
     policies = {"main": SimpleNamespace(lm=lm)}
     context = replace(run_context(load(str(path), []), path.parent), scales={GAME: 4.0})
-    filled = counterfactuals(context, policies, episodes, plain)
+    play_of = AfterPlay(plain, {episode.request.index: episode for episode in episodes}, policies)
+    filled = evidence_from_play(context, play_of)
     return episodes, engine, roles, list(zip(plain, filled, strict=True))
 
 

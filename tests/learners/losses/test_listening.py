@@ -10,7 +10,7 @@ from learners.losses.given_rows import GivenRows
 from learners.losses.listening import listening_rows
 from learners.losses.objective import Objective, Surrogate
 from learners.metric_sums import MetricSums
-from learners.trajectories import Evidence, Heard, Trajectory, evidence_from_json, evidence_to_json
+from learners.trajectories import Evidence, ProbeAnswers, Trajectory, evidence_from_json, evidence_to_json
 
 ANSWERS = ("Ann", "Bob", "Cleo")
 
@@ -37,9 +37,14 @@ def prompts(lm):
 
 def test_the_loss_is_minus_the_mean_log_probability_of_the_truth(lm, prompts):
     evidence = [
-        Evidence(heard=(Heard(prompts[0], ANSWERS, ("Ann",)), Heard(prompts[1], ANSWERS, ("Bob", "Cleo")))),
-        Evidence(heard=(Heard(prompts[0], ANSWERS, ("Ann",)),)),
-        Evidence(heard=(Heard(prompts[2], ANSWERS, ("Cleo",)),)),
+        Evidence(
+            probe_answers=(
+                ProbeAnswers(prompts[0], ANSWERS, ("Ann",)),
+                ProbeAnswers(prompts[1], ANSWERS, ("Bob", "Cleo")),
+            )
+        ),
+        Evidence(probe_answers=(ProbeAnswers(prompts[0], ANSWERS, ("Ann",)),)),
+        Evidence(probe_answers=(ProbeAnswers(prompts[2], ANSWERS, ("Cleo",)),)),
     ]
     rows = listening_rows([trajectory(seat) for seat in range(3)], evidence, (1.0, 3.0, 0.0), 0.5)
     assert len(rows.choice) == 2, "equal prompts are one row, and a role without a factor has none"
@@ -59,12 +64,12 @@ def test_the_loss_is_minus_the_mean_log_probability_of_the_truth(lm, prompts):
 
 
 def test_at_weight_0_there_are_no_rows(prompts):
-    evidence = [Evidence(heard=(Heard(prompts[0], ANSWERS, ("Ann",)),))]
+    evidence = [Evidence(probe_answers=(ProbeAnswers(prompts[0], ANSWERS, ("Ann",)),))]
     assert listening_rows([trajectory(0)], evidence, (1.0,), 0.0) == GivenRows()
 
 
 def test_what_was_heard_is_stored_and_read_back_equal(prompts):
-    evidence = Evidence(values=(0.5,), heard=(Heard(prompts[0], ANSWERS, ("Ann",)),))
+    evidence = Evidence(values=(0.5,), probe_answers=(ProbeAnswers(prompts[0], ANSWERS, ("Ann",)),))
     assert evidence_from_json(evidence_to_json(evidence)) == evidence
-    assert "heard" not in evidence_to_json(Evidence())
+    assert "probe_answers" not in evidence_to_json(Evidence())
     assert evidence_from_json(evidence_to_json(Evidence())) == Evidence()

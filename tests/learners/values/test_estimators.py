@@ -16,11 +16,12 @@ from league.lab.credit.matches import BatchPlan, play_batches
 from league.theory.exact.exploitability import exact_form, uniform_table
 from league.theory.exact.turn_values import turn_values
 from learners.trajectories import Evidence, return_scale
-from learners.values import ESTIMATORS, NAMES, check_name, forget_policy, kind_of, with_estimates
-from learners.values.estimator import Estimated
+from learners.values import ESTIMATORS, forget_policy, with_estimates
+from learners.values.estimator import Estimated, How, ValueFacts
 from learners.values.token_values import token_values
 
-VALUED = [name for name in ESTIMATORS if kind_of(name) is Estimated.VALUES]
+LEARNED = [name for name, estimator in ESTIMATORS.items() if estimator.how is How.LEARNED]
+VALUED = [name for name in LEARNED if ESTIMATORS[name].kind is Estimated.VALUES]
 ADDING = ["progress", "preferences"]
 
 
@@ -31,7 +32,7 @@ def learned(name, batch, **settings):
 
 
 def estimated(name, batch, state, settings):
-    return ESTIMATORS[name].estimate(batch, state, settings)
+    return ESTIMATORS[name].make(batch, state, settings)
 
 
 @pytest.fixture(scope="module")
@@ -146,9 +147,14 @@ def test_sequential_advantages_sum_to_the_joint_one(played):
     assert max(max(values) - min(values) for values in ends.values()) < 1e-9
 
 
+def check(game):
+    estimator = ESTIMATORS["sequential"]
+    estimator.check(ValueFacts(make_game(game).spec, ()), estimator.settings())
+
+
 def test_only_a_team_has_sequential_advantages():
     with pytest.raises(UsageError, match="not paid alike"):
-        ESTIMATORS["sequential"].check(make_game("kuhn_poker").spec)
+        check("kuhn_poker")
 
 
 def test_values_of_tokens_meet_the_turns_at_the_boundaries():
@@ -170,7 +176,7 @@ def test_values_of_tokens_meet_the_turns_at_the_boundaries():
     assert (np.argmax(np.abs(third), axis=1) == 1).all()  # the word that decides, not those around it
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", LEARNED)
 def test_what_was_learned_is_saved_and_read_back_bit_for_bit(played, name):
     trajectories = played["tiny_hanabi"][0]
     first, settings = learned(name, trajectories[:100], matches=60)
@@ -181,7 +187,7 @@ def test_what_was_learned_is_saved_and_read_back_bit_for_bit(played, name):
     assert json.dumps(first) == json.dumps(loaded)  # and nothing was changed in place
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", LEARNED)
 def test_a_policy_that_begins_anew_is_forgotten(played, name):
     trajectories = played["tiny_hanabi"][0][:40]
     state = {name: learned(name, trajectories)[0]}
@@ -191,7 +197,5 @@ def test_a_policy_that_begins_anew_is_forgotten(played, name):
 
 
 def test_an_unknown_estimator_is_refused_with_the_names():
-    with pytest.raises(UsageError, match="archer"):
-        check_name("archr")
-    for name in NAMES:
-        check_name(name)
+    with pytest.raises(UsageError, match=r"'archr'.*archer"):
+        ESTIMATORS["archr"]

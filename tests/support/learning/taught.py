@@ -44,4 +44,5 @@ def advised(settings, matches=64):
         episodes = play(requests, roles_of=roles.__getitem__, engine_of=lambda _: engine, make_game=make_game)
         trajectories = to_trajectories(flatten_episodes(episodes), roles.__getitem__, {"kuhn_poker": 1.0})
         teachers = Teachers(context, engines, policies)
-        return trajectories, teachers.advise(episodes, trajectories, [Evidence()] * len(trajectories))
+        advised = teachers.advise({episode.request.index: episode for episode in episodes}, trajectories)
+        return trajectories, [Evidence(taught=said) for said in advised]

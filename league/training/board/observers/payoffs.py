@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from league.theory.statistics import Z_95
+from league.training.board.comparison import Comparison
 from league.training.board.figures.canvas import ALARM, INK, PALE, SMALL, Drawing, new_figure, plain, shortened
 from league.training.board.observer import Figure, FigureData
 from league.training.board.questions import BEATS
 
+LETTERS, LINES = 84, 3  # of the verdict
 Floats = NDArray[np.float64]
 
 
@@ -35,7 +38,7 @@ def payoffs(data: FigureData, game: str) -> Drawing:
 
 
 def wins(data: FigureData, game: str) -> Drawing:
-    """Draw whether it goes in circles: the graph of significant wins, with its cycles."""
+    """Draw whether it goes in circles: the graph of significant wins, with its clearest cycle."""
     comparison = data.comparisons[game]
     chosen = comparison.shown()
     names = [comparison.players[i] for i in chosen]
@@ -44,7 +47,28 @@ def wins(data: FigureData, game: str) -> Drawing:
         for cycle in comparison.cycles
         if set(cycle.players) <= set(names)
     ]
-    return draw_wins(f"{comparison.game}: does it go in circles?", names, comparison.beats(chosen), cycles)
+    title = f"{comparison.game}: does it go in circles?"
+    return draw_wins(title, names, comparison.beats(chosen), cycles, _verdict(comparison, len(chosen)))
+
+
+def _verdict(comparison: Comparison, shown: int) -> str:
+    """Return what is known of cycles, and of whom: players that never met may be on one."""
+    unmet, pairs = comparison.unmet()
+    players = len(comparison.players)
+    known = [f"{players} players were compared"]
+    known += [f"{shown} of them are shown"] if shown < players else []
+    known += [f"{comparison.left_out} others were not"] if comparison.left_out else []
+    known += [f"{unmet} of {pairs} pairs never met"] if unmet else []
+    looked_at = f" {', '.join(known)}." if len(known) > 1 else ""
+    clearest = comparison.clearest()
+    if clearest is None:
+        return f"No cycle was found.{looked_at}" if looked_at else "No cycle: all these players can be ranked."
+    circle = " beats ".join(shortened([*clearest.players, clearest.players[0]]))
+    if comparison.cycles:
+        others = f" and {len(comparison.cycles) - 1} more" if len(comparison.cycles) > 1 else ""
+        return f"Cycle: {circle}{others}.{looked_at}"
+    margin = clearest.margin / comparison.half_range
+    return f"Only slight cycles: {circle}, by {margin:.1%} of half the game's range or more.{looked_at}"
 
 
 PAYOFFS_FIGURE = Figure(payoffs, question=BEATS, games=compared, pinned=True)
@@ -79,8 +103,13 @@ def draw_payoffs(title: str, players: Sequence[str], means: Floats, halves: Floa
     return figure
 
 
-def draw_wins(title: str, players: Sequence[str], beats: NDArray[np.bool_], cycles: Sequence[Sequence[int]]) -> Drawing:
-    """Return the graph of significant wins [N, N], from winner to loser; those of a cycle are red, and named."""
+def draw_wins(
+    title: str, players: Sequence[str], beats: NDArray[np.bool_], cycles: Sequence[Sequence[int]], verdict: str
+) -> Drawing:
+    """Return the graph of significant wins [N, N], from winner to loser; those of ``cycles`` are red.
+
+    ``verdict`` stands below it, red where there is such a cycle.
+    """
     names, size = shortened(players), len(players)
     figure = new_figure(title)
     axes = figure.add_axes((0.02, 0.1, 0.96, 0.8))
@@ -109,10 +138,7 @@ def draw_wins(title: str, players: Sequence[str], beats: NDArray[np.bool_], cycl
     axes.set_xlim(-1.7, 1.7)
     axes.set_ylim(-1.25, 1.25)
     axes.axis("off")
-    if cycles:
-        first = [names[index] for index in cycles[0]]
-        text, colour = "Cycle: " + " beats ".join([*first, first[0]]), ALARM
-    else:
-        text, colour = "No cycle among these players: they can be ranked.", INK
-    figure.text(0.02, 0.03, plain(text), fontsize=SMALL, color=colour, weight="bold" if cycles else "normal")
+    weight, colour = ("bold", ALARM) if cycles else ("normal", INK)
+    lines = "\n".join(textwrap.wrap(verdict, LETTERS)[:LINES])
+    figure.text(0.02, 0.02, plain(lines), fontsize=SMALL, color=colour, weight=weight, va="bottom")
     return figure

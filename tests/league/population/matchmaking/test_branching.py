@@ -21,7 +21,7 @@ from league.lab.credit.matches import BatchPlan, PlayedBatch, TablePlayer, reque
 from league.population.matchmaking.branching import BRANCHING_RULES, choose, fork_requests, prefix_of
 from league.theory.exact.exploitability import exact_form, uniform_table
 from league.theory.exact.turn_values import turn_values
-from league.training.evidence.branched import _from_the_cut
+from league.training.evidence.branched import _after_fork
 from league.training.evidence.turn_positions import locate
 from learners.advantages.forks import FORKABLE, share_among_forks
 from learners.trajectories import return_scale, to_trajectories
@@ -107,9 +107,28 @@ def test_the_value_spread_is_that_of_the_returns_after_what_was_seen():
     )
     scores = BRANCHING_RULES["value_spread"].make(episodes, None, BranchingConfig())
     seen = episodes[0].turns[0].observation
-    expected = pstdev([e.returns[0] for e in episodes if e.turns[0].observation == seen])
+    expected = pstdev([e.returns[0] for e in episodes[1:] if e.turns[0].observation == seen])
     assert scores[0][0] == pytest.approx(expected)
     assert scores[0][0] > 0.0
+
+
+def test_a_matchs_own_return_does_not_decide_where_it_is_branched():
+    """Else what chose its branch point would be credited there, and the gradient would be biased."""
+    roles = seat_roles(RolesConfig(), make_game("kuhn_poker").spec)
+    episodes = play(
+        requests_of("kuhn_poker", roles, BatchPlan(64, 1, 1), 0),
+        roles_of=lambda _: roles,
+        engine_of=lambda _: TablePlayer(uniform_table("kuhn_poker")),
+        make_game=make_game,
+    )
+    lucky = [episodes[0]._replace(returns=(9.0, -9.0)), *episodes[1:]]
+    before, after = (
+        BRANCHING_RULES["value_spread"].make(matches, None, BranchingConfig()) for matches in (episodes, lucky)
+    )
+    assert before[0] == after[0]
+    assert before != after, "it tells something of other matches"
+    alone = BRANCHING_RULES["value_spread"].make(episodes[:1], None, BranchingConfig())
+    assert alone == [[0.0] * len(episodes[0].turns)]
 
 
 def test_the_credit_of_a_family_is_the_number_worked_by_hand():
@@ -136,7 +155,7 @@ def test_forks_keep_the_gradient_of_a_game_that_pays_in_the_middle():
     scores = [[float(k == 2) for k in range(len(episode.turns))] for episode in whole]
     points = choose(whole, scores, 10**6, 2, spec.max_turns, 0)
     forks = played(game, fork_requests(points, 2, 0, 10_000), roles, engine)
-    forks = [_from_the_cut(fork, *points[number // 2]) for number, fork in enumerate(forks)]
+    forks = [_after_fork(fork, *points[number // 2]) for number, fork in enumerate(forks)]
     assert len(forks) > matches
     exact = turn_values(form, [table.probabilities[key] for key in form.keys])
     cosines = []

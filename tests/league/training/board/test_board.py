@@ -122,6 +122,54 @@ def test_the_edges_of_a_cycle_are_red():
     assert not _red(figures(figure_data([], rock_paper_scissors(0.0)))["3_who_beats_whom/wins/kuhn_poker"]())
 
 
+def verdict(comparison):
+    """Return what the figure of wins says below the graph."""
+    drawn = figures(figure_data([], comparison))["3_who_beats_whom/wins/kuhn_poker"]()
+    return drawn.texts[-1].get_text().replace("\n", " ")
+
+
+def ladder(players, unmet=()):
+    """Return players each of whom beats all that come after, but for pairs that never met."""
+    means = np.triu(np.full((players, players), 0.5), 1)
+    means = means - means.T
+    for a, b in unmet:
+        means[a, b] = means[b, a] = np.nan
+    config = RunConfig(games={"kuhn_poker": {}})
+    names = [f"main-{number:06d}" for number in range(players)]
+    return _compared(config, KUHN, names, means, np.full(means.shape, 0.01))
+
+
+def test_the_figure_of_cycles_says_what_was_looked_at():
+    assert verdict(ladder(3)) == "No cycle: all these players can be ranked."
+    assert verdict(ladder(14)) == "No cycle was found. 14 players were compared, 7 of them are shown."
+    unmet = [(0, 1), (1, 2)]
+    told = "No cycle was found. 3 players were compared, 2 of 3 pairs never met."
+    assert verdict(ladder(3, unmet)) == told
+    assert verdict(ladder(3)._replace(left_out=9)).endswith("3 players were compared, 9 others were not.")
+
+
+def test_the_figure_of_cycles_shows_the_clearest_and_names_slight_ones_too():
+    circle = "main-10 beats main-20 beats main-30 beats main-10"
+    assert verdict(rock_paper_scissors(0.3)) == f"Cycle: {circle}."
+    assert verdict(rock_paper_scissors(0.01)) == (
+        f"Only slight cycles: {circle}, by 1.0% of half the game's range or more."
+    )
+    assert verdict(rock_paper_scissors(1e-12)) == "No cycle: all these players can be ranked."
+
+
+def test_a_cycle_among_players_that_were_not_in_the_first_seven_is_shown():
+    """Ten rungs of a ladder, of which the last three beat each other in a circle, slightly."""
+    compared, last = ladder(10), [7, 8, 9]
+    means = compared.means.copy()
+    for winner, loser in zip(last, [8, 9, 7], strict=True):
+        means[winner, loser], means[loser, winner] = 0.04, -0.04
+    config = RunConfig(games={"kuhn_poker": {}})
+    circular = _compared(config, KUHN, compared.players, means, np.full(means.shape, 0.001))
+    assert circular.cycles == []
+    assert set(last) <= set(circular.shown())
+    assert verdict(circular).startswith("Only slight cycles: main-7 beats main-8 beats main-9 beats main-7, by 2.0%")
+
+
 def _red(figure):
     drawn = pixels(figure)
     red, green, blue = (drawn[..., channel].astype(int) for channel in range(3))

@@ -1,4 +1,4 @@
-"""Services get each iteration's metrics once, under one name before and after a resume; a missing one is told."""
+"""Services get each iteration's metrics once, under one name before and after a resume; one that fails ends no run."""
 
 import importlib
 import json
@@ -6,15 +6,13 @@ import sys
 from types import ModuleType, SimpleNamespace
 
 import pytest
+from support.processes.runs import TINY
 
 from games.common.errors import UsageError
 from league.cli import main
-from league.config.context import run_context
 from league.config.load import load
-from league.training.board.board import Board
-from league.training.board.loggers.interface import LOGGERS, check_loggers, open_loggers
-from league.training.board.metrics_log import MetricsLog
-from league.training.monitors.phases import PhaseClock
+from league.training.board.loggers import LOGGERS, LoggerKind, Loggers, check_loggers, open_loggers
+from league.training.loop.session import train
 
 SETTINGS = {"seed": 3, "credit.rule": "rae", "games.kuhn_poker(players=3).matches": 8}
 METRICS = [{"kuhn_poker/score/first": 0.5, "kuhn_poker(players=3)/x": 1.0 / 3.0}, {"kuhn_poker/score/first": 0.75}]
@@ -24,21 +22,19 @@ def log(tmp_path, kinds, first, iterations):
     """Log iterations from the ``first`` one on, as a process of a run would."""
     loggers = open_loggers(kinds, tmp_path, SETTINGS)
     for iteration in range(first, iterations):
-        for logger in loggers:
-            logger.write(iteration, METRICS[min(iteration, 1)])
-    for logger in loggers:
-        logger.close()
+        loggers.write(iteration, METRICS[min(iteration, 1)])
+    loggers.close()
 
 
 def test_without_loggers_nothing_is_written(tmp_path):
-    assert open_loggers([], tmp_path, SETTINGS) == []
+    open_loggers([], tmp_path, SETTINGS).write(0, METRICS[0])
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_logger_that_is_unknown_or_not_installed_is_refused(monkeypatch, capsys):
     with pytest.raises(UsageError, match=r"no logger named 'wandbb'. Did you mean wandb\? Set board\.loggers"):
         check_loggers(["wandbb"])
-    monkeypatch.setattr("league.training.board.loggers.interface.find_spec", lambda _: None)
+    monkeypatch.setattr("league.training.board.loggers.find_spec", lambda _: None)
     with pytest.raises(UsageError, match=r"mlflow is not installed\. Install it: pip install 'llm-league\[mlflow\]'"):
         check_loggers(["mlflow"])
     assert main(["train", "pocket", "--set", 'board.loggers=["trackio"]', "--run-dir", "runs/never"]) == 2
@@ -52,10 +48,18 @@ class StandIn(ModuleType):
         super().__init__("wandb")
         self.begun, self.steps = [], {}
         self.Settings = SimpleNamespace
+        self.key = True
 
     def init(self, **given):
         self.begun.append(given)
         return SimpleNamespace(id=given["id"], step=len(self.steps), log=self.log, finish=lambda: None)
+
+    def setup(self, settings):
+        assert settings.silent
+
+    def login(self, prompt):
+        assert not prompt
+        return self.key
 
     def log(self, metrics, step):
         self.steps.setdefault(step, []).append(metrics)
@@ -64,7 +68,6 @@ class StandIn(ModuleType):
 def test_a_resumed_run_goes_on_under_its_name(tmp_path, monkeypatch):
     wandb = StandIn()
     monkeypatch.setitem(sys.modules, "wandb", wandb)
-    sys.modules.pop(LOGGERS["wandb"].module, None)
     log(tmp_path, ["wandb"], 0, 3)
     log(tmp_path, ["wandb"], 2, 4)  # it was killed before iteration 2 was saved
     first, second = (given["id"] for given in wandb.begun)
@@ -73,24 +76,85 @@ def test_a_resumed_run_goes_on_under_its_name(tmp_path, monkeypatch):
     assert wandb.begun[0]["config"] == SETTINGS
     assert {step: len(found) for step, found in wandb.steps.items()} == {0: 1, 1: 1, 2: 1, 3: 1}
     assert wandb.steps[0] == [METRICS[0]]
-    sys.modules.pop(LOGGERS["wandb"].module)
 
 
 def test_a_logger_that_is_turned_on_later_gets_what_was_logged_before(tmp_path, monkeypatch):
-    """From the run's own log, under the short names of games, once."""
+    """Once: the next time it is known."""
     wandb = StandIn()
     monkeypatch.setitem(sys.modules, "wandb", wandb)
-    sys.modules.pop(LOGGERS["wandb"].module, None)
-    with MetricsLog(tmp_path) as kept:
-        for iteration in range(3):
-            kept.write(iteration, METRICS[min(iteration, 1)])
-    config = load("pocket", ['board.loggers=["wandb"]', "board.time=0"])
     for resumed_at in (3, 4):
-        board = Board(run_context(config, tmp_path), SimpleNamespace(), PhaseClock())
-        board.write(resumed_at, METRICS[1], [], None)
-        board.close()
+        before = [{"iteration": i, **METRICS[min(i, 1)]} for i in range(resumed_at)]
+        loggers = open_loggers(["wandb"], tmp_path, SETTINGS, lambda before=before: before)
+        loggers.write(resumed_at, METRICS[1])
+        loggers.close()
     assert wandb.steps == {0: [METRICS[0]], 1: [METRICS[1]], 2: [METRICS[1]], 3: [METRICS[1]], 4: [METRICS[1]]}
-    sys.modules.pop(LOGGERS["wandb"].module)
+
+
+class Flaky:
+    """A service that fails from an iteration on, and cannot be closed then either."""
+
+    identity = "one"
+
+    def __init__(self, fails_at):
+        self.fails_at, self.sent, self.asked = fails_at, [], 0
+
+    def write(self, iteration, metrics):
+        self.asked += 1
+        if iteration >= self.fails_at:
+            raise ConnectionError("the server\nhas gone")
+        self.sent.append(iteration)
+
+    def close(self):
+        raise ConnectionError("it is still gone")
+
+
+def test_a_logger_that_fails_is_told_once_and_the_others_go_on():
+    told, flaky, sound = [], Flaky(2), Flaky(99)
+    loggers = Loggers({"flaky": flaky, "sound": sound}, told.append)
+    for iteration in range(5):
+        loggers.write(iteration, {})
+    assert (flaky.sent, flaky.asked, sound.sent) == ([0, 1], 3, [0, 1, 2, 3, 4])
+    assert told == [
+        "The logger flaky failed in iteration 2 (ConnectionError: the server has gone), and gets nothing more. The run "
+        "goes on; its own metrics.jsonl has everything."
+    ]
+    loggers.close()
+    assert told[1].startswith("The logger sound failed when it was closed (ConnectionError: it is still gone)")
+
+
+def test_a_run_trains_on_when_a_logger_fails_and_one_that_cannot_be_opened_is_refused_before_it(
+    tmp_path, monkeypatch, capsys
+):
+    config = tmp_path / "config.toml"
+    config.write_text(TINY)
+    begun = []
+    for name, fails_at in (("later", 1), ("sound", 99)):
+        monkeypatch.setitem(LOGGERS, name, LoggerKind(lambda *_, at=fails_at: begun.append(Flaky(at)) or begun[-1]))
+    run = train(load(str(config), ['board.loggers=["later","sound"]', "iterations=2"]), tmp_path / "run")
+    assert (run.finished, [logger.sent for logger in begun]) == (True, [[0], [0, 1, 2]])
+    assert capsys.readouterr().err.count("The logger later failed in iteration 1") == 1
+
+    def refuses(*_):
+        raise OSError("no route to host")
+
+    monkeypatch.setitem(LOGGERS, "never", LoggerKind(refuses, advice="Ask the neighbours"))
+    monkeypatch.setattr("league.training.loop.session.start_policies", lambda _: pytest.fail("it learns already"))
+    with pytest.raises(UsageError, match=r"'never', which cannot be opened: OSError: no route to host\. Ask the neigh"):
+        train(load(str(config), ['board.loggers=["never"]']), tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+def test_without_a_login_wandb_is_refused_unless_it_is_offline(tmp_path, monkeypatch):
+    wandb = StandIn()
+    wandb.key = False
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    with pytest.raises(UsageError, match=r"nobody is logged in\. Log in with `wandb login`"):
+        open_loggers(["wandb"], tmp_path, SETTINGS)
+    assert wandb.begun == []
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    open_loggers(["wandb"], tmp_path, SETTINGS)
+    assert len(wandb.begun) == 1
 
 
 def test_wandb_offline(tmp_path, monkeypatch):

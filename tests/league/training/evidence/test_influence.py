@@ -18,10 +18,10 @@ from games.registry import make_game
 from league.config.load import load
 from league.lab.credit.influence import influence_by_role
 from league.population.players.player import Player
-from league.training.evidence.alternatives import TriedAlternatives
-from league.training.evidence.continuations import plays
 from league.training.evidence.influence import influence_metrics, influences
 from learners.trajectories import Evidence, to_trajectories
+from learners.values.alternatives import TriedAlternatives
+from learners.values.continuations import plays
 from roles.cards import load_roles
 from roles.chat_text import plain_text
 from roles.prompts import messages

@@ -15,7 +15,9 @@ from league.config.context import run_context
 from league.config.load import load
 from league.lab.credit.central import joint_keys, joint_values
 from league.population.players.player import Player
-from league.training.evidence.sighted import with_sight
+from league.training.evidence.sighted import SOURCE
+from league.training.evidence.source import AfterPlay
+from league.training.evidence.sources import evidence_from_play
 from learners.trajectories import Evidence, evidence_from_json, evidence_to_json, return_scale, to_trajectories
 from learners.update.critic import Critic
 
@@ -37,9 +39,9 @@ def matches():
 
 
 def sight(settings, lm, episodes, trajectories):
-    policies = {"main": SimpleNamespace(lm=lm)}
-    empty = [Evidence()] * len(trajectories)
-    return with_sight(run_context(settings, Path()), policies, episodes, trajectories, empty)
+    matches = {episode.request.index: episode for episode in episodes}
+    play = AfterPlay(trajectories, matches, {"main": SimpleNamespace(lm=lm)})
+    return [Evidence(critic_prompts=cell) for cell in SOURCE.make(run_context(settings, Path()), play)]
 
 
 def test_it_learns_the_value_of_the_whole_position(tmp_path, matches):
@@ -79,10 +81,11 @@ def test_what_it_reads_is_the_request_with_what_the_other_seat_is_shown_below(tm
 
 def test_nothing_is_computed_where_it_is_off(tmp_path, matches):
     lm, episodes, trajectories = matches
-    empty = [Evidence()]
     context = run_context(config(tmp_path, "credit.rule=gae_turn"), tmp_path)
-    found = with_sight(context, {}, episodes[:1], trajectories[:1], empty)
-    assert found is empty
+    play = AfterPlay(trajectories[:1], {episodes[0].request.index: episodes[0]}, {"main": SimpleNamespace(lm=lm)})
+    assert evidence_from_play(context, play) == [Evidence()]
+    context = run_context(config(tmp_path, *SIGHTED), tmp_path)
+    assert set(evidence_from_play(context, play)[0].cells) == {"critic_prompts"}
     del lm
 
 

@@ -13,7 +13,7 @@ from league.config import RunConfig
 from league.config.context import run_context
 from league.config.schedules import objective_at, steps_at
 from league.training.checkpoints.learner_checkpoint import LearningState
-from league.training.evidence.turn_values import gather_evidence
+from league.training.evidence.sources import gather_evidence
 from league.training.learning import data_parallel
 from league.training.learning.data_parallel import UpdateTask
 from league.training.learning.iteration import learning_now, update_policies
@@ -96,7 +96,7 @@ def test_a_reply_is_good_above_the_middle_of_the_returns_as_they_are_scaled(scal
     assert sorted(pairs) == [(0, 0, 1), (1, 0, 1), (2, 0, 1), (2, 0, 1)]
 
 
-def batches_of(config, trajectories, iterations, weights=None):
+def batches_of(config, trajectories, iterations, weights=None, evidence=None):
     """Return the batches that the policy main updates on, where each iteration plays these trajectories again."""
     batches, state = [], LearningState({"main": Policy("main", kuhn_pocket(), weight_decay=0.0, magnet=False)})
 
@@ -107,8 +107,24 @@ def batches_of(config, trajectories, iterations, weights=None):
     given = credited(trajectories)
     given = given if weights is None else given._replace(weights=weights)
     for number in iterations:
-        update_policies(config, state, trajectories, [Evidence()] * len(trajectories), given, number, update)
+        known = evidence or [Evidence()] * len(trajectories)
+        update_policies(config, state, trajectories, known, given, number, update)
     return batches
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5])
+def test_the_policy_gradient_weighs_the_credit_of_all_replies_too(matches, weight):
+    """At 0 nothing of the game's returns is in the batch: what stands beside it is learned alone."""
+    by_reply = [Evidence(reply_credits=tuple((0.25, -0.25) for _ in t.turns)) for t in matches]
+    sums = {}
+    for name, objective in (("whole", {}), ("weighed", {"policy_gradient": weight, "distill": 1.0})):
+        config = RunConfig(games={"kuhn_poker": {}}, objective=objective)
+        (batch,) = batches_of(config, matches, [1], evidence=by_reply)
+        sums[name] = [sum(row.gains) for row in batch.choice], [sum(row.losses) for row in batch.choice]
+    assert max(sums["whole"][0]) > 0.0
+    assert min(sums["whole"][1]) < 0.0
+    for whole, weighed in zip(sums["whole"], sums["weighed"], strict=True):
+        assert weighed == pytest.approx([weight * number for number in whole])
 
 
 def test_an_update_is_due_when_enough_is_gathered_and_in_the_last_iteration(matches):

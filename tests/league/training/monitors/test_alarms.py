@@ -10,13 +10,8 @@ from support.learning.trajectories import trajectory, turn
 from arena.records import TokenTrace
 from games.registry import make_game
 from league.config.learning import AlarmsConfig
-from league.training.monitors.alarms import (
-    WINDOW,
-    RoleStats,
-    _judge_drift,
-    check_alarms,
-    forget_alarms,
-)
+from league.training.monitors.alarms import check_alarms, forget_alarms
+from league.training.monitors.history_alarms import WINDOW, RoleStats, _judge_drift
 from league.training.monitors.reply_alarms import count_repeats, reasoning_tokens
 from learners.advantages import assign_credit
 from learners.advantages.rae import Settings

@@ -5,7 +5,8 @@ from support.learning.trajectories import trajectory
 
 from games.registry import make_game
 from league.config.learning import AlarmsConfig
-from league.training.monitors.reply_alarms import judge_replies, why_to_stop
+from league.training.monitors.alarm import Watched
+from league.training.monitors.reply_alarms import judge_illegal, read_replies, why_to_stop
 from roles.cards import load_roles, with_overrides
 
 SETTINGS = AlarmsConfig()
@@ -24,21 +25,18 @@ def iteration(illegal, replies=100):
 def judged(*shares, roles=FREE):
     state, verdicts = {}, []
     for illegal in shares:
-        verdicts, state = judge_replies(
-            iteration(illegal), roles, state, SETTINGS, lambda game, role, policy: f"{game}/{role}"
-        )
+        readings, state = read_replies(Watched(roles, SETTINGS, iteration(illegal), [], {}, {}), state)
+        verdicts = [(subject, judge_illegal(counts, SETTINGS)) for subject, counts in readings.items()]
     return verdicts, state
 
 
 def test_it_rings_in_the_first_iteration():
-    assert judged(51)[0] == [
-        ("kuhn_poker/first", "illegal", "51% of its replies are illegal, above alarms.illegal = 0.5.")
-    ]
+    assert judged(51)[0] == [("kuhn_poker/first", "51% of its replies are illegal, above alarms.illegal = 0.5.")]
 
 
 @pytest.mark.parametrize("illegal", [0, 30, 50])
 def test_it_is_silent_up_to_half(illegal):
-    assert judged(illegal)[0] == [("kuhn_poker/first", "illegal", "")]
+    assert judged(illegal)[0] == [("kuhn_poker/first", "")]
 
 
 def test_masked_replies_are_not_judged():
@@ -59,4 +57,4 @@ def test_it_may_go_on_where_that_is_set():
 
 
 def test_it_forgets_iterations_beyond_its_window():
-    assert judged(100, 0, 0, 0, 0, 0)[0][0][2] == ""
+    assert judged(100, 0, 0, 0, 0, 0)[0][0][1] == ""

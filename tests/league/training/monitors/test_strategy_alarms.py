@@ -5,11 +5,13 @@ from collections import Counter
 from types import SimpleNamespace
 
 from league.config.learning import AlarmsConfig
+from league.training.monitors.alarm import Watched, Win
 from league.training.monitors.alarms import check_alarms
-from league.training.monitors.strategy_alarms import WINDOW, Win, judge_cycles, judge_roles
+from league.training.monitors.strategy_alarms import COLLAPSE, SIGNAL, WINDOW, judge_cycles, read_windows
 
 SETTINGS = AlarmsConfig()
 CARDS = ("J", "Q", "K")
+RULES = {"signal": SIGNAL, "collapse": COLLAPSE}
 
 
 def turn(action, card, legal=("pass", "bet"), tool=""):
@@ -29,15 +31,19 @@ def iteration(rng, bets, advantage=lambda rng: rng.gauss(0.0, 0.3), role="first"
     return played, [[advantage(rng)] for _ in played]
 
 
-def subject(game, role, policy):
-    return f"{game}/{role}"
+def judge_roles(played, advantages, state):
+    """Return the messages of both alarms, where they could be judged, and the new state."""
+    watched = Watched({}, SETTINGS, played, advantages, {}, {})
+    readings, state = read_windows(watched, state)
+    judged = {name: rule.make(window, SETTINGS) for window in readings.values() for name, rule in RULES.items()}
+    return {name: message for name, message in judged.items() if message is not None}, state
 
 
 def rings(rng, iterations, **planted):
     state = {}
     for _ in range(iterations):
-        verdicts, state = judge_roles(*iteration(rng, **planted), state, SETTINGS, subject)
-    return {name: message for _, name, message in verdicts}
+        verdicts, state = judge_roles(*iteration(rng, **planted), state)
+    return verdicts
 
 
 def test_a_policy_that_plays_one_action_whatever_it_sees_has_collapsed():
@@ -53,16 +59,16 @@ def test_a_policy_that_looks_at_its_card_has_not():
 def test_a_deterministic_policy_that_alternates_between_iterations_has_not():
     rng, state = random.Random(0), {}
     for number in range(WINDOW):
-        verdicts, state = judge_roles(*iteration(rng, lambda _, n=number: float(n % 2)), state, SETTINGS, subject)
-    assert {name: message for _, name, message in verdicts}["collapse"] == ""
+        verdicts, state = judge_roles(*iteration(rng, lambda _, n=number: float(n % 2)), state)
+    assert verdicts["collapse"] == ""
 
 
 def test_a_role_that_observes_too_little_to_differ_is_not_judged():
     state = {}
     for _ in range(WINDOW):
         played = [trajectory([turn("bet", "J")]) for _ in range(20)]
-        verdicts, state = judge_roles(played, [[0.5]] * 20, state, SETTINGS, subject)
-    assert {name for _, name, _ in verdicts} == {"signal"}
+        verdicts, state = judge_roles(played, [[0.5]] * 20, state)
+    assert set(verdicts) == {"signal"}
 
 
 def test_a_role_whose_turns_have_no_advantage_is_starved():
@@ -82,8 +88,8 @@ def test_what_is_no_signal_is_told_by_the_greatest_return_though_it_is_a_loss():
     state = {}
     for _ in range(WINDOW):
         lost = [trajectory([turn("bet", card)], match_return=-1.0) for card in "JQK" for _ in range(8)]
-        verdicts, state = judge_roles(lost, [[1e-4]] * len(lost), state, SETTINGS, subject)
-    assert {name: message for _, name, message in verdicts}["signal"].startswith("only 0.0% of its turns")
+        verdicts, state = judge_roles(lost, [[1e-4]] * len(lost), state)
+    assert verdicts["signal"].startswith("only 0.0% of its turns")
 
 
 def test_no_collapse_is_judged_before_the_window_is_full():
@@ -100,21 +106,20 @@ def test_a_lack_of_signal_is_told_as_soon_as_there_are_enough_turns():
 def test_a_cycle_of_three_is_named_and_one_of_small_wins_is_not():
     wide = Win("kuhn_poker", ("main-000010", "main-000020", "main-000030"), 0.2)
     narrow = wide._replace(margin=0.01)
-    (verdict,) = judge_cycles(["kuhn_poker"], [narrow, wide], SETTINGS)
-    assert verdict[:2] == ("kuhn_poker", "cycle")
-    assert "main-000010 beats main-000020 beats main-000030 beats main-000010" in verdict[2]
-    assert judge_cycles(["kuhn_poker"], [narrow], SETTINGS) == [("kuhn_poker", "cycle", "")]
+    told = judge_cycles([narrow, wide], SETTINGS)
+    assert "main-000010 beats main-000020 beats main-000030 beats main-000010" in told
+    assert judge_cycles([narrow], SETTINGS) == ""
 
 
 def test_the_alarms_ring_beside_the_others_and_between_snapshots_a_cycle_rings_on():
     """A cycle is judged only where the population was compared; the iterations after that keep the alarm."""
     context = SimpleNamespace(config=SimpleNamespace(alarms=SETTINGS), roles={})
-    cycle = judge_cycles(["kuhn_poker"], [Win("kuhn_poker", ("a", "b", "c"), 0.3)], SETTINGS)
+    cycle = {"kuhn_poker": [Win("kuhn_poker", ("a", "b", "c"), 0.3)]}
     ringing, numbers, state = check_alarms(context, {}, 10, [], [], {}, cycle)
     assert Counter(alarm.name for alarm in ringing) == {"cycle": 1}
     assert numbers == {"alarms/cycle": 1.0}
     ringing, numbers, state = check_alarms(context, state, 11, [], [], {})
     assert [alarm.since for alarm in ringing] == [10]
-    ringing, numbers, state = check_alarms(context, state, 20, [], [], {}, judge_cycles(["kuhn_poker"], [], SETTINGS))
+    ringing, numbers, state = check_alarms(context, state, 20, [], [], {}, {"kuhn_poker": []})
     assert ringing == []
     assert numbers == {"alarms/cycle": 0.0}

@@ -1,15 +1,11 @@
-"""What a seat can be shown beyond its observation, by name: ``SIGHTS``. Teachers and critics that see more get it.
-
-hidden: what the game hides from the seat, in words: the other seats' cards, or the answer to a question.
-teammates: what the seats with which it wins and loses are shown.
-seats: what every other seat is shown.
-"""
+"""Privileged information, by name: what a teacher or critic may see and the seat may not. ``PRIVILEGED`` lists it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
+from games.common.registry import Entry, Registry
 from games.spec import Game, Utility
 
 
@@ -26,7 +22,7 @@ class HasHidden(Protocol):
 
 
 def hidden(game: Game, seat: int) -> str:
-    """Return what the game hides from the seat; "" where it hides nothing, or does not tell."""
+    """Return what the game hides from the seat, in words; "" where it hides nothing, or does not tell."""
     return game.hidden(seat) if isinstance(game, HasHidden) else ""
 
 
@@ -46,14 +42,22 @@ def _shown(game: Game, others: Sequence[int]) -> str:
     return "\n".join(f"Seat {other + 1} is shown:\n{game.observe(other)}" for other in others)
 
 
-SIGHTS: dict[str, Callable[[Game, int], str]] = {"hidden": hidden, "teammates": teammates, "seats": seats}
+Privileged = Entry[Callable[[Game, int], str]]  # ``make`` returns, in lines, what a seat does not see of a position
+PRIVILEGED: Registry[Privileged] = Registry(
+    "privileged",
+    "kind of privileged information",
+    Entry,
+    "teacher.sees or critic.sees",
+    {"hidden": Entry(hidden), "teammates": Entry(teammates), "seats": Entry(seats)},
+)
+register = PRIVILEGED.register
 
 
-def seen(game: Game, seat: int, sights: Sequence[str]) -> str:
-    """Return all that the seat sees beyond its observation with these sights; "" for nothing."""
-    return "\n".join(text for name in sights if (text := SIGHTS[name](game, seat)))
+def seen(game: Game, seat: int, kinds: Sequence[str]) -> str:
+    """Return the privileged information of these kinds at a position; "" for nothing."""
+    return "\n".join(text for name in kinds if (text := PRIVILEGED[name].make(game, seat)))
 
 
-def with_sights(observation: str, more: str) -> str:
-    """Return an observation with what is seen beyond it below."""
+def with_privileged(observation: str, more: str) -> str:
+    """Return an observation with privileged information below it."""
     return f"{observation}\n{more}" if more else observation

@@ -4,8 +4,8 @@ import pytest
 
 from games.common.errors import UsageError
 from games.openspiel.game import OpenSpielGame, load_pyspiel
+from games.privileged import PRIVILEGED, HasHidden, seen, with_privileged
 from games.registry import make_game
-from games.sights import SIGHTS, HasHidden, seen, with_sights
 from league.theory.exact.exploitability import exploitability, head_to_head, uniform_table
 from league.theory.exact.game_value import game_value
 
@@ -41,7 +41,7 @@ def test_a_question_has_an_answer_that_the_asker_alone_does_not_know():
     [_, answer, *_] = game.observe(1).split("\n")
     assert seen(game, 0, ["hidden"]) == answer == f"It is the {game._thing}."
     assert seen(game, 1, ["hidden"]) == ""
-    assert with_sights("Colours.", "") == "Colours."
+    assert with_privileged("Colours.", "") == "Colours."
 
 
 def test_teammates_see_what_their_team_is_shown_and_opponents_do_not():
@@ -49,7 +49,7 @@ def test_teammates_see_what_their_team_is_shown_and_opponents_do_not():
     assert seen(hanabi, 0, ["teammates"]) == "Seat 2 is shown:\nYour card: d1\nMoves: none"
     assert seen(at("kuhn_poker", 0, 2), 0, ["teammates"]) == ""
     race = make_game("team_race")
-    assert "Seat" in seen(race, 0, list(SIGHTS))
+    assert "Seat" in seen(race, 0, list(PRIVILEGED))
     assert not isinstance(race, HasHidden)
 
 

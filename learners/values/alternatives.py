@@ -20,11 +20,25 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
+from pydantic import Field
+
 from arena.records import Episode, Turn
+from games.common.section import Positive, Section
 from games.common.seeds import derive_seed
-from league.training.evidence.continuations import Continuations, Floats, PlayMatches, Point, turn_places
 from learners.trajectories import Trajectory
-from learners.values.estimator import Estimates
+from learners.values.continuations import Continuations, Floats, Point, check, turn_places
+from learners.values.estimator import Columns, Estimated, Estimates, How, PlayMatches, Simulator, ValueEstimator
+
+ANSWERS = "answers"  # the column of what was answered to turns and to their alternatives, of which influence is told
+
+
+class Settings(Section):
+    """How other replies are tried in place of each turn."""
+
+    count: Positive = Field(4, description="other replies that are drawn in place of each turn, and played to the end")
+    said: Positive = Field(
+        1, description="matches that tell what the turn itself was worth: its own, and others played on from after it"
+    )
 
 
 class Alternatives(NamedTuple):
@@ -102,3 +116,19 @@ def answer(turns: Sequence[Turn], place: int) -> Turn | None:
 
 def _moves(turn: Turn) -> bool:
     return turn.action is not None and not turn.tool
+
+
+def alternatives(trajectories: Sequence[Trajectory], simulator: Simulator, settings: Settings) -> Columns:
+    """Play others in place of every turn, and learn nothing."""
+    tried = TriedAlternatives(
+        simulator.play,
+        settings.count,
+        settings.said,
+        simulator.episodes,
+        simulator.scales,
+        simulator.seed("alternatives"),
+    ).estimate(trajectories)
+    return {Estimated.CONTRIBUTIONS: tried.contributions, ANSWERS: tried.answers}
+
+
+ESTIMATOR = ValueEstimator(alternatives, Settings, check=check, kind=Estimated.CONTRIBUTIONS, how=How.PLAY)

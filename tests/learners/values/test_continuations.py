@@ -16,8 +16,8 @@ from league.lab.credit.matches import BatchPlan, TablePlayer
 from league.lab.credit.sampled import FEWEST, compare_by_continuations, cosine_of_turns
 from league.population.players.player import Player
 from league.theory.exact.exploitability import PolicyTable, exact_form
-from league.training.evidence.continuations import Continuations, ContinuationValues, plays, turn_places
 from learners.trajectories import to_trajectories
+from learners.values.continuations import Continuations, ContinuationValues, plays, turn_places
 
 KUHN = make_game("kuhn_poker").spec
 ROLES = seat_roles(RolesConfig(), KUHN)

@@ -13,9 +13,9 @@ from league.config import RolesConfig
 from league.config.load import seat_roles
 from league.lab.credit.matches import TablePlayer
 from league.theory.exact.exploitability import uniform_table
-from league.training.evidence.alternatives import TriedAlternatives, answer, leave_one_out
-from league.training.evidence.continuations import plays
 from learners.trajectories import to_trajectories
+from learners.values.alternatives import TriedAlternatives, answer, leave_one_out
+from learners.values.continuations import plays
 
 ROLES = seat_roles(RolesConfig(), make_game("kuhn_poker").spec)
 SCALE = {"kuhn_poker": 2.0}

@@ -12,17 +12,36 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from arena.records import Episode, MatchRequest
 from arena.scheduler import Engine, play
+from games.common.errors import UsageError
+from games.common.section import Positive, Section
 from games.common.seeds import derive_seed
 from games.registry import make_game
 from learners.trajectories import Trajectory
+from learners.values.estimator import (
+    Columns,
+    Estimated,
+    Estimates,
+    How,
+    PlayMatches,
+    Simulator,
+    ValueEstimator,
+    ValueFacts,
+)
 from roles.role import Role
 
 Floats = NDArray[np.float64]
 
-PlayMatches = Callable[[list[MatchRequest]], list[Episode]]
+
+class Settings(Section):
+    """How matches are played on from before each turn."""
+
+    count: Positive = Field(4, description="matches played on from before each turn")
+
+
 Point = tuple[Episode, int]  # a match, and how many of its turns have been played
 
 
@@ -77,7 +96,7 @@ class Continuations:
 
 
 class ContinuationValues:
-    """The estimator of turn values that plays on from before every turn, and learns nothing."""
+    """Values of turns by playing on from before every one."""
 
     def __init__(
         self, continuations: Continuations, episodes: Mapping[int, Episode], scales: Mapping[str, float]
@@ -85,7 +104,7 @@ class ContinuationValues:
         """``episodes`` are the trajectories' matches by index, ``scales`` what each game's returns were divided by."""
         self._continuations, self._episodes, self._scales = continuations, episodes, scales
 
-    def estimate(self, trajectories: Sequence[Trajectory]) -> list[tuple[float, ...]]:
+    def estimate(self, trajectories: Sequence[Trajectory]) -> Estimates:
         """Return a value for each turn, less what its seat had been paid before, in the trajectories' units."""
         places = [turn_places(self._episodes[t.match], t.seat) for t in trajectories]
         points = [(self._episodes[t.match], k) for t, own in zip(trajectories, places, strict=True) for k in own]
@@ -102,3 +121,22 @@ class ContinuationValues:
 def turn_places(episode: Episode, seat: int) -> list[int]:
     """Return how many turns of a match, of all seats, come before each turn of a seat."""
     return [number for number, turn in enumerate(episode.turns) if turn.seat == seat]
+
+
+def continuations(trajectories: Sequence[Trajectory], simulator: Simulator, settings: Settings) -> Columns:
+    """Play on from before every turn, and learn nothing."""
+    others = Continuations(simulator.play, settings.count, simulator.seed("continued"))
+    values = ContinuationValues(others, simulator.episodes, simulator.scales)
+    return {Estimated.VALUES: values.estimate(trajectories)}
+
+
+def check(facts: ValueFacts, _settings: Section) -> None:
+    """Raise UsageError for a game whose matches cannot be taken up in their middles."""
+    if facts.game.submatch_games:
+        raise UsageError(
+            f"{facts.game.name} opens other matches, and these cannot be played on from their middles. "
+            "Choose another values.estimator."
+        )
+
+
+ESTIMATOR = ValueEstimator(continuations, Settings, check=check, how=How.PLAY)

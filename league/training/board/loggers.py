@@ -1,0 +1,297 @@
+"""Services that get the metrics of a run beside its own files, by their names in ``board.loggers``.
+
+A service's package is installed as an extra, and imported only when a run that names it begins. A service that cannot
+be opened is refused before anything is trained; one that fails later is reported once and left alone, and the run goes
+on: its own files have everything.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
+
+from games.common.errors import UsageError
+from games.common.files import atomic_write
+from games.common.registry import Entry, Registry
+
+PROJECT = "league"  # what a service groups runs by, where its own environment variable does not say otherwise
+IDENTITIES_FILE = "loggers.json"  # in a run's folder: what each service calls the run, so that a resumed one goes on
+MOST = 100  # of MLflow's parameters, and metrics, in one request: fewer than any of its servers refuses
+LONGEST = 500  # characters of a parameter of MLflow's
+PATIENCE = 20.0  # seconds in which Weights & Biases must answer when a run begins
+
+Settings = Mapping[str, bool | float | str]  # of the run, by their dotted names
+
+
+class Logger(Protocol):
+    """A service that a run's metrics go to."""
+
+    @property
+    def identity(self) -> str:
+        """What the service calls this run; it is opened again by that."""
+        ...
+
+    def write(self, iteration: int, metrics: Mapping[str, float]) -> None:
+        """Send the metrics of one iteration. One that was sent before, by a process that was killed, may come again."""
+        ...
+
+    def close(self) -> None:
+        """Send what is left."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LoggerKind(Entry[Callable[[str, Path, Settings, str | None], Logger]]):
+    """A kind of logger. ``make`` begins a run of a name, or goes on with the one of an identity.
+
+    It gets the run's name, folder and settings, and the identity that the run had, None if it is new.
+    """
+
+    package: str = ""  # that has to be installed
+    advice: str = ""  # what to do where it cannot be opened
+
+
+class WandbLogger:
+    """One run at Weights & Biases. An iteration that was sent before is not taken again: steps only grow."""
+
+    def __init__(self, run: Any) -> None:
+        self._run = run
+
+    @property
+    def identity(self) -> str:
+        """Its id there."""
+        return str(self._run.id)
+
+    def write(self, iteration: int, metrics: Mapping[str, float]) -> None:
+        """Send the metrics of one iteration as a step."""
+        if iteration >= self._run.step:
+            self._run.log(dict(metrics), step=iteration)
+
+    def close(self) -> None:
+        """Finish; `wandb sync` sends what was logged offline."""
+        self._run.finish()
+
+
+def open_wandb(name: str, run_dir: Path, settings: Settings, identity: str | None) -> WandbLogger:
+    """Weights & Biases (https://docs.wandb.ai). WANDB_MODE, WANDB_PROJECT and its other variables hold as always."""
+    import wandb
+
+    if os.environ.get("WANDB_MODE", "online") in ("online", "shared") and not _logged_in_to(wandb):
+        raise UsageError("nobody is logged in")  # it would ask, in the middle of the live view
+    run = wandb.init(
+        project=os.environ.get("WANDB_PROJECT", PROJECT),
+        name=name,
+        config=dict(settings),
+        id=identity or secrets.token_hex(4),
+        resume="allow",
+        dir=str(run_dir),
+        settings=wandb.Settings(console="off", silent=True, init_timeout=PATIENCE),
+    )
+    return WandbLogger(run)
+
+
+def _logged_in_to(wandb: Any) -> bool:
+    """Return whether there is a key for the server, without asking for one."""
+    wandb.setup(wandb.Settings(silent=True))
+    try:
+        return bool(wandb.login(prompt=False))
+    except TypeError:  # before there was such an argument
+        return bool(wandb.api.api_key)
+
+
+class MlflowLogger:
+    """One run in MLflow."""
+
+    def __init__(self, client: Any, run_id: str) -> None:
+        self._client, self._run_id = client, run_id
+
+    @property
+    def identity(self) -> str:
+        """Its id there."""
+        return self._run_id
+
+    def write(self, iteration: int, metrics: Mapping[str, float]) -> None:
+        """Send the metrics of one iteration; names get the characters that MLflow allows."""
+        from mlflow.entities import Metric
+
+        now = int(time.time() * 1000)
+        found = [Metric(allowed(name), value, now, iteration) for name, value in metrics.items()]
+        for begin in range(0, len(found), MOST):
+            self._client.log_batch(self._run_id, metrics=found[begin : begin + MOST])
+
+    def close(self) -> None:
+        """Mark the run as ended; one that is resumed runs again."""
+        self._client.set_terminated(self._run_id)
+
+
+def open_mlflow(name: str, _: Path, settings: Settings, identity: str | None) -> MlflowLogger:
+    """MLflow (https://mlflow.org/docs). MLFLOW_TRACKING_URI and MLFLOW_EXPERIMENT_NAME hold as always."""
+    from mlflow.entities import Param
+    from mlflow.tracking import MlflowClient
+
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # by its own default it tries for four minutes
+    client = MlflowClient()
+    if identity is not None:
+        client.update_run(identity, status="RUNNING")
+        return MlflowLogger(client, identity)
+    experiment = os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT)
+    found = client.get_experiment_by_name(experiment)
+    run = client.create_run(found.experiment_id if found else client.create_experiment(experiment), run_name=name)
+    parameters = [Param(allowed(key), str(value)[:LONGEST]) for key, value in settings.items()]
+    for begin in range(0, len(parameters), MOST):
+        client.log_batch(run.info.run_id, params=parameters[begin : begin + MOST])
+    return MlflowLogger(client, run.info.run_id)
+
+
+def allowed(name: str) -> str:
+    """Return a name without the characters that MLflow refuses."""
+    return re.sub(r"[^\w\-./ :]", "_", name)
+
+
+class TrackioLogger:
+    """One run in Trackio."""
+
+    def __init__(self, run: Any, identity: str) -> None:
+        self._run, self._identity = run, identity
+
+    @property
+    def identity(self) -> str:
+        """Its name there."""
+        return self._identity
+
+    def write(self, iteration: int, metrics: Mapping[str, float]) -> None:
+        """Write the metrics of one iteration as a step."""
+        self._run.log(dict(metrics), step=iteration)
+
+    def close(self) -> None:
+        """Write what is left."""
+        with redirect_stdout(io.StringIO()):  # it would print where the live view is
+            self._run.finish()
+
+
+def open_trackio(name: str, _: Path, settings: Settings, identity: str | None) -> TrackioLogger:
+    """Trackio (https://huggingface.co/docs/trackio), which keeps runs on this machine; TRACKIO_PROJECT groups them."""
+    import trackio
+
+    project = os.environ.get("TRACKIO_PROJECT", PROJECT)
+    called = identity or f"{name}-{secrets.token_hex(3)}"
+    alone = {"embed": False, "auto_log_gpu": False, "auto_log_cpu": False}  # the run's metrics, and nothing else
+    with redirect_stdout(io.StringIO()):
+        run = trackio.init(project=project, name=called, config=dict(settings), resume="allow", **alone)
+    return TrackioLogger(run, called)
+
+
+LOGGERS: Registry[LoggerKind] = Registry(
+    "loggers",
+    "logger",
+    LoggerKind,
+    "board.loggers",
+    {
+        "wandb": LoggerKind(
+            open_wandb,
+            package="wandb",
+            advice="Log in with `wandb login`, set WANDB_BASE_URL to a server that answers, or WANDB_MODE=offline, "
+            "which keeps the run on this machine",
+        ),
+        "mlflow": LoggerKind(
+            open_mlflow,
+            package="mlflow",
+            advice="Set MLFLOW_TRACKING_URI to a server that answers, or to a file such as sqlite:///mlflow.db, which "
+            "needs sqlalchemy and alembic: pip install 'llm-league[mlflow]'",
+        ),
+        "trackio": LoggerKind(
+            open_trackio, package="trackio", advice="Set TRACKIO_DIR to a folder that can be written"
+        ),
+    },
+)
+register = LOGGERS.register
+
+
+def check_loggers(names: Sequence[str]) -> None:
+    """Raise UsageError, with what to install, for loggers that are unknown or not installed."""
+    for name in names:
+        package = LOGGERS[name].package
+        spec = find_spec(package) if package else None
+        if package and (spec is None or spec.origin is None):
+            raise UsageError(
+                f"board.loggers names {name!r}, but {package} is not installed. Install it: "
+                f"pip install 'llm-league[{name}]', or leave it out; TensorBoard is always there."
+            )
+
+
+class Loggers:
+    """A run's loggers, opened; one that fails is reported once to ``warn``, and is sent nothing more."""
+
+    def __init__(self, opened: Mapping[str, Logger] = {}, warn: Callable[[str], None] = print) -> None:
+        self._opened, self._warn = dict(opened), warn
+
+    def write(self, iteration: int, metrics: Mapping[str, float]) -> None:
+        """Send the metrics of one iteration."""
+        self._each(lambda logger: logger.write(iteration, metrics), f"in iteration {iteration}")
+
+    def close(self) -> None:
+        """Send what is left."""
+        self._each(lambda logger: logger.close(), "when it was closed")
+
+    def _each(self, send: Callable[[Logger], None], when: str) -> None:
+        for name, logger in list(self._opened.items()):
+            try:
+                send(logger)
+            except Exception as error:  # noqa: BLE001  # whatever a service raises is no reason to lose a run
+                del self._opened[name]
+                self._warn(
+                    f"The logger {name} failed {when} ({_in_a_line(error)}), and gets nothing more. The run goes on; "
+                    "its own metrics.jsonl has everything."
+                )
+
+
+def open_loggers(
+    names: Sequence[str],
+    run_dir: Path,
+    settings: Settings,
+    earlier: Callable[[], Iterable[Mapping[str, float]]] = list,
+    warn: Callable[[str], None] = print,
+) -> Loggers:
+    """Return a run's loggers, opened; a run that is resumed goes on under the identity that it had.
+
+    One that the run did not have before is sent what ``earlier`` returns: the metrics of each iteration so far, with
+    the key "iteration". Raises UsageError, with what to do, for one that cannot be opened.
+    """
+    path = run_dir / IDENTITIES_FILE
+    known: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    loggers: dict[str, Logger] = {}
+    for name in names:
+        try:
+            logger = LOGGERS[name].make(run_dir.resolve().name, run_dir, settings, known.get(name))
+            if name not in known:
+                for line in earlier():
+                    logger.write(int(line["iteration"]), {key: line[key] for key in line if key != "iteration"})
+        except Exception as error:  # of any kind: it is the service's
+            Loggers(loggers).close()
+            advice = f"{LOGGERS[name].advice}. " if LOGGERS[name].advice else ""
+            raise UsageError(
+                f"board.loggers names {name!r}, which cannot be opened: {_in_a_line(error)}. {advice}Or leave it out: "
+                "TensorBoard and metrics.jsonl are always there."
+            ) from error
+        loggers[name], known[name] = logger, logger.identity
+    if names:
+        atomic_write(path, json.dumps(known, indent=1) + "\n")
+    return Loggers(loggers, warn)
+
+
+def _in_a_line(error: Exception) -> str:
+    """Return what an error says, in a line of moderate length."""
+    words = " ".join(str(error).split()).rstrip(".")
+    if isinstance(error, UsageError):
+        return words
+    return f"{type(error).__name__}: {words[:160]}{'…' if len(words) > 160 else ''}" if words else type(error).__name__

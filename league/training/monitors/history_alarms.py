@@ -1,0 +1,253 @@
+"""Alarms that compare a policy in a role with its own beginning, and those of its updates.
+
+The first ``warmup`` iterations in which it has turns there define what is normal for it; its last ``WINDOW`` iterations
+are compared with that. Everything is kept as sums, which add up over iterations, so that small batches are judged
+together.
+
+reasoning   the tokens before the answer of a free reply fall to a share of their number in the warmup;
+echo_trap   free replies repeat each other's phrases while the variance of returns falls: the policy has
+            collapsed to one template (RAGEN, https://arxiv.org/abs/2504.20073);
+drift       a role's mean advantage leaves zero, and not because its returns move: its baseline is missing,
+            shared or stuck, so that the probabilities of all of its turns are pushed up, or down, together;
+entropy     a policy's entropy leaves its band;
+language    a pretrained model has moved far from the untrained one on prompts that have nothing to do with the games.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pydantic import Field
+
+from games.common.section import NonNegative, Section, Share
+from league.training.monitors.alarm import AlarmRule, Kept, Ledger, Readings, Watched
+from league.training.monitors.reply_alarms import PHRASE, reply_stats
+from learners.keys import join_names
+
+WINDOW = 5  # iterations that are judged together
+CHANCE = 3.0  # standard errors that a mean may be off by chance
+FOLLOWING = 0.05  # share of its distance to the returns that a working baseline closes in a window (decay 0.95: 0.2)
+LEAST_SPREAD = 1e-6  # of half a game's range; anything below is rounding
+
+
+class ReasoningSettings(Section):
+    """When ``reasoning`` rings."""
+
+    reasoning: Share = Field(0.25, description="reasoning below this share of its length in the warmup, in tokens")
+
+
+class EchoSettings(Section):
+    """When ``echo_trap`` rings."""
+
+    repetition: Share = Field(0.5, description="echo trap: share of repeated replies or phrases above this, while")
+    variance: Share = Field(0.5, description="echo trap: the variance of returns is below this share of the warmup's")
+
+
+class DriftSettings(Section):
+    """When ``drift`` rings."""
+
+    drift: NonNegative = Field(0.3, description="a role's mean advantage, in its own standard deviations, beyond this")
+
+
+class EntropySettings(Section):
+    """When ``entropy`` rings."""
+
+    entropy_low: NonNegative = Field(0.02, description="entropy below this, in nats a turn")
+    entropy_high: float | None = Field(None, gt=0.0, description="entropy above this, in nats a turn; None: no limit")
+
+
+class LanguageSettings(Section):
+    """When ``language`` rings."""
+
+    language: NonNegative = Field(
+        0.5, description="a pretrained model's KL to the untrained one on ordinary prompts above this, in nats a token"
+    )
+
+
+class RoleStats(NamedTuple):
+    """The sums of a policy's trajectories and turns in a role; those of several iterations add up."""
+
+    trajectories: int
+    deals: int  # different deals, which are drawn independently
+    returns: float
+    squared_returns: float
+    turns: int
+    turn_returns: float  # of the match's return, over turns
+    advantages: float
+    squared_advantages: float
+    reasoning: float  # tokens before the answer, over free replies
+    replies: int  # free replies
+    repeats: int  # phrases equal to an earlier phrase, in the free replies compared
+    phrases: int  # in the free replies compared
+
+
+def read_histories(watched: Watched, kept: Kept) -> tuple[Readings, Kept]:
+    """Return the history of each policy in each role that had a turn; the histories of the others are kept too."""
+    histories, readings = dict(kept), Readings()
+    for names, indices in watched.by_role(with_turns=False).items():
+        if not any(watched.trajectories[i].turns for i in indices):
+            continue
+        key, subject = join_names(*names), watched.subject(*names)
+        before = histories.get(key, {"warmup": [], "recent": []})
+        stats = _role_stats(watched, names[0], indices)
+        histories[key] = _extended(before, stats, watched.settings.warmup) | {"subject": subject}
+        readings[subject] = histories[key]
+    return readings, histories
+
+
+def _role_stats(watched: Watched, game: str, indices: Sequence[int]) -> RoleStats:
+    """Return the sums of one iteration of a policy in a role."""
+    trajectories = [watched.trajectories[i] for i in indices]
+    advantages = [advantage for i in indices for advantage in watched.advantages[i]]
+    returns = [trajectory.match_return for trajectory in trajectories]
+    return RoleStats(
+        len(trajectories),
+        len({trajectory.deal_seed for trajectory in trajectories}),
+        sum(returns),
+        sum(value * value for value in returns),
+        len(advantages),
+        sum(trajectory.match_return * len(trajectory.turns) for trajectory in trajectories),
+        sum(advantages),
+        sum(advantage * advantage for advantage in advantages),
+        *reply_stats(watched.roles[game][trajectories[0].seat], trajectories),
+    )
+
+
+def _extended(history: Mapping[str, Any], stats: RoleStats, warmup: int) -> dict[str, Any]:
+    """Return a role's history with one more iteration: the first ``warmup``, and the last ``2 WINDOW`` after them."""
+    if len(history["warmup"]) < warmup:
+        return {"warmup": [*history["warmup"], list(stats)], "recent": []}
+    return {"warmup": history["warmup"], "recent": [*history["recent"], list(stats)][-2 * WINDOW :]}
+
+
+def _compared(history: Mapping[str, Any]) -> tuple[RoleStats, RoleStats, RoleStats] | None:
+    """Return the sums over the warmup, the window before the last, and the last; None before there are so many."""
+    recent = history["recent"]
+    if len(recent) < 2 * WINDOW:
+        return None
+    warmup, previous, current = (_total(part) for part in (history["warmup"], recent[:WINDOW], recent[WINDOW:]))
+    return warmup, previous, current
+
+
+def _total(iterations: Sequence[Sequence[float]]) -> RoleStats:
+    """Return the sums over iterations."""
+    return RoleStats(*map(sum, zip(*iterations, strict=True)))
+
+
+def judge_reasoning_length(history: Mapping[str, Any], settings: ReasoningSettings) -> str | None:
+    """Judge how many tokens precede the answer of a free reply, beside the warmup."""
+    if (compared := _compared(history)) is None:
+        return None
+    warmup, _, current = compared
+    if not (warmup.replies and current.replies):
+        return None
+    before, length = warmup.reasoning / warmup.replies, current.reasoning / current.replies
+    if before < 1.0 or length >= settings.reasoning * before:  # below a token there was no reasoning to lose
+        return ""
+    return f"its reasoning fell to {length:.1f} tokens a reply, from {before:.1f} in the warmup."
+
+
+def judge_echo_trap(history: Mapping[str, Any], settings: EchoSettings) -> str | None:
+    """Judge which share of the phrases that were new in the warmup repeats now: early templates are no collapse."""
+    if (compared := _compared(history)) is None:
+        return None
+    warmup, _, current = compared
+    if not (warmup.replies and current.replies):
+        return None
+    before, share = warmup.repeats / warmup.phrases, current.repeats / current.phrases
+    variance_before = _variance(warmup.returns, warmup.squared_returns, warmup.trajectories)
+    variance = _variance(current.returns, current.squared_returns, current.trajectories)
+    repeated = share - before > settings.repetition * (1 - before)
+    if not repeated or variance >= settings.variance * variance_before:
+        return ""
+    return (
+        f"{share:.0%} of its {PHRASE}-word phrases repeat earlier ones ({before:.0%} in the warmup), while the "
+        f"variance of its returns fell to {variance:.3f} from {variance_before:.3f}."
+    )
+
+
+def judge_drift(history: Mapping[str, Any], settings: DriftSettings) -> str | None:
+    """Judge a role's mean advantage, once there is enough to compare."""
+    compared = _compared(history)
+    return None if compared is None else _judge_drift(*compared, settings)
+
+
+def _judge_drift(warmup: RoleStats, previous: RoleStats, current: RoleStats, settings: DriftSettings) -> str:
+    """Judge a role's mean advantage A by its standard deviation σ: more than a share of σ, and than σ/√deals by chance.
+
+    Over few deals σ may be small by chance, so it counts as no smaller than in the warmup. A running baseline
+    lags where returns move, and then all advantages have one sign without fault. So the alarm rings only if
+    the baseline, b = mean return − A, has also failed to close the gap.
+    """
+    mean = current.advantages / current.turns
+    variances = [_variance(stats.advantages, stats.squared_advantages, stats.turns) for stats in (warmup, current)]
+    spread = math.sqrt(max(variances))
+    moved = _baseline(current) - _baseline(previous)
+    beyond = abs(mean) > (settings.drift + CHANCE / math.sqrt(current.deals)) * max(spread, LEAST_SPREAD)
+    following = moved * mean >= FOLLOWING * abs(mean) * abs(mean + moved)
+    if not beyond or following:
+        return ""
+    return (
+        f"the mean of its advantages is {mean:+.3f}, their standard deviation {spread:.3f}: beyond {settings.drift:g} "
+        f"of it and chance over {current.deals} deals, and its baseline does not follow its returns."
+    )
+
+
+def _baseline(stats: RoleStats) -> float:
+    """Return the mean baseline: what was subtracted from the return of a turn."""
+    return (stats.turn_returns - stats.advantages) / stats.turns
+
+
+def read_entropies(watched: Watched, kept: Kept) -> tuple[Readings, Kept]:
+    """Return the entropies of the last updates of each policy that had trajectories."""
+    entropies, readings = dict(kept), Readings()
+    for policy in sorted({trajectory.policy for trajectory in watched.trajectories}):
+        if f"{policy}/entropy" in watched.metrics:
+            entropies[policy] = [*entropies.get(policy, []), watched.metrics[f"{policy}/entropy"]][-WINDOW:]
+            readings[policy] = entropies[policy]
+    return readings, entropies
+
+
+def judge_entropy(entropies: Sequence[float], settings: EntropySettings) -> str | None:
+    """Judge the entropies of a policy's last updates."""
+    if len(entropies) < WINDOW:
+        return None
+    mean = sum(entropies) / len(entropies)
+    if mean < settings.entropy_low:
+        return f"it fell to {mean:.3f} nats a turn, below alarms.entropy_low = {settings.entropy_low:g}."
+    if settings.entropy_high is not None and mean > settings.entropy_high:
+        return f"it rose to {mean:.3f} nats a turn, above alarms.entropy_high = {settings.entropy_high:g}."
+    return ""
+
+
+def read_language(watched: Watched, _: Kept) -> tuple[Readings, Kept]:
+    """Return how far each policy has moved on ordinary prompts, where a snapshot of it was measured."""
+    policies = sorted({trajectory.policy for trajectory in watched.trajectories})
+    found = {policy: watched.metrics.get(f"{policy}/language_kl") for policy in policies}
+    return {policy: moved for policy, moved in found.items() if moved is not None}, {}
+
+
+def judge_language(divergence: float, settings: LanguageSettings) -> str:
+    """Judge how far a policy has moved on ordinary prompts, as it was measured when it was frozen."""
+    if divergence <= settings.language:
+        return ""
+    return (
+        f"on ordinary prompts it is {divergence:.2f} nats a token from the untrained model, above alarms.language = "
+        f"{settings.language:g}: it may play, but it speaks differently."
+    )
+
+
+def _variance(total: float, squares: float, count: int) -> float:
+    mean = total / count
+    return max(squares / count - mean * mean, 0.0)
+
+
+HISTORIES = Ledger(read_histories, "roles")
+ENTROPIES = Ledger(read_entropies, "entropies")
+DRIFT = AlarmRule(judge_drift, DriftSettings, ledger=HISTORIES)
+REASONING = AlarmRule(judge_reasoning_length, ReasoningSettings, ledger=HISTORIES)
+ECHO_TRAP = AlarmRule(judge_echo_trap, EchoSettings, ledger=HISTORIES)
+ENTROPY = AlarmRule(judge_entropy, EntropySettings, ledger=ENTROPIES)
+LANGUAGE = AlarmRule(judge_language, LanguageSettings, ledger=Ledger(read_language))

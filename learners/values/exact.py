@@ -1,0 +1,58 @@
+"""The exact advantage of each turn: A(I, a) of the policies that played, by enumeration of the whole game.
+
+No luck is left in a turn's credit, neither the deal's nor that of later replies; chance decides only which turns are
+played. With ``all_replies`` every legal reply is credited by its probability times its advantage, drawn or not
+(expected policy gradients, arXiv 1801.03326). The league enumerates (``league.training.evidence.exact_advantages``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from games.common.errors import UsageError
+from games.common.section import Section
+from learners.trajectories import Trajectory
+from learners.values.estimator import Columns, Estimated, How, Simulator, ValueEstimator, ValueFacts
+from roles.role import ReplyForm
+
+
+class Settings(Section):
+    """What exact advantages credit."""
+
+    all_replies: bool = Field(
+        False,
+        description="credit every legal reply of a turn, by its probability times its advantage: also those not drawn",
+    )
+
+
+def exact(trajectories: Sequence[Trajectory], simulator: Simulator, settings: Settings) -> Columns:
+    """Enumerate the whole game, and learn nothing."""
+    turns = simulator.exact(trajectories)
+    columns = {Estimated.CONTRIBUTIONS: [worth.advantages for worth in turns]}
+    return columns | ({"reply_credits": [worth.reply_credits for worth in turns]} if settings.all_replies else {})
+
+
+def check(facts: ValueFacts, settings: Settings) -> None:
+    """Raise UsageError where some seat's policy has no table, and beside rewards that enumeration does not know."""
+    game, name = facts.game, "The estimator 'exact' of turn values"
+    chosen = all(role.reply is ReplyForm.CHOICE for role in facts.roles)
+    if game.submatch_games or len(facts.roles) < game.seats or not chosen:
+        raise UsageError(
+            f"{name} counts a game out, so it needs every seat of {game.name} trained, with replies that are chosen "
+            "from the legal ones, and no matches within matches. Choose another values.estimator."
+        )
+    if settings.all_replies and facts.truncated:
+        raise UsageError(
+            "values.exact.all_replies credits replies that were not drawn, which have no importance weight. Leave "
+            "objective.truncate unset, or set values.exact.all_replies = false."
+        )
+    if facts.magnet_rewards:
+        raise UsageError(
+            f"{name} knows the rewards of {game.name} alone, not those of the magnet. Set objective.magnet_rule = "
+            "'loss', or choose another values.estimator."
+        )
+
+
+ESTIMATOR = ValueEstimator(exact, Settings, check=check, kind=Estimated.CONTRIBUTIONS, how=How.EXACT)
