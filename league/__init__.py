@@ -30,15 +30,21 @@ if TYPE_CHECKING:
     from league.cli.python.training import train as train
     from league.cli.python.verifiers_env import load_environment as load_environment
     from league.config import RunConfig as RunConfig
+    from league.lab.breeding.rules import register as register_breeding
     from league.population.matchmaking import register as register_matchmaking
+    from league.population.matchmaking.branching import register as register_branching
+    from league.population.matchmaking.league_roles import register as register_league_role
     from league.population.players.model_engine import register as register_engine
     from league.population.players.scripted import register as register_scripted
+    from league.theory.meta_solvers import register_joint_solver as register_joint_solver
+    from league.theory.meta_solvers import register_meta_solver as register_meta_solver
     from league.training.board.loggers import register as register_logger
     from league.training.board.observers import register_figure as register_figure
     from league.training.board.observers import register_monitor as register_monitor
     from league.training.evidence.sources import register as register_evidence
     from league.training.monitors.alarms import register as register_alarm
     from league.training.snapshots.evaluations import register as register_evaluation
+    from league.training.starts.rules import register as register_start
     from learners.advantages import register as register_credit
     from learners.losses import register as register_loss
     from learners.values import register as register_estimator
@@ -62,6 +68,12 @@ _HOMES = {  # by name: the module that has it, and its name there
     "train": ("league.cli.python.training", "train"),
     "load_environment": ("league.cli.python.verifiers_env", "load_environment"),
     "RunConfig": ("league.config", "RunConfig"),
+    "register_breeding": ("league.lab.breeding.rules", "register"),
+    "register_branching": ("league.population.matchmaking.branching", "register"),
+    "register_league_role": ("league.population.matchmaking.league_roles", "register"),
+    "register_meta_solver": ("league.theory.meta_solvers", "register_meta_solver"),
+    "register_joint_solver": ("league.theory.meta_solvers", "register_joint_solver"),
+    "register_start": ("league.training.starts.rules", "register"),
     "register_matchmaking": ("league.population.matchmaking", "register"),
     "register_engine": ("league.population.players.model_engine", "register"),
     "register_scripted": ("league.population.players.scripted", "register"),
@@ -89,6 +101,8 @@ __all__ = [
     "open_run",
     "pettingzoo_env",
     "register_alarm",
+    "register_branching",
+    "register_breeding",
     "register_credit",
     "register_engine",
     "register_environment",
@@ -97,13 +111,17 @@ __all__ = [
     "register_evidence",
     "register_figure",
     "register_game",
+    "register_joint_solver",
+    "register_league_role",
     "register_logger",
     "register_loss",
     "register_matchmaking",
+    "register_meta_solver",
     "register_monitor",
     "register_privileged",
     "register_roles",
     "register_scripted",
+    "register_start",
     "resume",
     "sweep",
     "train",

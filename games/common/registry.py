@@ -118,6 +118,10 @@ class Registry(dict[str, EntryT]):
         """Return our entries and those of plugins that are loaded."""
         return self | plugins.loaded(self.family)
 
+    def chosen_by(self, name: str) -> str:
+        """Return the setting that chooses an entry, as a person writes it."""
+        return f"{self.setting} = {name}" if "." in self.setting else f"{self.setting}.{name}"
+
     @property
     def all_asked(self) -> bool:
         """Whether a run uses every entry that is loaded, so that no setting but ``plugins`` chooses one."""

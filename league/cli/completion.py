@@ -23,6 +23,8 @@ def complete(parser: argparse.ArgumentParser) -> None:
         for action in command._actions:
             if action.dest == "config":
                 setattr(action, "completer", _presets)  # noqa: B010  # argcomplete's way
+            elif action.dest == "set":
+                setattr(action, "completer", _settings)  # noqa: B010  # argcomplete's way
             elif action.dest in NAMES_RUNS:
                 setattr(action, "completer", _runs)  # noqa: B010
     argcomplete.autocomplete(parser)
@@ -36,6 +38,18 @@ def _commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentPars
 
 def _presets(**_: Any) -> list[str]:
     return sorted([*(path.stem for path in PRESETS.glob("*.toml")), *map(str, Path().glob("*.toml"))])
+
+
+def _settings(prefix: str, **_: Any) -> list[str]:
+    """Return the keys of settings, and after a key what it takes where that is one of several words."""
+    from league.cli.showing.settings import run as settings  # reads every table, which takes a second
+
+    key, given, _value = prefix.partition("=")
+    found = settings(argparse.Namespace(word=""))
+    if not given:
+        return [f"{setting.name}=" for setting in found]
+    kinds = [setting.kind.removesuffix(" or none") for setting in found if setting.name == key]
+    return [f"{key}={word}" for kind in kinds if " | " in kind for word in kind.split(" | ")]
 
 
 def _runs(**_: Any) -> list[str]:

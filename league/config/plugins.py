@@ -107,6 +107,11 @@ def settings_of(config: RunConfig, group: str, name: str) -> Section | None:
     return next((section for section in _at(config, path) if isinstance(section, Section)), None)
 
 
+def own_tables() -> dict[str, str]:
+    """Return by family the table, dotted, that has a table for each of its entries with settings."""
+    return {group: ".".join(path) for group, path in _tables()}
+
+
 def chosen_entries(config: RunConfig) -> list[tuple[str, str]]:
     """Return the entries that a run chooses, each once: family and name."""
     by_weight = [(WEIGHED, rule) for rule, weight in config.matchmaking.opponent_shares.items() if weight]
@@ -123,8 +128,8 @@ def _choices_of(annotation: Any, metadata: Sequence[Any], path: Path) -> Iterato
     parts = get_args(annotation)
     for mark in metadata:
         if isinstance(mark, Named):
-            table = [part for part in path[:-1] if part != EACH]
-            yield Choice(mark.family, path, tuple(mark.table.split(".")) if mark.table else tuple(table))
+            of_field = tuple(part for part in path if part != EACH)[:-1]
+            yield Choice(mark.family, path, tuple(mark.table.split(".")) if mark.table else of_field)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         for name, field in annotation.model_fields.items():
             yield from _choices_of(field.annotation, field.metadata, (*path, name))

@@ -9,8 +9,8 @@ from support.source import ROOT
 from league.cli.dispatch import _parsers
 from league.config import GameConfig, RunConfig
 from league.config import load as settings
-from league.config.matchmaking import SharesConfig
-from league.population.matchmaking.lineups import JOINT_RULES, PAST_RULES
+from league.config.matchmaking import SELF_PLAY, SharesConfig
+from league.population.matchmaking.rules import OPPONENT_RULES
 from league.training.learning.imitation import IMITATION_FILE
 from learners.advantages import RULES
 
@@ -29,7 +29,7 @@ def test_every_rule_is_told():
 
 
 def test_every_matchmaking_rule_has_a_weight():
-    assert set(SharesConfig.model_fields) == {"self_play", *PAST_RULES, *JOINT_RULES}
+    assert set(SharesConfig.model_fields) == {SELF_PLAY, *OPPONENT_RULES}
 
 
 # Everything that the pages name

@@ -106,13 +106,17 @@ def _table(annotation: Any) -> type[BaseModel] | None:
 
 
 def _of(key: str) -> str:
-    """Return which credit rules, or which engine, a setting is for."""
+    """Return which entry of a family, or which credit rules, a setting is for."""
+    from games.common.registry import family
+    from league.config.plugins import own_tables
     from learners.advantages import RULES
     from learners.advantages.rule import Need
 
-    table, _, name = key.partition(".")
-    if table in ("credit", "engine") and "." in name:
-        return f"for {table}.{'rule' if table == 'credit' else 'kind'} = {name.partition('.')[0]}"
+    for group, table in own_tables().items():
+        place = f"{table}."
+        name = key.removeprefix(place).partition(".")[0]
+        if key.startswith(f"{place}{name}.") and name in (known := family(group)).loaded():
+            return f"for {known.chosen_by(name)}"
     for place, need in NEEDS.items():
         if key.startswith(place):
             rules = RULES.loaded()

@@ -30,7 +30,7 @@ class Seats(Enum):
     ALL = "all seats at once, with itself; with exploiters.together each in turn, too"
 
 
-class Standing(NamedTuple):
+class FreezeFacts(NamedTuple):
     """What is known when it is decided whether a policy freezes. In rates of winning a draw counts 1/2."""
 
     age: int  # iterations since it was frozen last
@@ -53,7 +53,7 @@ class LeagueRole(Entry[Opponents]):
 
     seats: Seats = Seats.EACH
     # Whether it is frozen after an iteration; None: whenever main policies are due, by ``snapshot_every``.
-    freeze_when: Callable[[Standing, ExploitersConfig], bool] | None = None
+    freeze_when: Callable[[FreezeFacts, ExploitersConfig], bool] | None = None
     # Whether it is reset to its initial weights once it is frozen, by a number drawn evenly from 0 to 1; None: never.
     reset_when: Callable[[float, ExploitersConfig], bool] | None = None
     cooperates: bool = False  # it is a partner of those that it meets, which the rule ``partners`` lets mains meet
@@ -98,20 +98,20 @@ def partner(pool: OpponentPool, _config: ExploitersConfig) -> NDArray[np.float64
     return alike_by_policy(pool, [is_partner(kind) for kind in pool.kinds])
 
 
-def beats_main(standing: Standing, config: ExploitersConfig) -> bool:
+def beats_main(facts: FreezeFacts, config: ExploitersConfig) -> bool:
     """Return whether an exploiter wins often enough against every live main, or has had its time."""
-    return _ready(standing, standing.mains, config)
+    return _ready(facts, facts.mains, config)
 
 
-def beats_all(standing: Standing, config: ExploitersConfig) -> bool:
+def beats_all(facts: FreezeFacts, config: ExploitersConfig) -> bool:
     """Return whether an exploiter wins often enough against every past player, or has had its time."""
-    return _ready(standing, standing.past, config)
+    return _ready(facts, facts.past, config)
 
 
-def _ready(standing: Standing, targets: Sequence[str], config: ExploitersConfig) -> bool:
-    if standing.age >= config.freeze_after:
+def _ready(facts: FreezeFacts, targets: Sequence[str], config: ExploitersConfig) -> bool:
+    if facts.age >= config.freeze_after:
         return True
-    return standing.age >= config.freeze_from and standing.lowest_rate(targets) > config.freeze_at
+    return facts.age >= config.freeze_from and facts.lowest_rate(targets) > config.freeze_at
 
 
 def always(_drawn: float, _config: ExploitersConfig) -> bool:

@@ -185,9 +185,11 @@ def test_the_version_is_printed(capsys):
         ("league match --ga", ["--game"]),
         ("league train pocket-l", ["pocket-league", "pocket-long"]),
         ("league standings runs/m", ["runs/mine"]),
+        ("league train pocket --set starts.ru", ["starts.rule="]),
+        ("league train pocket --set descent.rule=m", ["descent.rule=merge", "descent.rule=mutate"]),
     ],
 )
-def test_a_shell_completes_commands_options_presets_and_runs(typed, expected, tmp_path):
+def test_a_shell_completes_commands_options_presets_runs_and_settings(typed, expected, tmp_path):
     pytest.importorskip("argcomplete")
     (tmp_path / "runs" / "mine").mkdir(parents=True)
     (tmp_path / "runs" / "mine" / "config.toml").write_text("")

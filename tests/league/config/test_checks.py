@@ -69,10 +69,10 @@ def config(tmp_path):
         ),
         (["starts.rule=uniform", "starts.size=20"], "starts.size = 20 is less than the 64 deals of kuhn_poker"),
         (["starts.rule=plr", "starts.floor=1"], "leaves nothing to starts.rule = 'plr'"),
-        (["starts.rule=plrr"], "starts.rule = 'plrr'"),
+        (["starts.rule=plrr"], "no start rule named 'plrr'. Did you mean plr. Set starts.rule"),
         (
             ["starts.rule=backward", "games.lookup_chain.matches=64"],
-            "'backward' begins matches in their middle, but those of lookup_chain open submatches",
+            "starts.rule = 'backward' begins matches in their middle, but those of lookup_chain open submatches",
         ),
         (["matchmaking.group_size=7"], "matches = 64 cannot be cut into groups of .* = 7. Set 63 or 70."),
         (["matchmaking.group_size=128"], r"matches = 64 cannot be cut into groups of .* = 128. Set 128\.$"),

@@ -5,6 +5,7 @@ import pytest
 
 from games.common.errors import UsageError
 from games.registry import make_game
+from league.config import RunConfig
 from league.config.matchmaking import MatchmakingConfig
 from league.population.evaluation.meta_game import (
     MetaGame,
@@ -48,7 +49,7 @@ def test_exact_payoffs_of_rock_paper_scissors():
 
 def test_psro_of_the_pure_players_is_the_games_equilibrium():
     config = MatchmakingConfig(self_play=0.0, fictitious=0.0, psro=1.0)
-    meta = meta_strategy(THREE, config, seed=0)
+    meta = meta_strategy(THREE, RunConfig(games={"kuhn_poker": {}}, matchmaking=config), seed=0)
     assert meta.weights == pytest.approx({"r": 1 / 3, "p": 1 / 3, "s": 1 / 3})
     weights = mixture_weights(THREE, "nash")
     spec = make_game(RPS).spec
@@ -87,7 +88,7 @@ def test_a_joint_meta_strategy_of_chicken_is_a_correlated_equilibrium():
     tables = tuple(pure(game, action) for action in range(2))
     meta_game = MetaGame(game, (("x", "y"), ("u", "v")), (tables, tables), PayoffTable())
     config = MatchmakingConfig(self_play=0.0, fictitious=0.0, jpsro=1.0, jpsro_solver="mgce")
-    meta = meta_strategy(meta_game, config, seed=3)
+    meta = meta_strategy(meta_game, RunConfig(games={"kuhn_poker": {}}, matchmaking=config), seed=3)
     assert sum(weight for _, weight in meta.joint) == pytest.approx(1.0)
     assert len(meta.advised) == 2
     gaps = joint_metrics(meta_game, meta)
@@ -137,6 +138,6 @@ def test_each_seat_is_advised_by_its_own_marginal():
     table.apply([Result(a, b, RPS, "r", 1, gain, gain, 0.5, 0) for (a, b), gain in (first | second).items()])
     meta_game = MetaGame(RPS, (("x", "y"), ("u", "v")), None, table)
     config = MatchmakingConfig(self_play=0.0, fictitious=0.0, jpsro=1.0, jpsro_solver="mgce")
-    meta = meta_strategy(meta_game, config, seed=0)
+    meta = meta_strategy(meta_game, RunConfig(games={"kuhn_poker": {}}, matchmaking=config), seed=0)
     assert [(lineup, pytest.approx(1.0)) for lineup, _ in meta.joint] == list(meta.joint)
     assert (meta.joint[0][0], meta.advised) == (("y", "u"), ("y", "u"))

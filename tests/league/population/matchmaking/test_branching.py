@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from league.population.matchmaking.branching.budget import prefix_of
 from support.learning.trajectories import credit, trajectory
 
 from arena.records import MatchRequest, Reply
@@ -16,9 +15,10 @@ from games.registry import make_game
 from league.config import RolesConfig
 from league.config.checks.features import most_retries
 from league.config.load import load, run_roles, seat_roles
+from league.config.matchmaking import BranchingConfig
 from league.lab.credit.accuracy import batch_gradient
 from league.lab.credit.matches import BatchPlan, PlayedBatch, TablePlayer, requests_of
-from league.population.matchmaking.branching import RULES, choose, fork_requests
+from league.population.matchmaking.branching import BRANCHING_RULES, choose, fork_requests, prefix_of
 from league.theory.exact.exploitability import exact_form, uniform_table
 from league.theory.exact.turn_values import turn_values
 from league.training.evidence.branched import _after_fork
@@ -88,7 +88,9 @@ def test_the_planted_uncertain_turn_is_branched_at():
     roles = seat_roles(RolesConfig(reply="free", on_illegal="retry"), spec)
     episodes = played("tic_tac_toe", first_matches("tic_tac_toe", 8, 2), roles)
     planted = {episode.turns[2].observation for episode in episodes}
-    scores = RULES["entropy"](episodes, lambda turns: [1.5 if t.observation in planted else 0.1 for t in turns])
+    scores = BRANCHING_RULES["entropy"].make(
+        episodes, lambda turns: [1.5 if t.observation in planted else 0.1 for t in turns], BranchingConfig()
+    )
     spare = 2 * 9 * (1 + most_retries(roles))
     points = choose(episodes, scores, sum(len(e.turns) for e in episodes) + spare, 1, 9, most_retries(roles))
     assert len(points) >= 2
@@ -103,7 +105,7 @@ def test_the_value_spread_is_that_of_the_returns_after_what_was_seen():
         engine_of=lambda _: TablePlayer(uniform_table("kuhn_poker")),
         make_game=make_game,
     )
-    scores = RULES["value_spread"](episodes, None)
+    scores = BRANCHING_RULES["value_spread"].make(episodes, None, BranchingConfig())
     seen = episodes[0].turns[0].observation
     expected = pstdev([e.returns[0] for e in episodes[1:] if e.turns[0].observation == seen])
     assert scores[0][0] == pytest.approx(expected)
@@ -120,10 +122,13 @@ def test_a_matchs_own_return_does_not_decide_where_it_is_branched():
         make_game=make_game,
     )
     lucky = [episodes[0]._replace(returns=(9.0, -9.0)), *episodes[1:]]
-    before, after = (RULES["value_spread"](matches, None) for matches in (episodes, lucky))
+    before, after = (
+        BRANCHING_RULES["value_spread"].make(matches, None, BranchingConfig()) for matches in (episodes, lucky)
+    )
     assert before[0] == after[0]
     assert before != after, "it tells something of other matches"
-    assert RULES["value_spread"](episodes[:1], None) == [[0.0] * len(episodes[0].turns)]
+    alone = BRANCHING_RULES["value_spread"].make(episodes[:1], None, BranchingConfig())
+    assert alone == [[0.0] * len(episodes[0].turns)]
 
 
 def test_the_credit_of_a_family_is_the_number_worked_by_hand():

@@ -6,7 +6,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from league.population.matchmaking.partners import partners
 from support.matches.draws import draw, opponents, pool_of
 from support.processes.runs import TINY
 
@@ -16,6 +15,7 @@ from league.config.checks.config import check_config
 from league.config.load import load, run_roles
 from league.config.matchmaking import ExploitersConfig, MatchmakingConfig
 from league.population.matchmaking import Member, OpponentPool
+from league.population.matchmaking.rules import partners
 from league.population.results.match_store import STORE_FILE, MatchStore
 from league.population.storage.population import Population
 from league.training.loop.session import train

@@ -6,14 +6,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from league.population.matchmaking.exploiting.main_exploiter import main_exploiter
-from league.population.matchmaking.uncertain import variance
-from league.population.matchmaking.verification import verification, without_monotonic_suffix
 from support.matches.draws import draw, draw_members, opponents, pool_of
 from support.timing import processor_seconds
 
 from league.config.matchmaking import ExploitersConfig, MatchmakingConfig
 from league.population.matchmaking import DrawContext, Member, MetaStrategy
+from league.population.matchmaking.league_roles import main_exploiter
+from league.population.matchmaking.rules import variance, verification, without_monotonic_suffix
 from league.population.results.payoffs import PayoffTable, Result
 from league.population.storage.members import Kind
 
@@ -36,10 +35,13 @@ def test_verification_meets_strong_main_exploiters_first() -> None:
 
 
 def test_a_main_exploiter_meets_the_live_main_unless_that_is_hopeless() -> None:
-    assert main_exploiter(pool_of([0.2, 0.1, 0.9]), hopeless=0.2) == pytest.approx([1, 0, 0])
+    config = ExploitersConfig(hopeless=0.2)
+    assert main_exploiter(pool_of([0.2, 0.1, 0.9], ["main"] * 3), config) == pytest.approx([1, 0, 0])
     # below, x (1 - x) of main's snapshots: 0.09 and 0.25
-    assert main_exploiter(pool_of([0.1, 0.1, 0.5]), hopeless=0.2) == pytest.approx(np.array([0, 0.09, 0.25]) / 0.34)
-    assert main_exploiter(pool_of([0.0]), hopeless=0.2) == pytest.approx([1])
+    assert main_exploiter(pool_of([0.1, 0.1, 0.5], ["main"] * 3), config) == pytest.approx(
+        np.array([0, 0.09, 0.25]) / 0.34
+    )
+    assert main_exploiter(pool_of([0.0], ["main"]), config) == pytest.approx([1])
 
 
 def test_the_least_certain_opponents_are_those_never_met() -> None:

@@ -119,7 +119,7 @@ def test_what_the_entry_refuses_is_refused_before_anything_starts(tmp_path, monk
 
 
 def test_an_unknown_kind_is_refused_with_the_nearest(tmp_path):
-    with pytest.raises(UsageError, match=r"no engine named 'vlm'\. Did you mean vllm\? engine\.kind"):
+    with pytest.raises(UsageError, match=r"no engine named 'vlm'\. Did you mean vllm\? Set engine\.kind"):
         train(load("pocket", [*TINY, "engine.kind=vlm"]), tmp_path / "run")
     assert not (tmp_path / "run" / "config.toml").exists()
 

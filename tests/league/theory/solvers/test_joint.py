@@ -13,8 +13,8 @@ from scipy.special import logsumexp
 from support.matches.normal_form import matching_pennies
 
 from games.common.errors import UsageError
+from league.theory.meta_solvers import JOINT_SOLVERS
 from league.theory.solvers import (
-    JOINT_SOLVERS,
     EmpiricalGame,
     correlated_equilibrium,
     gaps,
@@ -74,20 +74,20 @@ def test_chicken_at_maximum_entropy(solver) -> None:
 @pytest.mark.parametrize("name", CORRELATED)
 @pytest.mark.parametrize("game", [ROCK_PAPER_SCISSORS, matching_pennies()], ids=["scissors", "pennies"])
 def test_where_uniform_play_is_an_equilibrium_it_is_the_flattest(name: str, game: EmpiricalGame) -> None:
-    np.testing.assert_allclose(JOINT_SOLVERS[name](game), 1.0 / np.prod(game.sizes), atol=1e-6)
+    np.testing.assert_allclose(JOINT_SOLVERS[name].make(game), 1.0 / np.prod(game.sizes), atol=1e-6)
 
 
 @pytest.mark.parametrize("name", CORRELATED)
 def test_a_prisoners_dilemma_has_one_equilibrium(name: str) -> None:
     dilemma = symmetric_game(np.array([[3.0, 0.0], [5.0, 1.0]]))
-    np.testing.assert_allclose(JOINT_SOLVERS[name](dilemma), [[0.0, 0.0], [0.0, 1.0]], atol=1e-5)
+    np.testing.assert_allclose(JOINT_SOLVERS[name].make(dilemma), [[0.0, 0.0], [0.0, 1.0]], atol=1e-5)
 
 
 @settings(deadline=None, max_examples=25)
 @given(st.integers(0, 10_000), st.sampled_from(sorted(CORRELATED)))
 def test_nobody_gains_by_any_deviation(seed: int, name: str) -> None:
     game = random_game(seed)
-    joint = JOINT_SOLVERS[name](game)
+    joint = JOINT_SOLVERS[name].make(game)
     assert joint.shape == game.sizes
     assert joint.min() >= 0.0
     assert joint.sum() == pytest.approx(1.0)
@@ -129,7 +129,7 @@ def test_duality_proves_that_nothing_is_flatter(seed: int, name: str) -> None:
     game = EmpiricalGame(np.random.default_rng(seed).normal(size=(3, 2, 3, 2)))
     concept, criterion = CORRELATED[name]
     gains = deviations(game, concept)
-    ours = JOINT_SOLVERS[name](game).ravel()
+    ours = JOINT_SOLVERS[name].make(game).ravel()
 
     def entropy_bound(prices: np.ndarray) -> float:
         return float(logsumexp(-(gains.T @ prices)))
@@ -151,7 +151,7 @@ def test_duality_proves_that_nothing_is_flatter(seed: int, name: str) -> None:
 @given(st.integers(0, 10_000))
 def test_each_is_flattest_in_its_own_sense_and_coarse_ones_are_flatter(seed: int) -> None:
     game = random_game(seed)
-    joint = {name: JOINT_SOLVERS[name](game) for name in CORRELATED}
+    joint = {name: JOINT_SOLVERS[name].make(game) for name in CORRELATED}
     squares = {name: float((x**2).sum()) for name, x in joint.items()}
     entropy = {name: -float((x * np.log(np.maximum(x, 1e-300))).sum()) for name, x in joint.items()}
     assert squares["mgce"] <= squares["mece"] + 1e-5

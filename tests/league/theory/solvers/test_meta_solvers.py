@@ -10,9 +10,8 @@ from hypothesis.extra import numpy as npst
 from support.timing import processor_seconds
 
 from games.common.errors import UsageError
+from league.theory.meta_solvers import META_SOLVERS
 from league.theory.solvers import (
-    BY_AGE,
-    META_SOLVERS,
     EmpiricalGame,
     antisymmetric,
     linear,
@@ -136,16 +135,18 @@ def test_a_hundred_players_are_solved_in_under_50_ms() -> None:
 
 
 def test_who_reads_payoffs_is_told() -> None:
-    """A solver of BY_AGE gives the same weights whatever the payoffs."""
+    """A solver by age gives the same weights whatever the payoffs."""
     first_leads = np.array([[0.0, 1.0, 1.0], [-1.0, 0.0, 1.0], [-1.0, -1.0, 0.0]])
-    indifferent = {n for n, solve in META_SOLVERS.items() if np.allclose(solve(first_leads), solve(-first_leads))}
-    assert indifferent == BY_AGE
+    indifferent = {
+        n for n, entry in META_SOLVERS.items() if np.allclose(entry.make(first_leads), entry.make(-first_leads))
+    }
+    assert indifferent == {n for n, entry in META_SOLVERS.items() if entry.by_age}
 
 
 @settings(deadline=None, max_examples=40)
 @given(MATRICES, st.sampled_from(sorted(META_SOLVERS)))
 def test_every_solver_returns_a_distribution(payoffs: np.ndarray, name: str) -> None:
-    mixture = META_SOLVERS[name](payoffs)
+    mixture = META_SOLVERS[name].make(payoffs)
     assert mixture.shape == (len(payoffs),)
     assert mixture.min() >= 0.0
     assert mixture.sum() == pytest.approx(1.0)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from league.theory.meta_solvers import JOINT_SOLVERS, META_SOLVERS
 from league.theory.solvers import (
-    JOINT_SOLVERS,
-    META_SOLVERS,
     EmpiricalGame,
     Matrix,
     alpha_rank,
@@ -43,7 +42,7 @@ def clones(noise: float, seed: int) -> Matrix:
 @pytest.mark.parametrize("name", JOINT)
 def test_two_players_a_ten_millionth_apart_have_correlated_equilibria(name: str) -> None:
     game = symmetric_game(BY_A_MILLIONTH)
-    joint = JOINT_SOLVERS[name](game)
+    joint = JOINT_SOLVERS[name].make(game)
     assert joint.sum() == pytest.approx(1.0)
     assert gaps(game, joint, "cce" if name in ("mgcce", "mecce") else "ce").max() <= MOST_REGRET
 
@@ -66,14 +65,15 @@ def test_slightly_different_copies_never_fail_and_nobody_gains(noise: float) -> 
 def test_slightly_different_copies_have_correlated_equilibria(name: str) -> None:
     for noise in (1e-6, 1e-7, 1e-9):
         game = symmetric_game(clones(noise, 0))
-        assert gaps(game, JOINT_SOLVERS[name](game), "cce" if name in ("mgcce", "mecce") else "ce").max() <= MOST_REGRET
+        entry = JOINT_SOLVERS[name]
+        assert gaps(game, entry.make(game), "ce" if entry.advises else "cce").max() <= MOST_REGRET
 
 
 @pytest.mark.parametrize("scale", [1e6, 1.0, 1e-3, 1e-6, 1e-8, 1e-9, 1e-12])
 @pytest.mark.parametrize("name", ["nash", "nash_averaging", "prd"])
 def test_units_do_not_matter_however_small(name: str, scale: float) -> None:
     atol = 1e-2 if name == "prd" else 1e-4  # dynamics only near it
-    np.testing.assert_allclose(META_SOLVERS[name](scale * WEIGHTED), [0.25, 0.25, 0.5], atol=atol)
+    np.testing.assert_allclose(META_SOLVERS[name].make(scale * WEIGHTED), [0.25, 0.25, 0.5], atol=atol)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-6, 1e-9])
@@ -95,7 +95,7 @@ def test_equal_players_are_level_whatever_rounding_says() -> None:
     """Ten returns of 0.1 or of 0.3 add up to sums that differ in the last bits."""
     equal = noisy(np.zeros((4, 4)), 1e-17, 0)
     for payoffs in (equal, 0.3 + equal, 1e6 + 1e6 * equal, np.full((4, 4), 0.1) + 1e-16 * np.eye(4)):
-        for solve in (nash_averaging, META_SOLVERS["alpha_rank"], META_SOLVERS["prd"]):
+        for solve in (nash_averaging, META_SOLVERS["alpha_rank"].make, META_SOLVERS["prd"].make):
             np.testing.assert_allclose(solve(payoffs), 0.25, atol=1e-6)
     np.testing.assert_allclose(alpha_rank(EmpiricalGame(0.3 + np.stack([equal, equal]))), 1 / 16, atol=1e-6)
     level = zero_sum_nash(EmpiricalGame(np.stack([0.3 + 1e-16 * np.eye(2), -0.3 - np.zeros((2, 2))])))
@@ -114,7 +114,7 @@ def test_copies_that_differ_by_rounding_share_one_mass() -> None:
 @pytest.mark.parametrize("name", sorted(set(META_SOLVERS) - {"uniform", "linear"}))
 def test_infinite_payoffs_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="finite payoff"):
-        META_SOLVERS[name](np.array([[0.0, np.inf], [-np.inf, 0.0]]))
+        META_SOLVERS[name].make(np.array([[0.0, np.inf], [-np.inf, 0.0]]))
     with pytest.raises(ValueError, match="finite payoff"):
         nash_average_of_many(np.array([[0.0, np.inf], [0.0, 0.0]]))
     with pytest.raises(ValueError, match="finite payoff"):

@@ -2,14 +2,12 @@
 
 import numpy as np
 import pytest
-from league.training.starts.rules.backward import children
-from league.training.starts.rules.plr import ranks
 
 from arena.records import Start
 from league.config.matchmaking import StartsConfig
 from league.training.starts.draw import chances_of, draw_starts, inclusion
 from league.training.starts.measured import StoredStart, sums_of
-from league.training.starts.rules import RULES, Moment
+from league.training.starts.rules import START_RULES, Moment, ranks, shortened
 
 DIFFICULTIES = np.linspace(-4.0, 4.0, 17)
 SKILL = 0.5
@@ -28,7 +26,7 @@ def solved(rates, size=lambda number: 1, **fields):
 
 
 def shares(rule, starts, iteration=1, **settings):
-    weights = RULES[rule](starts, Moment(iteration, 10, StartsConfig(rule=rule, **settings)))
+    weights = START_RULES[rule].make(starts, Moment(iteration, 10, StartsConfig(rule=rule, **settings)))
     return weights / weights.sum()
 
 
@@ -77,9 +75,9 @@ def test_expert_prefixes_are_shortened_to_what_the_solver_can_just_not_do():
     line = [StoredStart(Start("tic_tac_toe", 1, prefix=tuple("abcdefgh")), size=1)]
     for iteration in range(1, 20):
         played = [one._replace(plays=8, rate=1 / (1 + np.exp(one.size - 3))) for one in line]
-        frontier = RULES["backward"](played, Moment(iteration, 20, StartsConfig(rule="backward")))
+        frontier = START_RULES["backward"].make(played, Moment(iteration, 20, StartsConfig(rule="backward")))
         assert frontier.tolist() == [0.0] * (len(line) - 1) + [1.0]
-        line += children(played, 0.5, iteration)
+        line += shortened(played, StartsConfig(), iteration)
     assert [one.size for one in line] == [1, 2, 3, 4]
     assert [one.start.prefix for one in line] == [tuple("abcdefgh"[:left]) for left in (8, 7, 6, 5)]
     assert [one.parent for one in line] == ["", *(one.name for one in line[:-1])]
