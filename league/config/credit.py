@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, create_model
 
-from games.common.registry import name_of, tables
+from games.common.registry import tables
 from games.common.section import LearningRate, Positive, Section
 from games.common.validation import validated
+from league.config.names import CreditRuleName
 from league.config.teacher import PrivilegedName
 from learners.advantages import DEFAULT_RULE, RULES
 from learners.values import DEFAULT_ESTIMATOR, ESTIMATORS
@@ -24,11 +25,9 @@ def _tables(name: str, entries: Mapping[str, Any]) -> Any:
 
 
 if TYPE_CHECKING:  # a type checker cannot follow tables that are made at run time
-    CreditRuleName = str
     RuleTables = Section
     EstimatorTables = Section
 else:
-    CreditRuleName = name_of("credit")
     RuleTables, EstimatorTables = _tables("RuleTables", RULES), _tables("EstimatorTables", ESTIMATORS)
 
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 from pydantic import Field, field_validator
 
 from games.aliases import full_name
-from games.common.registry import family, name_of
+from games.common.registry import family
 from games.common.section import Positive, Section
-
-if TYPE_CHECKING:  # a type checker cannot follow types that are made at run time
-    EngineName = str
-else:
-    EngineName = name_of("engines")
-
+from league.config.names import EngineName
 
 VllmRank = Literal[8, 16, 32, 64, 128, 256, 320, 512]
 VLLM_RANKS: tuple[int, ...] = get_args(VllmRank)

@@ -8,12 +8,12 @@ from pydantic import Field
 
 from games.common.registry import name_of
 from games.common.section import Count, Positive, Section, Share
+from league.config.names import MetaSolverName
 
-if TYPE_CHECKING:  # a type checker cannot follow types that are made at run time
-    MetaSolverName = str
+if TYPE_CHECKING:
     LoggerName = str
 else:
-    MetaSolverName, LoggerName = name_of("meta_solvers", "meta_solvers"), name_of("loggers")
+    LoggerName = name_of("loggers")
 
 
 class BoardConfig(Section):

@@ -8,17 +8,16 @@ from pydantic import Field, create_model, model_validator
 
 from games.common.registry import family, name_of
 from games.common.section import Count, LearningRate, NonNegative, Positive, Section, Share
+from league.config.names import LeagueRoleName
 from learners.losses import LOSSES
 from learners.losses.imitation import ImitationConfig as ImitationConfig
 
 DEFAULT_LEAGUE_ROLE = "main"  # of a policy that roles bind to
 
 if TYPE_CHECKING:  # a type checker cannot follow what is made at run time
-    LeagueRoleName = str
     SurrogateName = str
     KlEstimator = str
 else:
-    LeagueRoleName = name_of("league_roles", "exploiters")
     SurrogateName, KlEstimator = name_of("losses", "objective"), name_of("kl_estimators")
 
 

@@ -5,26 +5,13 @@ The tables ``[matchmaking]``, ``[branching]``, ``[starts]``, ``[curriculum]``, `
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from games.common import plugins
-from games.common.registry import name_of
 from games.common.section import LARGEST_COUNT, Count, NonNegative, Positive, Section, Share
-from league.config.evaluation import MetaSolverName
-
-if TYPE_CHECKING:  # a type checker cannot follow types that are made at run time
-    JointSolverName = str
-    StartRuleName = str
-    BranchingRuleName = str
-    BreedingRuleName = str
-else:
-    JointSolverName = name_of("joint_solvers", "joint_solvers")
-    StartRuleName = name_of("starts")
-    BranchingRuleName = name_of("branching")
-    BreedingRuleName = name_of("breeding")
-
+from league.config.names import BranchingRuleName, BreedingRuleName, JointSolverName, MetaSolverName, StartRuleName
 
 SELF_PLAY = "self_play"  # the weight that is no opponent rule's
 
