@@ -11,7 +11,8 @@ equal log-probs are merged.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from arena.lm.chunks import Tokens
 from arena.records import TokenTrace
@@ -119,36 +120,49 @@ def pack(
     which then takes the place of the advantage of the one that was drawn. ``merge=False`` keeps a row for every turn.
     Raises ValueError for advantages that do not fit the turns.
     """
-    rows, packed = _Rows({}, {}, {}), Packed(TrainBatch(policy, (), (), 0, ()), [], [])
+    rows, packed = _Rows({}, {}), Packed(TrainBatch(policy, (), (), 0, ()), [], [])
     snapshots: dict[str, None] = {}
     token_weights_NK, turns = token_weights(trajectories, normalisation, weights, evidence), 0
     for index, (trajectory, advantages_K, weights_K) in enumerate(
         zip(trajectories, advantages, token_weights_NK, strict=True)
     ):
-        packed.places.append([])
-        packed.weights.append([])
+        places_K: list[ReplyPlace | None] = []
+        packed.places.append(places_K)
         if weights is not None and not weights[index]:
+            packed.weights.append([])
             continue
         turns += len(trajectory.turns)
         scale = loss_weights.get(root_game_of(trajectory), 1.0)
         known = Evidence() if evidence is None else evidence[index]
-        credits_K = _credits(known, advantages_K, [scale * weight for weight in weights_K])
+        scaled_K = [scale * weight for weight in weights_K]
+        packed.weights.append(scaled_K)
+        credits_K = _credits(known, advantages_K, scaled_K)
         for turn, credit in zip(trajectory.turns, credits_K, strict=True):
             trace = trace_of(trajectory, turn)
             snapshots[trace.snapshot] = None
-            packed.places[-1].append(_add_turn(rows, trajectory, trace, turn.reply, credit, merge))
-            packed.weights[-1].append(credit.weight)
-    choice = tuple([row._replace(draws=tuple(rows.draws[key].values())) for key, (_, row) in rows.choice.items()])
-    free = tuple([row._replace(draws=tuple(rows.draws[key].values())) for key, (_, row) in rows.free.items()])
+            places_K.append(_add_turn(rows, trajectory, trace, turn.reply, credit, merge))
+    choice = tuple([one.row._replace(draws=tuple(one.draws.values())) for one in rows.choice.values()])
+    free = tuple([one.row._replace(draws=tuple(one.draws.values())) for one in rows.free.values()])
     return packed._replace(batch=TrainBatch(policy, choice, free, turns, tuple(snapshots)))
 
 
-class _Rows(NamedTuple):
-    """The rows of a batch while it is packed, each with its index."""
+RowT = TypeVar("RowT", ChoiceRow, FreeRow)
 
-    choice: dict[object, tuple[int, ChoiceRow]]
-    free: dict[object, tuple[int, FreeRow]]
-    draws: dict[object, dict[tuple[int, tuple[float, ...]], Draw]]  # by row key, then by reply and log-probs
+
+@dataclass(slots=True)
+class _Packing(Generic[RowT]):
+    """A row while the batch is packed."""
+
+    index: int  # among the rows of its form
+    row: RowT
+    draws: dict[tuple[int, tuple[float, ...]], Draw]  # by reply and log-probs
+
+
+class _Rows(NamedTuple):
+    """The rows of a batch while it is packed, by what their turns have in common: long keys, to be hashed once."""
+
+    choice: dict[object, _Packing[ChoiceRow]]
+    free: dict[object, _Packing[FreeRow]]
 
 
 class _Credit(NamedTuple):
@@ -175,62 +189,75 @@ def _add_turn(
     distinct = None if merge else len(rows.choice) + len(rows.free)
     games = trajectory.game, root_game_of(trajectory)
     if trace.mask is None:
-        sampling = trace.temperature, Truncation(*trace.truncation)  # type: ignore[arg-type]  # top_k is whole
+        truncation = Truncation(*trace.truncation)  # type: ignore[arg-type]  # top_k is whole
+        sampling = trace.temperature, truncation
         key: object = (*games, trace.snapshot, trace.prompt_ids, trace.reply_ids, *sampling, distinct)
-        index = _add_free(rows, key, games, trace, credit)
-        _add_draw(rows, key, 0, trace.logprobs, credit)
-        return ReplyPlace(index, 0, free=True)
+        return ReplyPlace(_add_free(rows.free, key, games, trace, truncation, credit), 0, free=True)
     if len(trace.mask) == 1:  # a forced reply has probability 1 whatever the weights
         return None
     key = (*games, trace.snapshot, trace.prompt_ids, trace.mask, trace.temperature, distinct)
     drawn = trace.mask.index(reply)
-    index = _add_choice(rows, key, games, trace, drawn, credit)
-    _add_draw(rows, key, drawn, (sum(trace.logprobs),), credit)
-    return ReplyPlace(index, drawn, free=False)
+    return ReplyPlace(_add_choice(rows.choice, key, games, trace, drawn, credit), drawn, free=False)
 
 
 def _add_choice(
-    rows: _Rows, key: object, games: tuple[str, str], trace: TokenTrace, drawn: int, credit: _Credit
+    rows: dict[object, _Packing[ChoiceRow]],
+    key: object,
+    games: tuple[str, str],
+    trace: TokenTrace,
+    drawn: int,
+    credit: _Credit,
 ) -> int:
     """Add a turn to its row; return the row's index."""
-    if key not in rows.choice:
+    packing = rows.get(key)
+    if packing is None:
         mask = trace.mask or ()
         zeros = [0.0] * len(mask)
         row = ChoiceRow(*games, trace.prompt_ids, mask, trace.temperature, zeros, zeros[:], zeros[:], zeros[:])
-        rows.choice[key] = len(rows.choice), row
-    index, row = rows.choice[key]
+        packing = rows[key] = _Packing(len(rows), row, {})
+    row = packing.row
     row.counts[drawn] += 1
     row.weights[drawn] += credit.weight
     for reply, advantage in enumerate(credit.by_reply) if credit.by_reply else ((drawn, credit.advantage),):
         (row.gains if advantage > 0 else row.losses)[reply] += advantage
-    return index
+    _add_draw(packing.draws, drawn, (sum(trace.logprobs),), credit)
+    return packing.index
 
 
-def _add_free(rows: _Rows, key: object, games: tuple[str, str], trace: TokenTrace, credit: _Credit) -> int:
+def _add_free(
+    rows: dict[object, _Packing[FreeRow]],
+    key: object,
+    games: tuple[str, str],
+    trace: TokenTrace,
+    truncation: Truncation,
+    credit: _Credit,
+) -> int:
     """Add a turn to its row; return the row's index."""
-    if key not in rows.free:
-        truncation = Truncation(*trace.truncation)  # type: ignore[arg-type]  # top_k is whole
+    packing = rows.get(key)
+    if packing is None:
         row = FreeRow(
             *games, trace.prompt_ids, trace.reply_ids, trace.temperature, 0.0, 0.0, 0.0, 0.0, truncation=truncation
         )
-        rows.free[key] = len(rows.free), row
-    index, row = rows.free[key]
-    row = row._replace(
+        packing = rows[key] = _Packing(len(rows), row, {})
+    row = packing.row
+    packing.row = row._replace(
         visits=row.visits + 1,
         weight=row.weight + credit.weight,
         gain=row.gain + max(credit.advantage, 0.0),
         loss=row.loss + min(credit.advantage, 0.0),
     )
-    rows.free[key] = index, row
-    return index
+    _add_draw(packing.draws, 0, trace.logprobs, credit)
+    return packing.index
 
 
-def _add_draw(rows: _Rows, key: object, reply: int, sampled: tuple[float, ...], credit: _Credit) -> None:
+def _add_draw(
+    draws: dict[tuple[int, tuple[float, ...]], Draw], reply: int, sampled: tuple[float, ...], credit: _Credit
+) -> None:
     """Add a turn to the draws of its row that had the same log-probs."""
-    draws = rows.draws.setdefault(key, {})
-    draw = draws.get((reply, sampled), Draw(reply, sampled, 0.0, 0.0, 0.0))
-    gain, loss = max(credit.advantage, 0.0), min(credit.advantage, 0.0)
-    draws[reply, sampled] = Draw(reply, sampled, draw.turns + 1, draw.gain + gain, draw.loss + loss)
+    key = reply, sampled
+    _, _, turns, gain, loss = draws.get(key, (reply, sampled, 0.0, 0.0, 0.0))
+    gained, lost = max(credit.advantage, 0.0), min(credit.advantage, 0.0)
+    draws[key] = Draw(reply, sampled, turns + 1, gain + gained, loss + lost)
 
 
 RowUnit = tuple[int, ...]  # the indices of rows that must go through the model in one pass

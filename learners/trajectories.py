@@ -120,11 +120,6 @@ class Evidence:
         return tuple([ProbeAnswers(*asked) for asked in self.cells.get("probe_answers", ())])
 
     @property
-    def heard(self) -> tuple[ProbeAnswers, ...]:
-        """``probe_answers`` under its former name."""
-        return self.probe_answers
-
-    @property
     def critic_prompts(self) -> tuple[tuple[int, ...], ...] | None:
         """Token ids of its policy that a critic reads in place of each turn's prompt; None: the prompts.  # [K][P]"""
         return self.cells.get("critic_prompts")

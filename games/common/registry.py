@@ -64,7 +64,7 @@ class Entry(Generic[MakeT]):
     description: str = ""  # a sentence; empty: the first of ``make``'s docstring
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "needs", frozenset(self.needs))  # a plugin's entry has to be hashable
+        object.__setattr__(self, "needs", frozenset(self.needs))  # an entry is hashed, and a set cannot be
 
     @property
     def sentence(self) -> str:

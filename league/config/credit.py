@@ -13,7 +13,7 @@ from pydantic import Field, create_model
 from games.common.registry import tables
 from games.common.section import LearningRate, Positive, Section
 from games.common.validation import validated
-from league.config.names import CreditRuleName
+from league.config.names import CreditRuleName, EstimatorName
 from league.config.teacher import PrivilegedName
 from learners.advantages import DEFAULT_RULE, RULES
 from learners.values import DEFAULT_ESTIMATOR, ESTIMATORS
@@ -76,11 +76,13 @@ class CreditConfig(RuleTables):
 class ValuesConfig(EstimatorTables):
     """Who estimates turn values: each role's estimator, and a table for each that has settings."""
 
-    estimator: str = Field(
+    estimator: EstimatorName = Field(
         DEFAULT_ESTIMATOR,
         description="who estimates what turns are worth, for rules that ask; for the list see: league docs credit",
     )
-    estimators: dict[str, str] = Field({}, description='another estimator for a role, as "game/role" = "estimator"')
+    estimators: dict[str, EstimatorName] = Field(
+        {}, description='another estimator for a role, as "game/role" = "estimator"'
+    )
 
     def estimator_for(self, game: str, role: str) -> str:
         """Return the name of a role's estimator."""

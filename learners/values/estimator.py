@@ -61,6 +61,7 @@ class ValueFacts(NamedTuple):
 
     game: GameSpec
     roles: tuple[Role, ...]  # those in training, by seat
+    credit: tuple[tuple[str, Section], ...] = ()  # the credit rule of each, and its settings
     truncated: bool = False  # replies are weighed by how likely the sampler and the learner find them
     magnet_rewards: bool = False  # rewards hold what the magnet takes and gives
 

@@ -48,6 +48,13 @@ def check(facts: ValueFacts, settings: Settings) -> None:
             "values.exact.all_replies credits replies that were not drawn, which have no importance weight. Leave "
             "objective.truncate unset, or set values.exact.all_replies = false."
         )
+    for role, (rule, own) in zip(facts.roles, facts.credit, strict=True) if settings.all_replies else ():
+        if getattr(own, "outcome", 0.0):
+            raise UsageError(
+                f"values.exact.all_replies credits every reply by what it is worth, and credit.{rule}.outcome the one "
+                f"that was drawn by how the match ended, so it would do nothing for {game.name}/{role.name}. Leave it "
+                "out, or set values.exact.all_replies = false."
+            )
     if facts.magnet_rewards:
         raise UsageError(
             f"{name} knows the rewards of {game.name} alone, not those of the magnet. Set objective.magnet_rule = "

@@ -75,8 +75,8 @@ def trained(package):
 
 
 def test_a_package_outside_the_project_is_short():
-    assert len(FILES) == 8
-    assert sum(text.count("\n") for file, text in FILES.items() if file != "race.toml") < 170
+    assert len(FILES) == 9
+    assert sum(text.count("\n") for file, text in FILES.items() if file != "race.toml") < 220
 
 
 @pytest.mark.thorough
@@ -90,6 +90,7 @@ def test_its_game_trains_is_rated_and_is_there_to_look_at(trained):
     assert {"race_to_ten/score/opener", "race_to_ten/score_against_prefers:1", "opener/loss", "closer/loss"} <= set(
         metrics
     )
+    assert metrics["opener/winners/loss"] > 0.0
     episodes = load_episodes(folder / "runs/race/episodes/iteration-000002.jsonl")
     assert {episode.request.rule for episode in episodes} == {"self_play", "recent"}
 
@@ -99,6 +100,7 @@ def test_the_run_keeps_what_it_needs_and_is_refused_by_name_where_that_is_missin
     text = (run / "config.toml").read_text()
     assert 'plugins = [\n    "race_games",\n]' in text
     assert "[credit.batch_mean]\nprior = 4.0\nclip = 2.0" in text
+    assert re.search(r"\[objective.winners\]\nclip_low = 0.2\n(.*\n)*share = 0.25", text)
     (run / "config.toml").write_text(text.replace("race_games", "gone_games"))
     match = ["match", str(run), "random", "--game", "race_to_ten"]
     for words in (["train", "--resume", "--run-dir", str(run)], ["standings", str(run)], match):
@@ -149,6 +151,23 @@ def test_the_credit_rules_numbers_are_those_worked_by_hand(package, settings, ex
     advantages, weights, state = RULE.make(trajectories, [Evidence()] * 4, {}, RULE.settings(**settings))
     assert (weights, state) == ([1.0] * 4, {})
     assert advantages == [pytest.approx(own) for own in expected]
+
+
+def test_the_loss_gives_the_choices_of_won_matches_and_all_of_them_weigh_its_share(package):
+    """Two choices of the match that was won, one of them twice; a lost one's and a forced reply are not there."""
+    from race_games.winners import LOSS
+
+    def turn(reply, prompt, mask=("1", "2")):
+        return SimpleNamespace(reply=reply, trace=SimpleNamespace(prompt_ids=prompt, mask=mask, temperature=1.0))
+
+    won = [turn("2", (1,)), turn("2", (1,)), turn("1", (2,)), turn("1", (3,), ("1",))]
+    trajectories = [
+        SimpleNamespace(game="g", match_return=worth, turns=turns) for worth, turns in ((1.0, won), (-1.0, won[:1]))
+    ]
+    facts = SimpleNamespace(trajectories=trajectories, mid_returns={"g": 0.0})
+    first, second = LOSS.rows(facts, LOSS.settings(share=0.6)).choice
+    assert (first.prompt, first.counts, first.weights) == ((1,), [0.0, 2.0], [0.0, pytest.approx(0.4)])
+    assert (second.prompt, second.counts, second.weights) == ((2,), [1.0, 0.0], [pytest.approx(0.2), 0.0])
 
 
 def test_the_matchmaker_doubles_with_youth(package):

@@ -9,7 +9,7 @@ from games.common.errors import UsageError, unknown_name
 from league.cli.parser import Parser
 
 EXAMPLES = ("", "credit")
-PACKAGE = Path(__file__).parents[3]
+PACKAGE = Path(__file__).parents[2]
 INSTALLED, CHECKOUT = PACKAGE / "docs", PACKAGE.parent / "docs"  # setup.py copies the one into the other
 
 

@@ -50,7 +50,7 @@ def _facts(config: RunConfig, game: str, roles: tuple[Role, ...], rule: str) -> 
 
 def _check_estimators(config: RunConfig, game: str, roles: tuple[Role, ...], rule: str) -> None:
     """Refuse estimators that do not say what the rule asks, or cannot value the game's turns."""
-    needs, spec = RULES[rule].needs, make_game(game).spec
+    needs = RULES[rule].needs
     for role in roles:
         name = config.values.estimator_for(game, role.name)
         estimator = ESTIMATORS[name]
@@ -63,25 +63,20 @@ def _check_estimators(config: RunConfig, game: str, roles: tuple[Role, ...], rul
                 f"values.estimator to one of {', '.join(fit)}, or another credit.rule."
             )
         if estimator.check is not None:
-            objective = config.objective
-            by_rewards = objective.magnet_rule == "rewards" and bool(objective.magnet)
-            facts = ValueFacts(spec, roles, objective.truncate is not None, by_rewards)
-            estimator.check(facts, config.values.settings_of(name))
-        if getattr(config.values.settings_of(name), "all_replies", False):
-            _check_outcome(config, game, roles)
+            estimator.check(_value_facts(config, game, roles), config.values.settings_of(name))
 
 
-def _check_outcome(config: RunConfig, game: str, roles: tuple[Role, ...]) -> None:
-    """Refuse a weight of how the match ended where every reply is credited, also those that were not drawn."""
-    for role in roles:
-        rule = config.credit.rule_for(game, role.name)
-        settings = config.credit.settings_for(game, role.name) or config.credit.settings_of(rule)
-        if getattr(settings, "outcome", 0.0):
-            raise UsageError(
-                f"values.exact.all_replies credits every reply by what it is worth, and credit.{rule}.outcome the one "
-                f"that was drawn by how the match ended, so it would do nothing for {game}/{role.name}. Leave it out, "
-                "or set values.exact.all_replies = false."
-            )
+def _value_facts(config: RunConfig, game: str, roles: tuple[Role, ...]) -> ValueFacts:
+    credit, objective = config.credit, config.objective
+    rules = [credit.rule_for(game, role.name) for role in roles]
+    settings = [credit.settings_for(game, role.name) for role in roles]
+    return ValueFacts(
+        make_game(game).spec,
+        roles,
+        tuple([(rule, own or credit.settings_of(rule)) for rule, own in zip(rules, settings, strict=True)]),
+        truncated=objective.truncate is not None,
+        magnet_rewards=objective.magnet_rule == "rewards" and bool(objective.magnet),
+    )
 
 
 def _check_sight(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> None:

@@ -45,14 +45,12 @@ def evidence_from_play(context: RunContext, play: AfterPlay) -> list[Evidence]:
     """Return what sources know of each trajectory after play, where its role's credit rule or a loss asks for it."""
     evidence = [Evidence()] * len(play.trajectories)
     for name, source, needing in _sources(context.config, play.trajectories):
-        if source.make is not None:
-            asked = source.asked
-            asking = needing | {key for key in _keys(play.trajectories) if asked is not None and asked(context, *key)}
-            mine = [i for i, t in enumerate(play.trajectories) if (t.game, t.role) in asking]
-            column = (
-                source.make(context, replace(play, trajectories=[play.trajectories[i] for i in mine])) if mine else ()
-            )
-            _fill(evidence, name, mine, column)
+        asked = source.asked
+        asking = needing | {key for key in _keys(play.trajectories) if asked is not None and asked(context, *key)}
+        mine = [i for i, t in enumerate(play.trajectories) if (t.game, t.role) in asking]
+        if source.make is not None and mine:
+            narrowed = replace(play, trajectories=[play.trajectories[i] for i in mine])
+            _fill(evidence, name, mine, source.make(context, narrowed))
     return evidence
 
 

@@ -27,7 +27,7 @@ def to_json(report):
     return {"words": len(report)}
 
 def print_report(report, console):
-    console.print(f"{len(report)} words")
+    console.print(f"{len(report)} words: {' '.join(report)}")
 """
 
 
@@ -93,7 +93,7 @@ def test_an_installed_package_brings_a_command(place):
     assert "\nTell how many turns the matches of a file have.\n" in shown
     assert shown.endswith("examples:\n  league lengths matches.jsonl\n")
     assert "Did you mean --plugin?" in league(place, "lengths", "x", "--plugn", status=2)
-    assert league(place, "words", "a", "b") == "2 words\n"
+    assert league(place, "words", "a", "b") == "2 words: a b\n"
     assert league(place, "words", "a", "b", "--json") == '{\n  "words": 2\n}\n'
 
 

@@ -18,7 +18,9 @@ from games.registry import game_names, make_game
 from games.registry import register as register_game
 from league.cli import main
 from league.config import RunConfig
+from league.config.learning import ObjectiveConfig
 from league.config.load import load, to_toml, validate
+from league.config.schedules import objective_at
 from league.population.matchmaking import register as register_matchmaking
 from league.population.players.scripted import register as register_scripted
 from league.population.players.scripted import scripted_forms, scripted_player
@@ -27,6 +29,10 @@ from learners.advantages import RULES
 from learners.advantages import register as register_credit
 from learners.advantages.reinforce import RULE as REINFORCE
 from learners.advantages.rule import CreditRule
+from learners.losses import register as register_loss
+from learners.losses.objective import Surrogate
+from learners.losses.policy_gradient import policy_gradient, ppo
+from learners.losses.term import LossNeed, LossTerm
 
 PLUGIN = """
 import dataclasses
@@ -88,6 +94,27 @@ def test_a_rules_settings_are_checked_described_and_kept(monkeypatch):
         UsageError, match=r"no key named 'credit\.shifted\.shfit'\. Did you mean credit\.shifted\.shift"
     ):
         load("pocket", ["credit.shifted.shfit=1"])
+
+
+def test_the_settings_of_a_loss_are_checked_described_and_kept():
+    """A set of needs is what anybody would write."""
+    register_loss("sloped", LossTerm(policy_gradient(ppo), Settings, {LossNeed.ADVANTAGES}))
+    config = load("pocket", ["objective.name=sloped", "objective.sloped.shift=2"])
+    assert objective_at(config, 1, "main").surrogate == Surrogate("sloped", {"shift": 2.0})
+    assert objective_at(config, 1, "main").surrogate.table == Settings(shift=2.0)
+    assert "[objective.sloped]\nshift = 2.0\n" in to_toml(config)
+    assert "[objective.sloped]\nshift = 0.5\n" in to_toml(load("pocket", ["policies.main.objective=sloped"]))
+    assert "sloped" not in to_toml(load("pocket", []))
+    with pytest.raises(UsageError, match=r"objective\.sloped\.shift = -1: .*greater than or equal to 0\."):
+        load("pocket", ["objective.sloped.shift=-1"])
+    with pytest.raises(UsageError, match=r"no loss named 'slopped'. Did you mean sloped"):
+        load("pocket", ["objective.name=slopped"])
+
+
+@pytest.mark.parametrize("name", sorted(ObjectiveConfig.model_fields))
+def test_no_loss_has_the_name_of_a_key_of_the_objective(name):
+    with pytest.raises(UsageError, match=f"adds the loss '{name}', but the league itself has one of that name"):
+        register_loss(name, LossTerm(policy_gradient(ppo)))
 
 
 def test_a_run_that_uses_no_plugin_is_written_as_if_there_were_none():

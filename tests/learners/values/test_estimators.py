@@ -1,5 +1,6 @@
 """Estimators of turn values against exact values, a planted decisive turn, and what their numbers must sum to."""
 
+import ast
 import json
 import random
 from itertools import chain
@@ -7,6 +8,7 @@ from itertools import chain
 import numpy as np
 import pytest
 from support.learning.trajectories import credit, trajectory
+from support.source import FILES, ROOT
 
 from games.common.errors import UsageError
 from games.registry import make_game
@@ -199,3 +201,13 @@ def test_a_policy_that_begins_anew_is_forgotten(played, name):
 def test_an_unknown_estimator_is_refused_with_the_names():
     with pytest.raises(UsageError, match=r"'archr'.*archer"):
         ESTIMATORS["archr"]
+
+
+def test_nobody_asks_which_estimator_one_is():
+    """What differs between them is said by their entries (``how``, ``kind``, ``check``)."""
+    for path in FILES:
+        if ROOT / "learners" / "values" not in path.parents:
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            compared = [node for node in ast.walk(tree) if isinstance(node, ast.Compare)]
+            literals = {part.value for node in compared for part in ast.walk(node) if isinstance(part, ast.Constant)}
+            assert not literals & set(ESTIMATORS), path

@@ -91,7 +91,9 @@ def _flat_groups(config: RunConfig, trajectories: Sequence[Trajectory]) -> dict[
     """Return by (game, role) how many groups or sets of siblings have equal returns, and how many there are."""
     if config.matchmaking.group_size > 1:
         return flat_groups(trajectories)
-    return flat_siblings([t for t in trajectories if Need.TREE in config.credit.needs(t.game, t.role)])
+    seen = dict.fromkeys((trajectory.game, trajectory.role) for trajectory in trajectories)
+    in_trees = {key for key in seen if Need.TREE in config.credit.needs(*key)}
+    return flat_siblings([t for t in trajectories if (t.game, t.role) in in_trees])
 
 
 MATCHES = Observer(lambda record: count_metrics(record.context, record.episodes), description="matches by game")
