@@ -110,6 +110,7 @@ EXCEPTIONS = {
     ("short", "league/__main__.py"): "what `python -m league` runs",
     ("short", "league/config/cluster.py"): "one table of a run's configuration",
     ("short", "league/config/context.py"): "what all parts of a run share, derived once",
+    ("short", "league/config/names.py"): "the types of fields that choose an entry, one a family",
     ("short", "league/lab/credit/fidelity.py"): "one measure of credit",
     ("short", "league/lab/credit/learned.py"): "estimators as credit rules, beside exact and sampled ones",
     ("short", "league/lab/latent/folder.py"): "the files of LSPO, beside its maths",
