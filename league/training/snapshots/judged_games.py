@@ -69,7 +69,7 @@ def judge_games(
         before.matches + len(requests),
     )
     if tell is not None:
-        tell(told(context, state))
+        tell(sentence(context, state))
     shares = {game: _share(of) for game, of in scores.items()}
     return _metrics(judged, shares, state.judged)
 
@@ -85,7 +85,7 @@ def most_matches(config: RunConfig) -> int:
     return _training(config) + _bound(config, run_roles(config))
 
 
-def told(context: RunContext, state: RunState) -> str:
+def sentence(context: RunContext, state: RunState) -> str:
     """Return in words which games are trained, why others are not, and what was spent of the budget."""
     judged = state.judged
     unfit = {
