@@ -144,7 +144,7 @@ def with_overrides(
     if reply == ReplyForm.FREE and role.conduct.on_illegal is OnIllegal.MASK:
         conduct = {"on_illegal": OnIllegal.FORFEIT, **conduct}
     changed = _given(reply=reply, max_reply_tokens=max_reply_tokens, temperature=temperature, policy=player or policy)
-    changed |= {"given": True} if player else {}
+    changed |= {"fixed": True} if player else {}
     changed |= _given(demonstrations=demonstrations, top_k=top_k, top_p=top_p, min_p=min_p)
     table = {**dict(role), "conduct": {**dict(role.conduct), **conduct}, **changed}
     return validated(Role, table, f"The override of role {role.name!r} of {role.game}")

@@ -152,7 +152,7 @@ class Role(RoleCard):
 
     game: str
     probes: tuple[Probe, ...] = ()  # what it is asked beside its turns; () where nobody asks
-    given: bool = False  # a player that the run does not train has it (``roles.player``); ``policy`` is its name
+    fixed: bool = False  # a player that the run does not train has it (``roles.player``); ``policy`` is its name
 
     def tool(self, name: str) -> Tool | None:
         """Return one of the role's tools; None for one that it does not have."""
@@ -176,15 +176,15 @@ Roles = Mapping[str, tuple[Role, ...]]  # by game, then seat
 
 def bound_policies(roles: Roles) -> list[str]:
     """Return the policies that roles bind to, each once; players that are given a role are none."""
-    return list(dict.fromkeys(role.policy for seats in roles.values() for role in seats if not role.given))
+    return list(dict.fromkeys(role.policy for seats in roles.values() for role in seats if not role.fixed))
 
 
 def bystanders(roles: Sequence[Role]) -> set[str]:
     """Return the given players of a game with whom nobody is compared, because two seats or more are left without."""
-    two_left = sum(not role.given for role in roles) > 1
-    return {role.policy for role in roles if role.given and two_left}
+    two_left = sum(not role.fixed for role in roles) > 1
+    return {role.policy for role in roles if role.fixed and two_left}
 
 
-def given_names(roles: Roles) -> list[str]:
+def fixed_names(roles: Roles) -> list[str]:
     """Return the players that are given roles, each once."""
-    return list(dict.fromkeys(role.policy for seats in roles.values() for role in seats if role.given))
+    return list(dict.fromkeys(role.policy for seats in roles.values() for role in seats if role.fixed))

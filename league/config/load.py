@@ -109,7 +109,7 @@ def _fitted(config: RunConfig, tell: Callable[[str], object] | None) -> RunConfi
     gpu = find_gpu()
     config = chosen(config, gpu)
     if tell is not None:
-        tell(told(config, gpu))
+        tell(sentence(config, gpu))
     return config
 
 
@@ -150,7 +150,7 @@ def gpu_tokens(config: RunConfig, gpu: Gpu | None) -> int:
     return int(min(1 << (tokens.bit_length() - 1), MOST_TOKENS))
 
 
-def told(config: RunConfig, gpu: Gpu | None) -> str:
+def sentence(config: RunConfig, gpu: Gpu | None) -> str:
     """Return a sentence on what was chosen."""
     threads = config.threads or os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1
     found = f"{gpu.name}, {gpu.memory / 1e9:.0f} GB" if gpu is not None else "no GPU was found"

@@ -13,7 +13,7 @@ from arena.records import Episode, MatchRequest
 from arena.remote.usage import Usage
 from league.config.context import RunContext
 from league.population.players.engines import Engines
-from league.population.players.given import GivenPlayers
+from league.population.players.fixed import FixedPlayers
 from league.population.players.model_engine import ModelEngine
 from league.training.checkpoints.run_state import RunState
 from learners.advantages.rule import Advantages
@@ -57,7 +57,7 @@ class RolloutBackend(Protocol):
         ...
 
     @property
-    def given(self) -> GivenPlayers:
+    def fixed(self) -> FixedPlayers:
         """The players that roles are given to, and the roles as they are played."""
         ...
 

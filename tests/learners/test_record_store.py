@@ -1,5 +1,6 @@
 """The record store against a plain dictionary, what it refuses, and how much room it takes."""
 
+import json
 import sqlite3
 from dataclasses import dataclass, field
 
@@ -13,7 +14,7 @@ from games.common.errors import UsageError
 from learners.record_store.codec import from_record, to_record
 from learners.record_store.interface import LearnerProgress, LeaseLost, RecordStore
 from learners.record_store.sqlite import SqliteRecordStore
-from learners.trajectories import Counterfactuals, Evidence, Trajectory
+from learners.trajectories import Counterfactuals, Evidence, Trajectory, evidence_to_json
 
 LEARNERS, HOLDERS = ("main", "sub"), ("here", "there")
 LEASE, STALENESS, ROOM = 10.0, 1, 3  # seconds; updates; batches
@@ -208,7 +209,9 @@ def test_it_does_as_a_dictionary_would(steps, tmp_path_factory):
 @given(stored=trajectories, facts=evidence)
 def test_a_record_reads_back_equal_to_the_last_bit(stored, facts):
     record = to_record(stored, facts)
-    assert repr(from_record(*record[-4:])) == repr((stored, facts))  # repr tells -0.0 from 0.0
+    trajectory, found = from_record(*record[-4:])
+    assert (repr(trajectory), found) == (repr(stored), facts)  # repr tells -0.0 from 0.0
+    assert json.dumps(evidence_to_json(found)) == json.dumps(evidence_to_json(facts))
     assert (record.query, record.rollout, record.invocation, record.parent) == (2**62, 7, 7, stored.parent)
     with pytest.raises(ValueError, match="a record of"):
         from_record(record.facts, record.tokens + bytes(4), record.logprobs, record.rewards)

@@ -185,7 +185,7 @@ def _check_exploiters(config: RunConfig, roles: Roles) -> None:
             f"exploiters.share = {config.exploiters.share} for each of {len(exploiters)} exploiters and partners "
             f"leaves the main policies no match. Set it below {1 / len(exploiters):.3g}."
         )
-    if exploiters and all(sum(not role.given for role in game_roles) < 2 for game_roles in roles.values()):
+    if exploiters and all(sum(not role.fixed for role in game_roles) < 2 for game_roles in roles.values()):
         seat = "one seat that is given to no player" if config.roles.player else "one seat"
         raise UsageError(
             f"{_listed(exploiters)} can exploit nobody, and be nobody's partner: every game of the run has {seat}."
@@ -263,7 +263,7 @@ def _check_update_sizes(config: RunConfig, game: str, roles: tuple[Role, ...]) -
     if config.matchmaking.tree and game in config.games:
         size = config.matchmaking.matches_of_start(make_game(game).spec.max_turns)
         unit = f"tree of matchmaking.tree = {config.matchmaking.tree} in {game}, {size}"
-    for name in dict.fromkeys([*(role.policy for role in roles if not role.given), *config.league_roles]):
+    for name in dict.fromkeys([*(role.policy for role in roles if not role.fixed), *config.league_roles]):
         matches = config.policy(name).matches
         if matches is not None and matches < size:
             raise UsageError(

@@ -22,7 +22,7 @@ def check_credit(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> No
     """Raise UsageError, with what to set instead, for roles that their rules cannot credit."""
     RULES[config.credit.rule]
     for game, game_roles in roles.items():
-        trained = tuple([role for role in game_roles if not role.given])
+        trained = tuple([role for role in game_roles if not role.fixed])
         for name in dict.fromkeys(config.credit.rule_for(game, role.name) for role in trained):
             rule = RULES[name]
             facts = _facts(config, game, game_roles, name)
@@ -42,7 +42,7 @@ def check_credit(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> No
 
 
 def _facts(config: RunConfig, game: str, roles: tuple[Role, ...], rule: str) -> CreditFacts:
-    mine = [role for role in roles if not role.given and config.credit.rule_for(game, role.name) == rule]
+    mine = [role for role in roles if not role.fixed and config.credit.rule_for(game, role.name) == rule]
     credited = tuple(mine)
     matchmaking = config.matchmaking
     return CreditFacts(make_game(game).spec, roles, credited, matchmaking.group_size, matchmaking.tree)
@@ -86,7 +86,7 @@ def _check_sight(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> No
         (game, role)
         for game, game_roles in roles.items()
         for role in game_roles
-        if not role.given
+        if not role.fixed
         and Need.VALUES in config.credit.needs(game, role.name)
         and ESTIMATORS[config.values.estimator_for(game, role.name)].how is How.CRITIC
     ]

@@ -75,7 +75,7 @@ def check_beliefs(config: RunConfig, roles: Roles) -> None:
 
 def check_prediction(config: RunConfig, roles: Roles) -> None:
     """Raise UsageError, with what to set instead, for a prediction of what no role is ever shown."""
-    trained = [(game, role) for game, seats in roles.items() for role in seats if not role.given]
+    trained = [(game, role) for game, seats in roles.items() for role in seats if not role.fixed]
     replies, tools = config.prediction.replies, config.prediction.tools
     learning = [(game, role) for game, role in trained if replies.factor(game, role.name)]
     if replies.on:
@@ -98,7 +98,7 @@ def check_branching(config: RunConfig, game: str, roles: Sequence[Role]) -> None
         return
     for role in roles:
         rule = config.credit.rule_for(game, role.name)
-        if not role.given and rule not in FORKABLE:
+        if not role.fixed and rule not in FORKABLE:
             raise UsageError(
                 f"branching.rule = {settings.rule!r} shares credit among forks, which credit rule {rule!r} of "
                 f"{game}/{role.name} does not allow. Set credit.rule to {' or '.join(FORKABLE)}, or no branching.rule."
@@ -157,7 +157,7 @@ def check_curriculum(config: RunConfig, roles: Roles) -> None:
 
 def matches_to_judge(config: RunConfig, roles: Roles) -> int:
     """Return how many matches judge all games once at most: newest, control and best, in each free seat."""
-    seats = [sum(not role.given for role in roles[game]) for game in config.games]
+    seats = [sum(not role.fixed for role in roles[game]) for game in config.games]
     return sum(3 * -(-config.curriculum.matches // max(free, 1)) * free for free in seats)
 
 

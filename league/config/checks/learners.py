@@ -100,7 +100,7 @@ def check_optimizer(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) ->
         f"{game}/{role.name}"
         for game, game_roles in roles.items()
         for role in game_roles
-        if role.reply is ReplyForm.CHOICE and not role.given and not _only_speaks(game, role.seat)
+        if role.reply is ReplyForm.CHOICE and not role.fixed and not _only_speaks(game, role.seat)
     )
     for setting in ("sharded", "checkpointing"):
         if getattr(optimizer, setting) and masked:
@@ -159,7 +159,7 @@ def _check_rewards(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> 
         )
     for game, game_roles in roles.items():
         for role in game_roles:
-            if role.reply is not ReplyForm.CHOICE and not role.given:
+            if role.reply is not ReplyForm.CHOICE and not role.fixed:
                 raise UsageError(
                     f"objective.magnet_rule = 'rewards' needs the probability of every reply, but {game}/{role.name} "
                     "answers in free text. Set it to 'loss', or roles.reply = 'choice'."

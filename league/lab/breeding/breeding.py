@@ -26,9 +26,9 @@ from games.common.seeds import derive_seed
 from league.config import RunConfig
 from league.config.load import load, to_toml
 from league.lab.breeding.gate import Gain, exact_values, judge, ranked
+from league.lab.breeding.operations import StoredRuns
 from league.lab.breeding.rules import BREEDING_RULES, explored
-from league.lab.breeding.succession import ROOT, Candidate, Descent, Succession
-from league.lab.breeding.workshop import RunWorkshop
+from league.lab.breeding.slot import ROOT, Candidate, Descent, Slot
 from league.population.storage.lock import run_lock
 from league.population.storage.population import Origin
 from league.population.storage.run_dir import Run, check_unused
@@ -83,7 +83,7 @@ class Breeding:
     def __init__(self, folder: Path, config: RunConfig, tell: Tell) -> None:
         self.folder, self.config, self._tell = folder, config, tell
         self.budget, self._rule = budget_of(config), BREEDING_RULES[config.descent.rule]
-        self._workshop = RunWorkshop(config, folder)
+        self._operations = StoredRuns(config, folder)
         self._verdicts: dict[tuple[Path, Path], Gain] = {}
         self.history: list[dict[str, Any]] = []  # a generation each, as ``breed.json`` has them
 
@@ -125,7 +125,7 @@ class Breeding:
         return self._verdicts[pair]
 
     def _descents(self, generation: int) -> list[Descent]:
-        """Return where the members of a generation come from, by place."""
+        """Return where the members of a generation come from, by slot."""
         if not generation:
             return self._first()
         now = self.candidates(generation - 1)
@@ -134,14 +134,14 @@ class Breeding:
         ranking = tuple(sorted(now, key=lambda candidate: order.index(candidate.run)))
         return [
             self._rule.make(
-                Succession(
+                Slot(
                     candidate,
                     ranking,
                     self.better,
                     earlier,
                     self.config.descent,
                     self._rng("descent", generation, number),
-                    self._workshop,
+                    self._operations,
                 )
             )
             for number, (candidate, earlier) in enumerate(zip(now, before, strict=True))
@@ -196,7 +196,7 @@ class Breeding:
     def _replaced(self, descent: Descent) -> dict[str, Replacement]:
         """Return what each policy's next snapshot comes from."""
         population, found = Run(descent.source.run).population, {}
-        for policy in self._workshop.policies:
+        for policy in self._operations.policies:
             mine = population.all(policy)
             parent = mine[0 if descent.origin is Origin.RESET else -1].id
             weights = None if descent.weights is None else descent.weights[policy]

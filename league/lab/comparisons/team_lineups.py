@@ -22,7 +22,7 @@ from games.common.seeds import derive_seed
 from games.registry import make_game
 from games.spec import GameSpec
 from league.population.players.engines import Engines
-from league.population.players.player import Player, given_role, resolve
+from league.population.players.player import Player, fixed_role, resolve
 
 Place = tuple[str, int]  # a game of the team and a seat of it
 
@@ -123,7 +123,7 @@ def seated(line_up: LineUp, team: Team, engines: Engines) -> Player:
     parts = []
     for part in (whole[0], *whole[0].team):
         seats = [of_game[line_up.players[part.spec.name, seat], part.spec.name] for seat in range(part.spec.seats)]
-        named = [given_role(role, one) for role, one in zip(part.roles, seats, strict=True)]
+        named = [fixed_role(role, one) for role, one in zip(part.roles, seats, strict=True)]
         roles = tuple(
             role.model_copy(update={"name": team.roles.get((role.game, role.seat), role.name)}) for role in named
         )

@@ -58,7 +58,7 @@ def team_of(run: Run, spec: GameSpec) -> Team:
         for role in seat_roles(run.config.roles, make_game(game).spec):
             place = game, role.seat
             roles[place], players[place] = role.name, role.policy
-            if role.given:
+            if role.fixed:
                 continue
             newest, first = run.population.newest(role.policy), run.population.all(role.policy)[0]
             players[place] = f"{run.path}@{newest.id}"

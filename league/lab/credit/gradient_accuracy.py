@@ -62,7 +62,7 @@ def compare_rules(
     Raises UsageError for a rule that is asked for and cannot be measured, and for a game that cannot be enumerated.
     """
     spec = make_game(table.game).spec
-    facts = CreditFacts(spec, roles, tuple(role for role in roles if not role.given), plan.group, None)
+    facts = CreditFacts(spec, roles, tuple(role for role in roles if not role.fixed), plan.group, None)
     variants, left_out = choose(asked, credit, facts)
     play, form = play_out(table, roles, credit, plan), exact_form(table.game)
     learn = LearnedEvidence(table, roles, form.keys, plan)
@@ -111,7 +111,7 @@ def exact_evidence(play: Play, batch: PlayedBatch) -> list[Evidence]:
 def measure_credit(play: Play, name: str, credit: Sequence[Floats]) -> RuleAccuracy:
     """Return the accuracy of the credit of all batches [B][T], shown under a name."""
     turns, batches = play.turns, play.batches
-    trained = np.isin(turns.seats, [role.seat for role in play.roles if not role.given])
+    trained = np.isin(turns.seats, [role.seat for role in play.roles if not role.fixed])
     gradients = [batch_gradient(turns, batch, given) for batch, given in zip(batches, credit, strict=True)]
     states, actions = (np.concatenate([getattr(b, name) for b in batches]) for name in ("states", "actions"))
     exact, given = turns.advantages[actions], np.concatenate(credit)
@@ -134,6 +134,6 @@ def _seats_by_role(roles: Iterable[Role]) -> dict[str, list[int]]:
     """Return the trained seats of each role."""
     seats: dict[str, list[int]] = {}
     for role in roles:
-        if not role.given:
+        if not role.fixed:
             seats.setdefault(role.name, []).append(role.seat)
     return seats

@@ -119,6 +119,6 @@ def _request(game: str, roles: Sequence[Role], plan: BatchPlan, batch: int, matc
         deal_seed=derive_seed(plan.seed, "deal", batch, match // plan.group),
         sample_seed=derive_seed(plan.seed, "sample", index),
         players=tuple(role.policy for role in roles),
-        trained=tuple(not role.given for role in roles),
+        trained=tuple(not role.fixed for role in roles),
         rule="self_play",
     )

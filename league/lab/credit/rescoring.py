@@ -91,7 +91,7 @@ def _roles_of(roles: Roles, game: str) -> Sequence[Role]:
 
 def _all_trained(episode: Episode, roles: Roles) -> Episode:
     """Return an episode in which all seats but those of given players are in training."""
-    trained = tuple(not role.given for role in _roles_of(roles, episode.request.game))
+    trained = tuple(not role.fixed for role in _roles_of(roles, episode.request.game))
     children = tuple(_all_trained(child, roles) for child in episode.children)
     return episode._replace(request=episode.request._replace(trained=trained), children=children)
 

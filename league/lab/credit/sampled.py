@@ -61,7 +61,7 @@ def compare_by_continuations(
     ``turns`` of the player's matches with itself are played on. Raises UsageError as ``compare_rules``.
     """
     spec, roles = player.spec, player.roles
-    facts = CreditFacts(spec, roles, tuple(role for role in roles if not role.given), plan.group, None)
+    facts = CreditFacts(spec, roles, tuple(role for role in roles if not role.fixed), plan.group, None)
     variants, left_out = choose(asked, credit, facts)
     left_out |= {v.text: NO_VALUES for v in variants if Need.VALUES in v.rule.needs or v.estimator}
     ids = tuple(members[0][0] for members in player.members)

@@ -116,7 +116,7 @@ def _check(spec: GameSpec, player: Player) -> None:
             f"{spec.name} is not a game of two seats in which one wins what the other loses, so the game between "
             "clusters has no value to be solved for. Take one that is, such as worded(kuhn_poker) or debate(judge=0)."
         )
-    if given := [role.name for role in player.roles if role.given]:
+    if given := [role.name for role in player.roles if role.fixed]:
         raise UsageError(
             f"{', '.join(given)} of {spec.name} is given to another player, and LSPO trains both seats. Name a run "
             "without roles.player."

@@ -1,5 +1,10 @@
 """Charts as SVG by hand: lines with bands and intervals, and trees. Colours are classes of the page's style.
 
+The board's figures are matplotlib's, and these are not: a report draws every metric of a run, 170 charts of `pocket`.
+matplotlib takes 0.1 s and 11 kB for each, which makes a page of 0.26 MB one of 1.9 MB that is written for 16 s longer;
+these take half a millisecond and 1 kB, say what a point is when it is pointed at, and have the page's colours, by day
+and by night.
+
 All texts are escaped by ``Markup``; coordinates are whole or tenths of pixels, to keep pages small.
 """
 

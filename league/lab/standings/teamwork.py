@@ -83,7 +83,7 @@ def _exact_returns(run: Run, spec: GameSpec, players: Sequence[str]) -> NDArray[
     from league.population.evaluation.policy_tables import PolicyTables
     from league.theory.exact.equilibrium_gaps import exact_game
 
-    if spec.seats != 2 or any(role.given for role in seat_roles(run.config.roles, spec)):
+    if spec.seats != 2 or any(role.fixed for role in seat_roles(run.config.roles, spec)):
         return None
     tables = PolicyTables(run.path / STATE_FOLDER / "tables", run.config.evaluation.exact_limit)
     stored = [table for player in players if (table := tables.stored((player, player), spec)) is not None]

@@ -113,7 +113,7 @@ def _value(player: Player, table: PolicyTable) -> float:
     """Return the exploitability over the seats that are not given to others, or the return of a cooperative game."""
     if player.spec.utility is Utility.IDENTICAL:
         return head_to_head([table] * player.spec.seats)[0]
-    return exploitability(table, [role.seat for role in player.roles if not role.given])
+    return exploitability(table, [role.seat for role in player.roles if not role.fixed])
 
 
 def _worth(player: Player, before: float | None, table: PolicyTable | None, after: float | None) -> Worth | None:

@@ -45,7 +45,7 @@ def _starts(run: Run, players: Mapping[str, Player]) -> dict[str, tuple[Snapshot
     for player in players.values():
         for home in (player, *player.team):
             for role, drawn in zip(home.roles, home.members, strict=True):
-                for identity, weight in drawn if not role.given else ():
+                for identity, weight in drawn if not role.fixed else ():
                     counted, name = weights[role.policy], identity.rpartition("@")[2]
                     counted[name] = counted.get(name, 0.0) + weight
     found = {}
@@ -87,7 +87,7 @@ def _live(policy: str) -> str:
 def view(player: Player, engine: TorchLM) -> Player:
     """Return the policies of ``engine_of`` in the seats of a player; who is given a role keeps it."""
     members = tuple(
-        seat if role.given else ((_live(role.policy), 1.0),)
+        seat if role.fixed else ((_live(role.policy), 1.0),)
         for role, seat in zip(player.roles, player.members, strict=True)
     )
     return Player(player.label, player.spec, engine, player.roles, members, others=player.others)

@@ -63,7 +63,7 @@ def exact_targets(player: Player, table: PolicyTable) -> list[Target]:
         information_positions(game).items(), _in_order(game, form, weights), strict=True
     ):
         role, legal = player.roles[key[0]], labels(position)
-        if role.given or len(legal) < 2 or weight <= 0.0:
+        if role.fixed or len(legal) < 2 or weight <= 0.0:
             continue
         by_id = dict(zip(sorted(position.legal_ids()), table.probabilities[key], strict=True))
         shares = tuple([by_id[action] for action in position.legal_ids()])
@@ -104,7 +104,7 @@ def sampled_targets(player: Player, matches: int, seed: int) -> list[Target]:
     played: dict[tuple[str, int], list[list[Turn]]] = {}  # by game and seat
     for episode in flatten_episodes(self_play(player, matches, seed)):
         for role in everywhere[episode.request.game].roles:
-            if not role.given:
+            if not role.fixed:
                 own = [turn for turn in episode.turns if turn.seat == role.seat]
                 played.setdefault((role.game, role.seat), []).append(own)
     found: list[Target] = []

@@ -47,7 +47,7 @@ class PolicyTables:
         try:
             members = tuple(((snapshot, 1.0),) for snapshot in profile)
             player = Player("+".join(profile), spec, engine, roles, members, others=others)
-            if not all(is_tabular(player, role) for role in roles if role.given):
+            if not all(is_tabular(player, role) for role in roles if role.fixed):
                 raise NotEnumerable(f"The probabilities of {', '.join(profile)} in {spec.name} are not known exactly.")
             table = player.tabulate(seed, self._limit).table
         except NotEnumerable:
@@ -82,7 +82,7 @@ def is_tabular(player: Player, role: Role) -> bool:
 
 def profiles(snapshots: Sequence[Snapshot], roles: Sequence[Role]) -> list[Profile]:
     """Return for each freeze who sat in a game's seats: the newest snapshot of each policy at that step."""
-    newest = {role.policy: role.policy for role in roles if role.given}
+    newest = {role.policy: role.policy for role in roles if role.fixed}
     profile_at: dict[int, Profile] = {}  # by step
     for snapshot in snapshots:
         newest[snapshot.policy] = snapshot.id

@@ -28,7 +28,7 @@ from league.config.evaluation import EvaluationConfig
 from league.population.evaluation.teams import all_seats
 from league.population.results.payoffs import PairRecord, Result
 from league.population.storage.population import Snapshot
-from roles.role import Role, bystanders, given_names
+from roles.role import Role, bystanders, fixed_names
 
 PairRecordOf = Callable[[str, str, str], PairRecord]  # (player, opponent, game) -> their results so far
 
@@ -56,8 +56,8 @@ def rating_matches(
     requests: list[MatchRequest] = []
     for spec in specs:
         cards, pairs = roles[spec.name], [(snapshot, anchor) for anchor in config.anchors]
-        if sum(not role.given for role in cards) == 1:  # nobody but given players has a seat beside it
-            pairs = [(snapshot, player) for player in given_names({spec.name: cards})[:1]]
+        if sum(not role.fixed for role in cards) == 1:  # nobody but given players has a seat beside it
+            pairs = [(snapshot, player) for player in fixed_names({spec.name: cards})[:1]]
         elif config.pairing == "informative":
             pairs += _most_informative([*past, snapshot], spec, cards, exploiters, pair_record)[: len(drawn)]
         else:
@@ -106,7 +106,7 @@ def _seatings(
     matches: int, player: Snapshot, opponent: str, roles: Sequence[Role], exploiters: Collection[str]
 ) -> Iterator[tuple[tuple[str, ...], int, int]]:
     """Yield who sits where, the deal's number and the player's seat: each deal once for each seat it may take."""
-    free = [role for role in roles if not role.given]
+    free = [role for role in roles if not role.fixed]
     seats = [role.seat for role in free if player.policy in exploiters or role.policy == player.policy]
     others = all_seats(opponent, roles)
     for deal, seat in itertools.product(range(-(-matches // max(len(seats), 1))), seats):
@@ -138,7 +138,7 @@ def _most_informative(
 
 def _opposing_policies(policy: str, roles: Sequence[Role], exploiters: Collection[str]) -> set[str]:
     """Return the policies that a policy may meet in a game."""
-    free = [role for role in roles if not role.given]
+    free = [role for role in roles if not role.fixed]
     bound = {role.policy for role in free}
     if policy in exploiters:
         return bound | set(exploiters)
@@ -151,7 +151,7 @@ def without_bystanders(episode: Episode, roles: Sequence[Role]) -> Episode:
     left_out = bystanders(roles)
     if not left_out:
         return episode
-    seats = [role.seat for role in roles if not (role.given and role.policy in left_out)]
+    seats = [role.seat for role in roles if not (role.fixed and role.policy in left_out)]
     turns = [turn._replace(seat=seats.index(turn.seat)) for turn in episode.turns if turn.seat in seats]
     returns = tuple(episode.returns[seat] for seat in seats)
     players = tuple(episode.request.players[seat] for seat in seats)

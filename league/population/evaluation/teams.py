@@ -43,7 +43,7 @@ def single_player_cast(player: str, spec: GameSpec, roles: Roles) -> tuple[Cast,
 
 def all_seats(player: str, roles: Sequence[Role]) -> tuple[str, ...]:
     """Return who sits in a game's seats where one player takes all that are not given to another."""
-    return tuple(role.policy if role.given else player for role in roles)
+    return tuple(role.policy if role.fixed else player for role in roles)
 
 
 def training_metrics(context: RunContext, episodes: Sequence[Episode]) -> Metrics:

@@ -109,7 +109,7 @@ def _together_seatings(
     deals = int(number * config.together) // len(context.free_seats)
     lineups = sampler.for_all_seats(policy, kind, config, deals, limit)
     met = list(_seatings(kind, (policy,) * len(context.seat_policies), lineups, deals, first))
-    alone = tuple(seat if seat in context.given else policy for seat in context.seat_policies)
+    alone = tuple(seat if seat in context.fixed else policy for seat in context.seat_policies)
     by_itself = range(first + len(met), first + number)
     return met + [_Seating(kind, deal, *self_play(alone, {policy})) for deal in by_itself]
 

@@ -31,12 +31,12 @@ class DrawContext(NamedTuple):
     population: Sequence[Member]  # snapshots, oldest first, and guests
     pair_record: Callable[[str, str, str], PairRecord]  # of (player, opponent, game)
     meta: MetaStrategy = MetaStrategy()
-    given: frozenset[str] = frozenset()  # of ``seat_policies``: players that are not trained and keep their seats
+    fixed: frozenset[str] = frozenset()  # of ``seat_policies``: players that are not trained and keep their seats
 
     @property
     def free_seats(self) -> list[int]:
         """Return the seats that are not given to a player."""
-        return [seat for seat, policy in enumerate(self.seat_policies) if policy not in self.given]
+        return [seat for seat, policy in enumerate(self.seat_policies) if policy not in self.fixed]
 
 
 class LineupSampler:
@@ -44,7 +44,7 @@ class LineupSampler:
 
     def __init__(self, context: DrawContext, config: MatchmakingConfig, rng: np.random.Generator) -> None:
         self.context, self._config, self.rng = context, config, rng
-        self._pools = {policy: self._pool(policy) for policy in sorted(set(context.seat_policies) - context.given)}
+        self._pools = {policy: self._pool(policy) for policy in sorted(set(context.seat_policies) - context.fixed)}
         self._weights: dict[str, dict[str, NDArray[np.float64]]] = {}
 
     @property
@@ -123,7 +123,7 @@ class LineupSampler:
         """
         policies = self.context.seat_policies
         seats = len(policies)
-        drawn = {player: [player] for player in self.context.given} | dict(samples)
+        drawn = {player: [player] for player in self.context.fixed} | dict(samples)
         return {
             learner: [
                 tuple(
@@ -156,4 +156,4 @@ def _learners(policy: str, context: DrawContext) -> tuple[str, ...]:
     policies = context.seat_policies
     seats = [seat for seat, seat_policy in enumerate(policies) if seat_policy == policy]
     met = {learner for seat in seats for learner in policies[:seat] + policies[seat + 1 :]}
-    return tuple(sorted(met - context.given))
+    return tuple(sorted(met - context.fixed))

@@ -58,7 +58,7 @@ def demonstrations(config: RunConfig, roles: Roles) -> list[Demonstration]:
         for episode in flatten_episodes(episodes)
         for turn, asked in _with_requests(episode)
         for card in [roles[episode.request.game][turn.seat]]
-        if not card.given
+        if not card.fixed
         for role in [speaking(card) if turn.form else card]
     ]
 

@@ -176,9 +176,9 @@ def _from_run(text: str, run: Run, which: str, spec: GameSpec, engines: Engines)
     others: dict[str, Sampler] = {}
     engine: Any = None
     for role in tuple(roles):
-        if role.given:  # whoever played it in the run plays it still
+        if role.fixed:  # whoever played it in the run plays it still
             given = resolve(role.policy, spec, engines)
-            roles[role.seat] = given_role(role, given)
+            roles[role.seat] = fixed_role(role, given)
             by_seat.append(given.members[role.seat])
             others |= given.engines()
             continue
@@ -211,9 +211,9 @@ def with_probes(player: Player) -> Player:
     return replace(player, roles=tuple(roles))
 
 
-def given_role(role: Role, player: Player) -> Role:
+def fixed_role(role: Role, player: Player) -> Role:
     """Return a run's role as a player that it is given to is asked: by its own card, under the run's name for it."""
-    return player.roles[role.seat].model_copy(update={"name": role.name, "policy": role.policy, "given": True})
+    return player.roles[role.seat].model_copy(update={"name": role.name, "policy": role.policy, "fixed": True})
 
 
 def _checkpoint(text: str, spec: GameSpec, engines: Engines) -> Player:

@@ -206,7 +206,7 @@ def _read(folder: Path) -> Snapshot:
 
 def newest_strangers(config: RunConfig, spec: GameSpec, snapshots: Sequence[Snapshot]) -> list[str]:
     """Return the newest snapshot of each partner that is held out; none where roles have different policies."""
-    if spec.seats < 2 or len({role.policy for role in seat_roles(config.roles, spec) if not role.given}) != 1:
+    if spec.seats < 2 or len({role.policy for role in seat_roles(config.roles, spec) if not role.fixed}) != 1:
         return []
     newest = {snapshot.policy: snapshot.id for snapshot in snapshots if config.policy(snapshot.policy).held_out}
     return list(newest.values())

@@ -24,7 +24,7 @@ from arena.samplers.torch_lm import LoadsWeights
 from games.common.errors import unknown_name
 from league.config.context import RunContext
 from league.population.players.engines import Engines
-from league.population.players.given import GivenPlayers, given_players
+from league.population.players.fixed import FixedPlayers, fixed_players
 from league.population.players.model_engine import ModelEngine, check_context, engine_kind
 from league.population.players.outside import anchors_and_guests
 from league.training.backends.cluster_learners import ClusterLearner
@@ -91,16 +91,16 @@ class ClusterDeployment:
 
     def rollouts(self, context: RunContext, state: RunState, engines: Engines) -> RolloutBackend:
         """See ``Deployment``."""
-        config, given = context.config, given_players(context.roles, engines)
-        outside = [*anchors_and_guests(config, engines), *given.engines]
+        config, fixed = context.config, fixed_players(context.roles, engines)
+        outside = [*anchors_and_guests(config, engines), *fixed.engines]
         for first in config.by_model(state.policies):
             check_context(config, context.roles, state.policies[first].lm)
         self._pool = MatchPool(
             self._cluster,
-            self._pool_spec(self._base_weights(state), given.roles, any(map(is_remote_player, outside))),
+            self._pool_spec(self._base_weights(state), fixed.roles, any(map(is_remote_player, outside))),
             chunk_size=config.cluster.matches,
         )
-        return ClusterRollouts(self._pool, self._cluster, state.policies, given)
+        return ClusterRollouts(self._pool, self._cluster, state.policies, fixed)
 
     def usage(self) -> dict[str, Usage]:
         """See ``Deployment``."""
@@ -153,11 +153,11 @@ class ClusterRollouts:
     """A ``RolloutBackend`` that plays on a pool of workers."""
 
     def __init__(
-        self, pool: MatchPool, cluster: Cluster, policies: Mapping[str, Policy], given: GivenPlayers | None = None
+        self, pool: MatchPool, cluster: Cluster, policies: Mapping[str, Policy], fixed: FixedPlayers | None = None
     ) -> None:
         """``policies`` are those in training."""
         self._pool, self._engine = pool, ClusterEngine(pool, cluster, policies)
-        self.given = given or GivenPlayers({}, {})
+        self.fixed = fixed or FixedPlayers({}, {})
         self.engine: ModelEngine = self._engine
         self._matches_before: dict[int, int] = {}  # by engine, at the last call of ``metrics``
 

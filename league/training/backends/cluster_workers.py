@@ -23,7 +23,7 @@ from games.common.errors import UsageError
 from games.registry import make_game
 from league.config import RunConfig
 from league.population.players.engines import Engines
-from league.population.players.given import given_engine
+from league.population.players.fixed import fixed_engine
 from league.population.players.model_engine import engine_kind
 from league.population.players.outside import outside_engine
 from league.training.backends.engine_worker import EngineWorker, submit
@@ -43,7 +43,7 @@ class MatchWorker:
         self._make_engine = partial(EngineWorker, config, bases, cpus)
         self._engine: EngineWorker | None = None
         self._outside = outside = Engines()
-        self._find = cache(lambda name: outside_engine(name, outside) or given_engine(name, self._roles, outside))
+        self._find = cache(lambda name: outside_engine(name, outside) or fixed_engine(name, self._roles, outside))
         self._models: Callable[[str], Engine] | None = None  # engines of language models for the present chunks
         self._model_players: set[str] = set()
         self._fed = FedPlay()

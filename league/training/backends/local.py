@@ -17,7 +17,7 @@ from games.registry import make_game
 from league.config.context import RunContext
 from league.population.models.base_model import verified_base
 from league.population.players.engines import Engines
-from league.population.players.given import given_players
+from league.population.players.fixed import fixed_players
 from league.population.players.machine import check_processes
 from league.population.players.model_engine import ModelEngine, ModelSource, check_context, engine_kind
 from league.population.players.outside import anchors_and_guests
@@ -43,8 +43,8 @@ class LocalRollouts:
         program: Program | None = None,
     ) -> None:
         config, engines = context.config, engines or Engines()
-        self.given, self._in_flight = given_players(context.roles, engines), config.in_flight
-        self._outside = anchors_and_guests(config, engines) | dict(self.given.engines)
+        self.fixed, self._in_flight = fixed_players(context.roles, engines), config.in_flight
+        self._outside = anchors_and_guests(config, engines) | dict(self.fixed.engines)
         engines_by_model = [
             ModelsEngine(
                 _engine_on(context, group, policies[group[0]].lm),
@@ -87,7 +87,7 @@ class LocalRollouts:
 
     def _roles_of(self, game: str) -> tuple[Role, ...]:
         """Return a game's roles as they are played: a program may say nothing, so its replies are not masked."""
-        roles = self.given.roles[game]
+        roles = self.fixed.roles[game]
         return tuple(unmasked(role) if f"{game}/{role.name}" in self._asked else role for role in roles)
 
     def _model_engine(self, player: str) -> ModelEngine:

@@ -78,7 +78,7 @@ def compare_population(context: RunContext, state: RunState, measured: Populatio
     """Return the comparison of each game that somebody can win, by game."""
     config, comparisons = context.config, {}
     for game, spec in context.specs.items():
-        free = sum(not role.given for role in context.roles[game])  # of players that are given roles
+        free = sum(not role.fixed for role in context.roles[game])  # of players that are given roles
         if free > 1 and spec.utility is not Utility.IDENTICAL:
             tables = measured.tables.get(game)
             if tables and spec.seats == 2:

@@ -115,11 +115,20 @@ def write_record(folder: Path, record: Checkpoint) -> None:
     sync_files(folder)
 
 
+def _renamed(record: bytes) -> bytes:
+    """Return a record with the names that its fields have now; one of them had another in older runs."""
+    facts = json.loads(record)
+    if isinstance(facts, dict) and "begun" in facts:
+        facts["origins"] = facts.pop("begun")
+        return json.dumps(facts).encode()
+    return record
+
+
 def verified_record(folder: Path) -> Checkpoint:
     """Return the record of a checkpoint. Raises DamagedFile if any of its files is not as it was saved."""
     check_manifest(folder)
     try:
-        record = _CHECKPOINT.validate_json((folder / STATE_FILE).read_bytes())
+        record = _CHECKPOINT.validate_json(_renamed((folder / STATE_FILE).read_bytes()))
     except ValueError as error:
         raise DamagedFile(folder / STATE_FILE, f"it is of another version: {error}") from error
     if record.iteration != number_of(folder):

@@ -45,7 +45,7 @@ class Checkpoint:
     alarms: dict[str, Any] = field(default_factory=dict)  # baselines of the alarms
     frozen_at: dict[str, int] = field(default_factory=dict)  # iteration of a policy's last snapshot
     resets: dict[str, int] = field(default_factory=dict)  # iteration of an exploiter's last reset
-    begun: dict[str, Beginning] = field(
+    origins: dict[str, Beginning] = field(
         default_factory=dict
     )  # of policies whose weights were replaced since their last snapshot
     retired: Annotated[set[str], PlainSerializer(sorted)] = field(

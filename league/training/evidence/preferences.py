@@ -99,7 +99,7 @@ def seats_compared(config: RunConfig, game: str, roles: Sequence[Role]) -> set[i
     return {
         role.seat
         for role in roles
-        if not role.given
+        if not role.fixed
         if Need.PREFERENCES in config.credit.needs(game, role.name) or (term.on and term.factor(game, role.name))
     }
 

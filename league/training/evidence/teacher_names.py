@@ -28,7 +28,7 @@ def teachers_by_role(context: RunContext) -> dict[tuple[str, str], str]:
         for role in seats:
             of_game = config.teacher.players.get(game, config.teacher.player)
             name = config.teacher.players.get(f"{game}/{role.name}", of_game)
-            if name and not role.given:
+            if name and not role.fixed:
                 found[game, role.name] = name
     return found
 
@@ -81,7 +81,7 @@ def _lasting(text: str, role: Role, to: str = "teach") -> str:
         raise unknown_name("player", name, [*forms, *run_names()], f"It is to {to} {role.game}/{role.name}.")
     run = Run(path)
     own = seat_roles(run.config.roles, make_game(role.game).spec)[role.seat]
-    if own.given:
+    if own.fixed:
         raise UsageError(
             f"{text} cannot {to} {role.game}/{role.name}: in that run the role was given to {own.policy}. Name that "
             "player itself."

@@ -24,7 +24,7 @@ from league.config import ModelConfig, RunConfig
 from league.config.context import RunContext, run_context
 from league.config.load import load_run_config, write_run_config
 from league.population.models.base_model import base_name
-from league.population.players.given import with_lasting_names
+from league.population.players.fixed import with_lasting_names
 from league.population.storage.lock import run_lock
 from league.population.storage.population import Origin, Population
 from league.training.checkpoints.checkpoint import (
@@ -208,7 +208,7 @@ def _adapt_checkpoint(old: RunContext, new: RunContext, replaced: Mapping[str, R
     new_exploiters = [policies[name] for name in config.league_roles if name not in old_policies]
     save_initial_weights(run_dir, new_exploiters)
     clear_unfinished(folder, policies.keys() - {name for name, (_, weights) in replaced.items() if weights is not None})
-    record.begun |= {
+    record.origins |= {
         name: Beginning(Origin.TRAINED, population.newest(_first_like(config, name, old_policies).name).id)
         for name in policies
         if name not in old_policies and name not in config.league_roles
@@ -225,7 +225,7 @@ def _adapt_checkpoint(old: RunContext, new: RunContext, replaced: Mapping[str, R
 def _replace(policies: Mapping[str, Policy], record: Checkpoint, replaced: Mapping[str, Replacement]) -> None:
     """Let policies go on from elsewhere, and forget what credit rules knew of weights that are gone."""
     for name, (beginning, weights) in replaced.items():
-        record.begun[name] = beginning
+        record.origins[name] = beginning
         if weights is not None:
             policies[name].reset(weights)
             record.credit = forget_policy(record.credit, name)

@@ -49,7 +49,7 @@ from league.training.snapshots.exploiter_cycle import due_with_mains, exploiters
 from league.training.snapshots.freeze import Snapshots
 from league.training.snapshots.judged_games import judge_games
 from learners.trajectories import to_trajectories
-from roles.role import given_names
+from roles.role import fixed_names
 
 Metrics = dict[str, float]
 
@@ -112,7 +112,7 @@ class League:
         self._started, self._tokens_before = time.perf_counter(), 0
         for policy in state.policies.values():
             self._engine.add(policy.live_id, policy.lm)
-        self._snapshots = Snapshots(context, state, self._engine, self.play, self.rollouts.given)
+        self._snapshots = Snapshots(context, state, self._engine, self.play, self.rollouts.fixed)
 
     def close(self) -> None:
         """Close the rollout backend and the log."""
@@ -138,7 +138,7 @@ class League:
     def draw_matches(self, iteration: int) -> list[MatchRequest]:
         """Return an iteration's match requests, of every game that is due."""
         specs, roles = self.context.specs, self.context.roles
-        members, given = self._snapshots.members(), frozenset(given_names(roles))
+        members, given = self._snapshots.members(), frozenset(fixed_names(roles))
         learning = learning_now(self.config, list(self.state.policies), iteration)
         requests: list[MatchRequest] = []
         for game, matches in matches_by_game(self.config, specs, self.state.judged.active, iteration).items():

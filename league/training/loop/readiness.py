@@ -6,7 +6,7 @@ from arena.gpus import may_have_gpu
 from league.config import RunConfig
 from league.config.load import policy_names, run_roles
 from league.population.players.engines import Engines
-from league.population.players.given import check_given, with_lasting_names
+from league.population.players.fixed import check_fixed, with_lasting_names
 from league.population.players.hub import check_model
 from league.population.players.machine import check_cluster_plays, check_processes, no_gpu
 from league.population.players.model_engine import require_engine_package
@@ -20,7 +20,7 @@ def check_start(config: RunConfig, cluster: str) -> None:
     roles = run_roles(config)
     check_players(scripted_only(names), roles)
     with Engines() as engines:
-        check_given(run_roles(with_lasting_names(config)), engines, ask_servers=False)
+        check_fixed(run_roles(with_lasting_names(config)), engines, ask_servers=False)
     check_loggers(config.board.loggers)
     if cluster:
         check_cluster_plays(config, cluster)

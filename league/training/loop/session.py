@@ -22,7 +22,7 @@ from league.config import RunConfig
 from league.config.context import RunContext, run_context
 from league.config.load import CONFIG_FILE, load_run_config, write_run_config
 from league.population.players.engines import Engines
-from league.population.players.given import check_given, with_lasting_names
+from league.population.players.fixed import check_fixed, with_lasting_names
 from league.population.players.machine import check_cluster_plays, require_ray
 from league.population.players.model_engine import check_engine, check_model
 from league.population.players.outside import anchors_and_guests, check_players
@@ -90,7 +90,7 @@ def train(
     context = with_lasting_judge(with_lasting_teachers(context))
     with Engines() as engines:
         check_players(anchors_and_guests(context.config, engines), context.roles)
-        check_given(context.roles, engines)
+        check_fixed(context.roles, engines)
         Teachers(context, engines, {})
         Judges(context, engines)
     imitated = matches_to_imitate(context)

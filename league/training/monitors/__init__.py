@@ -1,4 +1,4 @@
-"""Monitoring of a run while it trains: alarms, the log of metrics and figures, what is shown first, the live view.
+"""What warns and is shown while a run trains: alarms, the clock of its phases, the live view.
 
 May import population and what stands below it.
 """

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from games.common.registry import Entry
@@ -27,7 +28,8 @@ class Win(NamedTuple):
     margin: float  # of the narrowest win, as a share of half the game's range
 
 
-class Watched(NamedTuple):
+@dataclass(frozen=True)
+class Watched:
     """What alarms read of a finished iteration."""
 
     roles: Mapping[str, Sequence[Role]]  # by game and seat
@@ -42,13 +44,19 @@ class Watched(NamedTuple):
         own = any(card.name == role and card.policy == policy for card in self.roles.get(game, ()))
         return f"{game}/{role}" if own else f"{game}/{role} ({policy})"
 
-    def by_role(self, *, with_turns: bool = True) -> dict[tuple[str, str, str], list[int]]:
-        """Return the indices of the trajectories, or of those with a turn, by game, role and policy."""
+    @cached_property
+    def seated(self) -> dict[tuple[str, str, str], list[int]]:
+        """The indices of the trajectories, by game, role and policy."""
         found: dict[tuple[str, str, str], list[int]] = {}
         for index, one in enumerate(self.trajectories):
-            if one.turns or not with_turns:
-                found.setdefault((one.game, one.role, one.policy), []).append(index)
+            found.setdefault((one.game, one.role, one.policy), []).append(index)
         return found
+
+    @cached_property
+    def by_role(self) -> dict[tuple[str, str, str], list[int]]:
+        """The indices of those that had a turn."""
+        found = {names: [i for i in indices if self.trajectories[i].turns] for names, indices in self.seated.items()}
+        return {names: indices for names, indices in found.items() if indices}
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,12 +86,10 @@ class RoleStats(NamedTuple):
 def read_histories(watched: Watched, kept: Kept) -> tuple[Readings, Kept]:
     """Return the history of each policy in each role that had a turn; the histories of the others are kept too."""
     histories, readings = dict(kept), Readings()
-    for names, indices in watched.by_role(with_turns=False).items():
-        if not any(watched.trajectories[i].turns for i in indices):
-            continue
+    for names in watched.by_role:
         key, subject = join_names(*names), watched.subject(*names)
         before = histories.get(key, {"warmup": [], "recent": []})
-        stats = _role_stats(watched, names[0], indices)
+        stats = _role_stats(watched, names[0], watched.seated[names])
         histories[key] = _extended(before, stats, watched.settings.warmup) | {"subject": subject}
         readings[subject] = histories[key]
     return readings, histories

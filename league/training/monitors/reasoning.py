@@ -103,7 +103,7 @@ class HackSettings(Section):
 def read_reasoning(watched: Watched, _: Kept) -> tuple[Readings, Kept]:
     """Return the counts of each policy in each role with enough free replies of one iteration."""
     readings = Readings()
-    for names, indices in watched.by_role().items():
+    for names, indices in watched.by_role.items():
         number: Counter[str] = Counter()
         for one in (watched.trajectories[i] for i in indices):
             role = watched.roles[one.game][one.seat]

@@ -41,10 +41,10 @@ class IllegalSettings(Section):
 def read_replies(watched: Watched, kept: Kept) -> tuple[Readings, Kept]:
     """Return the counts of each policy in each role with enough free replies, [replies, illegal ones] an iteration."""
     counts, readings = {key: [list(row) for row in rows] for key, rows in kept.items()}, Readings()
-    for names, indices in watched.by_role().items():
-        mine = [watched.trajectories[i] for i in indices]
-        free = [one for one in mine if watched.roles[one.game][one.seat].reply is ReplyForm.FREE]
-        turns = [turn for one in free for turn in one.turns]
+    for names, indices in watched.by_role.items():
+        seats = watched.roles[names[0]]
+        mine = (watched.trajectories[i] for i in indices)
+        turns = [turn for one in mine if seats[one.seat].reply is ReplyForm.FREE for turn in one.turns]
         if len(turns) >= LEAST_REPLIES:
             key = join_names(*names)
             numbers = [len(turns), sum(turn.action is None for turn in turns)]

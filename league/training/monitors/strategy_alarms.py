@@ -53,7 +53,7 @@ class CycleSettings(Section):
 def read_windows(watched: Watched, kept: Kept) -> tuple[Readings, Kept]:
     """Return the last iterations of each policy in each role that had a turn, where there is enough to judge them."""
     windows, readings = dict(kept), Readings()
-    for names, indices in watched.by_role().items():
+    for names, indices in watched.by_role.items():
         key = join_names(*names)
         chosen = indices[:: -(-len(indices) // MOST_TRAJECTORIES)]
         numbers = _observe([watched.trajectories[i] for i in chosen], [watched.advantages[i] for i in chosen])

@@ -45,7 +45,7 @@ class Measured(NamedTuple):
     @property
     def free_seats(self) -> list[int]:
         """The seats that are not given to a player."""
-        return [role.seat for role in self.context.roles[self.spec.name] if not role.given]
+        return [role.seat for role in self.context.roles[self.spec.name] if not role.fixed]
 
 
 def _exact(measured: Measured) -> Metrics:

@@ -15,14 +15,14 @@ from league.config.context import RunContext
 from league.population.evaluation.meta_game import MetaGame, best_response_among
 from league.population.evaluation.ordinary_language import language_metrics
 from league.population.matchmaking.league_roles import LEAGUE_ROLES
-from league.population.players.given import GivenPlayers
+from league.population.players.fixed import FixedPlayers
 from league.population.players.model_engine import ModelEngine
 from league.population.storage.members import GUEST, Member, MetaStrategy
 from league.population.storage.population import Origin, Snapshot
 from league.theory.meta_solvers import META_SOLVERS
 from league.training.checkpoints.checkpoint import publish, save_ratings
 from league.training.checkpoints.run_state import Beginning, RunState
-from league.training.snapshots.exploiter_cycle import begin_anew, initial_snapshot, reset_exploiter, resets_after
+from league.training.snapshots.exploiter_cycle import initial_snapshot, reset_exploiter, reset_weights, resets_after
 from league.training.snapshots.gate import (
     estimate_gain,
     find_flips,
@@ -47,11 +47,11 @@ class Snapshots:
         state: RunState,
         engine: ModelEngine,
         play: Play,
-        given: GivenPlayers | None = None,
+        fixed: FixedPlayers | None = None,
     ) -> None:
         self._context, self._config = context, context.config
         self._state, self._engine, self._play = state, engine, play
-        self._measurements = Measurements(context, state, engine, play, given)
+        self._measurements = Measurements(context, state, engine, play, fixed)
         self.measured: PopulationMeasurement | None = None  # when the last snapshot was frozen in this process
         for snapshot in state.population.all():
             self._register(snapshot)
@@ -78,12 +78,12 @@ class Snapshots:
                 metrics |= self._gates(name, last, iteration)
                 if not metrics.get(f"{name}/promoted", 1.0):
                     continue
-            begun = state.begun.get(name) or self._beginning(name, last)
+            begun = state.origins.get(name) or self._beginning(name, last)
             save = partial(_save, state.policies[name])
             snapshot = state.population.add(name, iteration, begun.parent, save, begun.origin, begun.parents, begun.how)
             self._register(snapshot)
-            if name in state.begun:
-                del state.begun[name]
+            if name in state.origins:
+                del state.origins[name]
             state.frozen_at[name] = iteration
             ratings.append(self._measurements.rate_snapshot(snapshot, earlier))
         metrics |= _means(ratings) | self._measurements.rate_teams() | self._measure(iteration)
@@ -171,9 +171,9 @@ class Snapshots:
             chosen = ids[0] if start == "first" else best_response_among(meta_game, meta, seat, set(ids))
             if chosen != ids[-1]:
                 weights = self._state.policies[name].lm.with_weights(self._state.population.get(chosen).path)
-                begin_anew(self._state, name, weights.parameters())
+                reset_weights(self._state, name, weights.parameters())
                 weights.release()
-                self._state.begun[name] = Beginning(Origin.RESPONSE, chosen)
+                self._state.origins[name] = Beginning(Origin.RESPONSE, chosen)
 
     def _retire(self) -> None:
         """Retire each policy's oldest snapshots beyond ``matchmaking.keep``, except those that carry weight."""

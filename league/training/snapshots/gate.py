@@ -37,7 +37,7 @@ def gate_matches(
     """
     config, spec, roles = context.config, context.specs[game], context.roles[game]
     policy_seats = [seat for seat, role in enumerate(roles) if role.policy == policy]
-    snapshots = tuple(role.policy if role.given else newest[role.policy] for role in roles)
+    snapshots = tuple(role.policy if role.fixed else newest[role.policy] for role in roles)
     deals = -(-config.evaluation.matches // (len(policy_seats) + 1)) if policy_seats else 0
     requests: list[MatchRequest] = []
     for deal, live_seat in itertools.product(range(deals), [None, *policy_seats]):

@@ -69,7 +69,7 @@ def judge_games(
         before.matches + len(requests),
     )
     if tell is not None:
-        tell(told(context, state))
+        tell(sentence(context, state))
     shares = {game: _share(of) for game, of in scores.items()}
     return _metrics(judged, shares, state.judged)
 
@@ -85,7 +85,7 @@ def most_matches(config: RunConfig) -> int:
     return _training(config) + _bound(config, run_roles(config))
 
 
-def told(context: RunContext, state: RunState) -> str:
+def sentence(context: RunContext, state: RunState) -> str:
     """Return in words which games are trained, why others are not, and what was spent of the budget."""
     judged = state.judged
     unfit = {
@@ -114,7 +114,7 @@ def _bound(config: RunConfig, roles: Roles) -> int:
 
 def _places(config: RunConfig, roles: Sequence[Role]) -> list[tuple[int, int]]:
     """Return the deals of a game and the seats that are watched in them, each free seat on every deal."""
-    free = [role.seat for role in roles if not role.given]
+    free = [role.seat for role in roles if not role.fixed]
     deals = -(-config.curriculum.matches // max(len(free), 1))
     return [(deal, seat) for deal in range(deals) for seat in free]
 
@@ -145,26 +145,26 @@ def _matches_of(config: RunConfig, spec: GameSpec, roles: Sequence[Role], state:
 
 def _newest(roles: Sequence[Role], state: RunState) -> Lineup:
     """Return the newest snapshots by seat, beside given players."""
-    return tuple(role.policy if role.given else state.population.newest(role.policy).id for role in roles)
+    return tuple(role.policy if role.fixed else state.population.newest(role.policy).id for role in roles)
 
 
 def _control(config: RunConfig, roles: Sequence[Role], state: RunState) -> Lineup:
     """Return the control by seat."""
     if config.curriculum.control != PREVIOUS:
         return all_seats(config.curriculum.control, roles)
-    return tuple(role.policy if role.given else state.population.all(role.policy)[-2:][0].id for role in roles)
+    return tuple(role.policy if role.fixed else state.population.all(role.policy)[-2:][0].id for role in roles)
 
 
 def _coplayers(config: RunConfig, game: str, roles: Sequence[Role], state: RunState) -> list[Lineup]:
     """Return line-ups drawn from the population, of each policy as many snapshots as an iteration's matches meet."""
     rng = random.Random(derive_seed(config.seed, "co-players", game, state.iteration))
     drawn: dict[str, list[str]] = {}
-    for name in dict.fromkeys(role.policy for role in roles if not role.given):
+    for name in dict.fromkeys(role.policy for role in roles if not role.fixed):
         ids = [s.id for s in state.population.all(name) if s.id not in state.retired]
         drawn[name] = rng.sample(ids, min(config.matchmaking.opponents, len(ids)))
     count = max(map(len, drawn.values()), default=1)
     return [
-        tuple(role.policy if role.given else drawn[role.policy][i % len(drawn[role.policy])] for role in roles)
+        tuple(role.policy if role.fixed else drawn[role.policy][i % len(drawn[role.policy])] for role in roles)
         for i in range(count)
     ]
 

@@ -21,7 +21,7 @@ from league.population.evaluation.policy_tables import PolicyTables, Profile, pr
 from league.population.evaluation.rating_matches import rating_matches, score_against, without_bystanders
 from league.population.evaluation.strategies import GameStrategy, Strategies
 from league.population.evaluation.teams import all_seats, team_matches, team_metrics
-from league.population.players.given import GivenPlayers
+from league.population.players.fixed import FixedPlayers
 from league.population.players.model_engine import ModelEngine
 from league.population.results.payoffs import Result, summarise
 from league.population.storage.members import MetaStrategy
@@ -31,7 +31,7 @@ from league.theory.exact.exploitability import PolicyTable
 from league.theory.meta_solvers import META_SOLVERS
 from league.training.checkpoints.run_state import RunState
 from league.training.snapshots.evaluations import Measured, evaluate
-from roles.role import Role, bound_policies, given_names
+from roles.role import Role, bound_policies, fixed_names
 
 Metrics = dict[str, float]
 Play = Callable[[Sequence[MatchRequest]], list[Episode]]
@@ -60,11 +60,11 @@ class Measurements:
         state: RunState,
         engine: ModelEngine,
         play: Play,
-        given: GivenPlayers | None = None,
+        fixed: FixedPlayers | None = None,
     ) -> None:
         self._context, self._config, self._roles, self._specs = context, context.config, context.roles, context.specs
         self._state, self._engine, self._play = state, engine, play
-        self._given = given or GivenPlayers(context.roles, {})
+        self._fixed = fixed or FixedPlayers(context.roles, {})
         self._tables = PolicyTables(context.run_dir / STATE_FOLDER / "tables", context.config.evaluation.exact_limit)
         self._strategies = Strategies()
         self._main = set(bound_policies(context.roles))
@@ -147,7 +147,7 @@ class Measurements:
         for game in self._specs:
             against = [(f"score_against_{anchor}", anchor) for anchor in self._config.evaluation.anchors]
             if len(_free_seats(self._roles[game])) == 1:
-                against += [("score_against_given", given) for given in given_names(self._roles)]
+                against += [("score_against_given", given) for given in fixed_names(self._roles)]
             found = [(name, score_against(results, snapshot.id, player, game)) for name, player in against]
             metrics |= {f"{game}/{name}": score for name, score in found if score is not None}
         return metrics
@@ -169,7 +169,7 @@ class Measurements:
         tables: dict[Profile, PolicyTable] = {}
         for profile in self._profiles(spec.name, exploiters=True) if self._config.evaluation.exact else ():
             table = self._tables.get_or_compute(
-                profile, spec, self._engine, self._given.roles[spec.name], self._config.seed, self._given.engines
+                profile, spec, self._engine, self._fixed.roles[spec.name], self._config.seed, self._fixed.engines
             )
             if table is None:
                 return {}
@@ -203,7 +203,7 @@ class Measurements:
 
 def _free_seats(roles: Sequence[Role]) -> list[int]:
     """Return the seats that are not given to a player."""
-    return [role.seat for role in roles if not role.given]
+    return [role.seat for role in roles if not role.fixed]
 
 
 def with_prefix(name: str, metrics: Metrics) -> Metrics:

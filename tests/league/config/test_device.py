@@ -5,7 +5,7 @@ import pytest
 from arena.gpus import Gpu, least
 from arena.process import available_cores
 from league.config import RunConfig
-from league.config.load import chosen, load, to_toml, told
+from league.config.load import chosen, load, sentence, to_toml
 
 H100, SMALL = Gpu("NVIDIA H100 80GB HBM3", 81_559 << 20), Gpu("NVIDIA GeForce RTX 4090", 24_564 << 20)
 
@@ -66,7 +66,7 @@ def test_what_is_stated_stays():
     assert taken(config(tokens=77), H100) == ("cuda", 77)
     assert taken(config(device="cpu"), H100) == ("cpu", 1024)
     assert taken(config(device="cuda:1", tokens=5), None) == ("cuda:1", 5)
-    assert "NVIDIA H100 80GB HBM3, 86 GB" in told(chosen(config(), H100), H100)
+    assert "NVIDIA H100 80GB HBM3, 86 GB" in sentence(chosen(config(), H100), H100)
 
 
 def test_the_least_gpu_counts():

@@ -6,7 +6,7 @@ from arena.cluster.interface import Resources
 from arena.gpus import Gpu
 from games.common.errors import UsageError
 from league.config import RunConfig
-from league.config.load import chosen, load, to_toml, told, validate
+from league.config.load import chosen, load, sentence, to_toml, validate
 from league.lab.sweeps.plan import SweepRun
 from league.lab.sweeps.side_by_side import needed
 from league.training.backends.placement import check_resources
@@ -28,7 +28,7 @@ def test_auto_of_one_policy_is_chosen_for_it_alone():
     own = config(b={"device": "auto", "dtype": "auto"})
     assert devices(chosen(own, H100), "a", "b") == [("cpu", "float32"), ("cuda", "bfloat16")]
     assert devices(chosen(own, None), "a", "b") == [("cpu", "float32")] * 2
-    assert "b: cuda, bfloat16" in told(chosen(own, H100), H100)
+    assert "b: cuda, bfloat16" in sentence(chosen(own, H100), H100)
 
 
 def test_the_type_fits_the_device_of_each():

@@ -26,14 +26,14 @@ def draw(
     win_rate: Callable[[str, str, str], float] = lambda player, opponent, game: 0.5,
     meta: MetaStrategy | None = None,
     others: Sequence[Member] = (),
-    given: frozenset[str] = frozenset(),
+    fixed: frozenset[str] = frozenset(),
     **changes: Any,
 ) -> list[MatchRequest]:
     by_policy = {"main": [f"main-{step:06d}" for step in range(past)]} if isinstance(past, int) else past
     population = [Member(member, policy, "main") for policy, ids in by_policy.items() for member in ids]
     game = changes.pop("game", spec(len(live)))
     pair_record = lambda *pair: PairRecord(win_rate(*pair), 10.0)  # noqa: E731
-    drawn = DrawContext(game.name, live, [*population, *others], pair_record, meta or MetaStrategy(), given)
+    drawn = DrawContext(game.name, live, [*population, *others], pair_record, meta or MetaStrategy(), fixed)
     exploiting = changes.pop("exploiting", {})
     config = SimpleNamespace(
         matchmaking=changes.pop("config", MatchmakingConfig()),
@@ -41,7 +41,7 @@ def draw(
         seed=changes.pop("run_seed", 0),
         league_roles=exploiting,
     )
-    learning = [*changes.pop("learning", set(live) - given), *exploiting]
+    learning = [*changes.pop("learning", set(live) - fixed), *exploiting]
     context = cast(RunContext, SimpleNamespace(config=config, specs={game.name: game}))
     defaults = {"iteration": 7, "matches": 512, "first_index": 1000}
     return draw_matches(context, changes.pop("context", drawn), learning=learning, **{**defaults, **changes})

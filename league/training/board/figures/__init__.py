@@ -1,4 +1,4 @@
-"""Figures for the board, one subject a file: each takes numbers and returns pixels. The only place for matplotlib.
+"""What figures are drawn with: the canvas, shared charts, pictures of commands. The only place for matplotlib.
 
 May import: nothing of the other rooms.
 """

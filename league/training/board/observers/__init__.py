@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cache, partial
 
 from games.common.registry import Registry
 from league.training.board.figures.canvas import Drawing
@@ -103,4 +103,4 @@ def drawn_metrics() -> Callable[[str], bool]:
     """Return which metrics some figure shows, so that their history is to be kept."""
     patterns = [pattern for figure in FIGURES.loaded().values() for pattern in figure.metrics]
     wanted = re.compile("|".join(f"(?:{pattern})" for pattern in patterns))
-    return lambda name: wanted.fullmatch(name) is not None
+    return cache(lambda name: wanted.fullmatch(name) is not None)

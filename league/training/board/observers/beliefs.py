@@ -114,7 +114,11 @@ def charts(context: RunContext, game: str) -> dict[str, Chart]:
     )
 
 
-BELIEFS = Observer(lambda record: belief_metrics(record.episodes, record.context.roles), charts=charts)
+BELIEFS = Observer(
+    lambda record: belief_metrics(record.episodes, record.context.roles),
+    description="belief in the truth, and what speeches tell, where seats are asked",
+    charts=charts,
+)
 BELIEFS_FIGURE = Figure(
     beliefs,
     question=DOING,

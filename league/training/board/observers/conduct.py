@@ -181,7 +181,11 @@ def draw_actions(title: str, shares: Mapping[str, Mapping[str, Mapping[str, floa
     return figure
 
 
-CONDUCT = Observer(lambda record: conduct_metrics(record.conducts), of_snapshots=True)
+CONDUCT = Observer(
+    lambda record: conduct_metrics(record.conducts),
+    description="replies, entropy, credit and first moves by role and turn",
+    of_snapshots=True,
+)
 ACTIONS_FIGURE = Figure(
     actions,
     question=DOING,

@@ -35,7 +35,7 @@ def score_metrics(context: RunContext, results: Sequence[Result]) -> dict[str, f
     metrics: dict[str, float] = {}
     for game, spec in context.specs.items():
         for role in context.roles[game]:
-            players = () if role.given else context.live[game]  # any of them, because they may swap seats
+            players = () if role.fixed else context.live[game]  # any of them, because they may swap seats
             mine = [r for r in results if (r.game, r.role) == (game, role.name) and r.player in players]
             if mine and spec.seats > 1:
                 metrics[f"{game}/score/{role.name}"] = _mean(mine)

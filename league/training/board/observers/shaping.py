@@ -26,4 +26,7 @@ def agreement_metrics(context: RunContext, episodes: Sequence[Episode]) -> Metri
     return {name: fmean(numbers) for name, numbers in found.items()}
 
 
-AGREEMENT = Observer(lambda record: agreement_metrics(record.context, record.episodes))
+AGREEMENT = Observer(
+    lambda record: agreement_metrics(record.context, record.episodes),
+    description="how far thoughts and actions agree, where that is paid for",
+)

@@ -43,7 +43,10 @@ def proposal_metrics(context: RunContext, episodes: Sequence[Episode]) -> Metric
     return metrics
 
 
-TASKS = Observer(lambda record: proposal_metrics(record.context, record.episodes))
+TASKS = Observer(
+    lambda record: proposal_metrics(record.context, record.episodes),
+    description="tasks that matches have written: how many, how many invalid, how unlike",
+)
 STARTS = Observer(
     lambda record: record_starts(record.context, record.starts, record.episodes, record.iteration),
     description="how far the pool of starts is solved, after it has counted the matches from them",

@@ -8,8 +8,8 @@ import pytest
 
 from league.config.matchmaking import DescentConfig
 from league.lab.breeding.gate import Gain, ranked
-from league.lab.breeding.rules import explored, go_back, mutate
-from league.lab.breeding.succession import Candidate, Succession
+from league.lab.breeding.rules import explored, mutate, revert
+from league.lab.breeding.slot import Candidate, Slot
 from league.population.storage.population import Origin
 
 RATE = "optimizer.learning_rate"
@@ -38,9 +38,7 @@ class Learners:
                 self.points[member.run] = max(min(step, 1e6), -1e6)
         ranking = tuple(sorted(self.members, key=lambda member: self.points[member.run] ** 2))
         self.elites.append(ranking[0].settings[RATE])
-        descents = [
-            mutate(Succession(member, ranking, self.better, None, CONFIG, self.rng, None)) for member in self.members
-        ]
+        descents = [mutate(Slot(member, ranking, self.better, None, CONFIG, self.rng, None)) for member in self.members]
         points = {m.run: self.points[d.source.run] for m, d in zip(self.members, descents, strict=True)}
         self.members = [m._replace(settings=d.settings) for m, d in zip(self.members, descents, strict=True)]
         self.points = points
@@ -68,7 +66,7 @@ def test_the_upper_half_goes_on_and_the_lower_half_takes_over_only_who_is_better
     assert [descent.how for descent in descents[:2]] == ["", ""]
     assert descents[2].how.startswith("took over g/m0 (gain +")
     assert descents[2].parents == ("g/m0",)
-    level = Succession(ranking[3], ranking, lambda a, b: Gain(0.2, 0.2, 0.95), None, CONFIG, random.Random(0), None)
+    level = Slot(ranking[3], ranking, lambda a, b: Gain(0.2, 0.2, 0.95), None, CONFIG, random.Random(0), None)
     stayed = mutate(level)
     assert stayed.source == ranking[3]
     assert stayed.how.startswith("stayed, as g/m0 is no better") or stayed.how.startswith("stayed, as g/m1")
@@ -86,8 +84,8 @@ def test_go_back_returns_to_who_was_better_and_plays_other_matches():
     now, before = (Candidate("m0", Path(f"{name}/m0"), {}) for name in ("g001", "g000"))
     for gain, source in ((0.3, before), (-0.3, now)):
         verdict = Gain(gain, 0.0, 0.95)
-        place = Succession(now, (now,), lambda a, b, v=verdict: v, before, CONFIG, random.Random(0), None)
-        descent = go_back(place)
+        slot = Slot(now, (now,), lambda a, b, v=verdict: v, before, CONFIG, random.Random(0), None)
+        descent = revert(slot)
         assert descent.source == source
         assert descent.reseed == (source is before)
         assert descent.parents == (("g000/m0",) if source is before else ())

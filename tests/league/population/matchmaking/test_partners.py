@@ -65,7 +65,7 @@ def test_partners_together_meet_each_others_snapshots_never_their_own_and_never_
 
 def test_a_given_player_keeps_its_seat_beside_a_partner() -> None:
     live, judge = ("main", "main", "openai:judge"), frozenset({"openai:judge"})
-    matches = draw(live=live, given=judge, exploiting={"ann": "partner"}, matches=40)
+    matches = draw(live=live, fixed=judge, exploiting={"ann": "partner"}, matches=40)
     of_ann = {(match.players, match.trained) for match in matches if match.rule == "partner"}
     assert of_ann == {(("ann", "ann", "openai:judge"), (True, True, False))}
 

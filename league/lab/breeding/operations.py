@@ -13,7 +13,7 @@ from games.common.seeds import derive_seed
 from games.registry import make_game
 from league.config import RunConfig
 from league.config.load import run_roles
-from league.lab.breeding.succession import Weights
+from league.lab.breeding.slot import Weights
 from league.population.distillation.distil import MIXTURE, distil
 from league.population.evaluation.head_to_head import compare
 from league.population.players.engines import Engines
@@ -25,7 +25,7 @@ from roles.role import bound_policies
 PEFT_PREFIX = "base_model.model."  # of an adapter's tensors in files
 
 
-class RunWorkshop:
+class StoredRuns:
     """Works on the runs of one population; files that it makes are kept in ``folder``."""
 
     def __init__(self, config: RunConfig, folder: Path) -> None:

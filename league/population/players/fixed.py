@@ -20,7 +20,7 @@ from league.config.load import run_roles, seat_roles
 from league.population.players.engines import Engines
 from league.population.players.hub import check_model
 from league.population.players.outside import outside_engine
-from league.population.players.player import Player, given_role, resolve
+from league.population.players.player import Player, fixed_role, resolve
 from league.population.players.remote import PREFIX, read_settings
 from league.population.players.scripted import scripted_player
 from league.population.storage.run_dir import Run, find_run
@@ -31,14 +31,14 @@ HF = "hf:"
 EXPLOITER = "best_response:"
 
 
-class GivenPlayers(NamedTuple):
+class FixedPlayers(NamedTuple):
     """The players that roles of a run are given to."""
 
     roles: Roles  # of all games of the run; a given one as its player is asked
     engines: Mapping[str, Sampler]  # by the players' names
 
 
-def given_players(roles: Roles, engines: Engines) -> GivenPlayers:
+def fixed_players(roles: Roles, engines: Engines) -> FixedPlayers:
     """Return who is given roles of a run, with the run's roles as they are played.
 
     Raises UsageError for a player that does not exist.
@@ -46,16 +46,16 @@ def given_players(roles: Roles, engines: Engines) -> GivenPlayers:
     by_name: dict[str, Sampler] = {}
     played = dict(roles)
     for game, seats in roles.items():
-        players = {role.seat: _given(role, engines) for role in seats if role.given}
-        played[game] = tuple(given_role(role, players[role.seat]) if role.given else role for role in seats)
+        players = {role.seat: _player_of(role, engines) for role in seats if role.fixed}
+        played[game] = tuple(fixed_role(role, players[role.seat]) if role.fixed else role for role in seats)
         by_name |= {seats[seat].policy: player.engine_of(seats[seat].policy) for seat, player in players.items()}
-    return GivenPlayers(played, by_name)
+    return FixedPlayers(played, by_name)
 
 
-def given_engine(name: str, roles: Roles, engines: Engines) -> Sampler | None:
+def fixed_engine(name: str, roles: Roles, engines: Engines) -> Sampler | None:
     """Return the engine of one of the players that roles are given to; None for any other player."""
-    found = [role for seats in roles.values() for role in seats if role.given and role.policy == name]
-    return _given(found[0], engines).engine_of(name) if found else None
+    found = [role for seats in roles.values() for role in seats if role.fixed and role.policy == name]
+    return _player_of(found[0], engines).engine_of(name) if found else None
 
 
 def with_lasting_names(config: RunConfig) -> RunConfig:
@@ -65,7 +65,7 @@ def with_lasting_names(config: RunConfig) -> RunConfig:
     """
     if not config.roles.player:
         return config
-    roles = {f"{game}/{role.name}": role for game, seats in run_roles(config).items() for role in seats if role.given}
+    roles = {f"{game}/{role.name}": role for game, seats in run_roles(config).items() for role in seats if role.fixed}
     try:
         lasting = {name: _lasting(config.roles.player[name], role) for name, role in roles.items()}
     except OSError as error:
@@ -73,24 +73,24 @@ def with_lasting_names(config: RunConfig) -> RunConfig:
     return config.model_copy(update={"roles": config.roles.model_copy(update={"player": lasting})})
 
 
-def check_given(roles: Roles, engines: Engines, *, ask_servers: bool = True) -> None:
+def check_fixed(roles: Roles, engines: Engines, *, ask_servers: bool = True) -> None:
     """Raise UsageError, with the role named, for a player that cannot play the role that it is given.
 
     Players that are no models of this machine are asked for a reply; those behind servers only if ``ask_servers``.
     """
     for game, seats in roles.items():
-        for role in (role for role in seats if role.given):
+        for role in (role for role in seats if role.fixed):
             if role.policy.startswith(PREFIX) and not ask_servers:
                 continue
             if engine := outside_engine(role.policy, engines):
                 player = resolve(role.policy, make_game(game).spec, engines)
                 try:
-                    _try(role.policy, engine, given_role(role, player), make_game(game))
+                    _try(role.policy, engine, fixed_role(role, player), make_game(game))
                 except UsageError as error:
                     raise UsageError(f"roles.player of {game}/{role.name}: {error}") from error
 
 
-def _given(role: Role, engines: Engines) -> Player:
+def _player_of(role: Role, engines: Engines) -> Player:
     """Return the player that a role is given to."""
     return resolve(role.policy, make_game(role.game).spec, engines)
 
@@ -123,7 +123,7 @@ def _snapshot(text: str, run: Run, which: str, role: Role, where: str) -> str:
         why = "a mixture is drawn anew for each match" if which == "mixture" else "the path of its run has an @"
         raise UsageError(f"{where} = {text!r}: {why}. Name one snapshot of a run, RUN@SNAPSHOT.")
     own = seat_roles(run.config.roles, make_game(role.game).spec)[role.seat]
-    if own.given:
+    if own.fixed:
         raise UsageError(
             f"{where} = {text!r}: in that run {own.game}/{own.name} was given to {own.policy}. Name that player itself."
         )

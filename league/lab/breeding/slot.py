@@ -32,7 +32,7 @@ class Candidate(NamedTuple):
         return self.name if self.name == ROOT else f"{self.run.parent.name}/{self.name}"
 
 
-class Workshop(Protocol):
+class RunOperations(Protocol):
     """What a rule can do with runs."""
 
     def weights(self, run: Path) -> dict[str, Weights]:
@@ -52,7 +52,7 @@ class Workshop(Protocol):
         ...
 
 
-class Succession(NamedTuple):
+class Slot(NamedTuple):
     """One place in the next generation."""
 
     candidate: Candidate  # who has the place now
@@ -61,7 +61,7 @@ class Succession(NamedTuple):
     before: Candidate | None  # who had the place a generation ago
     settings: DescentConfig
     rng: random.Random
-    workshop: Workshop
+    operations: RunOperations
 
     @property
     def rank(self) -> int:
@@ -69,7 +69,7 @@ class Succession(NamedTuple):
         return self.ranking.index(self.candidate)
 
     @property
-    def gives_way(self) -> bool:
+    def is_replaced(self) -> bool:
         """Whether the candidate is of the lower half, whose places children take; the upper half goes on."""
         return self.rank >= (len(self.ranking) + 1) // 2
 

@@ -10,7 +10,7 @@ from games.common.errors import UsageError
 from league.cli.dispatch import main
 from league.config.load import load, load_run_config, policy_names, run_roles
 from league.population.players.demonstrations import demonstrations
-from league.population.players.given import with_lasting_names
+from league.population.players.fixed import with_lasting_names
 
 SMALL = """
 iterations = 2

@@ -13,7 +13,7 @@ from league.population.results.payoffs import Result
 from league.population.storage.members import MetaStrategy
 from league.training.checkpoints.run_state import new_state
 from league.training.learning.iteration import credit_turns
-from league.training.snapshots.exploiter_cycle import begin_anew, reset_exploiter, save_initial_weights
+from league.training.snapshots.exploiter_cycle import reset_exploiter, reset_weights, save_initial_weights
 from league.training.snapshots.freeze import Snapshots
 from learners.trajectories import Evidence
 from learners.trajectory_buffer import TrajectoryBuffer
@@ -80,7 +80,7 @@ def test_all_that_belonged_to_the_old_weights_goes_and_other_policies_keep_their
     probe, main = state.policies["probe"], state.policies["main"]
     kept = {name: tensor.clone() for name, tensor in main.critic.tensors().items()}
     assert any(value for values in probe.critic.values(probe.lm, matches) for value in values)
-    begin_anew(state, "probe", kuhn_pocket(5).parameters())
+    reset_weights(state, "probe", kuhn_pocket(5).parameters())
     assert all(value == 0.0 for values in probe.critic.values(probe.lm, matches) for value in values)
     new, fresh = probe.critic.tensors(), critic_of(probe.lm).tensors()
     assert new.keys() == fresh.keys(), "its optimiser has no state"
@@ -91,7 +91,7 @@ def test_all_that_belonged_to_the_old_weights_goes_and_other_policies_keep_their
     assert set(state.alarms["windows"]) == {"kuhn_poker/first/main"}
     assert state.alarms["ringing"] == [["entropy", "main", "it fell", 3]]
     probe.critic.fit(probe.lm, matches, [[1.0] * len(t.turns) for t in matches])
-    begin_anew(state, "probe", kuhn_pocket(5).parameters())
+    reset_weights(state, "probe", kuhn_pocket(5).parameters())
     assert all(torch.equal(probe.critic.tensors()[name], fresh[name]) for name in fresh), "a second time, too"
 
 
