@@ -59,12 +59,9 @@ class Source:
         """The lines of the docstring and the imports, with the blank lines among them."""
         last = 0
         for node in self.tree.body:
-            if isinstance(node, ast.Import | ast.ImportFrom) or (node is self.tree.body[0] and _is_text(node)):
-                last = node.end_lineno or 0
-            elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            if not (_is_import(node) or (node is self.tree.body[0] and _is_text(node)) or _is_import_for_types(node)):
                 break
-            else:
-                last = node.end_lineno or 0
+            last = node.end_lineno or 0
         return last
 
     @cached_property
@@ -172,6 +169,15 @@ def _mostly_below(sources: list[Source], depth: int) -> bool:
 
 def _is_below(source: Source, depth: int) -> bool:
     return source.parts[0] == "league" and len(source.parts) > 1 + depth
+
+
+def _is_import(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Import | ast.ImportFrom)
+
+
+def _is_import_for_types(node: ast.stmt) -> bool:
+    """Return whether a statement imports for a type checker, and does nothing else."""
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" and all(map(_is_import, node.body))
 
 
 def _is_text(node: ast.stmt) -> bool:

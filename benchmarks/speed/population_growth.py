@@ -61,6 +61,9 @@ class IterationTimer:
         self._left -= 1
         self.requested = self._left == 0
 
+    def print_line(self, text: str) -> None:
+        """Show nothing, as all of this view."""
+
     def medians(self) -> tuple[float, float]:
         """Return the median seconds of an iteration, the first left out: on the clock, and of the process."""
         clock, process = zip(*self._times, strict=True)

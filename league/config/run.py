@@ -14,9 +14,8 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from games.common.limits import LARGEST_SEED, MOST_THREADS
 from games.common.section import Count, LearningRate, NonNegative, Positive, Section
 from league.config.auxiliary import BeliefsConfig, PredictionConfig, ShapingConfig
-from league.config.cluster import AsyncLearnersConfig, ClusterConfig
 from league.config.credit import CreditConfig, CriticConfig, ValuesConfig
-from league.config.engine import EngineConfig, ProgramsConfig
+from league.config.engine import AsyncLearnersConfig, ClusterConfig, EngineConfig, ProgramsConfig
 from league.config.evaluation import BoardConfig, EvaluationConfig
 from league.config.learning import (
     AlarmsConfig,

@@ -7,7 +7,11 @@ from benchmarks.report import house
 FILES = {
     "games/spec.py": '"""Two lines,\nand one more."""\n\nimport os\nfrom typing import Any\n\n\nX: Any = os\n',
     "roles/role.py": "import games.spec\n",
-    "arena/play.py": "",
+    "arena/play.py": (
+        "from typing import TYPE_CHECKING\n"
+        "if TYPE_CHECKING:\n    import games.spec\n"
+        "if TYPE_CHECKING:\n    Name = str\nelse:\n    Name = object()\n"
+    ),
     "learners/batch.py": "",
     "league/theory/exact/values.py": "def value():\n    import games.spec\n",
     "league/config/run.py": "from league.theory.exact import values\n",
@@ -27,6 +31,7 @@ def test_heads_are_docstring_and_imports(checkout):
     by_path = {source.path: source for source in house.read(checkout)}
     assert (by_path["games/spec.py"].head, by_path["games/spec.py"].lines) == (5, 8)
     assert by_path["league/theory/exact/values.py"].head == 0  # an import in a function is none of the head
+    assert by_path["arena/play.py"].head == 3  # as is one for a type checker, but no names that are made for it
     assert house.share_of_heads([by_path["games/spec.py"], by_path["roles/role.py"]]) == 6 / 9
 
 

@@ -79,7 +79,7 @@ ALSO_WORDS = {
     "replies": ["league/training/evidence/predicted.py"],  # what is predicted: the others' replies, or tools'
     "matches": ["league/training/monitors/live_view.py"],  # a column
     "mixture": [  # RUN@mixture
-        *("league/cli/training/distil.py", "league/population/players/given.py"),
+        *("league/cli/training/distil.py", "league/population/players/fixed.py"),
         "league/population/storage/run_dir.py",
     ],
 }

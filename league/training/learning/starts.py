@@ -1,18 +1,22 @@
-"""The starts that a run makes: those its pool begins with, and those that follow from what was mastered."""
+"""The starts that a run makes: those its pool begins with, those that follow from what was mastered, and the tasks that
+its matches have written.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from statistics import fmean
 
-from arena.records import Episode, MatchRequest, Start
+from arena.records import Episode, MatchRequest, Start, flatten_episodes
 from arena.scheduler import play
+from games.abilities import TakesTasks
 from games.common.errors import UsageError
 from games.common.seeds import derive_seed
 from games.registry import make_game
 from league.config import RunConfig
 from league.config.context import RunContext
 from league.population.players.scripted import scripted_forms, scripted_player
-from league.training.learning.proposals import attempts, author_metrics, proposed, task_size
 from league.training.starts.draw import from_starts
 from league.training.starts.frontier import frontier
 from league.training.starts.measured import StoredStart
@@ -52,7 +56,7 @@ def record_starts(context: RunContext, pool: StartPool | None, episodes: Sequenc
     config = context.config
     if pool is None:
         return {}
-    made = proposed(episodes, iteration)
+    made = _proposed(episodes, iteration)
     children = None if config.starts.rule is None else START_RULES[config.starts.rule].children
     for game in context.specs:
         starts = pool.starts(game)
@@ -60,11 +64,50 @@ def record_starts(context: RunContext, pool: StartPool | None, episodes: Sequenc
             made += first_starts(context, [game], iteration)
         elif children is not None:
             made += children(starts, config.starts, iteration)
-    pool.record(attempts(episodes), context.all_specs, iteration, made)
+    pool.record(_attempts(episodes), context.all_specs, iteration, made)
     metrics: Metrics = {}
     for game in pool.games():
         starts = pool.starts(game)
-        metrics |= frontier(game, starts) | author_metrics(game, starts)
+        metrics |= frontier(game, starts) | _author_metrics(game, starts)
+    return metrics
+
+
+def _proposed(episodes: Sequence[Episode], iteration: int) -> list[StoredStart]:
+    """Return the tasks that were attempted in matches that wrote them, each once; its author is the writing player."""
+    found: dict[str, StoredStart] = {}
+    members = flatten_episodes(episodes)
+    by_index = {episode.request.index: episode.request for episode in members}
+    for request in (episode.request for episode in members):
+        if request.parent is not None and request.start and request.start not in found:
+            writer, start = by_index[request.parent], Start(request.game, request.deal_seed, request.task)
+            size = _task_size(start)
+            found[start.name] = StoredStart(start, size, writer.start, writer.players[0], iteration)
+    return list(found.values())
+
+
+def _attempts(episodes: Sequence[Episode]) -> Iterator[Episode]:
+    """Yield the matches that began from starts: an iteration's own, and the attempts that they opened."""
+    return (episode for episode in flatten_episodes(episodes) if episode.request.start)
+
+
+def _task_size(start: Start) -> int:
+    """Return the size of a start's task, or the most turns of its game where that has no tasks."""
+    game = make_game(start.game)
+    game.reset(start.seed)
+    if not isinstance(game, TakesTasks):
+        return game.spec.max_turns
+    if start.task:
+        game.start_task(start.task)
+    return game.task_size()
+
+
+def _author_metrics(game: str, starts: Sequence[StoredStart]) -> Metrics:
+    """Return each author's share of a game's starts, and the solve rate of its starts that were played."""
+    metrics, counts = Metrics(), Counter(one.author for one in starts)
+    for author, count in sorted(counts.items()) if set(counts) != {"seed"} else ():
+        metrics[f"{game}/starts/by/{author}"] = count / len(starts)
+        if rates := [one.rate for one in starts if one.author == author and one.plays]:
+            metrics[f"{game}/starts/solved_of/{author}"] = fmean(rates)
     return metrics
 
 
@@ -72,7 +115,7 @@ def _of_deals(context: RunContext, game: str) -> Iterator[StoredStart]:
     """Yield the starts of new deals, each with the size of its task."""
     for number in range(context.config.starts.size):
         start = Start(game, derive_seed(context.config.seed, "start", game, number))
-        yield StoredStart(start, task_size(start), author="seed")
+        yield StoredStart(start, _task_size(start), author="seed")
 
 
 def _of_expert(context: RunContext, game: str) -> Iterator[StoredStart]:

@@ -88,27 +88,32 @@ class Results(NamedTuple):
     metrics: Metrics
 
 
-class League:
-    """The verbs of the loop, over one run's state. Without a ``view`` nothing is shown."""
+class Services(NamedTuple):
+    """What a session opens for the loop. Without them it plays and learns in this process, and shows nothing."""
 
-    def __init__(
-        self,
-        context: RunContext,
-        state: RunState,
-        learner: Learner | None = None,
-        rollouts: RolloutBackend | None = None,
-        view: LiveView | None = None,
-        teachers: Teachers | None = None,
-        judges: Judges | None = None,
-        loggers: Loggers | None = None,
-    ) -> None:
+    learner: Learner | None = None
+    rollouts: RolloutBackend | None = None
+    view: LiveView | None = None
+    teachers: Teachers | None = None
+    judges: Judges | None = None
+    loggers: Loggers | None = None
+
+
+ALONE = Services()
+
+
+class League:
+    """The verbs of the loop, over one run's state."""
+
+    def __init__(self, context: RunContext, state: RunState, services: Services = ALONE) -> None:
         self.context, self.config, self.state = context, context.config, state
-        self.learner, self._teachers, self._judges = learner or InProcessLearner(self.config, state), teachers, judges
-        self.rollouts = rollouts or LocalRollouts(context, state.policies)
-        self._engine, self.view = self.rollouts.engine, view
+        self._teachers, self._judges, self.view = services.teachers, services.judges, services.view
+        self.learner = services.learner or InProcessLearner(self.config, state)
+        self.rollouts = services.rollouts or LocalRollouts(context, state.policies)
+        self._engine = self.rollouts.engine
         models = map(self.config.model_of, state.policies)
         self.phases = clock_of_models({(model.device, model.dtype) for model in models})
-        self._board = Board(context, state, self.phases, loggers)
+        self._board = Board(context, state, self.phases, services.loggers)
         self._started, self._tokens_before = time.perf_counter(), 0
         for policy in state.policies.values():
             self._engine.add(policy.live_id, policy.lm)

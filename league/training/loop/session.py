@@ -47,7 +47,7 @@ from league.training.learning.policies import policies_for_resume, start_policie
 from league.training.learning.starts import first_starts
 from league.training.loop.failures import RunFailed, telling_of_a_full_disk, telling_of_memory
 from league.training.loop.interrupt import StopRequest
-from league.training.loop.loop import League, run_loop
+from league.training.loop.loop import League, Services, run_loop
 from league.training.loop.recovery import check_never_trained, check_state, go_back, telling_what_to_do
 from league.training.monitors.live_view import LiveView
 from league.training.snapshots.exploiter_cycle import check_initial_weights, save_initial_weights
@@ -271,11 +271,10 @@ class _Session:
             for note in rollouts.notes:
                 self._view.print_line(note)
             learner = deployment.learner(state)
+            services = Services(learner, rollouts, self._view, teachers, judges, self._loggers)
             with (
                 telling_of_memory(context.config, run_dir, state.policies),
-                closing(
-                    League(context, state, learner, rollouts, self._view, teachers, judges, self._loggers)
-                ) as league,
+                closing(League(context, state, services)) as league,
             ):
                 finished = run_loop(league, self._stop)
                 usage = self._engines.usage() | deployment.usage()

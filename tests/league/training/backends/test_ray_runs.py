@@ -27,7 +27,7 @@ from league.training.backends.cluster import ClusterDeployment
 from league.training.checkpoints.checkpoint import clear_state
 from league.training.checkpoints.run_state import new_state
 from league.training.learning.policies import start_policies
-from league.training.loop.loop import League
+from league.training.loop.loop import League, Services
 
 SPLIT = 'roles.policy = { "kuhn_poker/first" = "opener", "kuhn_poker/second" = "caller" }\n'
 TWO = TINY + SPLIT + "cluster = { matches = 8, engine_cpus = 0.5, worker_cpus = 0.5, learner_cpus = 0.5 }\n"
@@ -200,7 +200,7 @@ def test_matches_are_played_while_learners_learn(config, tmp_path):
             clear_state(tmp_path)
             state = new_state(run_config, tmp_path, start_policies(context))
             rollouts = deployment.rollouts(context, state, engines)
-            with closing(League(context, state, deployment.learner(state), rollouts)) as league:
+            with closing(League(context, state, Services(deployment.learner(state), rollouts))) as league:
                 league.start_learning()
                 league.submit(1, league.play(league.draw_matches(1)))
                 first = league.learner.collect(1)
