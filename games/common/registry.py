@@ -159,6 +159,14 @@ def families() -> list[Registry[Any]]:
     return [_families[name] for name in HOMES if name in _families]
 
 
+def listed() -> list[plugins.Listed]:
+    """Return all entries of all plugins, loaded; only the modules of what they add to are imported."""
+    for group, module in HOMES.items():
+        if plugins.names(group):
+            importlib.import_module(module)
+    return plugins.listed()
+
+
 def imported() -> list[Registry[Any]]:
     """Return the families whose modules something has imported."""
     return list(_families.values())

@@ -68,10 +68,8 @@ def package(tmp_path_factory):
 @pytest.fixture(scope="module")
 def trained(package):
     """Return the folder after the page's commands, and what they printed."""
-    others = ("plea", "watch")  # examples of the page that have tests of their own
-    given = [
-        words for words in commands(EXTENDING, "league") if not any(other in word for other in others for word in words)
-    ]
+    others = ("plea", "watch")  # packages of the page that have tests of their own
+    given = [words for words in commands(EXTENDING, "league") if not any(name in " ".join(words) for name in others)]
     asked = [[*words, *OVERRIDES] if words[0] == "train" else words for words in given]
     assert [words[0] for words in asked] == ["train", "standings", "match", "play", "match", "plugins"]
     return package, league(package, *asked, input="1\n" * 10)

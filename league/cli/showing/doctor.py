@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import league
-from games.common import plugins
 from league.cli.formatting import plain_table
 from league.cli.parser import Parser, add_json_option
 
@@ -201,6 +200,8 @@ def _places() -> Iterator[Check]:
 
 
 def _plugins() -> Iterator[Check]:
-    for entry in plugins.listed():
+    from games.common.registry import listed
+
+    for entry in listed():
         if entry.error:
             yield Check(f"plugin {entry.plugin}", "wrong", f"{entry.group} {entry.name} cannot be loaded", entry.error)

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from games.common.plugins import Listed, listed, noun_of
+from games.common.plugins import Listed, noun_of
 from league.cli.formatting import plain_table
 from league.cli.parser import Parser, add_json_option
 
@@ -23,9 +23,8 @@ def add_arguments(parser: Parser) -> None:
 
 def run(_: argparse.Namespace) -> list[Listed]:
     """Load all installed plugins; return what they have."""
-    from games.common.registry import families
+    from games.common.registry import listed
 
-    families()
     return listed()
 
 

@@ -8,7 +8,6 @@ import typing
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
 
-from games.common import plugins
 from games.common.errors import unknown_name
 from games.common.limits import LARGEST_COUNT
 from league.cli.parser import Parser, add_json_option
@@ -49,11 +48,10 @@ class Setting(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> list[Setting]:
     """Return the settings with a word in their names or meanings. Raises UsageError where there is none."""
-    from games.common.registry import families
+    from games.common.registry import listed
     from league.config.plugins import config_model
 
-    families()
-    plugins.listed()  # so that their settings are there
+    listed()  # so that their settings are there
     found = list(_settings(config_model(), ""))
     word = (arguments.word or "").lower()
     exact = [setting for setting in found if setting.name.lower() == word]

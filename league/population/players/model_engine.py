@@ -300,6 +300,8 @@ def _check_vllm_context(config: RunConfig, longest: Mapping[str, int]) -> None:
 
 def check_model(context: RunContext) -> None:
     """Raise UsageError if a model is not on this machine, cannot be read, or has too short a context for a game."""
+    from arena.lm.tokenization import ChatTokenizer  # torch is slow to import
+
     for source in context.config.pretrained(context.policies):
         tokenizer = ChatTokenizer.read(model_folder(source))
         if tokenizer.context is None:

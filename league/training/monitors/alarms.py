@@ -85,8 +85,10 @@ def check_alarms(
         if ledger not in taken:
             taken[ledger], kept = ledger.read(watched, state.get(ledger.name, {}))
             new_state |= {ledger.name: kept} if ledger.name else {}
+        known = rule.settings.model_fields.keys() <= type(watched.settings).model_fields.keys()
+        settings = watched.settings if known else rule.settings()  # of one registered after the run was configured
         for subject, reading in taken[ledger].items():
-            message = rule.make(reading, watched.settings)
+            message = rule.make(reading, settings)
             verdicts += [] if message is None else [(subject, name, message)]
     ringing = _ringing([Alarm(*alarm) for alarm in state.get("ringing", [])], verdicts, iteration)
     measured = {f"alarms/{name}": 0.0 for _, name, _ in verdicts} | {f"alarms/{alarm.name}": 1.0 for alarm in ringing}

@@ -131,8 +131,11 @@ def test_a_setting_of_one_engine_is_not_one_of_all(key):
     assert load("pocket", ["engine.vllm.max_loras=8"]).engine.vllm.max_loras == 8
 
 
-# Where an engine may be named: its entry, its settings, and the files that only it needs.
-MAY_NAME = {Path(model_engine.__file__), ROOT / "league" / "config" / "engine.py"}
+# Where an engine may be named: its entry, its settings, the server that its makers ship, and what only it needs.
+MAY_NAME = {
+    Path(model_engine.__file__),
+    *(ROOT / "league" / name for name in ("config/engine.py", "cli/playing/serve.py")),
+}
 FILES = [
     path
     for package in ("games", "roles", "arena", "learners", "league")

@@ -8,9 +8,11 @@ import pytest
 from support.learning.trajectories import trajectory, turn
 
 from arena.records import TokenTrace
+from games.common.section import Section
 from games.registry import make_game
 from league.config.learning import AlarmsConfig
-from league.training.monitors.alarms import check_alarms, forget_alarms
+from league.training.monitors.alarm import AlarmRule, Ledger
+from league.training.monitors.alarms import ALARMS, check_alarms, forget_alarms
 from league.training.monitors.history_alarms import WINDOW, RoleStats, _judge_drift
 from league.training.monitors.reply_alarms import count_repeats, reasoning_tokens
 from learners.advantages import assign_credit
@@ -285,3 +287,16 @@ def test_reasoning_is_what_stands_before_the_last_mark():
     assert reasoning_tokens(role, "[pass] or [bet]", 15) == 10
     assert reasoning_tokens(role, "[bet]", 5) == 0
     assert reasoning_tokens(role, "hm ...", 6) == 6
+
+
+def test_an_alarm_that_is_registered_after_the_run_was_configured_has_its_own_defaults(monkeypatch):
+    class Own(Section):
+        """When it rings."""
+
+        odd: float = 2.5
+
+    rule = AlarmRule(lambda number, settings: f"{number} {settings.odd}", Own, ledger=Ledger(lambda *_: ({"a": 1}, {})))
+    monkeypatch.setitem(ALARMS, "odd", rule)
+    [alarm], numbers, _ = check_alarms(CONTEXT, {}, 4, [], [], {})
+    assert str(alarm) == "Alarm since iteration 4, odd of a: 1 2.5"
+    assert numbers == {"alarms/odd": 1.0}
