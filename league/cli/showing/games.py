@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> GamesReport | OneGame:
 
     named = arguments.game[arguments.game[:1] == ["show"] :]
     if len(named) > 1 or (arguments.game and not named):
-        raise UsageError("league games GAME shows one game: name one, for example league games kuhn_poker.")
+        raise UsageError("league games GAME shows one game: name a game, for example league games kuhn_poker.")
     if named:
         return _one_game(named[0])
     games = [(spec, [role.name for role in load_roles(spec)]) for spec in game_facts()]

@@ -156,7 +156,7 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(capsys, monkeypatch, tmp_p
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: usage(9, 8, 2**20))
     broken = plugins.Listed("my-games", "games", "go", "The plugin my-games cannot be loaded: OSError: no.")
-    monkeypatch.setattr(doctor.plugins, "listed", lambda: [broken])
+    monkeypatch.setattr("games.common.registry.listed", lambda: [broken])
     found = report(capsys, "doctor")
     assert not found["ok"]
     wrong = {check["name"]: (check["found"], check["do"]) for check in found["checks"] if check["state"] == "wrong"}

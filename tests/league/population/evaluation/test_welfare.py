@@ -80,7 +80,7 @@ def test_what_a_deal_can_come_to_is_what_random_matches_of_it_come_to(name):
         told, seen = game.possible_returns(), set()
         for number in range(20_000):
             match = game.copy()
-            match._tie = rng.random()  # how the debate's own judge draws
+            match._seed = rng.getrandbits(32)  # how the debate's own judge draws; all else is dealt
             while match.to_act() is not None:
                 match.apply(rng.choice(match.legal_actions()))
             seen.add(match.returns())
