@@ -327,6 +327,12 @@ def test_exceptions_are_sorted_and_have_reasons():
     assert [place for place, reason in EXCEPTIONS.items() if len(reason.split()) < 2] == []
 
 
+def test_folders_of_entries_are_there_and_need_to_be_named():
+    """A folder none of whose files is short has nothing to be excused."""
+    short = [source.path for source in SOURCES if source.lines < SHORTEST_FILE and source.parts[-1] != "__init__"]
+    assert [folder for folder in ENTRIES if not any(path.startswith(f"{folder}/") for path in short)] == []
+
+
 @pytest.mark.parametrize("wing", [*PACKAGES[:-1], *(f"league/{wing}" for wing in ORDER["league"])])
 def test_heads_are_a_small_part_of_a_wing(wing):
     share = share_of_heads([source for source in SOURCES if source.path.startswith(f"{wing}/")])

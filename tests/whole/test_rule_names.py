@@ -85,6 +85,15 @@ ALSO_WORDS = {
 }
 
 
+def test_words_that_name_no_entry_are_still_compared_where_they_are_said_to_be():
+    assert [
+        f"{place}: {name}"
+        for name, places in ALSO_WORDS.items()
+        for place in places
+        if name not in COMPARED[ROOT / place]
+    ] == []
+
+
 def compared(tree):
     """Yield the strings that a file compares something with, alone or in a tuple, a list or a set, and matches."""
     for node in ast.walk(tree):
