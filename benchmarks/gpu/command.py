@@ -27,17 +27,18 @@ from games.common.files import atomic_write
 
 RESULTS = ROOT / "benchmarks" / "results" / "gpu"
 PAGE = ROOT / "docs" / "learner.md"
-_GAMES = ("pydantic", "pyspiel", "openskill", "tomli_w", "rich")
+_LOSSES = ("pydantic",)  # every term of a loss has a table of settings
+_GAMES = (*_LOSSES, "pyspiel", "openskill", "tomli_w", "rich")
 _PARTS = {  # by name: share of the time, module, function, libraries beyond those that everything needs
     "limits": (0.3, "limits", "measure", ()),
-    "update": (3.0, "update", "measure", ()),
+    "update": (3.0, "update", "measure", _LOSSES),
     "play": (3.0, "play", "measure", ()),
     "iteration": (2.0, "training", "iterations", _GAMES),
     "learning": (4.0, "training", "learning", (*_GAMES, "peft")),
     "parity": (0.5, "parity", "measure", ()),
     "vllm": (1.5, "sharing", "beside_vllm", ("vllm", *_GAMES)),
-    "processes": (1.0, "sharing", "two_processes", ()),
-    "shards": (1.0, "shards", "measure", ()),
+    "processes": (1.0, "sharing", "two_processes", _LOSSES),
+    "shards": (1.0, "shards", "measure", _LOSSES),
 }
 PARTS = tuple(_PARTS)
 
