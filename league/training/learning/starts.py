@@ -1,4 +1,4 @@
-"""The starts that a run makes: those its pool begins with, and those that follow from what was mastered."""
+"""The starts that a run makes: the initial ones of its pool, and those that follow mastered starts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Metrics = dict[str, float]
 
 
 def first_starts(context: RunContext, games: Sequence[str] = (), born: int = 0) -> list[StoredStart]:
-    """Return the starts that the pool begins with, of all games of the run or of some; none without a rule.
+    """Return the pool's initial starts, of all games of the run or of some; none without a rule.
 
     Raises UsageError for an expert that cannot play one of the games.
     """
@@ -31,13 +31,13 @@ def first_starts(context: RunContext, games: Sequence[str] = (), born: int = 0) 
     if rule is None:
         return []
     make = _of_deals if START_RULES[rule].children is None else _of_expert
-    return [one._replace(born=born) for game in games or context.specs for one in make(context, game)]
+    return [start._replace(born=born) for game in games or context.specs for start in make(context, game)]
 
 
 def with_starts(
     config: RunConfig, pool: StartPool | None, requests: list[MatchRequest], iteration: int
 ) -> list[MatchRequest]:
-    """Return an iteration's matches of one game from the starts that the run's rule draws."""
+    """Return an iteration's matches of one game, from starts that the run's rule draws."""
     if pool is None or not requests:
         return requests
     moment = Moment(iteration, config.iterations, config.starts)
@@ -56,7 +56,7 @@ def record_starts(context: RunContext, pool: StartPool | None, episodes: Sequenc
     children = None if config.starts.rule is None else START_RULES[config.starts.rule].children
     for game in context.specs:
         starts = pool.starts(game)
-        if not starts:  # a game that an evolved run has added
+        if not starts:  # a game that an evolved run added
             made += first_starts(context, [game], iteration)
         elif children is not None:
             made += children(starts, config.starts, iteration)
@@ -87,12 +87,12 @@ def _of_expert(context: RunContext, game: str) -> Iterator[StoredStart]:
         MatchRequest(
             number,
             game,
-            one.start.seed,
+            start.start.seed,
             derive_seed(context.config.seed, "expert", game, number),
             (expert,) * seats,
             (False,) * seats,
         )
-        for number, one in enumerate(_of_deals(context, game))
+        for number, start in enumerate(_of_deals(context, game))
     ]
     episodes = play(requests, roles_of=context.roles.__getitem__, engine_of=lambda _: engine, make_game=make_game)
     for episode in episodes:
