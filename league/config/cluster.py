@@ -17,7 +17,7 @@ class ClusterConfig(Section):
     workers: Positive = Field(2, description="processes that play matches")
     engines: Count = Field(
         0,
-        description="processes with an engine of language models for all workers; 0: every worker has one",
+        description="processes with an engine of language models for all workers; 0: every worker has its own",
     )
     matches: Positive | None = Field(
         None, description="matches in a chunk of a worker; None: a third of its share, with engines a half"

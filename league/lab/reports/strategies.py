@@ -104,7 +104,7 @@ def _of_several(state: ShownState, action: ShownAction, runs: Mapping[str, Tabul
 
 
 def _line(label: str, state: ShownState, action: ShownAction, run: Tabulated) -> Line:
-    return Line(label, run.steps, [table.probabilities[state.key][action.place] for table in run.tables])
+    return Line(label, run.steps, [table.probabilities[state.key][action.action_index] for table in run.tables])
 
 
 def _band(action: ShownAction) -> tuple[float, float] | None:
