@@ -1,4 +1,4 @@
-"""``league plugins``: what modules and installed packages from outside add to the league."""
+"""``league plugins``: what outside modules and installed packages add to the league."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(_: argparse.Namespace) -> list[Listed]:
-    """Load all installed plugins; return what they have."""
+    """Load all installed plugins; return their entries."""
     from games.common.registry import families
 
     families()

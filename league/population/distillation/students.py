@@ -1,4 +1,4 @@
-"""The policies that are taught: where each begins, how it sits down as a player while it learns, and its lessons."""
+"""The policies that are taught: where each begins, how it plays while it learns, and its lessons."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from roles.role import bound_policies
 
 
 class Taught(NamedTuple):
-    """A policy that was taught, with what it comes from."""
+    """A policy that was taught, with its origin."""
 
     policy: Policy
     start: Snapshot
@@ -32,7 +32,7 @@ class Taught(NamedTuple):
 def students(run: Run, players: Mapping[str, Player]) -> dict[str, Taught]:
     """Return the policies of a run's roles by name, each with the weights of the member that plays it most.
 
-    ``players``, by game, are of the run. Raises UsageError for a snapshot that is not as it was frozen.
+    ``players``, by game, are of the run. Raises UsageError for a snapshot that has changed since it was frozen.
     """
     adapters: dict[str, Adapters] = {}
     found = _starts(run, players).items()
@@ -40,7 +40,7 @@ def students(run: Run, players: Mapping[str, Player]) -> dict[str, Taught]:
 
 
 def _starts(run: Run, players: Mapping[str, Player]) -> dict[str, tuple[Snapshot, tuple[str, ...]]]:
-    """Return for each policy the member of greatest weight, the newest of equals, and all members, the oldest first."""
+    """Return, by policy, the member of greatest weight (the newest of equals) and all members, the oldest first."""
     weights: dict[str, dict[str, float]] = {name: {} for name in bound_policies(run_roles(run.config))}
     for player in players.values():
         for home in (player, *player.team):
@@ -85,7 +85,7 @@ def _live(policy: str) -> str:
 
 
 def view(player: Player, engine: TorchLM) -> Player:
-    """Return the policies of ``engine_of`` in the seats of a player; who is given a role keeps it."""
+    """Return the policies of ``engine_of`` in the seats of a player; fixed players keep their roles."""
     members = tuple(
         seat if role.fixed else ((_live(role.policy), 1.0),)
         for role, seat in zip(player.roles, player.members, strict=True)
@@ -96,7 +96,7 @@ def view(player: Player, engine: TorchLM) -> Player:
 def teach(
     config: RunConfig, taught: Taught, targets: Sequence[Target], seed: int, tell: Callable[[int, int], None]
 ) -> None:
-    """Teach a policy its own of the targets by the steps of ``[distil]``; ``tell`` hears how many of how many."""
+    """Teach a policy its own targets by the steps of ``[distil]``; ``tell`` is called with the progress."""
     mine = [target for target in targets if target.policy == taught.policy.name]
     if not mine:
         return

@@ -57,7 +57,7 @@ class Strategies:
 
 
 def strategy_metrics(game: str, states: Sequence[ShownState], table: PolicyTable) -> dict[str, float]:
-    """Return a table's probabilities at the states, ``strategy/STATE/ACTION``, and what equilibria have there.
+    """Return a table's probabilities at the states, ``strategy/STATE/ACTION``, and the equilibria's.
 
     ``equilibrium/STATE/ACTION/low`` and ``/high`` are the ends of the band, equal where one equilibrium is known. In
     Kuhn poker ``equilibrium_distance`` is the greatest difference of any probability to the nearest equilibrium.

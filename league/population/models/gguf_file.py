@@ -29,7 +29,7 @@ _UNREADABLE = (ValueError, IndexError, KeyError, OSError, TypeError, OverflowErr
 
 
 class GgufFacts(NamedTuple):
-    """What a GGUF file says of itself."""
+    """The metadata of a GGUF file."""
 
     architecture: str
     licence: str | None

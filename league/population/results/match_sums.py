@@ -1,11 +1,11 @@
-"""What stored matches add up to, by line-up and by pair of players.
+"""Sums over stored matches, by line-up and by pair of players.
 
 Matches of one deal share its luck, so every standard error is clustered by deal, as in
 ``league.population.evaluation.head_to_head``: with N values y_i in G deals and ȳ their mean,
 Var(ȳ) = G/(G−1) Σ_deals (Σ_{i in deal} (y_i − ȳ))² / N² (Liang and Zeger 1986).
 
 Everything is a few passes over whole columns, so a million matches take half a second. The order in which values
-are added depends on the matches alone: the same matches give the same figures, bit for bit, however they came.
+are added depends only on the matches: the same matches give the same figures, bit for bit, in whatever order they came.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from league.population.results.match_columns import Columns, Floats, Ints
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """What every line-up that met came to, by seat, in the order of ``lineup``; C line-ups, S seats, N players.
+    """The results of every line-up that met, by seat, in the order of ``lineup``; C line-ups, S seats, N players.
 
     A score is a seat's share of the comparisons with the other seats: win 1, draw ½, loss 0; nan with one seat.
     """
@@ -41,12 +41,12 @@ class Cells:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """What every two different players that met came to, in the order of (a, b); K pairs, N players, a < b.
+    """The results of every two different players that met, in the order of (a, b); K pairs, N players, a < b.
 
-    A match's lead is the mean return of a's seats less that of b's, its score a's share of the comparisons of its
-    seats with b's. A deal is won by whom its matches' leads add up for: where every seating was played, its luck
-    has cancelled ("duplicate" scoring, as in bridge). It is drawn where they add up to nothing, without any rounding:
-    tenths and thirds count as what they are (``league.population.results.exact_leads``).
+    A match's lead is the mean return of a's seats less the mean of b's seats; its score is a's share of the comparisons
+    of its seats with b's. The sign of the sum of its matches' leads decides who won a deal: if every seating was
+    played, luck has cancelled ("duplicate" scoring, as in bridge). A deal is drawn if the sum is 0 without rounding:
+    tenths and thirds count exactly (``league.population.results.exact_leads``).
     """
 
     players: tuple[str, ...]  # sorted  # [N]
@@ -120,7 +120,7 @@ def cells(columns: Columns) -> Cells:
     seats = columns.seated.shape[1]
     key = columns.seated[:, 0]
     for seat in range(1, seats):
-        if seat > 1:  # the number of line-ups of many seats is more than 64 bits hold, that of those that met is not
+        if seat > 1:  # all possible line-ups of many seats do not fit into 64 bits; those that met do
             key = np.unique(key, return_inverse=True)[1]
         key = key * len(columns.players) + columns.seated[:, seat]
     groups = _Groups(key, columns.deal, len(columns.seeds))
@@ -188,7 +188,7 @@ def _meetings(columns: Columns) -> _Meetings:
 
 
 def _signs(columns: Columns, met: _Meetings, groups: _Groups) -> Floats:
-    """Return the sign of what a's leads in each deal add up to, without any rounding."""  # [clusters]
+    """Return the sign of the sum of a's leads in each deal, without any rounding."""  # [clusters]
     total = groups.by_deal(met.lead)
     near = may_be_level(total, groups.sizes, columns.returns)
     sign, (places, starts) = np.sign(total), groups.within(near)
@@ -216,7 +216,7 @@ def _mean_where(returns: Floats, chosen: Sequence[NDArray[np.bool_]]) -> Floats:
 
 
 def seat_points(returns: Floats, mine: int, theirs: int) -> Floats:
-    """Return what one seat scores against another: win 1, draw ½, loss 0."""  # [M]
+    """Return one seat's score against another: win 1, draw ½, loss 0."""  # [M]
     return (np.sign(returns[:, mine] - returns[:, theirs]) + 1.0) / 2.0
 
 
