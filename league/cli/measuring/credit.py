@@ -307,7 +307,7 @@ def _cosines(what: str, report: CreditReport, columns: dict[Any, str]) -> Table:
 
 
 def _verdict(report: CreditReport) -> list[str]:
-    """Return sentences on the nearest rules, those that are significantly biased, and those that are equal or left out."""
+    """Return sentences on the nearest rules, those significantly biased, and those that are equal or left out."""
     from league.lab.credit.gradient_accuracy import EXACT
 
     order = ranked(report)

@@ -58,7 +58,7 @@ def exact_targets(player: Player, table: PolicyTable) -> list[Target]:
     form = exact_form(game)
     assert isinstance(form, SequenceForm), "boards have no table of a mixture"
     weights = reach(form, [table.probabilities[key] for key in form.keys])
-    found = []
+    targets = []
     for (key, position), weight in zip(
         information_positions(game).items(), _in_order(game, form, weights), strict=True
     ):
@@ -68,8 +68,8 @@ def exact_targets(player: Player, table: PolicyTable) -> list[Target]:
         by_id = dict(zip(sorted(position.legal_ids()), table.probabilities[key], strict=True))
         shares = tuple([by_id[action] for action in position.legal_ids()])
         chat = messages(role, position.observe(key[0]), legal)
-        found.append(choice_target(role, chat, legal, shares, weight))
-    return normalised(found)
+        targets.append(choice_target(role, chat, legal, shares, weight))
+    return normalised(targets)
 
 
 def _in_order(game: str, form: SequenceForm, weights: Sequence[float]) -> Iterator[float]:
@@ -82,12 +82,12 @@ def reach(form: SequenceForm, behaviour: Behaviour) -> list[float]:
 
     Half of the time opponents follow it too, half of the time they play uniformly.
     """
-    own = form.plan(behaviour)
+    own_plan = form.plan(behaviour)
     uniform = form.plan([[1.0 / len(legal)] * len(legal) for legal in form.legal])
     total = np.zeros(form.sequences)
     for seat in range(form.seats):
         others = np.delete(form.last, seat, axis=1)
-        for share, plan in ((1.0 - OFF_PATH, own), (OFF_PATH, uniform)):
+        for share, plan in ((1.0 - OFF_PATH, own_plan), (OFF_PATH, uniform)):
             to_here = form.chance * plan[others].prod(axis=1)  # by terminal: the seat's own actions do not count
             total += share * np.bincount(form.last[:, seat], to_here, form.sequences)
     to_state = np.zeros(len(form.keys))
@@ -95,7 +95,7 @@ def reach(form: SequenceForm, behaviour: Behaviour) -> list[float]:
         actions = slice(form.first[index], form.first[index] + len(form.legal[index]))
         to_state[index] = total[actions].mean()  # equal for all: others' probabilities below an action sum to one
         total[form.parent[index]] += to_state[index]
-    return [float(value * own[parent]) for value, parent in zip(to_state, form.parent, strict=True)]
+    return [float(value * own_plan[parent]) for value, parent in zip(to_state, form.parent, strict=True)]
 
 
 def sampled_targets(player: Player, matches: int, seed: int) -> list[Target]:
@@ -105,15 +105,15 @@ def sampled_targets(player: Player, matches: int, seed: int) -> list[Target]:
     for episode in flatten_episodes(self_play(player, matches, seed)):
         for role in everywhere[episode.request.game].roles:
             if not role.fixed:
-                own = [turn for turn in episode.turns if turn.seat == role.seat]
-                played.setdefault((role.game, role.seat), []).append(own)
-    found: list[Target] = []
+                own_turns = [turn for turn in episode.turns if turn.seat == role.seat]
+                played.setdefault((role.game, role.seat), []).append(own_turns)
+    targets: list[Target] = []
     for (game, seat), by_match in played.items():
         home = everywhere[game]
-        said = _ask_members(home, home.roles[seat], by_match)
+        replies = _ask_members(home, home.roles[seat], by_match)
         for turns in by_match:
-            found += _turns(home, home.roles[seat], turns, said)
-    return normalised(found)
+            targets += _turns(home, home.roles[seat], turns, replies)
+    return normalised(targets)
 
 
 def self_play(player: Player, matches: int, seed: int) -> list[Episode]:
@@ -140,31 +140,31 @@ def _ask_members(player: Player, role: Role, by_match: Sequence[Sequence[Turn]])
     if role.reply is ReplyForm.FREE:
         return {}
     choices = [turn for turns in by_match for turn in turns if len(turn.legal) > 1 and not turn.form]
-    asked = list(dict.fromkeys((turn.observation, turn.legal) for turn in choices))
+    questions = list(dict.fromkeys((turn.observation, turn.legal) for turn in choices))
     game, rng, rows = make_game(player.spec.name), random.Random(0), []
-    for name, _ in player.members[role.seat] if asked else ():
+    for name, _ in player.members[role.seat] if questions else ():
         engine = player.engine_of(name)
-        requests = [ReplyRequest(name, role, game, observation, legal, (), rng) for observation, legal in asked]
+        requests = [ReplyRequest(name, role, game, observation, legal, (), rng) for observation, legal in questions]
         rows.append(engine.distributions(requests))  # type: ignore[attr-defined]  # of language models
-    return {key: np.array([row[index] for row in rows]) for index, key in enumerate(asked)}
+    return {key: np.array([row[index] for row in rows]) for index, key in enumerate(questions)}
 
 
-def _turns(player: Player, role: Role, turns: Sequence[Turn], said: Said) -> Iterator[Target]:
+def _turns(player: Player, role: Role, turns: Sequence[Turn], replies: Said) -> Iterator[Target]:
     """Yield a seat's turns of one match: for a choice the members' average, for free text the reply itself."""
     posterior = np.array([weight for _, weight in player.members[role.seat]])  # given the seat's replies so far  # [N]
     for turn in turns:
-        asked = speaking(role) if turn.form else role
+        turn_role = speaking(role) if turn.form else role
         if turn.action is None:
             continue
-        if asked.reply is ReplyForm.FREE:
+        if turn_role.reply is ReplyForm.FREE:
             if turn.trace is not None:
-                chat = messages(asked, turn.observation, turn.legal, (), turn.form)
+                chat = messages(turn_role, turn.observation, turn.legal, (), turn.form)
                 surprise = -sum(turn.trace.logprobs)
                 yield Target(
-                    role.game, role.policy, tuple(chat), (), turn.reply, (1.0,), surprise, asked.temperature, 1.0
+                    role.game, role.policy, tuple(chat), (), turn.reply, (1.0,), surprise, turn_role.temperature, 1.0
                 )
         elif len(turn.legal) > 1:
-            shares = said[turn.observation, turn.legal]  # [N, A]
+            shares = replies[turn.observation, turn.legal]  # [N, A]
             mixed = tuple((posterior @ shares).tolist())
             yield choice_target(role, messages(role, turn.observation, turn.legal), turn.legal, mixed, 1.0)
             posterior = posterior * shares[:, turn.legal.index(turn.action)]
@@ -223,7 +223,7 @@ def normalised(targets: Sequence[Target]) -> list[Target]:
             target.temperature,
             target.entropy,
         )
-        known = merged.get(key)
-        merged[key] = target if known is None else known._replace(weight=known.weight + target.weight)
+        equal = merged.get(key)
+        merged[key] = target if equal is None else equal._replace(weight=equal.weight + target.weight)
     total = math.fsum(target.weight for target in merged.values())
     return [target._replace(weight=target.weight / total) for target in merged.values()]

@@ -279,14 +279,16 @@ def _judge(
     spec: GameSpec, matches: Sequence[ScheduledMatch], episodes: Sequence[Episode], player: int
 ) -> JudgeResult | None:
     """Return how well player A or B judges; None if it gave no verdict."""
-    found = [v for v in verdicts(spec.name, episodes) if matches[v.match].seating[v.seat] == player]
-    if not found:
+    given_verdicts = [v for v in verdicts(spec.name, episodes) if matches[v.match].seating[v.seat] == player]
+    if not given_verdicts:
         return None
-    deals = [matches[verdict.match].deal for verdict in found]
-    biased = [(v.position_bias, deal) for v, deal in zip(found, deals, strict=True) if v.position_bias is not None]
+    deals = [matches[verdict.match].deal for verdict in given_verdicts]
+    biased = [
+        (v.position_bias, deal) for v, deal in zip(given_verdicts, deals, strict=True) if v.position_bias is not None
+    ]
     bias = clustered_mean([b for b, _ in biased], [deal for _, deal in biased], (-1.0, 1.0)) if biased else None
-    agreement = clustered_mean([verdict.agreement for verdict in found], deals, (0.0, 1.0))
-    return JudgeResult(agreement, bias, len(found))
+    agreement = clustered_mean([verdict.agreement for verdict in given_verdicts], deals, (0.0, 1.0))
+    return JudgeResult(agreement, bias, len(given_verdicts))
 
 
 def _illegal_rate(matches: Sequence[ScheduledMatch], episodes: Sequence[Episode], player: int) -> float | None:

@@ -114,13 +114,13 @@ def meta_strategy(meta_game: MetaGame, config: RunConfig, seed: int) -> MetaStra
     matchmaking = config.matchmaking
     needs = meta_needs(matchmaking)
     if MIXTURE in needs:
-        own = settings_of(config, "meta_solvers", matchmaking.psro_solver)
-        by_seat = mixture_weights(meta_game, matchmaking.psro_solver, own)
+        settings = settings_of(config, "meta_solvers", matchmaking.psro_solver)
+        by_seat = mixture_weights(meta_game, matchmaking.psro_solver, settings)
         return MetaStrategy({player: weight for weights in by_seat for player, weight in weights.items()})
     if JOINT not in needs:
         return MetaStrategy()
-    own = settings_of(config, "joint_solvers", matchmaking.jpsro_solver)
-    solver = with_settings(JOINT_SOLVERS[matchmaking.jpsro_solver], own)
+    settings = settings_of(config, "joint_solvers", matchmaking.jpsro_solver)
+    solver = with_settings(JOINT_SOLVERS[matchmaking.jpsro_solver], settings)
     joint = solver.make(meta_game.empirical_game())
     support = np.argwhere(joint > 1e-9)
     lineups = [

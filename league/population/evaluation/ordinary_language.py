@@ -70,8 +70,10 @@ def kl_of_answers(lm: LanguageModel, untrained: LanguageModel) -> float:
 @torch.no_grad()
 def text_logprob(lm: LanguageModel) -> float:
     """Return the mean log-likelihood of the text, in nats a token, given its first token."""
-    first, *rest = lm.encode_reply(_texts()["text"].strip())[:-1]  # without an end: the text does not answer anything
-    tokens: Tokens = tuple(rest)
+    first, *following = lm.encode_reply(_texts()["text"].strip())[
+        :-1
+    ]  # without an end: the text does not answer anything
+    tokens: Tokens = tuple(following)
     (chunk,) = lm.plan([(first,)], [(tokens,)], len(tokens) + 1)
     logprobs = lm.reply_logits(chunk, [tokens])[0].float().log_softmax(-1)  # [T, V]
     return float(logprobs.gather(1, torch.tensor(tokens, device=logprobs.device)[:, None]).mean())

@@ -34,7 +34,7 @@ class PolicyTables:
         engine: Sampler,
         roles: tuple[Role, ...],
         seed: int,
-        given: Mapping[str, Sampler] | None = None,
+        fixed: Mapping[str, Sampler] | None = None,
     ) -> PolicyTable | None:
         """Return the table of the snapshots in a game's seats; None if the game is too large for one.
 
@@ -42,7 +42,7 @@ class PolicyTables:
         """
         if (table := self.stored(profile, spec)) is not None or spec.name in self._without_table:
             return table
-        others = tuple((given or {}).items())
+        others = tuple((fixed or {}).items())
         try:
             members = tuple(((snapshot, 1.0),) for snapshot in profile)
             player = Player("+".join(profile), spec, engine, roles, members, others=others)

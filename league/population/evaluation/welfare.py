@@ -39,15 +39,15 @@ def welfare_metrics(spec: GameSpec, episodes: Sequence[Episode]) -> Metrics:
     """
     if spec.utility is not Utility.GENERAL_SUM or not episodes:
         return {}
-    own = [episode for episode in episodes if episode.request.rule == "self_play"] or list(episodes)
-    shown = own[:: -(-len(own) // MOST_MATCHES)]
+    chosen = [episode for episode in episodes if episode.request.rule == "self_play"] or list(episodes)
+    shown = chosen[:: -(-len(chosen) // MOST_MATCHES)]
     metrics = {f"{spec.name}/welfare": fmean([sum(episode.returns) for episode in shown])}
     outcomes = [outcomes_of(spec, episode) for episode in shown]
-    known = [(episode, possible) for episode, possible in zip(shown, outcomes, strict=True) if possible]
-    if len(known) < len(shown):
+    with_outcomes = [(episode, possible) for episode, possible in zip(shown, outcomes, strict=True) if possible]
+    if len(with_outcomes) < len(shown):
         return metrics
-    best = fmean([max(map(sum, possible)) for _, possible in known])
-    optimal = [e.end is EndReason.FINISHED and is_pareto(e.returns, possible) for e, possible in known]
+    best = fmean([max(map(sum, possible)) for _, possible in with_outcomes])
+    optimal = [e.end is EndReason.FINISHED and is_pareto(e.returns, possible) for e, possible in with_outcomes]
     return metrics | {f"{spec.name}/best_welfare": best, f"{spec.name}/pareto_share": fmean(optimal)}
 
 
@@ -87,9 +87,9 @@ def common_interest(spec: GameSpec) -> bool:
 
 def is_pareto(returns: Sequence[float], possible: Outcomes) -> bool:
     """Return whether no possible outcome is better for a seat and no worse for any other."""
-    mine, others = np.array(returns), np.array(list(possible))
-    no_worse = (others >= mine - SAME).all(axis=1)
-    return not bool((no_worse & (others > mine + SAME).any(axis=1)).any())
+    actual, others = np.array(returns), np.array(list(possible))
+    no_worse = (others >= actual - SAME).all(axis=1)
+    return not bool((no_worse & (others > actual + SAME).any(axis=1)).any())
 
 
 def _repeated(game: str) -> Outcomes:

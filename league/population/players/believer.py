@@ -19,9 +19,9 @@ class Believer:
     players are equally likely. Its policy is computed at its first turn.
     """
 
-    def __init__(self, known: Callable[[], Sequence[PolicyTable]]) -> None:
-        """``known`` returns the policies of the players that it may meet."""
-        self._known = known
+    def __init__(self, types: Callable[[], Sequence[PolicyTable]]) -> None:
+        """``types`` returns the policies of the players that it may meet."""
+        self._types = types
         self._rows: Mapping[Key, tuple[float, ...]] = {}
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
@@ -44,7 +44,7 @@ class Believer:
 
     def _planned(self) -> dict[Key, tuple[float, ...]]:
         """Return its policy in both seats."""
-        types = self._known()
+        types = self._types()
         prior = [1.0 / len(types)] * len(types)
         responses = [best_response_to(types, seat, exact_beliefs(types, seat, prior)) for seat in (0, 1)]
         return {key: row for response in responses for key, row in response.table.probabilities.items()}

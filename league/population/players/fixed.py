@@ -54,8 +54,8 @@ def fixed_players(roles: Roles, engines: Engines) -> FixedPlayers:
 
 def fixed_engine(name: str, roles: Roles, engines: Engines) -> Sampler | None:
     """Return the engine of a fixed player; None for any other player."""
-    found = [role for seats in roles.values() for role in seats if role.fixed and role.policy == name]
-    return _player_of(found[0], engines).engine_of(name) if found else None
+    taken_roles = [role for seats in roles.values() for role in seats if role.fixed and role.policy == name]
+    return _player_of(taken_roles[0], engines).engine_of(name) if taken_roles else None
 
 
 def with_lasting_names(config: RunConfig) -> RunConfig:
@@ -122,12 +122,12 @@ def _snapshot(text: str, run: Run, which: str, role: Role, where: str) -> str:
     if which == "mixture" or "@" in str(run.path.resolve()):
         why = "a mixture is drawn anew for each match" if which == "mixture" else "the path of its run has an @"
         raise UsageError(f"{where} = {text!r}: {why}. Name one snapshot of a run, RUN@SNAPSHOT.")
-    own = seat_roles(run.config.roles, make_game(role.game).spec)[role.seat]
-    if own.fixed:
+    role_there = seat_roles(run.config.roles, make_game(role.game).spec)[role.seat]
+    if role_there.fixed:
         raise UsageError(
-            f"{where} = {text!r}: in that run {own.game}/{own.name} was given to {own.policy}. Name that player itself."
+            f"{where} = {text!r}: in that run {role_there.game}/{role_there.name} was given to {role_there.policy}. Name that player itself."
         )
-    [(snapshot, _)] = run.members(which, own.policy, role.game, role.seat)
+    [(snapshot, _)] = run.members(which, role_there.policy, role.game, role.seat)
     run.population.verify(snapshot)
     return f"{run.path.resolve()}@{snapshot.id}"
 
@@ -147,9 +147,9 @@ def _try(name: str, engine: Sampler, role: Role, position: Game) -> None:
         actions = position.actions()
         form = actions.form if isinstance(actions, FreeText) else ""
         if seat == role.seat:
-            asked = speaking(role) if form else role
+            asked_role = speaking(role) if form else role
             engine.sample(
-                [ReplyRequest(name, asked, position, position.observe(seat), labels(position), (), rng, form)]
+                [ReplyRequest(name, asked_role, position, position.observe(seat), labels(position), (), rng, form)]
             )
             return
         scripts = position.scripts() if isinstance(position, HasScripts) else {}

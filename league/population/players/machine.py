@@ -1,4 +1,4 @@
-"""This machine's resources for a run: cores, a GPU, an engine's package; without torch, which is slow to import."""
+"""Resources of this machine for a run: cores, a GPU, an engine's package; without torch, which is slow to import."""
 
 from __future__ import annotations
 

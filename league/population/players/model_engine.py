@@ -158,13 +158,13 @@ def require_engine_package(config: RunConfig) -> None:
     require_engine(config.engine.kind, "engine.kind =")
 
 
-def require_engine(kind: str, given: str) -> None:
+def require_engine(kind: str, chosen_by: str) -> None:
     """Raise UsageError if the package that a kind of engine needs is missing; ``chosen_by`` is what chose it."""
     package = ENGINES[kind].package
     if package is not None and not is_installed(package.module):
         raise UsageError(
-            f"{given} {kind!r}, but {package.name} is not installed. Install it ({package.how}), or set "
-            f"{given} 'torch'."
+            f"{chosen_by} {kind!r}, but {package.name} is not installed. Install it ({package.how}), or set "
+            f"{chosen_by} 'torch'."
         )
 
 

@@ -30,15 +30,15 @@ class Verdict(NamedTuple):
 
 def verdicts(game: str, episodes: Sequence[Episode]) -> list[Verdict]:
     """Return the verdicts of a game's finished matches; none where no seat judges or the truth is not known."""
-    match, found = make_game(game), list[Verdict]()
+    match, judged = make_game(game), list[Verdict]()
     seat = match.judge() if isinstance(match, HasJudge) else None
     if not isinstance(match, HasJudge) or seat is None:
-        return found
+        return judged
     for index, episode in enumerate(episodes):
         if episode.end is EndReason.FINISHED:
             play_again(match, episode)
-            found.append(Verdict(index, seat, match.agreement(), match.position_bias()))
-    return found
+            judged.append(Verdict(index, seat, match.agreement(), match.position_bias()))
+    return judged
 
 
 def judge_metrics(game: str, episodes: Sequence[Episode]) -> Metrics:

@@ -131,10 +131,10 @@ def cells(columns: Columns) -> Cells:
         columns.seated[groups.first],
         groups.n,
         groups.deals,
-        np.stack([one.mean for one in returns], axis=1),
-        np.stack([one.error for one in returns], axis=1),
-        np.stack([one.mean for one in scores], axis=1),
-        np.stack([one.error for one in scores], axis=1),
+        np.stack([means.mean for means in returns], axis=1),
+        np.stack([means.error for means in returns], axis=1),
+        np.stack([means.mean for means in scores], axis=1),
+        np.stack([means.error for means in scores], axis=1),
     )
 
 
@@ -171,19 +171,19 @@ class _Meetings(NamedTuple):
 def _meetings(columns: Columns) -> _Meetings:
     """Return who met whom, each two players once a match, whatever number of seats they held."""
     counted: list[tuple[Ints, Ints]] = []  # each two seats' players  # both [M]
-    found = []
-    for one, other in itertools.combinations(columns.seated.T, 2):
-        low, high = np.minimum(one, other), np.maximum(one, other)
+    meetings = []
+    for first, second in itertools.combinations(columns.seated.T, 2):
+        low, high = np.minimum(first, second), np.maximum(first, second)
         new = low != high
         for earlier_low, earlier_high in counted:
             new &= (earlier_low != low) | (earlier_high != high)
         counted.append((low, high))
         match = np.flatnonzero(new)
-        found.append(_Meetings(match, low[match], high[match], *_compared(columns, match, low[match], high[match])))
-    if not found:
+        meetings.append(_Meetings(match, low[match], high[match], *_compared(columns, match, low[match], high[match])))
+    if not meetings:
         nothing, none = np.zeros(0, np.int64), np.zeros(0)
         return _Meetings(nothing, nothing, nothing, none, none)
-    match, a, b, lead, score = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    match, a, b, lead, score = (np.concatenate(parts) for parts in zip(*meetings, strict=True))
     return _Meetings(match, a, b, lead, score)
 
 
@@ -202,9 +202,9 @@ def _compared(columns: Columns, match: Ints, a: Ints, b: Ints) -> tuple[Floats, 
     returns, seated = columns.returns[match], columns.seated[match]
     is_a, is_b = ([seats == player for seats in seated.T] for player in (a, b))
     points, comparisons = np.zeros(len(match)), np.zeros(len(match))
-    for mine, theirs in itertools.permutations(range(returns.shape[1]), 2):
-        meets = is_a[mine] & is_b[theirs]
-        points += seat_points(returns, mine, theirs) * meets
+    for seat, opponent in itertools.permutations(range(returns.shape[1]), 2):
+        meets = is_a[seat] & is_b[opponent]
+        points += seat_points(returns, seat, opponent) * meets
         comparisons += meets
     return _mean_where(returns, is_a) - _mean_where(returns, is_b), points / comparisons
 
@@ -215,9 +215,9 @@ def _mean_where(returns: Floats, chosen: Sequence[NDArray[np.bool_]]) -> Floats:
     return np.asarray(sum(gains * its for gains, its in seats) / sum(its.astype(np.float64) for _, its in seats))
 
 
-def seat_points(returns: Floats, mine: int, theirs: int) -> Floats:
+def seat_points(returns: Floats, seat: int, opponent: int) -> Floats:
     """Return one seat's score against another: win 1, draw ½, loss 0."""  # [M]
-    return (np.sign(returns[:, mine] - returns[:, theirs]) + 1.0) / 2.0
+    return (np.sign(returns[:, seat] - returns[:, opponent]) + 1.0) / 2.0
 
 
 def _seat_scores(returns: Floats) -> list[Floats]:
@@ -227,6 +227,6 @@ def _seat_scores(returns: Floats) -> list[Floats]:
         return [np.full(len(returns), np.nan)]
     others = [[other for other in range(seats) if other != seat] for seat in range(seats)]
     return [
-        np.stack([seat_points(returns, seat, other) for other in rest]).sum(0) / len(rest)
-        for seat, rest in enumerate(others)
+        np.stack([seat_points(returns, seat, other) for other in opponents]).sum(0) / len(opponents)
+        for seat, opponents in enumerate(others)
     ]

@@ -194,8 +194,8 @@ def load_plugins_of(names: Iterable[str]) -> None:
     for folder in folders:
         if (folder / CONFIG_FILE).is_file():
             plugins.require(plugins_in(folder), folders)
-        for kept in (PLAN_FILE, EXPLOITER_FILE):
-            plugins.require(_plugins_kept_in(folder / kept), folders)
+        for name in (PLAN_FILE, EXPLOITER_FILE):
+            plugins.require(_plugins_kept_in(folder / name), folders)
 
 
 def folders_of(names: Iterable[str]) -> list[Path]:
@@ -213,10 +213,10 @@ def _parts(player: str) -> list[str]:
 def _plugins_kept_in(path: Path) -> list[str]:
     """Return the plugins that a tournament's or best response's file names; its other mistakes are reported later."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8")).get("plugins", [])
+        listed = json.loads(path.read_text(encoding="utf-8")).get("plugins", [])
     except (OSError, ValueError, AttributeError):
         return []
-    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+    return [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
 
 
 def run_names() -> list[str]:
