@@ -1,4 +1,4 @@
-"""The starts that a run makes: the initial ones, those that follow mastered starts, and the tasks that matches wrote."""
+"""A run's starts: the initial ones, those that follow mastered starts, and the tasks that its matches wrote."""
 
 from __future__ import annotations
 
