@@ -96,7 +96,7 @@ class AttackMatch:
             self.refusals = (*self.refusals, Refusal(reply.text, reason))
         else:
             game = request.game
-            settled = settle_forfeit(game.spec, game.returns(), request.role.seat, conduct)
+            settled = settle_forfeit(game, request.role.seat, conduct)
             self._add_reward(settled[self.seat] - game.returns()[self.seat])
             self.over = True
 

@@ -16,7 +16,7 @@ from arena.submatches import play_again
 from games.common.errors import UsageError
 from games.common.section import Section
 from games.registry import make_game
-from games.spec import Utility
+from games.spec import Game, Utility
 from league.population.storage.sampled_matches import SampledMatch, with_credit
 from learners.advantages import DEFAULT_RULE, RULES, assign_credit
 from learners.advantages.rule import Need, State
@@ -125,8 +125,7 @@ def _settled_again(episode: Episode, roles: Roles, price: float | None) -> Episo
         return episode._replace(children=children)
     role = _roles_of(roles, episode.request.game)[episode.offender]
     conduct = role.conduct.model_copy(update={"price": price})
-    spec = make_game(episode.request.game).spec
-    settled = settle_forfeit(spec, _returns_before(episode), episode.offender, conduct)
+    settled = settle_forfeit(_game_before(episode), episode.offender, conduct)
     turns = list(episode.turns)
     for seat, (after, before) in enumerate(zip(settled, episode.returns, strict=True)):
         last = next((i for i in reversed(range(len(turns))) if turns[i].seat == seat), None)
@@ -135,18 +134,18 @@ def _settled_again(episode: Episode, roles: Roles, price: float | None) -> Episo
     return episode._replace(turns=tuple(turns), returns=settled, children=children)
 
 
-def _returns_before(episode: Episode) -> tuple[float, ...]:
-    """Return a match's returns up to its forfeit, by replaying its actions; any values where they do not matter.
+def _game_before(episode: Episode) -> Game:
+    """Return a match where it was forfeited, by playing its actions again; unplayed where its position does not matter.
 
-    Raises UsageError if they matter and the match opened submatches, which are not replayed.
+    Raises UsageError if it matters and the match opened submatches, which are not replayed.
     """
     game = make_game(episode.request.game)
     if game.spec.utility in (Utility.ZERO_SUM, Utility.IDENTICAL):
-        return episode.returns
+        return game
     if episode.children:
         raise UsageError(
             f"A match of {game.spec.name} with submatches was forfeited: what it had paid until then cannot be told "
             "from its record, so no other price can be set for it."
         )
     play_again(game, episode)
-    return tuple(game.returns())
+    return game

@@ -125,7 +125,8 @@ def _snapshot(text: str, run: Run, which: str, role: Role, where: str) -> str:
     role_there = seat_roles(run.config.roles, make_game(role.game).spec)[role.seat]
     if role_there.fixed:
         raise UsageError(
-            f"{where} = {text!r}: in that run {role_there.game}/{role_there.name} was given to {role_there.policy}. Name that player itself."
+            f"{where} = {text!r}: in that run {role_there.game}/{role_there.name} was given to {role_there.policy}. "
+            "Name that player itself."
         )
     [(snapshot, _)] = run.members(which, role_there.policy, role.game, role.seat)
     run.population.verify(snapshot)
