@@ -172,7 +172,7 @@ def _record_reply(
 def _forfeit(request: MatchRequest, game: Game, record: _Record, offender: int, role: Role) -> Episode:
     """Return the record of a match that ends by a forfeit; the settlement is a reward of each seat's last turn."""
     before = game.returns()
-    settled = settle_forfeit(game.spec, before, offender, role.conduct)
+    settled = settle_forfeit(game, offender, role.conduct)
     record.pay([after - earlier for after, earlier in zip(settled, before, strict=True)])
     return Episode(request, record.turns(), settled, EndReason.FORFEIT, offender)
 

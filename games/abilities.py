@@ -1,4 +1,4 @@
-"""What a game may offer beyond play, each as a protocol: beliefs, tasks, named rewards, preferences between matches.
+"""What a game may offer beyond play, each as a protocol: beliefs, tasks, bounds, named rewards, preferences.
 
 What every game has, and what the referee asks for, is in ``games.spec``. A Game offers one of these by having its
 methods; who needs it asks by ``isinstance``, and refuses a game without it by name.
@@ -41,6 +41,18 @@ class HasInformation(Protocol):
 
     def information(self) -> tuple[float, ...]:
         """Return the information gain of each question so far, in bits, by what was known before it."""
+        ...
+
+
+@runtime_checkable
+class BoundsReturns(Protocol):
+    """A Game that knows the least with which each seat can still end, as a forfeit must not pay the others less.
+
+    Games in which the shortest way to know it is to play all courses do without (``games.secured_returns``).
+    """
+
+    def least_returns(self) -> tuple[float, ...]:
+        """Return the least return of each seat over all legal courses of the match from this position."""  # [seats]
         ...
 
 

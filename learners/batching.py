@@ -1,11 +1,11 @@
 """Trajectories and advantages to a TrainBatch: equal prompts become one row, their weights summed.
 
-Turns with the same prompt and the same mask differ only in which reply was drawn, in its advantage and in the weight
-of its tokens, so a row keeps, for each reply, how often it was drawn and the weighted sums of its positive and of its
-negative advantages. Every objective here is linear in those sums for a given sign, and its other terms in the sum of
-the weights, so the gradient is exactly that of the unmerged turns. Importance weights depend on the sampled log-probs
-too, which an engine may compute a little differently at every draw: the same sums are kept by draw, and only draws with
-equal log-probs are merged.
+Turns with the same prompt and the same mask differ only in which reply was drawn, its advantage and the weight of its
+tokens, so for each reply a row keeps how often it was drawn and the weighted sums of its positive and its negative
+advantages. Every objective here is linear in those sums for a given sign, and its other terms in the sum of the
+weights, so the gradient is exactly the gradient of the unmerged turns. Importance weights depend on the sampled
+log-probs too, which an engine may compute a little differently at every draw: the same sums are kept by draw, and only
+draws with equal log-probs are merged.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def to_batch(
     normalisation: Normalisation = CONSTANT,
     **options: Any,
 ) -> TrainBatch:
-    """Return the batch alone that ``pack`` packs."""
+    """Return only the batch of what ``pack`` returns."""
     return pack(policy, trajectories, advantages, loss_weights, normalisation, **options).batch
 
 
@@ -116,8 +116,8 @@ def pack(
     """Pack one policy's trajectories; tokens weigh as ``normalisation`` says, times their root game's loss weight.
 
     ``weights`` are the trajectories' weights in the loss, None: all 1; those of weight 0 are left out. ``evidence`` has
-    the numbers of tokens of whole rollouts, where they were counted, and the credit of all replies to choose from,
-    which then takes the place of the advantage of the one that was drawn. ``merge=False`` keeps a row for every turn.
+    the token counts of whole rollouts, where they were counted, and the credit of all legal replies, which then
+    replaces the advantage of the reply that was drawn. ``merge=False`` keeps a row for every turn.
     Raises ValueError for advantages that do not fit the turns.
     """
     rows, packed = _Rows({}, {}), Packed(TrainBatch(policy, (), (), 0, ()), [], [])
@@ -133,16 +133,16 @@ def pack(
             continue
         turns += len(trajectory.turns)
         scale = loss_weights.get(root_game_of(trajectory), 1.0)
-        known = Evidence() if evidence is None else evidence[index]
+        trajectory_evidence = Evidence() if evidence is None else evidence[index]
         scaled_K = [scale * weight for weight in weights_K]
         packed.weights.append(scaled_K)
-        credits_K = _credits(known, advantages_K, scaled_K)
+        credits_K = _credits(trajectory_evidence, advantages_K, scaled_K)
         for turn, credit in zip(trajectory.turns, credits_K, strict=True):
             trace = trace_of(trajectory, turn)
             snapshots[trace.snapshot] = None
             places_K.append(_add_turn(rows, trajectory, trace, turn.reply, credit, merge))
-    choice = tuple([one.row._replace(draws=tuple(one.draws.values())) for one in rows.choice.values()])
-    free = tuple([one.row._replace(draws=tuple(one.draws.values())) for one in rows.free.values()])
+    choice = tuple([packing.row._replace(draws=tuple(packing.draws.values())) for packing in rows.choice.values()])
+    free = tuple([packing.row._replace(draws=tuple(packing.draws.values())) for packing in rows.free.values()])
     return packed._replace(batch=TrainBatch(policy, choice, free, turns, tuple(snapshots)))
 
 
@@ -159,7 +159,7 @@ class _Packing(Generic[RowT]):
 
 
 class _Rows(NamedTuple):
-    """The rows of a batch while it is packed, by what their turns have in common: long keys, to be hashed once."""
+    """The rows of a batch while it is packed, by what their turns have in common. Keys are long: hash them once."""
 
     choice: dict[object, _Packing[ChoiceRow]]
     free: dict[object, _Packing[FreeRow]]
@@ -170,22 +170,22 @@ class _Credit(NamedTuple):
 
     weight: float
     advantage: float  # times the weight
-    by_reply: tuple[float, ...]  # of all legal replies, times the weight  # [A]; () where the one drawn has it all
+    by_reply: tuple[float, ...]  # of all legal replies, times the weight  # [A]; () where the drawn reply has all of it
 
 
-def _credits(known: Evidence, advantages_K: Sequence[float], weights_K: Sequence[float]) -> list[_Credit]:
+def _credits(evidence: Evidence, advantages_K: Sequence[float], weights_K: Sequence[float]) -> list[_Credit]:
     """Return what each turn of a trajectory adds to its row.  # [K]"""
     nothing = ((),) * len(weights_K)
     return [
-        _Credit(weight, weight * advantage, tuple([weight * worth for worth in by_reply]))
-        for advantage, weight, by_reply in zip(advantages_K, weights_K, known.reply_credits or nothing, strict=True)
+        _Credit(weight, weight * advantage, tuple([weight * reply_credit for reply_credit in by_reply]))
+        for advantage, weight, by_reply in zip(advantages_K, weights_K, evidence.reply_credits or nothing, strict=True)
     ]
 
 
 def _add_turn(
     rows: _Rows, trajectory: Trajectory, trace: TokenTrace, reply: str, credit: _Credit, merge: bool
 ) -> ReplyPlace | None:
-    """Add a turn to the row of its prompt, or to one of its own; return where it went."""
+    """Add a turn to its prompt's row, or to a new row if turns are not merged; return where it went."""
     distinct = None if merge else len(rows.choice) + len(rows.free)
     games = trajectory.game, root_game_of(trajectory)
     if trace.mask is None:

@@ -1,7 +1,8 @@
-"""What turns did to beliefs: by how much each changed what its hearers think true, and what a seat has learned.
+"""How turns change beliefs: how far each moved its hearers' belief in the truth, and what a seat has learned.
 
-b(t) is the probability that a seat gives to the right answers of a probe in the position before turn t, by its player's
-own engine. Where what is right changes (another round's state is drawn), nothing is said of the change.
+b(t) is the probability that a seat, answering with its player's own engine, gives to the right answers of a probe in
+the position before turn t. Where the right answers themselves change (another round's state is drawn), no change is
+reported.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import NamedTuple
 from arena.records import Belief, Episode, Turn
 from roles.probes import Probe
 
-LEAST = 2.0**-20  # probabilities below count as this one: 20 bits are the most that a belief can be wrong
+LEAST = 2.0**-20  # smaller probabilities count as this one: a belief can be wrong by at most 20 bits
 
 
 class BeliefChange(NamedTuple):
     """The change in one seat's belief in the truth that one turn of a match made."""
 
-    turn: int  # its place in the match, from 0
+    turn: int  # index in the match
     probe: str
     hearer: int  # seat
     before: float  # probability of the truth
@@ -38,27 +39,27 @@ def bits(probability: float) -> float:
 
 def histories(episode: Episode) -> dict[tuple[str, int], list[Belief]]:
     """Return the beliefs whose truth is known by (probe, seat), in the order of positions."""
-    found: dict[tuple[str, int], list[Belief]] = {}
+    beliefs: dict[tuple[str, int], list[Belief]] = {}
     for belief in episode.beliefs:
         if belief.truths and belief.probabilities:
-            found.setdefault((belief.probe, belief.seat), []).append(belief)
-    return found
+            beliefs.setdefault((belief.probe, belief.seat), []).append(belief)
+    return beliefs
 
 
 def changes(episode: Episode) -> list[BeliefChange]:
     """Return the change that each turn made in each belief, seat by seat in the order of turns.
 
-    Illegal replies before a turn's legal one changed nothing. Between positions that are further apart, and between
-    different truths, there is no change to tell.
+    Illegal replies before a turn's legal one change nothing. No change is reported between positions that are further
+    apart, or between different truths.
     """
-    found = []
+    belief_changes = []
     for (probe, hearer), beliefs in histories(episode).items():
         for earlier, later in pairwise(beliefs):
             between = episode.turns[earlier.after : later.after - 1]
             if earlier.truths == later.truths and all(turn.action is None for turn in between):
                 before, after = earlier.in_truth or 0.0, later.in_truth or 0.0
-                found.append(BeliefChange(later.after - 1, probe, hearer, before, after))
-    return found
+                belief_changes.append(BeliefChange(later.after - 1, probe, hearer, before, after))
+    return belief_changes
 
 
 def spoken(turn: Turn, probe: Probe) -> bool:

@@ -1,7 +1,8 @@
-"""Influence: by how much what one seat says or does moves the next seat's choice (Jaques et al., arXiv 1810.08647).
+"""Influence: how far one seat's words or actions move the next seat's choice (Jaques et al., arXiv 1810.08647).
 
-In a history h let the seat to act say m with probability π(m | h), and let p(· | h, m) be the distribution of what
-another seat does next, where one has the next turn, chance in between summed over. With p̄ = Σ_m π(m | h) p(· | h, m)
+In a history h let the seat to act say m with probability π(m | h), and, if another seat has the next turn, let
+p(· | h, m) be the distribution of its action, summed over any chance moves in between. With p̄ = Σ_m π(m | h) p(· | h,
+m)
 
     influence(h) = Σ_m π(m | h) KL(p(· | h, m) ‖ p̄)   nats
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from math import fsum, log
 
-Distribution = Mapping[Hashable, float]  # probability by what is done
+Distribution = Mapping[Hashable, float]  # probability by action
 
 
 def influence(weights: Sequence[float], answers: Sequence[Distribution]) -> float:
@@ -24,13 +25,13 @@ def influence(weights: Sequence[float], answers: Sequence[Distribution]) -> floa
     """
     merged: dict[frozenset[tuple[Hashable, float]], float] = {}
     for weight, answer in zip(weights, answers, strict=True):
-        key = frozenset((done, p) for done, p in answer.items() if p > 0.0)
+        key = frozenset((action, p) for action, p in answer.items() if p > 0.0)
         merged[key] = merged.get(key, 0.0) + weight
     total = fsum(merged.values())
     if len(merged) < 2 or not total > 0.0:
         return 0.0
     mean: dict[Hashable, float] = {}
     for answer_items, weight in merged.items():
-        for done, p in answer_items:
-            mean[done] = mean.get(done, 0.0) + weight / total * p
-    return fsum(weight / total * p * log(p / mean[done]) for row, weight in merged.items() for done, p in row)
+        for action, p in answer_items:
+            mean[action] = mean.get(action, 0.0) + weight / total * p
+    return fsum(weight / total * p * log(p / mean[action]) for row, weight in merged.items() for action, p in row)

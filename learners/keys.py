@@ -12,5 +12,5 @@ def join_names(*names: str) -> str:
 
 
 def split_names(key: str) -> tuple[str, ...]:
-    """Return the names that ``join_names`` has joined."""
+    """Return the names that ``join_names`` joined."""
     return tuple([part.replace("%2F", "/").replace("%25", "%") for part in key.split("/")])

@@ -7,10 +7,10 @@ from torch import Tensor
 
 
 class MetricSums:
-    """Sums over a batch's turns, by name, of which means are reported.
+    """Sums over a batch's turns, by name; their means are reported.
 
-    Sums stay on their device until they are read, all at once: to read each by itself would wait for a GPU to finish
-    all that it was told, some ten times in every pass.
+    Sums stay on their device until all are read together. Reading each one separately would make every pass wait some
+    ten times for the GPU to finish its queue.
     """
 
     def __init__(self) -> None:

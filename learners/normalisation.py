@@ -1,9 +1,9 @@
 """How a batch's tokens are averaged: the weight of each token of each turn in the loss.
 
-All tokens of a turn have the same weight, so a weight is one number a turn. A ``choice`` reply counts as
+All tokens of a turn have the same weight, so there is one weight per turn. A ``choice`` reply counts as
 one token: its probability is exact over the legal replies, however many tokens spell it. Every game is
-normalised by itself, and so are its submatches in the rollouts of another game; trajectories without turns have no
-weight. A trajectory to which its credit rule gives the weight w counts as w equal trajectories, in the sum and in its
+normalised separately, and so are its submatches in the rollouts of another game; trajectories without turns have no
+weight. A trajectory with the weight w from its credit rule counts as w equal trajectories, in the sum and in its
 divisor.
 """
 
@@ -18,13 +18,13 @@ from learners.groups import rollout_of, root_game_of
 from learners.trajectories import Evidence, Trajectory
 
 TokenWeights = list[list[float]]  # of each token of turn k of trajectory i
-_Pool = tuple[str, str]  # what is averaged by itself: a game, and the game that its rollouts began in
+_Pool = tuple[str, str]  # averaged separately: a game, and the game that its rollouts began in
 
 _Prompt = tuple[tuple[int, ...], tuple[str, ...] | None]  # token ids, and the legal replies to choose from
 
 
 class Normalisation(NamedTuple):
-    """Which average; ``length`` is the divisor that ``constant`` has for a reply's sum over tokens."""
+    """Which average; ``length`` is what ``constant`` divides a reply's sum over tokens by."""
 
     name: str = "constant"
     length: int = 1
@@ -53,7 +53,7 @@ def token_weights(
     weights: Sequence[float] | None = None,
     evidence: Sequence[Evidence] | None = None,
 ) -> TokenWeights:
-    """Return the weight of each token of each turn: ``[i][k]`` is that of every token of turn k of trajectory i.
+    """Return the weight of each token of each turn: ``[i][k]`` for every token of turn k of trajectory i.
 
     constant: every reply's sum over tokens, divided by a fixed length, averaged over turns (Dr. GRPO,
     arXiv 2503.20783). token_mean: all tokens have the same weight. sequence_mean: the mean over replies of the
@@ -61,12 +61,12 @@ def token_weights(
     the mean over tokens (MARS, arXiv 2510.15414), so that a role with long replies does not outweigh one with
     short replies. rollout_mean: the mean over rollouts, a match with all its submatches, of the mean over all
     their tokens (MATPO, arXiv 2510.04678). prompt_mean: the mean over prompts of the mean over their turns of the
-    mean over tokens, so that a situation that is seldom reached moves as far as one that every match has, as in
-    updates of tables. All but ``constant`` sum to 1 over a game's tokens; for ``rollout_mean`` these are the tokens
-    of the rollouts that began in the game, and where ``count_rollout_tokens`` has counted them, also those of other
-    policies than the batch's.
+    mean over tokens, so that a situation that is seldom reached moves as far as one that every match reaches, as in
+    tabular updates. All but ``constant`` sum to 1 over a game's tokens; for ``rollout_mean`` these are the tokens
+    of the rollouts that began in the game, including other policies' tokens where ``count_rollout_tokens`` has counted
+    them.
 
-    ``weights`` are those of the trajectories; None: all 1.
+    ``weights`` are the trajectories' weights; None: all 1.
     """
     counted = [None] * len(trajectories) if evidence is None else [e.rollout_tokens for e in evidence]
     batch = _Batch(trajectories, _or_ones(weights, len(trajectories)), counted, normalisation.length)

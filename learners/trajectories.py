@@ -19,7 +19,7 @@ class Trajectory(NamedTuple):
     """One trained seat's part of one episode.
 
     A seat whose match ended before its first turn has no turns, but it has a return and counts in its group. Returns
-    and rewards are divided by the game's scale (``to_trajectories``); what is paid beside the game is in both.
+    and rewards are divided by the game's scale (``to_trajectories``); both include what is paid beside the game.
     """
 
     game: str
@@ -37,8 +37,8 @@ class Trajectory(NamedTuple):
     branch: tuple[int, ...] = ()  # the request's: matches share their turns as far as their branches are equal
     root_game: str | None = None  # the game of the match that its rollout began with; None: this one
     order: tuple[int, ...] = ()  # how many turns of the match, of all seats, came before each turn  # [K]
-    fork: tuple[int, ...] = ()  # the request's: the match that it goes on from, and how many turns came before
-    preferred: float | None = None  # the share of its group's others that a judge prefers it to; None: not compared
+    fork: tuple[int, ...] = ()  # the request's: the match that it was forked from, and how many turns came before
+    preferred: float | None = None  # share of the group's other members that a judge ranks below it; None: not compared
 
 
 class Counterfactuals(NamedTuple):
@@ -53,14 +53,14 @@ class ProbeAnswers(NamedTuple):
 
     prompt: tuple[int, ...]  # token ids of its policy  # [P]
     answers: tuple[str, ...]
-    truths: tuple[str, ...]  # those of the answers that are right, one or more
+    truths: tuple[str, ...]  # the right answers among them, one or more
 
 
 class Predicted(NamedTuple):
-    """What a trajectory's seat was shown next of another's turn, or of what a tool returned."""
+    """What a trajectory's seat was shown next: another seat's turn, or what a tool returned."""
 
     source: str  # of ``SOURCES``
-    # token ids of its policy: what the seat saw before, and the question what comes next  # [P]
+    # token ids of its policy: what the seat saw before, and the question of what comes next  # [P]
     prompt: tuple[int, ...]
     text: tuple[int, ...]  # token ids of what it was shown  # [T]
 
@@ -70,10 +70,10 @@ SOURCES = ("replies", "tools")
 
 @dataclass(frozen=True, slots=True, init=False)
 class Evidence:
-    """What is known of a trajectory beside play: a cell by source (``league.training.evidence``).
+    """What is known about a trajectory beyond play: a cell for each source (``league.training.evidence``).
 
     A source that was not asked, or knows nothing of the trajectory, has no cell. A cell is a number, a string, None, or
-    a tuple of cells, so that every cell can be stored; the properties give those of the league's own sources a type.
+    a tuple of cells, so that every cell can be stored; the properties type the cells of the league's own sources.
     """
 
     cells: Mapping[str, Any]
@@ -82,12 +82,12 @@ class Evidence:
         object.__setattr__(self, "cells", {name: cell for name, cell in cells.items() if cell is not None})
 
     def with_cells(self, **cells: Any) -> Evidence:
-        """Return the evidence with more cells; those of the same sources are replaced."""
+        """Return the evidence with more cells, which replace those of the same sources."""
         return Evidence(**{**self.cells, **cells})
 
     @property
     def values(self) -> tuple[float, ...] | None:
-        """An estimate of the return from each turn on.  # [K]"""
+        """An estimate of the return to go from each turn.  # [K]"""
         return self.cells.get("values")
 
     @property
@@ -108,7 +108,7 @@ class Evidence:
 
     @property
     def taught(self) -> tuple[tuple[float, ...], ...] | None:
-        """What a teacher says to each turn; () where it is not asked  # [K].
+        """What a teacher says about each turn; () where it is not asked.  # [K]
 
         Probabilities of the legal replies, each above 0 [A], or of a free reply the log-probs of its tokens, nats [T].
         """
@@ -116,8 +116,8 @@ class Evidence:
 
     @property
     def probe_answers(self) -> tuple[ProbeAnswers, ...]:
-        """What its seat was asked, where its policy learns to listen."""
-        return tuple([ProbeAnswers(*asked) for asked in self.cells.get("probe_answers", ())])
+        """The probes that its seat was asked, where its policy learns to listen."""
+        return tuple([ProbeAnswers(*probe) for probe in self.cells.get("probe_answers", ())])
 
     @property
     def critic_prompts(self) -> tuple[tuple[int, ...], ...] | None:
@@ -126,13 +126,13 @@ class Evidence:
 
     @property
     def influence(self) -> tuple[float | None, ...] | None:
-        """By how much each turn moved the next seat's choice among its replies, nats; None where unknown.  # [K]"""
+        """How far each turn moved the next seat's choice among its replies, nats; None where unknown.  # [K]"""
         return self.cells.get("influence")
 
     @property
     def predicted(self) -> tuple[Predicted, ...]:
         """What others said and tools returned, where its policy learns to predict it."""
-        return tuple([Predicted(*shown) for shown in self.cells.get("predicted", ())])
+        return tuple([Predicted(*cell) for cell in self.cells.get("predicted", ())])
 
     @property
     def reply_credits(self) -> tuple[tuple[float, ...], ...] | None:
@@ -147,7 +147,7 @@ def to_trajectories(
 ) -> list[Trajectory]:
     """Return the trajectories of all trained seats, in the order of the episodes' ``flatten_episodes``.
 
-    ``scales`` gives, by game, what rewards are divided by.
+    ``scales`` has the divisor of rewards, by game.
     """
     trajectories = []
     roots: dict[int, int] = {}  # of submatches, by index
@@ -165,17 +165,17 @@ def to_trajectories(
 
 
 def _of_seat(episode: Episode, seat: int, role: str, scale: float) -> Trajectory:
-    """Return a seat's part of an episode, rewards divided by ``scale``, without what it is of a rollout."""
+    """Return a seat's part of an episode, rewards divided by ``scale``, without its place in a rollout."""
     request = episode.request
-    order = tuple([place for place, turn in enumerate(episode.turns) if turn.seat == seat])
-    turns = tuple([episode.turns[place] for place in order])
+    order = tuple([index for index, turn in enumerate(episode.turns) if turn.seat == seat])
+    turns = tuple([episode.turns[index] for index in order])
     if any(was_silent(turn) for turn in turns):
         turns = _without_silence(turns)
-        order = tuple([place for place in order if not was_silent(episode.turns[place])])
+        order = tuple([index for index in order if not was_silent(episode.turns[index])])
     rewards, match_return = [turn.reward / scale for turn in turns], episode.returns[seat] / scale
     if episode.shaping:
-        shaping = [episode.shaping[place] for place in order]
-        rewards = [reward + paid for reward, paid in zip(rewards, shaping, strict=True)]
+        shaping = [episode.shaping[index] for index in order]
+        rewards = [reward + bonus for reward, bonus in zip(rewards, shaping, strict=True)]
         match_return += sum(shaping)
     return Trajectory(
         request.game,
@@ -202,20 +202,20 @@ def was_silent(turn: Turn) -> bool:
 
 
 def _without_silence(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """Return the turns in which something was said; what silent ones were paid goes to the one before, if there is."""
-    said: list[Turn] = []
+    """Return the turns in which something was said; a silent turn's reward goes to the turn before, if there is one."""
+    spoken: list[Turn] = []
     for turn in turns:
         if not was_silent(turn):
-            said.append(turn)
-        elif said:
-            said[-1] = said[-1]._replace(reward=said[-1].reward + turn.reward)
-    return tuple(said)
+            spoken.append(turn)
+        elif spoken:
+            spoken[-1] = spoken[-1]._replace(reward=spoken[-1].reward + turn.reward)
+    return tuple(spoken)
 
 
 def _beginning(request: MatchRequest) -> int:
     """Return a number that is equal for matches that begin alike: stored starts may have one deal and other moves.
 
-    Attempts at a task that a match has opened are alike to each other alone, whoever else writes the same task.
+    Attempts at a task that a match opened are alike only among themselves, even if another match sets the same task.
     """
     if not request.start:
         return request.deal_seed
@@ -224,7 +224,7 @@ def _beginning(request: MatchRequest) -> int:
 
 
 def return_scale(spec: GameSpec) -> float:
-    """Return half the range of a game's returns: divided by it, every game's returns span 2."""
+    """Return half the range of a game's returns; dividing by it makes every game's returns span 2."""
     return max((spec.max_return - spec.min_return) / 2, 1e-9)
 
 
@@ -234,7 +234,7 @@ def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
 
 
 def evidence_from_json(record: dict[str, Any]) -> Evidence:
-    """Return what ``evidence_to_json`` wrote, or wrote when evidence was ten fields, some of them empty."""
+    """Return what ``evidence_to_json`` wrote, also in the older format of ten fields, some of them empty."""
     cells = {_FORMER.get(name, name): _as_cell(cell) for name, cell in record.items()}
     if isinstance(former := cells.get("counterfactuals"), dict):
         cells["counterfactuals"] = Counterfactuals(**with_tuples(former))

@@ -4,38 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from games.spec import FreeText, GameSpec, Utility
+from games.secured_returns import secured_returns
+from games.spec import FreeText, Game, Utility
 from roles.prompts import ask_text, legal_list
 from roles.replies import free_text_reason, illegal_reason
 from roles.role import DEFAULT_RETRY, Conduct, Role
 
 
-def settle_forfeit(
-    spec: GameSpec, returns: Sequence[float], offender: int, conduct: Conduct
-) -> tuple[float, ...]:  # [seats], in the game's units
-    """Return the returns of a match that ``offender`` forfeited.
+def settle_forfeit(game: Game, offender: int, conduct: Conduct) -> tuple[float, ...]:  # [seats], in the game's units
+    """Return the returns of a match that ``offender`` forfeits in this position.
 
-    ``returns`` are those at the moment of the forfeit. The offender's return is ``-price``, or the
-    game's ``min_return`` without a price. The other seats:
+    The offender's return is ``-price``, or the game's ``min_return`` without a price: no legal course pays it less. The
+    other seats:
 
     - zero sum: share what the offender lost, so that the match stays zero-sum;
     - identical: get the same as the offender, as in every match of such a game;
     - constant sum with two seats: gets ``max_return`` without a price, as the bounds of such a game
       add up to its constant; with a price it keeps its return so far;
-    - otherwise: keep their returns so far. They did nothing wrong, and the game defines no sum to preserve.
+    - otherwise: keep their returns so far, and get at least the least that they could have ended with from here
+      (``games.secured_returns``). They did nothing wrong, and the game defines no sum to preserve.
     """
-    if len(returns) != spec.seats or not 0 <= offender < spec.seats:
-        raise ValueError(
-            f"{spec.name} has {spec.seats} seats; got {len(returns)} returns and seat {offender} as the offender."
-        )
+    spec = game.spec
+    if not 0 <= offender < spec.seats:
+        raise ValueError(f"{spec.name} has {spec.seats} seats; got seat {offender} as the offender.")
     loss = spec.min_return if conduct.price is None else -conduct.price
     if spec.utility is Utility.IDENTICAL:
         return (loss,) * spec.seats
-    settled = [float(value) for value in returns]
     if spec.utility is Utility.ZERO_SUM and spec.seats > 1:
         settled = [-loss / (spec.seats - 1)] * spec.seats
-    elif spec.utility is Utility.CONSTANT_SUM and spec.seats == 2 and conduct.price is None:
-        settled = [spec.max_return] * 2
+    elif spec.utility is Utility.CONSTANT_SUM and spec.seats == 2:
+        settled = [float(paid) for paid in game.returns()] if conduct.price is not None else [spec.max_return] * 2
+    else:
+        settled = [float(paid) for paid in secured_returns(game)]
     settled[offender] = loss
     return tuple(settled)
 

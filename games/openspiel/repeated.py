@@ -52,3 +52,18 @@ def stage_game(name: str) -> StageGame:
             match.apply(actions[seat][action])
         payoffs[:, *joint] = match.returns()
     return StageGame(name, tuple(actions), payoffs, start.spec.max_turns // seats)
+
+
+def least_returns(game: OpenSpielGame) -> tuple[float, ...]:
+    """Return the least with which each seat of a repeated game can still end: its worst payoff in each round to come.
+
+    In a round that has begun, that is its worst payoff beside the actions that are chosen already.
+    """
+    stage = stage_game(game.spec.name)
+    moves = game.pyspiel_state().history()
+    over, chosen = divmod(len(moves), game.spec.seats)
+    worst = stage.payoffs.reshape(game.spec.seats, -1).min(axis=1)  # [seats]
+    least = np.asarray(game.returns()) + worst * (stage.rounds - over - bool(chosen))
+    if chosen:
+        least += stage.payoffs[:, *moves[-chosen:]].reshape(game.spec.seats, -1).min(axis=1)
+    return tuple(map(float, least))

@@ -124,6 +124,10 @@ class PettingZooGame:
         """Return what was paid to each seat so far."""
         return self._returns
 
+    def least_returns(self) -> tuple[float, ...]:
+        """Return the game's lowest return for each seat: to look further would play the match again for each course."""
+        return (self.spec.min_return,) * self.spec.seats
+
     def copy(self) -> Self:
         """Return an independent match that stands here too; it is played again when it is first needed."""
         match = type(self).__new__(type(self))

@@ -118,6 +118,20 @@ class PublicGoods(DealtGame):
             earned = [earned[seat] + self._tokens - given[seat] + share for seat in range(seats)]
         return tuple(earned)
 
+    def least_returns(self) -> tuple[float, ...]:
+        """Return what each seat ends with if it does worst from here on and nobody else gives any more.
+
+        A token given costs its giver 1 − ``marginal_return``; where that is negative, to give nothing is worst.
+        """
+        seats, cost = self.spec.seats, max(0.0, 1.0 - self.marginal_return)
+        over = len(self._given) // seats
+        started = self._given[over * seats :]  # of the round that is not over, by seat; empty between rounds and after
+        worst = self._tokens * (1.0 - cost)  # of a round in which a seat has not given
+        share, to_come = self.marginal_return * sum(started), worst * (self._rounds - over - bool(started))
+        this_round = [self._tokens - given + share for given in started]
+        this_round += [worst + share if started else 0.0] * (seats - len(started))
+        return tuple([paid + now + to_come for paid, now in zip(self.returns(), this_round, strict=True)])
+
     def contributions(self) -> tuple[tuple[int, ...], ...]:
         """Return the tokens that were given in each round that is over, by seat."""  # [rounds over][seats]
         seats = self.spec.seats

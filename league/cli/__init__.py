@@ -10,7 +10,7 @@ __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return the exit status, as ``dispatch.main`` does; Ctrl-C may come before that is there."""
+    """Run one command and return the exit status, as ``dispatch.main`` does; Ctrl-C may come before its import."""
     try:
         from league.cli import dispatch
     except KeyboardInterrupt:

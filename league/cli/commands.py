@@ -1,12 +1,11 @@
 """All commands, in the groups of their folders, each with its line of ``league --help``; and those of plugins.
 
-A command is a module: ``add_arguments(parser)``, ``run(arguments)``, which returns the exit status, and the words that
-its help ends with: ``EXAMPLES`` and, where there are any, ``NOTES``. From one with ``--json`` (``add_json_option``),
-``run`` returns a report instead, for ``to_json(report)`` and ``print_report(report, console)``; ``keep(report)`` writes
-files after that.
+A command is a module with ``add_arguments(parser)``, ``run(arguments)``, which returns the exit status, and the end of
+its help: ``EXAMPLES`` and, optionally, ``NOTES``. In a command with ``--json`` (``add_json_option``), ``run`` returns a
+report instead, for ``to_json(report)`` and ``print_report(report, console)``; ``keep(report)`` writes files after that.
 
-A module is imported when its command is given, so what takes a moment to import is imported in the functions that need
-it: ``league COMMAND --help`` needs none of it.
+A module is imported when its command is given. Slow imports belong in the functions that need them, so that
+``league COMMAND --help`` is instant.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ COMMANDS = {name: (group, sentence) for group, own in GROUPS.items() for name, s
 
 
 def find(name: str) -> Any:
-    """Return the module of a command, ours or else an installed package's. Raises UsageError for an unknown name."""
+    """Return the module of a command, ours or an installed package's. Raises UsageError for an unknown name."""
     if name in COMMANDS:
         stem = name.replace("-", "_") + "_" * keyword.iskeyword(name)
         return importlib.import_module(f"league.cli.{COMMANDS[name][0]}.{stem}")
@@ -83,7 +82,7 @@ def sentence_of(command: Any) -> str:
 
 
 def _accepted(value: Any) -> Any:
-    """Return what a plugin gives as a command; None for what cannot be one."""
+    """Return a plugin's command; None for anything that cannot be one."""
     return value if all(callable(getattr(value, name, None)) for name in ("add_arguments", "run")) else None
 
 

@@ -1,4 +1,4 @@
-"""What a shell is told when a person presses TAB (https://kislyuk.github.io/argcomplete)."""
+"""Completion in the shell when a user presses TAB (https://kislyuk.github.io/argcomplete)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PRESETS = Path(__file__).parent.parent / "presets"
 
 
 def complete(parser: argparse.ArgumentParser) -> None:
-    """Print what the words so far can go on with, and end the process, where a shell asks for that."""
+    """Print the completions of the words so far, and end the process, if a shell asks for them."""
     if "_ARGCOMPLETE" not in os.environ:
         return
     import argcomplete
@@ -41,7 +41,7 @@ def _presets(**_: Any) -> list[str]:
 
 
 def _settings(prefix: str, **_: Any) -> list[str]:
-    """Return the keys of settings, and after a key what it takes where that is one of several words."""
+    """Return the keys of settings and, after a key, its values if they are a list of words."""
     from league.cli.showing.settings import run as settings  # reads every table, which takes a second
 
     key, given, _value = prefix.partition("=")

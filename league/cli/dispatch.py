@@ -1,4 +1,4 @@
-"""Which command is meant, and how its errors and reports are told."""
+"""Finding the command to run, and printing its errors and reports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from league.cli.completion import complete
 from league.cli.parser import Parser, add_command, fill
 from league.cli.plugins import load_plugins
 
-# What a place or a device refuses, which is no fault of this program: told in a sentence.
+# Refused by a folder or a device, which is not this program's fault: reported in a sentence.
 _REFUSED = {
     getattr(errno, name)
     for name in (
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(str(error), 2)
     except RuntimeError as error:
         from arena.errors import (
-            EngineError,  # now that something went wrong: they take a moment to import
+            EngineError,  # imported only after an error: they take a moment
             ServerError,
         )
 
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         try:
             sys.stdout.flush()
-        except OSError:  # it is standard output that takes no more
+        except OSError:  # standard output is full
             _discard_output()
         return _fail(f"{error.filename or 'Nothing more can be written'}: {error.strerror}.", 2)
 
@@ -68,10 +68,10 @@ _PLAIN = str.maketrans({"−": "-", "–": "-", "→": "->", "≤": "<=", "½": 
 
 
 def _open_streams() -> None:
-    """Let standard output and error take whatever is printed.
+    """Make standard output and error accept any text.
 
-    It goes nowhere where whoever started this process has closed them. What a terminal's encoding does not have, as
-    Latin-1 has no minus sign, is written in plain letters: a result is not to be lost for a letter.
+    If the parent process has closed them, output is discarded. Letters that a terminal's encoding lacks, as Latin-1
+    lacks the minus sign, are replaced by plain ones: a result must not be lost because of a letter.
     """
     codecs.register_error("league", _in_plain_letters)
     for name in ("stdout", "stderr"):
@@ -83,7 +83,7 @@ def _open_streams() -> None:
 
 
 def _in_plain_letters(error: UnicodeError) -> tuple[str, int]:
-    """Return what is written for letters that cannot be encoded, and where to go on; ``?`` where there is nothing."""
+    """Return the replacement of letters that cannot be encoded, and where to continue; ``?`` if there is none."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     plainer = error.object[error.start : error.end].translate(_PLAIN)
@@ -91,7 +91,7 @@ def _in_plain_letters(error: UnicodeError) -> tuple[str, int]:
 
 
 def _flushed(command: Callable[[list[str]], int], argv: list[str]) -> int:
-    """Run a command and write out what it has printed: at the end of the process it would be too late to say a word."""
+    """Run a command and flush its output: at the end of the process it would be too late to report an error."""
     try:
         return command(argv)
     finally:
@@ -99,12 +99,12 @@ def _flushed(command: Callable[[list[str]], int], argv: list[str]) -> int:
 
 
 def _discard_output() -> None:
-    """Let whatever is still to be written to standard output go nowhere, so that it cannot fail again."""
+    """Discard the rest of standard output, so that it cannot fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str, status: int) -> int:
-    """Tell what went wrong; return the exit status."""
+    """Print the error; return the exit status."""
     print(f"league: {plain(message)}", file=sys.stderr)
     return status
 
@@ -112,8 +112,8 @@ def _fail(message: str, status: int) -> int:
 def _dispatch(argv: list[str]) -> int:
     """Parse and run a command; the report of one that has ``--json`` is printed as JSON or as text.
 
-    What such a command keeps is written after that, by its module's ``keep``: a disk that fills up while it works
-    does not take the report with it.
+    Files of such a command are written after that, by its module's ``keep``, so that a disk that fills up meanwhile
+    does not lose the report.
     """
     if "_ARGCOMPLETE" in os.environ:
         complete(_parsers(word for word in os.environ.get("COMP_LINE", "").split() if word in COMMANDS)[0])
@@ -140,7 +140,7 @@ def _dispatch(argv: list[str]) -> int:
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
-    """Return what a command line says. Raises UsageError for one that no command takes."""
+    """Parse a command line. Raises UsageError if no command accepts it."""
     named = [word for word in words[:1] if not word.startswith("-")]
     parser, commands = _parsers(named)
     _check_options(words[len(named) :], commands[words[0]] if named else parser)
@@ -173,8 +173,8 @@ class _Version(argparse.Action):
 def _parsers(named: Iterable[str] = COMMANDS) -> tuple[Parser, dict[str, Parser]]:
     """Return the parser of the whole command, and those of its commands by name.
 
-    Only the ``named`` ones have their arguments: to ask a command for them is to import it. Raises UsageError for a
-    name that no command has.
+    Only the ``named`` ones have their arguments, as these need an import of the command. Raises UsageError for an
+    unknown command.
     """
     parser = Parser(
         prog="league",

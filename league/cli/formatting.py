@@ -1,4 +1,4 @@
-"""How commands format numbers, estimates, matches and usage. What was not computed is a dash, or null in JSON."""
+"""Formatting of numbers, estimates, matches and usage. Values that were not computed are a dash, or null in JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the parsers of all commands share."""
+"""The parts that the parsers of all commands share."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ THREADS = whole_number(1, MOST_THREADS)
 
 
 def add_command(subparsers: Any, name: str, sentence: str) -> Parser:
-    """Add a command with its line of help; its arguments are for ``fill`` to add. Return its parser."""
+    """Add a command with its line of help; ``fill`` adds its arguments. Return its parser."""
     parser: Parser = subparsers.add_parser(name, help=sentence, description=f"{sentence[:1].upper()}{sentence[1:]}.")
     return parser
 
 
 def fill(parser: Parser, name: str, command: Any) -> None:
-    """Add a command's arguments; its examples, and then its notes, end its help."""
+    """Add a command's arguments, and end its help with its examples and notes."""
     examples = [f"  league {name}{f' {words}' if words else ''}\n" for words in getattr(command, "EXAMPLES", ())]
     parts = [f"examples:\n{''.join(examples)}" if examples else "", getattr(command, "NOTES", "")]
     parser.epilog = "\n".join(part for part in parts if part)
@@ -119,12 +119,12 @@ def add_player_options(parser: Parser) -> None:
 
 
 def add_game_option(parser: Parser) -> None:
-    """Add ``--game``, which has to be given."""
+    """Add ``--game``, which is required."""
     parser.add_argument("--game", required=True, help='a game\'s name, such as kuhn_poker or "kuhn_poker(players=3)"')
 
 
 def add_allow_host(parser: Parser) -> None:
-    """Add the option of a server that names what clients may call its machine."""
+    """Add a server's option for the names that clients may call its machine."""
     parser.add_argument(
         "--allow-host",
         action="append",
@@ -135,7 +135,7 @@ def add_allow_host(parser: Parser) -> None:
 
 
 def add_teaching_options(parser: Parser, setting: str) -> None:
-    """Add where a taught model is kept, what fixes it, and settings for the command alone, such as ``setting``."""
+    """Add the folder and seed of a taught model, and settings for this command only, such as ``setting``."""
     parser.add_argument(
         "-o", "--out", required=True, metavar="DIR", help="where the model is kept, as a run of its own"
     )

@@ -1,4 +1,4 @@
-"""The plugins that a command needs: those of ``--plugin``, and those of the runs that it names."""
+"""The plugins that a command needs, from ``--plugin`` and from the runs that it names."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ NAMES_RUNS = (
     "source",
     "snapshot",
 )
-STORED = ("replay",)  # commands that show what is kept, and no more
+STORED = ("replay",)  # commands that only show stored matches
 
 
 def load_plugins(arguments: argparse.Namespace) -> None:
     """Load the plugins of a command, so that it knows their games and players whatever it reads first.
 
-    Those of ``--plugin`` are the person's choice; those of the runs that it names are loaded if he chose them before.
-    To replay stored matches none is needed. Raises UsageError for one that is missing, or that was not chosen.
+    Plugins of ``--plugin`` are the user's choice; plugins of named runs are loaded if the user chose them before.
+    Replaying stored matches needs none. Raises UsageError for a plugin that is missing, or was not chosen.
     """
     plugins.begin_command()
     plugins.allow(arguments.plugin)
@@ -42,8 +42,8 @@ def load_plugins(arguments: argparse.Namespace) -> None:
 
 
 def _texts(arguments: argparse.Namespace) -> Iterator[str]:
-    """Yield what a command was given where runs may be named."""
-    kept = ("run_dir",) if getattr(arguments, "resume", False) else ()  # what is gone on with
+    """Yield the values of a command's options that may name runs."""
+    kept = ("run_dir",) if getattr(arguments, "resume", False) else ()  # a folder that is resumed
     for name in (*NAMES_RUNS, *kept):
         given = getattr(arguments, name, None)
         yield from (text for text in (given if isinstance(given, list) else [given]) if text)

@@ -1,8 +1,8 @@
-"""What is learned and paid beside the game's rewards: the tables ``[beliefs]``, ``[shaping]`` and ``[prediction]``.
+"""Rewards and losses beside the game's own: the tables ``[beliefs]``, ``[shaping]`` and ``[prediction]``.
 
-``[beliefs]`` says whether seats are asked what they believe, and what is paid for what changes in it; ``[shaping]``
-pays for what needs no beliefs; ``[prediction]`` lets policies learn from what others say and do, and from what tools
-return.
+``[beliefs]`` says whether seats are asked what they believe, and rewards changes of belief; ``[shaping]`` holds
+rewards that need no beliefs; ``[prediction]`` lets policies learn from what others say and do, and from the output of
+tools.
 """
 
 from __future__ import annotations
@@ -19,22 +19,21 @@ class PotentialTerm(WeightedTerm):
 
     potential: bool = Field(
         False,
-        description="pay the difference of a potential instead, which ends at 0: who plays best in the game then plays "
-        "best with it, too",
+        description="pay the difference of a potential instead, which ends at 0, so that optimal play stays optimal",
     )
 
 
 class BeliefsConfig(Section):
-    """Probes of role cards: questions about the present position that are no moves."""
+    """Probes of role cards: questions about the present position, which are not moves."""
 
     ask: bool = Field(
-        False, description="ask the probes of the role cards; they are asked anyway where one of the weights is set"
+        False, description="ask the probes of the role cards; they are asked anyway if one of the weights is set"
     )
     speaking: PotentialTerm = Field(
-        PotentialTerm(), description="pays what is said for the change in the others' mean belief in the truth"
+        PotentialTerm(), description="pays a message for the change in the other seats' mean belief in the truth"
     )
     gain: PotentialTerm = Field(
-        PotentialTerm(), description="pays for what a seat has learned since its last turn of the truth, in bits"
+        PotentialTerm(), description="pays for what a seat has learned about the truth since its last turn, in bits"
     )
 
     listening: WeightedTerm = Field(
@@ -53,7 +52,7 @@ class BeliefsConfig(Section):
 
 
 class PreferredTerm(WeightedTerm):
-    """A reward for being preferred by a judge, and the judge."""
+    """A reward for matches that a judge prefers, and the judge."""
 
     judge: str = Field(
         "",
@@ -68,15 +67,16 @@ class PreferredTerm(WeightedTerm):
 
 
 class ShapingConfig(Section):
-    """Rewards beside the game's that need no beliefs."""
+    """Rewards beside the game's own that need no beliefs."""
 
     preferred: PreferredTerm = Field(
-        PreferredTerm(), description="pays the share of the other matches of its start that a judge prefers a match to"
+        PreferredTerm(),
+        description="pays a match the share of the other matches from its start over which a judge prefers it",
     )
     agreement: WeightedTerm = Field(
         WeightedTerm(),
-        description="pays a free reply whose thoughts end on the action that it plays, and charges one whose thoughts "
-        "end on another",
+        description="pays a free reply whose thoughts end on the action that it plays, and charges one whose "
+        "thoughts end on another action",
     )
 
     @property

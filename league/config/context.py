@@ -1,6 +1,6 @@
-"""What the parts of one run share: its settings, its folder, and what follows from the settings, worked out once.
+"""The context that the parts of one run share: its settings, its folder, and what is derived from the settings, once.
 
-A function that reads settings alone takes the configuration; one that also needs roles, games or the folder takes this.
+A function that reads only settings takes the configuration; one that also needs roles, games or the folder takes this.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class RunContext:
 
     @cached_property
     def live(self) -> dict[str, tuple[str, ...]]:
-        """The policy in training, or the given player, by game and seat."""
+        """The policy in training, or the fixed player, by game and seat."""
         return {game: tuple(role.policy for role in seats) for game, seats in self.roles.items()}
 
 
 def run_context(config: RunConfig, run_dir: Path) -> RunContext:
-    """Return the context of a run that is, or is to be, in a folder."""
+    """Return the context of a run that is, or will be, in a folder."""
     roles = run_roles(config)
     specs = {game: make_game(game).spec for game in roles}
     scaled = config.credit.scale_returns

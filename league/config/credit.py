@@ -1,5 +1,5 @@
-"""The tables ``[credit]``, ``[values]`` and ``[critic]``: how returns become advantages, who estimates what turns were
-worth, and how value heads are trained.
+"""The tables ``[credit]``, ``[values]`` and ``[critic]``: how returns become advantages, what estimates the values of
+turns, and how value heads are trained.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class CreditConfig(RuleTables):
     )
     rules: dict[str, CreditRuleName] = Field({}, description='another rule for a role, as "game/role" = "rule"')
     settings: dict[str, dict[str, Any]] = Field(
-        {}, description="other settings of its rule for a role, as credit.settings.'game/role'.gamma = 0.9"
+        {}, description="a role's own settings of its rule, as credit.settings.'game/role'.gamma = 0.9"
     )
     scale_returns: bool = Field(True, description="divide returns by half the game's range of returns first")
 
@@ -52,7 +52,7 @@ class CreditConfig(RuleTables):
         return RULES[self.rule_for(game, role)].needs
 
     def rewards(self, game: str, role: str) -> Collection[str]:
-        """Return the rewards that a role's rule weighs; none where it knows the return alone."""
+        """Return the rewards that a role's rule weighs; none if it knows only the return."""
         name = self.rule_for(game, role)
         read = RULES[name].rewards
         return () if read is None else read(self.settings_for(game, role) or self.settings_of(name))
@@ -74,11 +74,12 @@ class CreditConfig(RuleTables):
 
 
 class ValuesConfig(EstimatorTables):
-    """Who estimates turn values: each role's estimator, and a table for each that has settings."""
+    """What estimates turn values: each role's estimator, and a table for each that has settings."""
 
     estimator: EstimatorName = Field(
         DEFAULT_ESTIMATOR,
-        description="who estimates what turns are worth, for rules that ask; for the list see: league docs credit",
+        description="what estimates the values of turns, for rules that need them; for the list see: league docs "
+        "credit",
     )
     estimators: dict[str, EstimatorName] = Field(
         {}, description='another estimator for a role, as "game/role" = "estimator"'
@@ -102,6 +103,6 @@ class CriticConfig(Section):
     steps: Positive = Field(8, description="optimiser steps on one batch")
     sees: tuple[PrivilegedName, ...] = Field(
         (),
-        description="what values are told by beyond the seat's own observation, in training only: seats, what every "
-        "other seat is shown; teammates; hidden, what the game hides from the seat",
+        description="what the critic sees beyond the seat's own observation, in training only: seats, what every "
+        "other seat is shown; teammates, what its teammates are shown; hidden, what the game hides from the seat",
     )

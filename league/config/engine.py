@@ -31,19 +31,19 @@ class VllmSettings(Section):
     dtype: Literal["float32", "bfloat16"] | None = Field(None, description="type of its weights; None: model.dtype")
     sleep: bool = Field(
         False,
-        description="it gives a GPU's memory back while policies learn, for engine and learner that share one",
+        description="give the GPU's memory back while policies learn, for an engine and a learner that share it",
     )
 
 
 class EngineConfig(Section):
     """Which engine samples replies, and a table for each engine that has settings."""
 
-    kind: EngineName = Field("torch", description="torch: in this process; vllm: beside it")
+    kind: EngineName = Field("torch", description="torch: in this process; vllm: in processes of its own")
     vllm: VllmSettings = VllmSettings()
 
     @property
     def in_process(self) -> bool:
-        """Whether it plays in the process of the run."""
+        """Whether it runs in the process of the run."""
         return not family("engines")[self.kind].separate_process
 
     @property
@@ -53,15 +53,15 @@ class EngineConfig(Section):
 
 
 class ProgramsConfig(Section):
-    """Programs of others that take turns of roles: what they play is what the role's policy has replied to them."""
+    """External programs that take roles' turns: what they play is what the role's policy has replied to them."""
 
     roles: tuple[str, ...] = Field((), description='roles whose turns a program takes, as "game/role"; (): none')
     seconds: float = Field(
         60.0,
         gt=0.0,
         le=86_400.0,
-        description="from the taking of a turn until it is played, without the time that the model computes; "
-        "then the role's conduct says what follows",
+        description="seconds from taking a turn until playing it, not counting the model's time; after them the "
+        "role's conduct says what follows",
     )
     absence: float | None = Field(
         None,
@@ -72,14 +72,14 @@ class ProgramsConfig(Section):
     completions: Positive = Field(64, description="most completions that a program asks for in a turn")
     ahead: bool = Field(
         True,
-        description="the reply to the role's own prompt is computed before a program asks, with those of other seats; "
-        "false: for programs that never ask it",
+        description="compute the reply to the role's own prompt before a program asks, together with other seats' "
+        "replies; false: for programs that never ask it",
     )
     several_seats: bool = Field(
-        False, description="whether a program may take several seats of one match, and so see what each of them sees"
+        False, description="let a program take several seats of one match, and so see what each of them sees"
     )
-    host: str = Field("127.0.0.1", min_length=1, description="where the run listens for programs")
-    port: int = Field(8001, ge=0, le=65_535, description="port of that; 0: any that is free")
+    host: str = Field("127.0.0.1", min_length=1, description="address at which the run listens for programs")
+    port: int = Field(8001, ge=0, le=65_535, description="port of that address; 0: any free port")
     allow_hosts: tuple[str, ...] = Field(
         (), description="names that programs may call this machine by, beside its address; others are refused"
     )
@@ -97,7 +97,7 @@ class ClusterConfig(Section):
     workers: Positive = Field(2, description="processes that play matches")
     engines: Count = Field(
         0,
-        description="processes with an engine of language models for all workers; 0: every worker has one",
+        description="processes with an engine of language models for all workers; 0: every worker has its own",
     )
     matches: Positive | None = Field(
         None, description="matches in a chunk of a worker; None: a third of its share, with engines a half"

@@ -1,4 +1,4 @@
-"""The tables ``[evaluation]`` and ``[board]``: how snapshots are rated and measured, and what is shown of them."""
+"""The tables ``[evaluation]`` and ``[board]``: how snapshots are rated and measured, and what TensorBoard shows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class BoardConfig(Section):
         "are drawn after the last iteration, which may take more of a short run",
     )
     loggers: tuple[LoggerName, ...] = Field(
-        (), description="services that get the metrics of each iteration too: wandb, mlflow, trackio"
+        (), description="services that also get the metrics of each iteration: wandb, mlflow, trackio"
     )
 
 
@@ -36,7 +36,8 @@ class EvaluationConfig(Section):
     opponents: Positive = Field(2, description="earlier snapshots a new snapshot is rated against")
     pairing: Literal["uniform", "round_robin", "informative"] = Field(
         "uniform",
-        description="which pairs are rated: the new snapshot against random opponents, or all; or the most informative",
+        description="which pairs are rated: the new snapshot against random opponents, all pairs, or the most "
+        "informative pairs",
     )
     anchors: tuple[str, ...] = Field(
         ("random",),
@@ -59,25 +60,25 @@ class EvaluationConfig(Section):
         None,
         ge=0.0,
         le=1.0,
-        description="freeze a main policy only if, on the same matches every time, it wins more that its last snapshot"
-        " did not than the other way round, and of these at most this share of all; None: always",
+        description="freeze a main policy only if, on the same matches every time, it wins more of those that its "
+        "last snapshot lost than it loses of those that it won, the latter at most this share of all; None: always",
     )
     gate_until_decided: bool = Field(
         False,
-        description="play the gate's matches only until it is decided, by intervals that hold whenever one looks; "
-        "evaluation.matches are then the most",
+        description="play the gate's matches only until it is decided, by intervals that hold at any stopping time; "
+        "evaluation.matches is then the most",
     )
     suite: str | None = Field(
         None,
-        description="suite that the run is to be evaluated by, a name or a .toml file: none of its held-out games"
-        " is trained on",
+        description="suite that the run will be evaluated by, a name or a .toml file: none of its held-out games is "
+        "trained on",
     )
     suite_matches: Count = Field(
         0,
-        description="matches with each opponent in each game trained and held out, of the first snapshot and of the "
-        "last, when a run with a suite ends; 0: none",
+        description="matches of the first and of the last snapshot with each opponent in each game, trained and "
+        "held out, when a run with a suite ends; 0: none",
     )
     suite_opponents: tuple[str, ...] = Field(
         ("random", "mcts:100", "itself"), min_length=1, description="opponents of these matches"
     )
-    train_on_held_out: bool = Field(False, description="train on held-out games of evaluation.suite all the same")
+    train_on_held_out: bool = Field(False, description="train on held-out games of evaluation.suite anyway")

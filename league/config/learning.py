@@ -31,22 +31,22 @@ class PolicyConfig(Section):
     )
     held_out: bool = Field(
         False,
-        description="partner: nobody meets its snapshots in training; they are the strangers of ad-hoc teamwork",
+        description="partner: nobody meets its snapshots in training; they are the strangers in ad-hoc teamwork",
     )
     weights: Literal["full", "lora"] = Field(
         "full", description="all weights of its own, or a LoRA adapter on the base"
     )
     model: dict[str, Any] = Field(
         {},
-        description="its own base model: the keys of [model] that are others for it, such as source or hidden_size",
+        description="its own base model: the keys of [model] that differ for it, such as source or hidden_size",
     )
     rank: Positive = Field(8, description="lora: rank of the adapter")
     alpha: float = Field(16.0, gt=0.0, description="lora: the adapter's output is scaled by alpha / rank")
     targets: tuple[str, ...] = Field((), description="lora: names of the adapted modules; none: every linear layer")
-    frozen: bool = Field(False, description="plays, but is never trained")
-    every: Positive = Field(1, description="iterations whose trajectories make one update of it")
+    frozen: bool = Field(False, description="it plays, but is never trained")
+    every: Positive = Field(1, description="iterations whose trajectories make one update")
     matches: Positive | None = Field(
-        None, description="most matches of each game in one update of it, in whole groups; None: all it has gathered"
+        None, description="most matches of each game in one update, in whole groups; None: all that were gathered"
     )
     learning_rate: LearningRate | None = Field(None, description="its own rate at the start; None: the optimizer's")
     learning_rate_end: LearningRate | None = Field(None, description="its own rate at the end; None: as the start")
@@ -77,12 +77,12 @@ class _Chosen(Section):
     name: SurrogateName = Field(
         "ppo",
         description="surrogate objective; dpo prefers the better of two replies, and needs a credit rule of trees; "
-        "dmpo prefers the better of two whole matches of one start; kto tells good whole matches from bad ones",
+        "dmpo prefers the better of two whole matches of one start; kto distinguishes good whole matches from bad ones",
     )
     normalisation: Literal["constant", "token_mean", "sequence_mean", "role_mean", "rollout_mean", "prompt_mean"] = (
         Field("constant", description="how a game's tokens are averaged; a choice reply counts as one token")
     )
-    length: Positive = Field(1, description="constant: what a reply's sum over tokens is divided by")
+    length: Positive = Field(1, description="constant: divisor of a reply's sum over tokens")
 
 
 if TYPE_CHECKING:
@@ -100,10 +100,10 @@ class ObjectiveConfig(SurrogateKeys):
         None, gt=0.0, description="weigh by min(p learner / p sampler, truncate), without gradient; None: off"
     )
     policy_gradient: NonNegative = Field(
-        1.0, description="weight of the advantages; 0: only what stands beside them is learned, such as distill"
+        1.0, description="weight of the advantages; 0: only the other terms, such as distill, are learned"
     )
     distill: NonNegative = Field(
-        0.0, description="weight of the divergence from what the teacher says to the policy's own replies; see teacher"
+        0.0, description="weight of the divergence from the teacher on the policy's own replies; see teacher"
     )
     distill_end: NonNegative | None = Field(
         None, description="its weight at the end, reached geometrically; None: constant"
@@ -171,7 +171,7 @@ class OptimizerConfig(Section):
     inner_steps: Positive = Field(4, description="optimiser steps on one batch")
     minibatch_prompts: Positive = Field(
         256,
-        description="a game with more distinct prompts is spread over the inner steps, at least so many in each",
+        description="a game with more distinct prompts is spread over the inner steps, at least this many in each",
     )
     name: Literal["adamw", "adamw8bit"] = Field(
         "adamw", description="adamw8bit keeps its moments in 8 bits, by bitsandbytes"
@@ -182,10 +182,12 @@ class OptimizerConfig(Section):
         8192, description="tokens in one forward and backward pass; 0: 1,024 on a CPU, on a GPU what its memory allows"
     )
     checkpointing: bool = Field(
-        False, description="free replies: keep only each layer's input, and compute it again backward"
+        False, description="free replies: keep only each layer's input, and recompute the rest in the backward pass"
     )
     processes: Positive = Field(
-        1, description="processes that take each update together, on one machine a GPU each; under torchrun its own"
+        1,
+        description="processes that take each update together, on one machine with a GPU each; under torchrun, "
+        "torchrun's processes",
     )
     sharded: bool = Field(
         False, description="shard the weights in training over the processes (FSDP2), instead of replicating them"
@@ -200,9 +202,9 @@ else:
 
 
 class AlarmTable(Section):
-    """When the run warns that a policy is going wrong. Alarms are shown; ``stop`` and ``illegal_stop`` stop a run."""
+    """When the run warns that a policy is going wrong. Alarms are shown; ``stop`` and ``illegal_stop`` end a run."""
 
-    warmup: Positive = Field(10, description="iterations that fix what is normal for a run")
+    warmup: Positive = Field(10, description="first iterations, which define what is normal for a run")
     stop: tuple[AlarmName, ...] = Field((), description="a run stops once one of these alarms rings")
 
     if TYPE_CHECKING:  # a type checker cannot follow fields that are made at run time
@@ -224,11 +226,11 @@ class DistilConfig(Section):
 
     steps: Positive = Field(200, description="optimiser steps of a policy")
     prompts: Positive = Field(
-        256, description="situations in a step; if there are more, each step draws so many, by their weights"
+        256, description="situations in a step; if there are more, each step draws this many by their weights"
     )
     learning_rate: LearningRate | None = Field(
         None, description="peak learning rate; None: optimizer.learning_rate, the rate at the start of the run"
     )
     matches: Positive = Field(
-        2048, description="matches of the mixture that are imitated in each game that is too large to be tabulated"
+        2048, description="matches of the mixture to imitate, in each game that is too large to tabulate"
     )

@@ -1,6 +1,6 @@
 """A run's configuration: read from a preset or a TOML file, changed by ``--set``, and written back.
 
-Every mistake is a ``UsageError`` with the key, the value, and what is expected.
+Every mistake is a ``UsageError`` with the key, the value, and the expected value.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ PRESETS = Path(__file__).parent.parent / "presets"
 
 CPU_TOKENS = 1024  # in a pass of an update: larger ones are no faster there, and take more memory
 MOST_TOKENS = 32_768
-USUAL_MEMORY = 80 * 10**9  # bytes of a GPU that does not tell its own, as that of another machine
+USUAL_MEMORY = 80 * 10**9  # bytes of a GPU whose memory is not known, such as another machine's
 # What a token of a pass takes: under checkpointing every layer's input and the insides of one (Qwen3-4B: 11 GB for
 # 32,768 tokens), else the insides of all layers (SmolLM2 in float32: about 17,000 numbers in each of 30 layers).
 BYTES_CHECKPOINTED, BYTES_KEPT = 350_000, 2_000_000
-SHARE = 0.25  # of a GPU's memory for what a pass takes, beside weights, optimiser, and the engine's keys and values
+SHARE = 0.25  # of a GPU's memory for a pass, beside weights, optimiser, and the engine's keys and values
 
 
 def preset_names() -> list[str]:
@@ -58,10 +58,10 @@ def load(
 ) -> RunConfig:
     """Return the configuration of a preset or a ``.toml`` file, with ``key=value`` overrides applied in order.
 
-    ``games``, where there are any, take the place of its games, and overrides are applied to those.
-    ``wording`` is that of a pretrained model's roles, where the file does not state it. What it leaves to the machine
-    is chosen, and ``tell`` is called with a sentence on it. Unless it ``makes`` them, games of other libraries are not
-    made, and a configuration that has some is not checked against its games.
+    ``games``, if any, replace its games before overrides are applied. ``wording`` is the wording of a pretrained
+    model's roles, unless the file states one. Settings left to the machine are chosen, and ``tell`` is called with a
+    sentence on them. With ``makes`` False, games of other libraries are not made, and a configuration that has some is
+    not checked against its games.
     Raises UsageError for an unknown preset, key, game or role, for TOML that cannot be read, and for
     values or combinations that the configuration refuses.
     """
@@ -83,9 +83,9 @@ def load(
 
 
 def _with_wordings(config: RunConfig, wording: str) -> RunConfig:
-    """Return the configuration with its roles' wording stated, where models are pretrained ones.
+    """Return the configuration with its roles' wording stated, where models are pretrained.
 
-    ``wording`` is that of a pretrained model's roles. What is stated already stays.
+    ``wording`` is the one for a pretrained model's roles. A wording that is already stated stays.
     """
     if config.roles.wording is not None:
         return config
@@ -94,14 +94,14 @@ def _with_wordings(config: RunConfig, wording: str) -> RunConfig:
         return "brief" if wording_for(source) is Wording.BRIEF else wording
 
     of_run = worded(config.model.source)
-    own = {name: worded(config.model_of(name).source) for name, policy in config.policies.items() if policy.model}
-    others = {name: said for name, said in own.items() if said != of_run} | config.roles.wordings
+    by_policy = {name: worded(config.model_of(name).source) for name, policy in config.policies.items() if policy.model}
+    others = {name: style for name, style in by_policy.items() if style != of_run} | config.roles.wordings
     stated = {"wording": of_run if others or of_run != "brief" else None, "wordings": others}
     return config.model_copy(update={"roles": config.roles.model_copy(update=stated)})
 
 
 def _fitted(config: RunConfig, tell: Callable[[str], object] | None) -> RunConfig:
-    """Return the configuration with what it leaves to this machine."""
+    """Return the configuration with the settings that it leaves to this machine filled in."""
     config = config.model_copy(update={"threads": threads_for(config.threads, config.optimizer.processes)})
     models = [config.model, *map(config.model_of, config.policies)]
     if all("auto" not in (m.device, m.dtype) for m in models) and config.optimizer.micro_batch_tokens:
@@ -125,9 +125,9 @@ def threads_for(threads: int, processes: int) -> int:
 
 
 def chosen(config: RunConfig, gpu: Gpu | None) -> RunConfig:
-    """Return the configuration with what it leaves to the machine: ``auto`` for device and type, 0 tokens for a pass.
+    """Return the configuration with ``auto`` devices and types, and 0 tokens for a pass, chosen for the machine.
 
-    vLLM needs a GPU, so a run that it plays has one, here or on the machines of a cluster, or is refused later.
+    vLLM needs a GPU, so a run that uses it has one, here or on the machines of a cluster, or is refused later.
     """
 
     def placed(model: ModelConfig) -> ModelConfig:
@@ -151,14 +151,16 @@ def gpu_tokens(config: RunConfig, gpu: Gpu | None) -> int:
 
 
 def sentence(config: RunConfig, gpu: Gpu | None) -> str:
-    """Return a sentence on what was chosen."""
+    """Return a sentence that says what was chosen."""
     threads = config.threads or os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1
-    found = f"{gpu.name}, {gpu.memory / 1e9:.0f} GB" if gpu is not None else "no GPU was found"
+    gpu_words = f"{gpu.name}, {gpu.memory / 1e9:.0f} GB" if gpu is not None else "no GPU was found"
     run = f"{config.model.device}, {config.model.dtype}"
-    own = {name: f"{model.device}, {model.dtype}" for name in config.policies for model in [config.model_of(name)]}
-    others = "".join(f" ({name}: {said})" for name, said in own.items() if said != run)
+    by_policy = {
+        name: f"{model.device}, {model.dtype}" for name in config.policies for model in [config.model_of(name)]
+    }
+    others = "".join(f" ({name}: {words})" for name, words in by_policy.items() if words != run)
     return (
-        f"Chosen for this machine ({found}): device {run}{others}, threads {threads}, "
+        f"Chosen for this machine ({gpu_words}): device {run}{others}, threads {threads}, "
         f"{config.optimizer.micro_batch_tokens:,} tokens in a pass of an update."
     )
 
@@ -166,7 +168,7 @@ def sentence(config: RunConfig, gpu: Gpu | None) -> str:
 def load_run_config(run_dir: Path, overrides: Sequence[str] = (), *, makes: bool = True) -> RunConfig:
     """Return the configuration of a run directory, with overrides; ``makes`` as in ``load``.
 
-    Raises UsageError for another layout, and for plugins that the person did not choose, or that are in the directory.
+    Raises UsageError for another layout, and for plugins that the user did not choose, or that are in the directory.
     """
     path = run_dir / CONFIG_FILE
     layout = _read_toml(path).get("layout", 1)
@@ -177,16 +179,16 @@ def load_run_config(run_dir: Path, overrides: Sequence[str] = (), *, makes: bool
             f"{run_dir} has layout {layout}, and this league reads layout {LAYOUT}; {how} the version that made it."
         )
     plugins.require(plugins_in(run_dir), foreign=[run_dir])
-    return load(str(path), overrides, wording="brief", makes=makes)  # as before there were full ones
+    return load(str(path), overrides, wording="brief", makes=makes)  # as before full wordings existed
 
 
 def plugins_in(run_dir: Path) -> list[str]:
-    """Return the plugins that a run directory's configuration names; what else is wrong with it is told elsewhere."""
+    """Return the plugins that a run directory's configuration names; its other mistakes are reported elsewhere."""
     try:
-        found = _read_toml(run_dir / CONFIG_FILE).get("plugins", [])
+        listed = _read_toml(run_dir / CONFIG_FILE).get("plugins", [])
     except (OSError, UsageError):
         return []
-    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+    return [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
 
 
 def write_run_config(run_dir: Path, config: RunConfig) -> None:
@@ -228,20 +230,20 @@ def parse_override(text: str) -> tuple[list[str], Any]:
 
 
 def run_roles(config: RunConfig) -> dict[str, tuple[Role, ...]]:
-    """Return the roles of a run by game and seat, of its games and then of their submatches' games."""
+    """Return a run's roles by game and seat: of its games, then of their submatches' games."""
     games, probes = with_submatches(config.games), config.beliefs.asked
     return {game: seat_roles(config.roles, make_game(game).spec, probes=probes) for game in games}
 
 
 def seat_roles(config: RolesConfig, spec: GameSpec, *, probes: bool = False) -> tuple[Role, ...]:
-    """Return a game's roles by seat, from the role cards and the configuration's overrides; with ``probes`` asked too.
+    """Return a game's roles by seat, from role cards and overrides; with their probes if ``probes``.
 
     Raises UsageError for an invalid card or override.
     """
     cards = Path(config.cards).expanduser() if config.cards else None
-    names = [spec.name, _inmost(spec)]  # a wrapper is played by whoever plays the game inside
+    names = [spec.name, _inmost(spec)]  # the player of a wrapped game plays its wrapper too
     wording = config.wording or "brief"
-    worded = {said: load_roles(spec, cards, said, probes=probes) for said in {wording, *config.wordings.values()}}
+    worded = {style: load_roles(spec, cards, style, probes=probes) for style in {wording, *config.wordings.values()}}
     policies = [_given_to(config.policy, names, role) or role.policy for role in worded[wording]]
     return tuple(
         with_overrides(
@@ -265,14 +267,14 @@ def seat_roles(config: RolesConfig, spec: GameSpec, *, probes: bool = False) -> 
 
 
 def _inmost(spec: GameSpec) -> str:
-    """Return the name of the game inside all wrappers, or of a game that is none."""
+    """Return the name of the game inside all wrappers; a game that is not a wrapper keeps its name."""
     while spec.inner:
         spec = make_game(spec.inner).spec
     return spec.name
 
 
 def _given_to(names: Mapping[str, str], games: Sequence[str], role: Role) -> str | None:
-    """Return what a table by game/role says of a role of the first of these games that it names."""
+    """Return a table's entry for game/role, by the first of these games that it has."""
     return next((names[key] for game in games if (key := f"{game}/{role.name}") in names), None)
 
 

@@ -24,7 +24,7 @@ class SharesConfig(Section):
     pfsp: NonNegative = Field(0.0, description="weight of prioritised fictitious self-play")
     verification: NonNegative = Field(0.0, description="weight of past mains that win again, and of main exploiters")
     uncertain: NonNegative = Field(0.0, description="weight of the past players against whom least is known")
-    partners: NonNegative = Field(0.0, description="weight of partners' snapshots, each partner as often: co-play")
+    partners: NonNegative = Field(0.0, description="weight of partners' snapshots, each partner equally often: co-play")
     psro: NonNegative = Field(
         0.0, description="weight of the population's meta-strategy: policy-space response oracles"
     )
@@ -37,17 +37,19 @@ class MatchmakingConfig(SharesConfig):
     pfsp_weighting: Literal["hard", "variance", "even"] = Field("hard", description="f(x) of PFSP")
     pfsp_power: NonNegative = Field(2.0, description="p of f_hard(x) = (1 - x)^p")
     beaten: Share = Field(
-        0.3, description="verification: main exploiters' snapshots that win more than 1 - this come back"
+        0.3, description="verification: main exploiters' snapshots that win more than 1 - this are met again"
     )
-    forgotten: Share = Field(0.7, description="verification: past mains against whom less than this is won come back")
+    forgotten: Share = Field(
+        0.7, description="verification: past mains against whom less than this is won are met again"
+    )
     psro_solver: MetaSolverName = Field("nash", description="psro: the meta-strategy that is trained against")
     jpsro_solver: JointSolverName = Field(
         "mgcce", description="jpsro: the coarse correlated (cce) or correlated (ce) equilibrium that is trained against"
     )
     response_from: Literal["newest", "best", "first"] = Field(
         "newest",
-        description="psro, jpsro: the snapshot that a best response starts from after a freeze; best: the one that "
-        "earns most against the new meta-strategy",
+        description="psro, jpsro: the snapshot that a best response starts from after a freeze; best: the snapshot "
+        "that earns most against the new meta-strategy",
     )
     opponents: Positive = Field(4, description="different opponents that one iteration draws from the population")
     forgetting: Share = Field(
@@ -60,18 +62,19 @@ class MatchmakingConfig(SharesConfig):
         None,
         ge=2,
         le=LARGEST_COUNT,
-        description="replies to the same at every turn: a start is played tree ** (the game's turns) times",
+        description="replies to the same prompt at every turn: a start is played tree ** (the game's turns) times",
     )
     swap_every: Positive | None = Field(
-        None, description="iterations after which live policies move on by one seat, in self-play; None: they stay"
+        None, description="iterations after which live policies move by one seat, in self-play; None: they stay"
     )
     guests: tuple[str, ...] = Field(
         (),
         description="players from outside in the population: random, mcts:100, best_response:DIR, openai:MODEL, … "
-        "(no run's)",
+        "(no run)",
     )
     keep: Positive | None = Field(
-        None, description="snapshots of a policy that stay opponents; others retire unless the meta-strategy uses them"
+        None,
+        description="snapshots of a policy that stay opponents; older ones retire unless the meta-strategy uses them",
     )
 
     @model_validator(mode="after")
@@ -93,7 +96,7 @@ class MatchmakingConfig(SharesConfig):
 
     @property
     def shares(self) -> dict[str, float]:
-        """The weight of every rule, plugins' too: those that the run does not name have none."""
+        """The weight of every rule, plugins' too; rules that the run does not name have weight 0."""
         rules = (*SharesConfig.model_fields, *plugins.loaded("matchmaking"))
         return {rule: float(getattr(self, rule, None) or 0.0) for rule in rules}
 
@@ -108,17 +111,17 @@ class MatchmakingConfig(SharesConfig):
 
 
 class BranchingConfig(Section):
-    """Matches that are played on from chosen turns, within a budget of replies."""
+    """Matches that fork at chosen turns, within a budget of replies."""
 
     rule: BranchingRuleName | None = Field(
         None,
-        description="where matches branch: where the policy is least certain, or where what came of a turn differs "
+        description="where matches branch: where the policy is least certain, or where outcomes after a turn differ "
         "most; None: nowhere",
     )
     replies: Positive = Field(
-        4096, description="replies of one game in an iteration, of whole matches and of forks, that are never exceeded"
+        4096, description="most replies of one game in an iteration, in whole matches and forks together"
     )
-    width: Positive = Field(1, description="matches that go on from one branch point, beside that which led there")
+    width: Positive = Field(1, description="forks from one branch point, beside the match that led there")
 
 
 class StartsConfig(Section):
@@ -128,14 +131,15 @@ class StartsConfig(Section):
         None, description="which starts are played; None: every deal is new, and there is no pool"
     )
     size: Positive = Field(256, description="starts of each game that the pool begins with")
-    floor: Share = Field(0.1, description="share of the deals that all starts have alike, whatever the rule says")
-    unplayed: Share = Field(0.5, description="share of the deals for starts never played, as long as there are any")
+    floor: Share = Field(0.1, description="share of the deals drawn uniformly from all starts, whatever the rule says")
+    unplayed: Share = Field(0.5, description="share of the deals for starts never played, while there are any")
     forgetting: Share = Field(
         0.9, description="weight that a start's earlier matches keep from one iteration that plays it to the next"
     )
     score: Literal["value_loss", "regret"] = Field(
         "value_loss",
-        description="plr: mean distance of a match from the mean before it, or from the best match to the mean",
+        description="plr: mean distance of a match's return from the mean before it, or distance from the best "
+        "match to the mean",
     )
     temperature: Annotated[float, Field(gt=0.0)] = Field(
         0.1, description="plr: a start of rank r by its score has the weight (1 / r) ** (1 / temperature)"
@@ -143,47 +147,48 @@ class StartsConfig(Section):
     staleness: Share = Field(0.1, description="plr: share drawn by how long ago a start was played")
     power: NonNegative = Field(1.0, description="hard: a start that was ever solved has (1 - solve rate) ** power")
     keep: Annotated[float, Field(gt=0.0, le=1.0)] = Field(
-        0.25, description="variance: share of the starts, those of the largest spread, that are played"
+        0.25, description="variance: share of the starts that are played, those with the largest spread"
     )
     ramp: Share = Field(0.5, description="staged: share of the iterations after which starts of every size are played")
     expert: str = Field(
         "scripted:optimal", min_length=1, description="backward: the scripted player whose matches are shortened"
     )
     mastered: Share = Field(
-        0.5, description="backward: solve rate from which on a start is followed by one with an action less"
+        0.5, description="backward: solve rate at which a start is followed by one with one action less"
     )
 
 
-PREVIOUS = "previous"  # curriculum.control: the one that is no player from outside
+PREVIOUS = "previous"  # curriculum.control: the value that is not a player from outside
 
 
 class CurriculumConfig(Section):
     """Games that are neither trivial nor impossible, after XLand (Open-Ended Learning Team 2021, arXiv 2107.12808).
 
-    Scores are returns as a place in a game's range, from 0 to 1.
+    Scores are returns scaled to a game's range, from 0 to 1.
     """
 
     matches: Count = Field(
         0,
-        description="matches of the newest snapshots in each game whenever main policies are frozen, and as many of "
-        "the control and of the best snapshots so far; 0: no game is judged",
+        description="matches of the newest snapshots in each game whenever main policies are frozen, and as many "
+        "each of the control and the best snapshots so far; 0: no game is judged",
     )
     filter: bool = Field(
-        True, description="train only games that the matches let through, until the next ones; false: only measure"
+        True, description="train only games that pass, until they are judged again; false: only measure"
     )
     control: Annotated[str, Field(min_length=1)] = Field(
-        "random", description="who is compared: a scripted player, or previous, the snapshots before the newest"
+        "random",
+        description="what the newest snapshots are compared with: a scripted player, or previous, the snapshots before",
     )
     high: Share = Field(0.9, description="a score above this is high")
-    solved: Share = Field(0.9, description="a game is trivial if this share of the scores or more is high")
-    margin: Share = Field(0.0, description="a score is better than the control's if it is above it by more than this")
-    better: Share = Field(0.1, description="a game is impossible if only this share of the scores or less is better")
-    sufficient: Share = Field(0.75, description="a game is trivial, too, if the control's mean score is this or more")
+    solved: Share = Field(0.9, description="a game is trivial if at least this share of the scores is high")
+    margin: Share = Field(0.0, description="a score is better if it exceeds the control's by more than this")
+    better: Share = Field(0.1, description="a game is impossible if at most this share of the scores is better")
+    sufficient: Share = Field(0.75, description="a game is also trivial if the control's mean score is at least this")
     active: Positive | None = Field(
-        None, description="most games that are trained at a time, drawn of those let through"
+        None, description="most games that are trained at a time, drawn from those that pass"
     )
     most_matches: Count = Field(
-        0, description="matches of all judging together that are never exceeded; 0: as many as snapshots and games need"
+        0, description="most matches of all judging together; 0: as many as snapshots and games need"
     )
 
     @property
@@ -198,18 +203,19 @@ class ExploitersConfig(Section):
     share: Share = Field(0.25, description="share of every game's matches that each exploiter, or partner, trains in")
     together: Share = Field(
         0.0,
-        description="partner: share of its matches in which it meets other partners' snapshots, which is how partners "
-        "come to agree; 0: each is alone",
+        description="partner: share of its matches in which it meets other partners' snapshots, by which partners "
+        "come to agree; 0: each plays alone",
     )
     hopeless: Share = Field(
         0.2,
-        description="main exploiter: below this rate against the live main it meets main's snapshots at its own level",
+        description="main exploiter: below this win rate against the live main it meets main's snapshots at its own "
+        "level",
     )
     freeze_at: Share = Field(
-        0.7, description="rate at which an exploiter is frozen: against the live main, or against every past player"
+        0.7, description="win rate at which an exploiter is frozen: against the live main, or against every past player"
     )
-    freeze_after: Positive = Field(40, description="iterations after which it is frozen whatever its rate")
-    freeze_from: Positive = Field(10, description="iterations before which it is not frozen, whatever its rate")
+    freeze_after: Positive = Field(40, description="iterations after which it is frozen whatever its win rate")
+    freeze_from: Positive = Field(10, description="iterations before which it is not frozen, whatever its win rate")
     league_reset: Share = Field(0.25, description="league exploiter: probability of a reset once it is frozen")
 
 
@@ -219,28 +225,31 @@ class DescentConfig(Section):
     rule: BreedingRuleName = Field(
         "mutate",
         description="go_on: from itself; go_back: from before, if it got worse; distil: from its mixture; mutate: "
-        "population-based training; merge, cross: from several parents' weights; generations: from the last one's play",
+        "population-based training; merge, cross: from several parents' weights; generations: from the last "
+        "generation's play",
     )
     members: Annotated[int, Field(ge=2, le=64)] = Field(4, description="runs of a generation")
     generations: Positive = Field(5, description="generations; iterations are spread over them evenly")
     confidence: float = Field(
-        0.95, ge=0.5, lt=1.0, description="one run is better than another only with this confidence"
+        0.95, ge=0.5, lt=1.0, description="confidence at which one run counts as better than another"
     )
-    matches: Positive = Field(400, description="matches by which two runs are compared where no exact value is known")
+    matches: Positive = Field(400, description="matches that compare two runs where no exact value is known")
     mutate: dict[str, tuple[float, float]] = Field(
         {"optimizer.learning_rate": (1e-6, 1e-1)},
         description='mutate: settings that change, with their least and greatest value: "objective.entropy" = [a, b]',
     )
     factor: float = Field(5.0, gt=1.0, description="mutate: a setting is multiplied by this, or divided by it")
-    resample: Share = Field(0.25, description="mutate: how often a setting is drawn anew from its whole range")
+    resample: Share = Field(
+        0.25, description="mutate: probability that a setting is drawn from its whole range instead"
+    )
     merge: Literal["weighted", "ties"] = Field("weighted", description="merge: means of weights, or TIES-Merging")
-    parents: Positive = Field(2, description="merge: the best so many runs are merged")
+    parents: Positive = Field(2, description="merge: how many of the best runs are merged")
     density: float = Field(0.2, gt=0.0, le=1.0, description="merge, ties: share of each parent's changes that is kept")
     noise: NonNegative = Field(
         0.1, description="cross: standard deviation of the parents' shares, and of the logs of singular values' factors"
     )
     access: Share = Field(
-        0.5, description="generations: weight of imitating the last one's play at first; it falls to 0"
+        0.5, description="generations: initial weight of imitating the last generation's play; it falls to 0"
     )
 
     @field_validator("mutate")

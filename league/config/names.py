@@ -1,6 +1,6 @@
 """The types of fields that take the name of a family's entry: a ``str`` that is checked when it is set.
 
-The families stand above the configuration, or are changed by plugins, so that no list of their names is kept here.
+The families belong to wings above the configuration, or are changed by plugins, so no list of their names is kept here.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The names of a run's games, and other games in a preset's place with what fits their size (`--game G`).
+"""The names of a run's games, and other games in a preset's place with settings that fit their size (`--game G`).
 
 An iteration of the new games has about as many matches as one of the preset's own, shared equally as powers of two, but
-no more than ``LONGER`` times as many turns. Of its own games the preset states how much each explores and weighs; a new
-game takes that of the one most like it, which is one of equal motive (competing or not), if there is any, and of those
-the nearest in length. A game of the preset keeps its table.
+at most ``LONGER`` times as many turns. The preset states each of its games' entropy and loss weight; a new game takes
+them from the game most like it: one of equal motive (competing or not), if there is any, and among those the nearest in
+length. A game of the preset keeps its table.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ BY_ROLE = (("roles", "policy"), ("roles", "player"), ("credit", "rules"))  # tab
 def with_games(data: Mapping[str, Any], names: Sequence[str], source: str) -> dict[str, Any]:
     """Return a configuration's data with other games in place of its own.
 
-    Raises UsageError for an unknown game, one that is named twice, and data that says who plays which role of a game
-    that is no longer there.
+    Raises UsageError for an unknown game, a game that is named twice, and data that binds roles of a game that was
+    replaced.
     """
     full = [full_name(name) for written in names for name in family(written)]
     if repeated := next((name for name in full if full.count(name) > 1), None):
@@ -68,7 +68,7 @@ def resolve_names(data: dict[str, Any]) -> None:
 
 
 def _check_roles(data: Mapping[str, Any], names: Sequence[str], source: str) -> None:
-    """Refuse data that binds roles of a game that is to go."""
+    """Refuse data that binds roles of a game that would be replaced."""
     for section, key in BY_ROLE:
         for role in data.get(section, {}).get(key, {}):
             game = full_name(role.rpartition("/")[0])
@@ -83,12 +83,12 @@ def _check_roles(data: Mapping[str, Any], names: Sequence[str], source: str) -> 
 def _table(
     spec: GameSpec, matches: float, old: Mapping[str, Mapping[str, Any]], old_specs: Mapping[str, GameSpec]
 ) -> dict[str, Any]:
-    """Return the settings of a game with about so many matches in an iteration."""
+    """Return the settings of a game with about ``matches`` matches in an iteration."""
 
     def distance(name: str) -> tuple[bool, float]:
         like = old_specs[name]
         return like.competitive != spec.competitive, abs(log2(max(like.max_turns, 1) / max(spec.max_turns, 1)))
 
     like = old[min(old, key=distance)]
-    kept = {key: like[key] for key in ("entropy", "entropy_end", "loss_weight") if key in like}
-    return {"matches": max(2 ** round(log2(max(matches, 1.0))), FEWEST), **kept}
+    inherited = {key: like[key] for key in ("entropy", "entropy_end", "loss_weight") if key in like}
+    return {"matches": max(2 ** round(log2(max(matches, 1.0))), FEWEST), **inherited}

@@ -1,10 +1,9 @@
-"""What families add to a run's configuration: an entry's table of settings, an opponent rule's weight.
+"""The keys that families add to a run's configuration: an entry's table of settings, an opponent rule's weight.
 
-The configuration of a run is a ``RunConfig``; with such entries, of a class derived from it that has their keys too, so
-that they are checked, described and offered in messages like all others. No family is named here but the one whose
-entries are chosen by weights: fields of the type ``name_of(family)`` say which families there are and where their
-tables are. A key of a plugin is left out of a run's TOML where the run does not use it: such a run does not need the
-plugin.
+A run's configuration is a ``RunConfig``. With such entries its class is derived from that and has their keys too, so
+that they are checked, described and offered in messages like all others. Only the family whose entries are chosen by
+weights is named here: fields of the type ``name_of(family)`` say which families there are and where their tables are.
+A plugin's key is left out of a run's TOML if the run does not use it, and such a run does not need the plugin.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def prepared(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the data of a configuration after the plugins that it names, or uses, are loaded.
 
     A used entry with settings that ``RunConfig`` has no table for gets one, so that the run keeps its settings. Raises
-    UsageError for a plugin that is missing, or that the person did not choose (``games.common.plugins``).
+    UsageError for a plugin that is missing, or that the user did not choose (``games.common.plugins``).
     """
     table = dict(data)
     wanted = table.get("plugins", ())
@@ -71,13 +70,13 @@ def config_model() -> type[RunConfig]:
         for name, entry in plugins.loaded(WEIGHED).items()
     ]
     tables = dict(_tables())
-    for known in imported():
-        for name, entry in known.loaded().items() if known.family in tables else ():
-            if known.has_table(name):
-                added.append((*tables[known.family], name, entry.settings, ""))
-            elif known.flat == "all":
+    for registry in imported():
+        for name, entry in registry.loaded().items() if registry.family in tables else ():
+            if registry.has_table(name):
+                added.append((*tables[registry.family], name, entry.settings, ""))
+            elif registry.flat == "all":
                 fields = entry.settings.model_fields.items()
-                added += [(*tables[known.family], key, field.annotation, field) for key, field in fields]
+                added += [(*tables[registry.family], key, field.annotation, field) for key, field in fields]
     new = tuple(row for row in added if not _is_there(RunConfig, row[:-2]))
     return _extended(new) if new else RunConfig
 
@@ -92,13 +91,13 @@ def used_plugins(config: RunConfig) -> list[str]:
     used += [("scripted", name.partition(":")[0]) for name in players]
     used += [(choice.family, name) for choice, name in _chosen(config) if name in plugins.names(choice.family)]
     used += [("evidence", need) for choice, name in _chosen(config) for need in _asked_for(choice.family, name)]
-    used += [(known.family, name) for known in imported() if known.all_asked for name in known.added()]
+    used += [(registry.family, name) for registry in imported() if registry.all_asked for name in registry.added()]
     for group, path in _places():
         sections = [section for section in _at(config, path) if section is not None]
         used += [(group, name) for name in plugins.loaded(group) for it in sections if getattr(it, name, None)]
-    found = {plugins.plugin_of(group, name) for group, name in used}
-    found |= {plugins.chosen_for(name) for group, name in used if group == "environments"}
-    return sorted(name for name in found if name is not None)
+    sources = {plugins.plugin_of(group, name) for group, name in used}
+    sources |= {plugins.chosen_for(name) for group, name in used if group == "environments"}
+    return sorted(name for name in sources if name is not None)
 
 
 def settings_of(config: RunConfig, group: str, name: str) -> Section | None:
@@ -108,7 +107,7 @@ def settings_of(config: RunConfig, group: str, name: str) -> Section | None:
 
 
 def own_tables() -> dict[str, str]:
-    """Return by family the table, dotted, that has a table for each of its entries with settings."""
+    """Return, by family, the dotted table that holds the tables of its entries with settings."""
     return {group: ".".join(path) for group, path in _tables()}
 
 
@@ -143,7 +142,7 @@ def _choices_of(annotation: Any, metadata: Sequence[Any], path: Path) -> Iterato
 
 
 def _tables() -> Iterator[tuple[str, Path]]:
-    """Yield each family with the table that has its entries' own tables; the one of its first field counts."""
+    """Yield each family with the table that holds its entries' tables; the family's first field decides."""
     yield WEIGHED, OWN_TABLES
     yield from {choice.family: choice.table for choice in reversed(_choices())}.items()
 
@@ -154,7 +153,7 @@ def _places() -> list[tuple[str, Path]]:
 
 
 def _at(data: Any, path: Path) -> Iterator[Any]:
-    """Yield what stands at a path in a configuration or its data."""
+    """Yield the values at a path in a configuration or its data."""
     if not path:
         yield data
     elif path[0] == EACH:
@@ -176,7 +175,7 @@ def _chosen(data: Any) -> Iterator[tuple[Choice, str]]:
 
 
 def _load(group: str, name: str) -> Any:
-    """Return an entry that a plugin has, which is loaded now; None for no such name."""
+    """Load and return a plugin's entry; None for no such name."""
     return family(group)[name] if name in plugins.names(group) else None
 
 
@@ -194,7 +193,7 @@ def _is_there(model: type[BaseModel], path: Path) -> bool:
 
 
 def _with_table(data: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Return data with a table at a path, an empty one where there is none; what is no table stays, to be refused."""
+    """Return data with a table at a path, empty if missing; a value that is not a table stays, to be refused later."""
     inner = data.get(path[0], {})
     if not isinstance(inner, Mapping) or _is_there(RunConfig, path):
         return dict(data)
@@ -213,19 +212,19 @@ def _extended(added: tuple[Added, ...]) -> type[RunConfig]:
 
 
 def _with_keys(name: str, base: type[BaseModel], added: Sequence[Added]) -> Any:
-    """Return a table with more keys, each of which may be left out, in it or in the tables in it."""
-    create: Any = create_model  # whose overloads know no fields that are made at run time
+    """Return a table with more optional keys, in it or in the tables within it."""
+    create: Any = create_model  # its overloads do not know fields that are made at run time
     fields: dict[str, Any] = {}
     for key in dict.fromkeys(row[0] for row in added):
         rows = [row[1:] for row in added if row[0] == key]
         if len(rows[0]) == 2:
             kind, meaning = rows[0]  # or a field of its own
-            own = Field(None, description=meaning) if isinstance(meaning, str) and meaning else None
-            fields[key] = (kind | None, own) if isinstance(meaning, str) else (kind, meaning)
+            new_field = Field(None, description=meaning) if isinstance(meaning, str) and meaning else None
+            fields[key] = (kind | None, new_field) if isinstance(meaning, str) else (kind, meaning)
             continue
-        known = _model_in(base.model_fields[key].annotation) if key in base.model_fields else None
-        inner = _with_keys(key.title(), known or Section, rows)
-        fields[key] = (inner | None, None) if known is None else (inner, inner())
+        table = _model_in(base.model_fields[key].annotation) if key in base.model_fields else None
+        inner = _with_keys(key.title(), table or Section, rows)
+        fields[key] = (inner | None, None) if table is None else (inner, inner())
     return create(base.__name__ if base is not Section else name, __base__=base, __module__=__name__, **fields)
 
 
@@ -234,14 +233,14 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 
 
 def _revived(table: dict[str, Any]) -> RunConfig:
-    """Return a configuration that has reached another process, which loads its plugins first, as the sender had."""
+    """Return a configuration that has reached another process, which first loads the plugins that the sender had."""
     plugins.allow(table["plugins"])
     data = prepared(table)
     return config_model().model_validate(data)
 
 
 def _reduced(config: RunConfig) -> str | tuple[Any, ...]:
-    """Return how a configuration is pickled (``copyreg``): one with plugins as data, which is valid where they are."""
+    """Return how a configuration is pickled (``copyreg``): with plugins, as data."""
     if config.plugins or type(config) is not RunConfig:
         return _revived, (config.model_dump(),)
     return config.__reduce_ex__(4)

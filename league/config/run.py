@@ -64,11 +64,13 @@ class RolesConfig(Section):
         None, gt=0.0, le=1.0, description="free replies: only the most likely tokens, up to this sum of probabilities"
     )
     min_p: float | None = Field(
-        None, ge=0.0, le=1.0, description="free replies: only tokens so likely, as a share of the likeliest"
+        None, ge=0.0, le=1.0, description="free replies: only tokens at least this likely, as a share of the likeliest"
     )
     policy: dict[str, str] = Field({}, description='policy by role, as "game/role" = "policy"')
     player: dict[str, Annotated[str, Field(min_length=1)]] = Field(
-        {}, description='who plays a role without being trained, as "game/role" = a player as `league match` takes it'
+        {},
+        description='fixed player of a role, which is not trained, as "game/role" = a player as `league match` '
+        "takes it",
     )
     cards: str | None = Field(None, description="folder of role cards that replace the built-in ones")
     wording: Literal["brief", "full"] | None = Field(
@@ -77,9 +79,11 @@ class RolesConfig(Section):
         "None: brief for a pocket model, full for a pretrained one",
     )
     wordings: dict[str, Literal["brief", "full"]] = Field(
-        {}, description="wording of single policies' roles; one with a base model of its own has that model's"
+        {}, description="wording of single policies' roles; a policy with a base model of its own has that model's"
     )
-    demonstrations: Count | None = Field(None, description="turns of legal play that a role is shown before its own")
+    demonstrations: Count | None = Field(
+        None, description="turns of legal play that a role is shown before its own turn"
+    )
 
     @model_validator(mode="after")
     def _free_replies_cannot_be_masked(self) -> RolesConfig:
@@ -109,7 +113,7 @@ class ModelConfig(Section):
         "float32", description="type of the weights; auto: bfloat16 on a GPU, else float32"
     )
     device: str = Field("cpu", description="torch device that holds the model; auto: a GPU if there is one")
-    compile: bool = Field(False, description="run norms and gates compiled by torch.compile, for a GPU")
+    compile: bool = Field(False, description="compile norms and gates by torch.compile, for a GPU")
 
     @field_validator("device")
     @classmethod
@@ -130,7 +134,7 @@ class ModelConfig(Section):
 class ColdStartConfig(Section):
     """Imitation before the first match.
 
-    A model from scratch imitates scripted players; a pretrained one with free replies, legal replies of its own.
+    A model from scratch imitates scripted players; a pretrained model with free replies imitates its own legal replies.
     """
 
     steps: Count = Field(60, description="optimiser steps; 0 skips the cold start")
@@ -143,9 +147,9 @@ class ColdStartConfig(Section):
     own_replies: Count = Field(
         0,
         description="replies that a pretrained model draws in each position of these matches, to imitate the legal "
-        "ones; 0: it has no cold start",
+        "ones; 0: no cold start",
     )
-    demonstrations: Count = Field(2, description="turns of legal play that it is shown while it draws them")
+    demonstrations: Count = Field(2, description="turns of legal play that it is shown while it draws these replies")
 
 
 class RunConfig(Section):
@@ -154,7 +158,7 @@ class RunConfig(Section):
     plugins: tuple[str, ...] = Field(
         (), description="modules, or installed packages, from outside that the run needs; see: league docs extending"
     )
-    seed: int = Field(0, ge=0, le=LARGEST_SEED, description="every stream of randomness derives from it")
+    seed: int = Field(0, ge=0, le=LARGEST_SEED, description="seed that every stream of randomness derives from")
     iterations: Positive = Field(200, description="updates of each policy")
     snapshot_every: Positive = Field(10, description="iterations between two snapshots")
     distil_every: Count = Field(
@@ -176,7 +180,8 @@ class RunConfig(Section):
     )
     episodes_kept: Count = Field(
         12,
-        description="matches kept to be read when a snapshot is frozen: first, best, worst, most surprising of a game",
+        description="matches kept for reading when a snapshot is frozen: a game's first, best, worst and most "
+        "surprising",
     )
     games: dict[str, GameConfig] = Field(
         min_length=1, description="games of the curriculum by name; hex(board_size={2..4}) names one for each value"
@@ -188,7 +193,7 @@ class RunConfig(Section):
     cold_start: ColdStartConfig = ColdStartConfig()
     policies: dict[str, PolicyConfig] = Field({}, description="how single policies are trained, by name")
     alternate: Count = Field(
-        0, description="policies take turns, each training so many iterations while the others rest; 0: all train"
+        0, description="iterations that each policy trains, in turn, while the others rest; 0: all train at once"
     )
     credit: CreditConfig = CreditConfig()
     programs: ProgramsConfig = ProgramsConfig()
@@ -224,34 +229,34 @@ class RunConfig(Section):
         return self.policies.get(name, PolicyConfig())
 
     def model_of(self, policy: str) -> ModelConfig:
-        """Return a policy's base model: ``model``, with what is its own. Raises ValidationError for unknown keys."""
-        own = self.policy(policy).model
-        return ModelConfig.model_validate({**self.model.model_dump(), **own}) if own else self.model
+        """Return a policy's base model: ``model`` with its own changes. Raises ValidationError for unknown keys."""
+        changes = self.policy(policy).model
+        return ModelConfig.model_validate({**self.model.model_dump(), **changes}) if changes else self.model
 
     def for_policy(self, name: str) -> RunConfig:
-        """Return the configuration with a policy's base model as that of the run."""
+        """Return the configuration with a policy's base model as the run's."""
         return self.model_copy(update={"model": self.model_of(name)}) if self.policy(name).model else self
 
     def with_models(self, change: Callable[[ModelConfig], ModelConfig]) -> RunConfig:
-        """Return the configuration with other devices and types of weights: ``change`` of the run's and of each own."""
+        """Return the configuration with other devices and types of weights, by ``change`` of each model."""
         model, policies = change(self.model), dict(self.policies)
         for name in (name for name, policy in self.policies.items() if policy.model):
-            own, its = self.policies[name].model, change(self.model_of(name))
-            said = {
+            overrides, its = self.policies[name].model, change(self.model_of(name))
+            states = {
                 key: getattr(its, key)
                 for key in ("device", "dtype")
-                if key in own or getattr(its, key) != getattr(model, key)
+                if key in overrides or getattr(its, key) != getattr(model, key)
             }
-            policies[name] = self.policies[name].model_copy(update={"model": own | said})
+            policies[name] = self.policies[name].model_copy(update={"model": overrides | states})
         return self.model_copy(update={"model": model, "policies": policies})
 
     def on_devices(self, device: Callable[[str], str]) -> RunConfig:
-        """Return the configuration with each model on ``device`` of its own."""
+        """Return the configuration with each model moved to ``device`` of its present one."""
         return self.with_models(lambda model: model.model_copy(update={"device": device(model.device)}))
 
     @property
     def devices(self) -> set[str]:
-        """The devices of the run's model and of those that are policies' own."""
+        """The devices of the run's model and of policies' own models."""
         return {self.model.device, *(self.model_of(name).device for name in self.policies)}
 
     def pretrained(self, policies: Iterable[str]) -> list[str]:
@@ -259,7 +264,7 @@ class RunConfig(Section):
         return list(dict.fromkeys(source for p in policies if (source := self.model_of(p).source) != "pocket"))
 
     def by_model(self, policies: Iterable[str]) -> dict[str, list[str]]:
-        """Return policies by the first of those that have the same base model, in their order."""
+        """Return policies grouped by base model, under each group's first policy, in their order."""
         groups: dict[str, list[str]] = {}
         for name in policies:
             model = self.model_of(name)
@@ -273,9 +278,9 @@ class RunConfig(Section):
                 self.model_of(name)
             except ValidationError as error:
                 where = ".".join(map(str, error.errors()[0]["loc"]))
-                said = error.errors()[0]["msg"].removeprefix("Value error, ")
+                message = error.errors()[0]["msg"].removeprefix("Value error, ")
                 raise ValueError(
-                    f"policies.{name}.model{f'.{where}' if where else ''}: {said}. Its keys are those of [model]."
+                    f"policies.{name}.model{f'.{where}' if where else ''}: {message}. Its keys are those of [model]."
                 ) from error
             if policy.model and not policy.bound:
                 raise ValueError(

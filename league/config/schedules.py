@@ -1,6 +1,6 @@
 """The objective and optimiser settings at one iteration: weights and rates that change during a run.
 
-Two schedules of the objective's weights, by name. ``geometric`` goes from each weight to its end. ``mmd`` is that of
+Two schedules of the objective's weights, by name. ``geometric`` goes from each weight to its end. ``mmd`` follows
 magnetic mirror descent (Sokota et al., arXiv 2206.05825): at iteration t the regularisation alpha falls as 1 / sqrt(t)
 and the weight of the old policy, 1 / eta, grows as sqrt(t), so that eta / alpha stays as it was.
 """
@@ -33,7 +33,7 @@ class Time(NamedTuple):
     """When an update is taken."""
 
     iteration: int  # counted from 1
-    share: float  # of the run that is over
+    share: float  # the share of the run that is over
 
 
 def falling(weight: float, _end: float | None, time: Time) -> float:
@@ -81,7 +81,7 @@ def objective_at(config: RunConfig, iteration: int, policy: str) -> Objective:
 
 
 def auxiliary_at(config: RunConfig, iteration: int) -> dict[str, Section]:
-    """Return the settings of each auxiliary term of the loss in an iteration, with the weights that they have then."""
+    """Return the settings of each auxiliary term of the loss, with its weights in an iteration."""
     settings, time = config.objective, Time(iteration, _share(config, iteration))
     pull, _ = SCHEDULES[settings.schedule]
 
@@ -99,7 +99,7 @@ def auxiliary_at(config: RunConfig, iteration: int) -> dict[str, Section]:
 
 
 def reward_weight_at(config: RunConfig, iteration: int) -> float:
-    """Return what a reply pays for a nat away from the magnet in an iteration; 0 where the magnet pulls in the loss."""
+    """Return a reply's price per nat away from the magnet in an iteration; 0 where the magnet is in the loss."""
     settings = config.objective
     if settings.magnet_rule == "loss":
         return 0.0

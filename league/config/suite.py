@@ -20,11 +20,11 @@ SHIPPED = Path(__file__).parent.parent / "suites"
 class Suite(Section):
     """A suite of games; every game has its full name."""
 
-    title: str = Field("", description="what it is, in a sentence")
+    title: str = Field("", description="what the suite is, in a sentence")
     source: str = Field("", description="where its choice of games comes from")
-    games: tuple[str, ...] = Field((), description="games of which nothing is said about training")
+    games: tuple[str, ...] = Field((), description="games without a rule about training")
     training: tuple[str, ...] = Field((), description="games that one may train on")
-    held_out: tuple[str, ...] = Field((), description="games that nothing may be trained on that is evaluated by it")
+    held_out: tuple[str, ...] = Field((), description="games that no player evaluated by the suite may be trained on")
     opponents: tuple[str, ...] = Field(
         ("random",), min_length=1, description='players as `league match` takes them, and "itself" for the player'
     )
@@ -44,9 +44,9 @@ def suite_names() -> list[str]:
 
 
 def load_suite(name: str) -> Suite:
-    """Return a suite of the project by name, or one of a file whose name ends in .toml.
+    """Return a suite of the project by name, or a suite from a file whose name ends in .toml.
 
-    Raises UsageError for a suite or a game that there is not, for a game that it names twice, and for wrong keys.
+    Raises UsageError for an unknown suite or game, a game that is named twice, and wrong keys.
     """
     path = Path(name).expanduser() if name.endswith(".toml") else SHIPPED / f"{name}.toml"
     if not name.endswith(".toml") and name not in suite_names():
@@ -66,14 +66,14 @@ def load_suite(name: str) -> Suite:
     for game in names:
         if names.count(game) > 1:
             raise UsageError(f"{name} names {game} twice. Name every game once, under games, training or held_out.")
-        make_game(game)  # refuses one that there is not
+        make_game(game)  # refuses unknown games
     return suite
 
 
-def check_training(suite: str, games: Iterable[str], told: bool) -> None:
-    """Raise UsageError for a run that would train on what its suite holds out, unless ``told`` to."""
+def check_training(suite: str, games: Iterable[str], allowed: bool) -> None:
+    """Raise UsageError for a run that would train on its suite's held-out games, unless ``allowed`` to."""
     held_out = [game for game in games if game in load_suite(suite).held_out]
-    if held_out and not told:
+    if held_out and not allowed:
         raise UsageError(
             f"evaluation.suite = {suite!r} holds out {' and '.join(held_out)}, which this run would train on, so that "
             "its results by that suite would not say what they seem to. Leave the game out, or set "

@@ -1,6 +1,6 @@
 """Who teaches a run's policies while they play (``[teacher]``), and how they are taught the latent game (``[latent]``).
 
-How much a teacher weighs is ``objective.distill``.
+``objective.distill`` is a teacher's weight.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from games.common.section import Positive, Section, Share
 
 SELF = "self"  # the teacher that is the policy in training itself
 
-if TYPE_CHECKING:  # a type checker cannot follow what is made at run time
+if TYPE_CHECKING:  # a type checker cannot follow types that are made at run time
     PrivilegedName = str
     DivergenceName = str
 else:
@@ -23,12 +23,12 @@ PlayerName = Annotated[str, Field(min_length=1)]
 
 
 class TeacherConfig(Section):
-    """On-policy distillation: the policies' own replies are compared with what a teacher would have done there."""
+    """On-policy distillation: the policies' own replies are compared with a teacher's distribution over them."""
 
     player: str = Field(
         "",
         description="who teaches every role, as `league match` takes a player, RUN@mixture too; self: the policy in "
-        "training, which then has to be shown more (sees)",
+        "training, which must then be shown more (sees)",
     )
     players: dict[str, PlayerName] = Field(
         {}, description='teachers of single roles or games, as "game/role" = player or "game" = player'
@@ -41,20 +41,20 @@ class TeacherConfig(Section):
     )
     divergence: DivergenceName = Field(
         "reverse",
-        description="what is made small: reverse, KL(policy | teacher); forward, KL(teacher | policy); or "
+        description="divergence that is minimised: reverse, KL(policy | teacher); forward, KL(teacher | policy); or "
         "jensen_shannon. Exact for choice replies, by the sampled tokens of free ones",
     )
     uniform: Share = Field(
         0.01,
-        description="share of the uniform policy in what the teacher says to choice replies, so that no KL is infinite",
+        description="share of the uniform policy mixed into the teacher's choice replies, so that no KL is infinite",
     )
 
 
 class LatentConfig(Section):
-    """How `league latent` clusters what is said; its teaching has the steps and the rate of ``[distil]``."""
+    """How `league latent` clusters utterances; it teaches with the steps and the rate of ``[distil]``."""
 
     rounds: Positive = Field(1, description="rounds of clustering, solving and teaching")
-    clusters: Positive = Field(4, description="most clusters of what a role says")
+    clusters: Positive = Field(4, description="most clusters of a role's utterances")
     embedding: Literal["ngrams", "states"] = Field(
         "ngrams",
         description="what utterances are clustered by: ngrams: their words and letters; states: the model's last "
@@ -63,5 +63,7 @@ class LatentConfig(Section):
     matches: Positive = Field(256, description="matches of the player with itself whose utterances are clustered")
     samples: Positive = Field(64, description="replies drawn in each situation in which replies are free")
     members: Positive = Field(
-        8, description="actions of a cluster that stand for it in a situation, the likeliest; fewer: a smaller game"
+        8,
+        description="how many of a cluster's actions, the likeliest, stand for it in a situation; fewer: a smaller "
+        "game",
     )

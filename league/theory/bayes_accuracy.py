@@ -1,12 +1,12 @@
-"""How often a Bayesian who knows all types is right about whom it plays with and about the other's next action.
+"""How often a Bayesian who knows all types correctly predicts the other player's type and next action.
 
-At each of a seat's turns it names the likeliest type, and the likeliest action of the other's next turn, given what the
-seat sees (its information state), not yet what it will do itself. Nobody who sees no more is right more often: with P
-over matches in which the types are met equally often and seats in turn,
+At each of a seat's turns it names the likeliest type and the other player's likeliest next action, given what the
+seat sees (its information state) but not what it will do itself. No predictor that sees the same can be right more
+often. With P over matches in which types are equally likely and seats alternate,
 
     accuracy = Σ over I of max_y P(I, y) / Σ over I of Σ_y P(I, y),
 
-where y runs over the types, or over the other's next actions; where the other never acts again there is no question.
+where y runs over the types or over the other's next actions; turns after which the other never acts are left out.
 """
 
 from __future__ import annotations
@@ -35,32 +35,32 @@ class BayesAccuracy(NamedTuple):
 
 
 class BayesAccuracies(NamedTuple):
-    """What can be known of the other player."""
+    """How much can be known about the other player."""
 
     type: BayesAccuracy
     action: BayesAccuracy
 
 
-def bayes_accuracies(own: PolicyTable, types: Sequence[PolicyTable]) -> BayesAccuracies:
-    """Return how often a Bayesian is right that plays as ``own``, in both seats in turn, with types met equally often.
+def bayes_accuracies(table: PolicyTable, types: Sequence[PolicyTable]) -> BayesAccuracies:
+    """Return how often a Bayesian who plays as ``table`` is right, over both seats and equally likely types.
 
     Raises UsageError for a game of other than two seats or that cannot be enumerated.
     """
-    two_seat_form(own.game)
-    walks = [_Walk(seat, own, types) for seat in (0, 1)]
+    two_seat_form(table.game)
+    walks = [_Walk(seat, table, types) for seat in (0, 1)]
     for walk in walks:
-        walk.visit(root_state(own.game), np.full(len(types), 1.0 / len(types)), ())
+        walk.visit(root_state(table.game), np.full(len(types), 1.0 / len(types)), ())
     return BayesAccuracies(_accuracy([walk.types for walk in walks]), _accuracy([walk.actions for walk in walks]))
 
 
 def _accuracy(joints: Sequence[Joint]) -> BayesAccuracy:
-    """Return the accuracy of the likeliest answer by what each of the seats sees."""
-    right, asked = defaultdict[int, float](float), defaultdict[int, float](float)
+    """Return the accuracy of the likeliest answer given what each of the seats sees."""
+    right, answered = defaultdict[int, float](float), defaultdict[int, float](float)
     for (turn, _), answers in (item for joint in joints for item in joint.items()):
         right[turn] += max(answers.values())
-        asked[turn] += sum(answers.values())
-    by_turn = {turn: right[turn] / asked[turn] for turn in sorted(asked) if asked[turn] > 0.0}
-    return BayesAccuracy(by_turn, sum(right.values()) / (sum(asked.values()) or 1.0))
+        answered[turn] += sum(answers.values())
+    by_turn = {turn: right[turn] / answered[turn] for turn in sorted(answered) if answered[turn] > 0.0}
+    return BayesAccuracy(by_turn, sum(right.values()) / (sum(answered.values()) or 1.0))
 
 
 class _Walk:
@@ -75,7 +75,7 @@ class _Walk:
     def visit(self, state: Any, reach: Floats, waiting: tuple[OwnTurn, ...], turn: int = 0) -> None:
         """Add a position and all below it.
 
-        ``reach`` [K] is the probability of each type and of getting there beside it, ``waiting`` the seat's turns since
+        ``reach`` [K] is the probability of each type and of getting there with it, ``waiting`` the seat's turns since
         the other last acted, ``turn`` how many it had in all.
         """
         if state.is_terminal() or not reach.any():
@@ -93,8 +93,8 @@ class _Walk:
             return
         chances = np.array([table.probabilities[key] for table in self._tables])  # [K, A]
         names = dict(zip(self._positions[key].legal_ids(), self._positions[key].legal_actions(), strict=True))
-        for place, action in enumerate(state.legal_actions()):
-            after = reach * chances[:, place]
-            for own in waiting:
-                self.actions[own][names[action]] += float(after.sum())
+        for index, action in enumerate(state.legal_actions()):
+            after = reach * chances[:, index]
+            for turn_key in waiting:
+                self.actions[turn_key][names[action]] += float(after.sum())
             self.visit(state.child(action), after, (), turn)

@@ -1,19 +1,19 @@
-"""The exact belief about whom a seat plays with, and the best response to a belief, in a game of two seats.
+"""A seat's exact belief about the type it plays with, and the best response to a belief, in two-seat games.
 
-The other seat is played by one of K types, whose policies are known; one is drawn for each match, type k with the prior
-probability w_k. With c(z) the probability of chance's moves on the way to terminal z and x_k(z) that of type k's, the
-seat believes at its information state I, by Bayes' rule,
+The other seat is played by one of K types, whose policies are known. One is drawn for each match, type k with prior
+probability w_k. Let c(z) be the probability of chance's moves on the way to terminal z, and x_k(z) the probability of
+type k's moves. At its information state I the seat then believes, by Bayes' rule,
 
-    b_k(I) ∝ w_k ρ_k(I),  ρ_k(I) = Σ of c(z) x_k(z) over the z below I that one and the same way of going on leads to,
+    b_k(I) ∝ w_k ρ_k(I),  ρ_k(I) = Σ of c(z) x_k(z) over the z below I that one continuation of the seat's leads to,
 
-and its own moves cancel out. With G_k(a) = Σ of c(z) x_k(z) u(z) over the z below I and its action a, where it goes on
-as it plans to, the best response to the belief plays the a that maximises Σ_k b_k(I) G_k(a) / ρ_k(I), from the last
-states to the first. For the exact belief that is a best response to the mixture of the types, which no policy that does
-not know the type can beat; of an opponent or a partner alike (Carmel and Markovitch 1999, "Exploration strategies for
-model-based learning in multi-agent systems"; Barrett et al. 2017, "Making friends on the fly").
+and its own moves cancel out. With G_k(a) = Σ of c(z) x_k(z) u(z) over the z below I and its action a, if it continues
+as planned, the best response to the belief plays the a that maximises Σ_k b_k(I) G_k(a) / ρ_k(I), from the last
+states to the first. For the exact belief this is a best response to the mixture of the types, which no policy that does
+not know the type can beat, whether the other is an opponent or a partner (Carmel and Markovitch 1999, "Exploration
+strategies for model-based learning in multi-agent systems"; Barrett et al. 2017, "Making friends on the fly").
 
-Where no type can have led (a stranger sits there), types are taken to err now and then: every table is mixed with a
-little of uniform play. No value that is told depends on that, as such states are never reached beside these types.
+At states that no type can lead to (a stranger sits there), types are assumed to err now and then: every table is mixed
+with a little uniform play. No reported value depends on this, as these types never lead to such states.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from league.theory.exact.states import Key
 Floats = NDArray[np.float64]
 Beliefs = Mapping[Key, Sequence[float]]  # the probability of each type at each information state of a seat  # [K]
 
-ERRORS = 1e-3  # the share of uniform play that types are taken to have where none of them can have led
+ERRORS = 1e-3  # the share of uniform play mixed into the types for states that none of them can lead to
 
 
 class BeliefResponse(NamedTuple):
     """The best response to a belief in one seat."""
 
     table: PolicyTable  # the seat's rows only; it plays one action everywhere
-    values: tuple[float, ...]  # what the seat expects beside each type, in the game's units  # [K]
+    values: tuple[float, ...]  # the seat's expected return with each type, in the game's units  # [K]
 
 
 class _Sums(NamedTuple):
@@ -72,10 +72,10 @@ def exact_beliefs(types: Sequence[PolicyTable], seat: int, prior: Sequence[float
 
 
 def best_response_to(types: Sequence[PolicyTable], seat: int, beliefs: Beliefs) -> BeliefResponse:
-    """Return the best response of ``seat`` to what it believes at each of its information states.
+    """Return the best response of ``seat`` to its beliefs at each of its information states.
 
-    ``beliefs`` need not be Bayes': a probe's may be wrong. What they give to types that cannot have led to the state
-    is left out. Raises as ``exact_beliefs``.
+    ``beliefs`` need not be Bayes': a probe's may be wrong. Probability given to types that cannot lead to the state
+    is ignored. Raises as ``exact_beliefs``.
     """
     form = two_seat_form(types[0].game)
     surely, perhaps = (_summed(form, seat, some) for some in (types, _erring(types)))
@@ -93,7 +93,7 @@ def best_response_to(types: Sequence[PolicyTable], seat: int, beliefs: Beliefs) 
 
 
 def _best(gains: Floats, reach: Floats, belief: Floats) -> int:
-    """Return the best action by the belief; of actions that are equal but for rounding the first."""
+    """Return the best action under the belief; among actions equal up to rounding, the first."""
     possible = (reach > 0.0) & (belief > 0.0)
     values = (gains[:, possible] / reach[possible]) @ (belief[possible] / belief[possible].sum())
     return int(np.flatnonzero(values >= values.max() - TIE)[0])
@@ -102,7 +102,7 @@ def _best(gains: Floats, reach: Floats, belief: Floats) -> int:
 def two_seat_form(game: str) -> SequenceForm:
     """Return the enumerated game of two seats.
 
-    Raises UsageError for one of other than two seats, one that is enumerated as boards, or one that is too large.
+    Raises UsageError unless it has two seats, for a game that is enumerated as boards, or one that is too large.
     """
     if (seats := make_game(game).spec.seats) != 2:
         raise UsageError(f"What a seat can know of whom it plays with is for games of two seats; {game} has {seats}.")
@@ -130,7 +130,7 @@ def _summed(form: SequenceForm, seat: int, types: Sequence[PolicyTable]) -> _Sum
 
 
 def _erring(types: Sequence[PolicyTable]) -> list[PolicyTable]:
-    """Return the types as they play where they err now and then."""
+    """Return the types' play when they err now and then."""
     return [
         PolicyTable(
             table.game,

@@ -1,14 +1,14 @@
 """Intervals that hold however often one looks: a confidence sequence for the mean of bounded observations, by betting.
 
 Waudby-Smith and Ramdas (2010.09686), section 4, "hedged grid Kelly". Observations x_1, x_2, … in [0, 1] each have the
-mean μ, given those before. Somebody who bets the same share g of its wealth every time that x is above m, at odds
-that are fair if μ = m, has after t of them
+mean μ, given those before. A gambler who bets the same share g of its wealth every time that x is above m, at odds
+that are fair if μ = m, has after t bets
 
     K+(m) = mean over g of  Π_i (1 + g (x_i / m − 1)),        a martingale with mean 1 at m = μ,
-    K−(m) = mean over g of  Π_i (1 + g ((1 − x_i) / (1 − m) − 1))   for whoever bets that x is below m.
+    K−(m) = mean over g of  Π_i (1 + g ((1 − x_i) / (1 − m) − 1))   for one who bets that x is below m.
 
-By Ville's inequality K±(μ) ever reaches 2/α with probability α/2 at most. K+ falls in m and K− rises, so those m that
-neither refutes are an interval. It holds at all t at once, and so at any time at which one chooses to stop.
+By Ville's inequality K±(μ) ever reaches 2/α with probability α/2 at most. K+ falls in m and K− rises, so the values of
+m that neither refutes form an interval. It holds at all t at once, and so at any stopping time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 SHARES = np.geomspace(0.004, 0.9, 12)  # of the wealth that is bet, g  # [12]
 _HALVINGS = 40  # of the interval in which a bound is searched
 
-_FIRST, _GROWTH = 16, 1.2  # deals before the first look, and how many times as many before each further one
+_FIRST, _GROWTH = 16, 1.2  # deals before the first look, and the factor by which they grow before each further one
 
 
 def wealth(observations: Floats, mean: float) -> Floats:
@@ -63,7 +63,7 @@ def _lower(values: Floats, counts: NDArray[np.int64], limit: float) -> float:
 def anytime_mean(
     values: Sequence[float], clusters: Sequence[Hashable], bounds: tuple[float, float], confidence: float = 0.95
 ) -> Estimate:
-    """Return the mean of ``values`` [N] with an interval that holds whenever one stops, within ``bounds``.
+    """Return the mean of ``values`` [N] with an interval within ``bounds`` that holds at any stopping time.
 
     A cluster's mean, scaled by the bounds, is one observation; clusters should be of one size. A value beyond the
     bounds, such as a forfeit's penalty, counts as the bound that it is beyond.
@@ -79,7 +79,7 @@ def anytime_mean(
 
 
 def looks(deals: int) -> Iterator[int]:
-    """Yield after how many deals to look, the last time after all."""
+    """Yield the numbers of deals after which to look; the last is all of them."""
     look = min(_FIRST, deals)
     yield look
     while look < deals:

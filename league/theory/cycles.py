@@ -38,9 +38,8 @@ def find_cycles(
 
     ``payoffs`` [N, N] and their standard ``errors`` [N, N] (None: exact) are row's against column, nan where
     a pair never met. The errors were measured on so many ``deals`` [N, N] (None: they are known). ``confidence`` is
-    that of having no edge by chance at all: Bonferroni over the pairs that met. At most ``limit`` cycles a component
-    are returned; only then players may be left out.
-    Raises ValueError for shapes that do not fit.
+    the probability that no edge at all is there by chance: Bonferroni over the pairs that met. At most ``limit`` cycles
+    a component are returned, and only beyond that are players left out. Raises ValueError for shapes that do not fit.
     """
     beats, margins = significant_wins(payoffs, errors, confidence, deals)
     if len(names) != len(beats):

@@ -16,7 +16,7 @@ from league.theory.solvers import Matrix, antisymmetric, nash_averaging
 
 
 def effective_size(mixture: NDArray[np.float64]) -> float:
-    """Return exp(entropy) of a meta-strategy [N]: the number of players of equal weight that would be as mixed.
+    """Return exp(entropy) of a meta-strategy [N]: the number of equally weighted players with the same entropy.
 
     It is Hill's number of order 1 (Hill 1973, "Diversity and evenness"): between 1 and N.
     Raises ValueError for weights that are negative or do not sum to one.
@@ -31,8 +31,8 @@ def effective_diversity(payoffs: Matrix) -> float:
     """Return Σ_ij max(A_ij, 0) p_i p_j, in the payoffs' units, p the equilibrium of greatest entropy.
 
     "Open-ended learning in symmetric zero-sum games" (Balduzzi et al. 2019, arXiv 1901.08106): how much
-    the best players exploit one another. It is 0 where one player beats all, or all tie, however many
-    there are, and copies of a player never change it. A = (P - P') / 2; pairs that never met tie.
+    the best players exploit one another. It is 0 where one player beats all others, or all tie, and copies
+    of a player never change it. A = (P - P') / 2; pairs that never met tie.
     """
     game = antisymmetric(payoffs)
     mixture = nash_averaging(payoffs)
@@ -40,12 +40,12 @@ def effective_diversity(payoffs: Matrix) -> float:
 
 
 def behavioural_distance(first: PolicyTable, second: PolicyTable) -> tuple[float, ...]:
-    """Return by seat [S] how many decisions of a match two policies take differently.
+    """Return, by seat [S], how many decisions of a match two policies make differently.
 
     Σ over the seat's information states I of reach(I) TV(first(I), second(I)). TV, half the sum of
-    absolute differences, is the least probability of differing that two draws can have. reach(I) is the
-    probability that a match reaches I when every seat follows ``first``, averaged with that of ``second``, so
-    states that neither reaches do not count. Symmetric; 0 exactly if both play alike wherever either gets.
+    absolute differences, is the least probability with which two draws can differ. reach(I) is the probability
+    that a match reaches I, averaged over all seats following ``first`` and all following ``second``, so states
+    that neither reaches do not count. Symmetric; 0 exactly if both play alike wherever either gets.
     Raises UsageError for tables of different games, and for board games, whose tree is not enumerated.
     """
     if first.game != second.game:
@@ -59,15 +59,15 @@ def behavioural_distance(first: PolicyTable, second: PolicyTable) -> tuple[float
     behaviours = [[table.probabilities[key] for key in form.keys] for table in (first, second)]
     reach = (_reach(form, behaviours[0]) + _reach(form, behaviours[1])) / 2.0
     distances = [0.0] * form.seats
-    for key, weight, mine, theirs in zip(form.keys, reach.tolist(), *behaviours, strict=True):
-        distances[key[0]] += weight * math.fsum(abs(p - q) for p, q in zip(mine, theirs, strict=True)) / 2.0
+    for key, weight, p_row, q_row in zip(form.keys, reach.tolist(), *behaviours, strict=True):
+        distances[key[0]] += weight * math.fsum(abs(p - q) for p, q in zip(p_row, q_row, strict=True)) / 2.0
     return tuple(distances)
 
 
 def _reach(form: SequenceForm, behaviour: Sequence[Sequence[float]]) -> NDArray[np.float64]:
     """Return the probability that a match reaches each information state [I] when all follow ``behaviour``.
 
-    A match through I ends under one of I's actions, so terminals are summed from the last state to the first.
+    Every match through I ends below one of I's actions, so terminals are summed from the last state to the first.
     """
     terminals = form.chance * form.plan(behaviour)[form.last].prod(axis=1)  # [Z]
     reach = np.zeros(len(form.keys))

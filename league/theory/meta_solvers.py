@@ -2,7 +2,7 @@
 
 A meta-solver takes the empirical payoff matrix [N, N] of a symmetric two-player meta-game, snapshots oldest first;
 ours read it as zero-sum, (P - P') / 2, and a pair that never met as tied. A joint solver takes an ``EmpiricalGame`` of
-any number of players. From outside, ``league.register_meta_solver`` and ``register_joint_solver`` add one; one that has
+any number of players. Plugins add their own by ``league.register_meta_solver`` and ``register_joint_solver``; one with
 settings takes its table, ``meta_solvers.NAME`` or ``joint_solvers.NAME``, as the argument ``settings``.
 """
 
@@ -48,10 +48,10 @@ class MetaSolver(Entry[Callable[..., Mixture]]):
     """A meta-solver; ``make(payoffs)`` returns a mixture [N]."""
 
     by_age: bool = False  # it reads only the number of players, not payoffs
-    # Where the seats have different strategies: by seat a mixture; None: it solves symmetric meta-games alone.
+    # For seats with different strategies: a mixture by seat; None: it solves symmetric meta-games only.
     by_seat: Callable[[EmpiricalGame], Sequence[Mixture]] | None = None
-    zero_sum: bool = False  # ``by_seat`` solves zero-sum games of two seats alone
-    # By seat a mixture from a game's name and the players' tables; None for a game that it cannot be computed for.
+    zero_sum: bool = False  # ``by_seat`` solves only zero-sum games of two seats
+    # A mixture by seat, from a game's name and the players' tables; None for a game where it cannot be computed.
     by_tables: Callable[[str, Tables], Sequence[Mixture] | None] | None = None
     of_many: Callable[[Matrix], Mixture] | None = None  # for thousands of players, where ``make`` would take minutes
 
@@ -60,7 +60,7 @@ class MetaSolver(Entry[Callable[..., Mixture]]):
 class JointSolver(Entry[Callable[..., Joint]]):
     """A joint solver; ``make(game)`` returns a distribution over line-ups [n_1, …, n_P]."""
 
-    advises: bool = False  # its mediator recommends a strategy to each player (CE), and not only to all (CCE)
+    advises: bool = False  # its mediator recommends a strategy to each player (CE), not one joint plan to all (CCE)
 
 
 def nash_by_seat(game: EmpiricalGame) -> Sequence[Mixture]:
@@ -75,7 +75,7 @@ def prd_by_seat(game: EmpiricalGame) -> Sequence[Mixture]:
 
 
 def least_exploitable_by_tables(game: str, tables_PN: Tables) -> Sequence[Mixture] | None:
-    """Return by seat the mixture against which a best response gains least; None where that cannot be computed."""
+    """Return, by seat, the mixture against which a best response gains least; None where it cannot be computed."""
     from league.theory.exact.least_exploitable import least_exploitable, supports_least_exploitable
 
     if not supports_least_exploitable(game):
@@ -122,7 +122,7 @@ register_meta_solver, register_joint_solver = META_SOLVERS.register, JOINT_SOLVE
 
 
 def with_settings(entry: Any, settings: Section | None) -> Any:
-    """Return a solver whose ``make`` needs no settings any more: the given ones, or its defaults, are set."""
+    """Return a solver whose ``make`` needs no settings: the given ones, or its defaults, are bound."""
     if not entry.settings.model_fields:
         return entry
     return replace(entry, make=partial(entry.make, settings=settings or entry.settings()))

@@ -1,8 +1,8 @@
-"""Estimates with their intervals, Wilson's for shares, Student's for means over clusters; and scores over many games.
+"""Estimates with intervals (Wilson's for shares, Student's for means over clusters), and scores over many games.
 
-How well a player does over many games is told by the percentiles of its scores (XLand, arXiv 2107.12808). Games differ
-in what can be scored in them, so a score counts as a share of the best that anybody of the population has reached.
-A mean over games would hide those that were never learned; the lower percentiles show them.
+Percentiles of its scores show how well a player does over many games (XLand, arXiv 2107.12808). Games differ in the
+scores that can be reached, so a score counts as a share of the best score in the population. A mean over games would
+hide games that were never learned; the lower percentiles show them.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def clustered_mean(
 ) -> Estimate:
     """Return the mean of ``values`` [N] with an interval clustered by ``clusters`` [N], within ``bounds``.
 
-    The interval misses with the probability ``error``, so it is one of 95 % unless another is asked for. Where all
-    clusters agree, their spread of 0 underestimates the error, so the interval allows for what could have been missed:
-    with G equal clusters, different ones have a share of at most p = 1 − (error/2)^(1/G), and might lie anywhere within
-    the bounds. One cluster gives no interval.
+    The interval misses with probability ``error`` (5 % by default). Where all clusters agree, their spread of 0
+    underestimates the error, so the interval allows for clusters that were not seen: after G equal clusters, different
+    ones have a share of at most p = 1 − (error/2)^(1/G), and might lie anywhere within the bounds. One cluster gives no
+    interval.
     """
     mean = math.fsum(values) / len(values)
     by_cluster: defaultdict[Hashable, list[float]] = defaultdict(list)
@@ -72,7 +72,7 @@ def student_p(t: float, degrees: float) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values [N] of tests that belong together, adjusted by Holm's step-down method (Holm 1979)."""
+    """Return the p-values [N] of a family of tests, adjusted by Holm's step-down method (Holm 1979)."""
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
     adjusted, least = [0.0] * len(p_values), 0.0
     for rank, index in enumerate(order):
@@ -92,7 +92,7 @@ PERCENTILES = (10, 20, 30, 40, 50)
 
 
 def normalised(score: float, best: float) -> float:
-    """Return a score as a share of the best one; 1 where nobody has scored, as nobody is better."""
+    """Return a score as a share of the best one; 1 if nobody has scored, as then nobody is better."""
     return score / best if best > 0.0 else 1.0
 
 

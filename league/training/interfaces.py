@@ -1,6 +1,6 @@
-"""The protocols of what a run plays and learns with: this machine (``local``), or a Ray cluster (``cluster``).
+"""The protocols of the backends on which a run plays and learns: this machine (``local``) or Ray (``cluster``).
 
-The choice belongs to the session, not to the run: a run that one of them began may be resumed on the other.
+The choice belongs to the session, not to the run: a run that started on one may be resumed on the other.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Metrics = dict[str, float]
 class LearnResult(NamedTuple):
     """The result of one iteration's learning."""
 
-    trajectories: Sequence[Trajectory]  # that were learned from; empty where they were dropped
+    trajectories: Sequence[Trajectory]  # those that were learned from; empty where they were dropped
     advantages: Advantages  # by trajectory, by turn
     metrics: Metrics
 
@@ -44,7 +44,7 @@ class Learner(Protocol):
         ...
 
     def collect(self, iteration: int) -> LearnResult:
-        """Learn from an iteration, or wait for that; the policies of the run's state are then as after it."""
+        """Learn from an iteration, or wait until that is done; the run's state then has the policies after it."""
         ...
 
 
@@ -58,16 +58,16 @@ class RolloutBackend(Protocol):
 
     @property
     def fixed(self) -> FixedPlayers:
-        """The players that roles are given to, and the roles as they are played."""
+        """The fixed players, and the roles as they are played."""
         ...
 
     @property
     def notes(self) -> Sequence[str]:
-        """Sentences that a person is told before the first match."""
+        """Sentences to show before the first match."""
         ...
 
     def play(self, requests: Sequence[MatchRequest]) -> list[Episode]:
-        """Return the episodes in the order of the requests, played with the present weights."""
+        """Return the episodes in the order of the requests, played with the current weights."""
         ...
 
     def metrics(self) -> Metrics:
@@ -85,7 +85,7 @@ class Deployment(Protocol):
     It is entered before anything that a forked process should not inherit: threads, locks, the live view.
     """
 
-    on_cpu: bool  # whether policies are on the processor in the driver process: others have the GPUs
+    on_cpu: bool  # whether the driver process has its policies on the CPU, because others have the GPUs
 
     def __enter__(self) -> Self: ...
 
@@ -105,5 +105,5 @@ class Deployment(Protocol):
         ...
 
     def usage(self) -> dict[str, Usage]:
-        """Return the usage of each player behind a server that another process than this one asked."""
+        """Return the usage of each player behind a server that a process other than this one asked."""
         ...

@@ -5,8 +5,8 @@ May import the files at the root of learners.
 A rule is ``rule(trajectories, evidence, state, settings) -> (advantages, weights, state)``: ``advantages[i][k]``
 belongs to turn k of trajectory i, and ``weights[i]`` is the trajectory's weight in the loss, 0 to leave it out.
 ``state`` holds running statistics, plain JSON data that is saved with the run; rules without any return it unchanged.
-``settings`` is the rule's table of the configuration. What a rule remembers of a policy is forgotten (``forget``) when
-that policy begins anew with other weights. ``learners.advantages.rule`` has the types.
+``settings`` is the rule's table of the configuration. What a rule remembers about a policy is forgotten (``forget``)
+when that policy's weights are reset. ``learners.advantages.rule`` has the types.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from learners.advantages.spo import RULE as SPO
 from learners.trajectories import Evidence, Trajectory
 
 DEFAULT_RULE = "rae"
-OWN = "@"  # between a rule and a role that has settings of its own
+OWN = "@"  # between a rule and a role that has its own settings
 RULES = Registry(
     "credit",
     "credit rule",
@@ -85,7 +85,7 @@ def assign_credit(
     """Return the credit that the rules of each (game, role) assign; the state is by rule.
 
     A rule gets the trajectories of its roles, in their order, its settings and its part of the state,
-    ``state[rule]``. A role with settings of its own (``settings_for``) is credited by itself, with the state of
+    ``state[rule]``. A role with its own settings (``settings_for``) is credited separately, with the state of
     ``rule@game/role``. Raises ValueError for a rule that does not return one number for every turn.
     """
     advantages: Advantages = [[] for _ in trajectories]
@@ -109,20 +109,20 @@ def rule_metrics(
     rule_for: Callable[[str, str], str],
     settings_for: Callable[[str, str], Section | None] = lambda _game, _role: None,
 ) -> dict[str, float]:
-    """Return what rules report of the credit that ``assign_credit`` returned, as "credit/RULE/NAME"."""
+    """Return the rules' metrics of the credit that ``assign_credit`` returned, as "credit/RULE/NAME"."""
     metrics: dict[str, float] = {}
     for key, indices in _by_rule(trajectories, rule_for, settings_for).items():
         report = RULES[key.partition(OWN)[0]].metrics
         if report is not None:
             advantages, weights = [credited.advantages[i] for i in indices], [credited.weights[i] for i in indices]
-            mine = Credited(advantages, weights, credited.state.get(key, {}))
-            found = report([trajectories[i] for i in indices], mine)
-            metrics |= {f"credit/{key}/{name}": value for name, value in found.items()}
+            rule_credit = Credited(advantages, weights, credited.state.get(key, {}))
+            reported = report([trajectories[i] for i in indices], rule_credit)
+            metrics |= {f"credit/{key}/{name}": value for name, value in reported.items()}
     return metrics
 
 
 def forget_policy(state: State, policy: str) -> State:
-    """Return the rules' state without what they remember of a policy, which begins anew with other weights."""
+    """Return the rules' state without what they remember about a policy, whose weights are reset."""
     forgetting = {name: rule.forget for name, rule in RULES.loaded().items() if rule.forget is not None}
     return {
         key: forgetting[name](part, policy) if (name := key.partition(OWN)[0]) in forgetting else part
@@ -135,15 +135,15 @@ def _by_rule(
     rule_for: Callable[[str, str], str],
     settings_for: Callable[[str, str], Section | None],
 ) -> dict[str, list[int]]:
-    """Return the indices of each rule's trajectories; those of a role with settings of its own apart."""
+    """Return the indices of each rule's trajectories; a role with its own settings has a separate key."""
     by_role: dict[tuple[str, str], list[int]] = {}
     for index, trajectory in enumerate(trajectories):
         by_role.setdefault((trajectory.game, trajectory.role), []).append(index)
     indices: dict[str, list[int]] = {}
-    for (game, role), mine in by_role.items():
-        own = "" if settings_for(game, role) is None else f"{OWN}{game}/{role}"
-        indices.setdefault(rule_for(game, role) + own, []).extend(mine)
-    return {key: sorted(mine) for key, mine in indices.items()}
+    for (game, role), members in by_role.items():
+        suffix = "" if settings_for(game, role) is None else f"{OWN}{game}/{role}"
+        indices.setdefault(rule_for(game, role) + suffix, []).extend(members)
+    return {key: sorted(members) for key, members in indices.items()}
 
 
 def _check_turns(rule: str, trajectory: Trajectory, advantages_K: Sequence[float]) -> None:

@@ -1,17 +1,17 @@
 """Advantage alignment (Duque et al., arXiv 2406.14662), for two seats in social dilemmas.
 
-Advantages of a seat's own returns teach both seats of an iterated prisoner's dilemma to defect. This rule also
-accounts for what the other seat will learn from the match: where the seat's past advantages are positive, it favours
-replies that are good for the other seat, and where they are negative, replies that are bad for it. So the other seat
-learns to repeat what was good for this one:
+Advantages computed from a seat's own returns teach both seats of an iterated prisoner's dilemma to defect. This rule
+also accounts for what the other seat will learn from the match: where the seat's past advantages are positive, it
+favours replies that are good for the other seat, and where they are negative, replies that are bad for it. So the other
+seat learns to repeat what was good for this one:
 
     A*_k = A1_k + beta gamma (sum over j < k of gamma^(k-j) A1_j) A2_k
 
 A1 and A2 are the two seats' advantages at their k-th moves, which are one round of the game. They need
 no critic: as in "Learning Robust Social Strategies with Large Language Models" (Piche et al., arXiv
 2511.19405) each is the reward to go less its mean at move k over the group, the matches with the same
-start and players. At beta = 0 only that is left. Replies that were refused and calls of tools are turns but no moves:
-they take no time and meet no turn of the other seat, and have the advantage of the move that they led to.
+start and players. At beta = 0 only that is left. Refused replies and tool calls are turns but not moves: they take no
+time, match no turn of the other seat, and have the advantage of the move that they led to.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def advantage_alignment(
 
 
 def _merge_moves(trajectory: Trajectory) -> Trajectory:
-    """Return the trajectory with one turn a move, the last one, which has the rewards of all of them."""
+    """Return the trajectory with one turn for each move, its last, which gets the rewards of all its turns."""
     moves = moves_of(trajectory)
     if moves[-1:] == [len(moves) - 1]:  # every turn is a move
         return trajectory
@@ -65,17 +65,17 @@ def _merge_moves(trajectory: Trajectory) -> Trajectory:
 
 
 def _by_move(trajectories: Sequence[Trajectory], settings: Settings) -> list[list[float]]:
-    """Return A* of trajectories whose every turn is a move."""
+    """Return A* of trajectories in which every turn is a move."""
     opponents = _opponents(trajectories)
     lengths = turn_counts(trajectories)
     present = np.arange(lengths.max(initial=0)) < lengths[:, None]  # [N, K]
     groups = group_numbers("advantage_alignment", trajectories)
     labels = groups[:, None] * present.shape[1] + np.arange(present.shape[1])  # one for each (group, k)  # [N, K]
-    mine = np.zeros(present.shape)
-    mine[present] = centred(rewards_to_go(trajectories, settings.gamma), labels[present])
-    weights = settings.weight * settings.gamma * _past(mine, settings.gamma)
-    theirs = np.where(opponents[:, None] < 0, 0.0, mine[opponents])
-    return split_by_turn((mine + weights * theirs)[present], trajectories)
+    advantages = np.zeros(present.shape)
+    advantages[present] = centred(rewards_to_go(trajectories, settings.gamma), labels[present])
+    weights = settings.weight * settings.gamma * _past(advantages, settings.gamma)
+    other_advantages = np.where(opponents[:, None] < 0, 0.0, advantages[opponents])
+    return split_by_turn((advantages + weights * other_advantages)[present], trajectories)
 
 
 def check(facts: CreditFacts) -> None:

@@ -1,7 +1,7 @@
 """AT-GRPO (PettingLLMs, arXiv 2510.11062): groups by role and turn.
 
 Turns of one group that have the same index are compared: A_k is the z-score of their rewards to go.
-Matches end at different lengths, so later turns have fewer to compare with; a turn without any has 0.
+Matches end at different lengths, so later turns have fewer to compare with; a turn without any gets 0.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Sums, means and standard deviations that several rules use, over all turns of a batch at once.
 
-Numbers by turn are flat arrays [T] in the order of the batch: T is the number of turns in it, N that of trajectories.
+Numbers by turn are flat arrays [T] in the order of the batch: T is the number of turns in it, N the number of
+trajectories.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Labels = NDArray[np.intp]
 
 
 def rewards_to_go(trajectories: Sequence[Trajectory], gamma: float) -> Floats:
-    """Return the discounted sum of the rewards from each turn on [T]."""
+    """Return the discounted sum of rewards from each turn to the end [T]."""
     lengths = turn_counts(trajectories)
     present = np.arange(lengths.max(initial=0)) < lengths[:, None]  # [N, K]
     sums = np.zeros(present.shape)
@@ -39,7 +40,7 @@ def turn_counts(trajectories: Sequence[Trajectory]) -> Labels:
 def moves_of(trajectory: Trajectory) -> list[int]:
     """Return for each turn the number of the seat's moves before it [K].
 
-    A move is a turn of the game. Refused replies and calls of tools are turns of a seat before its move: they have the
+    A move is a turn of the game. Refused replies and tool calls are turns of a seat before its move: they have the
     move's number.
     """
     numbers, made = [], 0
@@ -64,7 +65,7 @@ def label_ids(keys: Iterable[Hashable]) -> Labels:
 
 
 def centred(values: ArrayLike, labels: Labels, weights: ArrayLike | None = None) -> Floats:
-    """Return each value less the mean of those with its label; exact zeros where these are all equal.
+    """Return each value less the mean of the values with its label; exact zeros where they are all equal.
 
     The mean is weighted if ``weights``, all above 0, are given.
     """

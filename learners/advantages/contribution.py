@@ -1,4 +1,4 @@
-"""What an estimator says that each turn added, as its advantage.
+"""Each turn's estimated contribution, as its advantage.
 
 With c_k the contribution of turn k (SPA-RL's progress, arXiv 2505.20732; implicit step rewards, arXiv 2509.19199;
 ReAd's sequential advantages, arXiv 2405.14314) and means over the (game, role, policy) in the batch,

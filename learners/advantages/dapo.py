@@ -2,10 +2,10 @@
 
     A = (R − mean) / std of the group's returns, as grpo's; the weight is 0 where all returns of a group are equal
 
-Such groups have no advantage, but would count in the mean over replies that an update follows: the fewer groups differ,
-the smaller its step. Where no group differs, none is left out, so that entropy and divergences have a batch to hold on.
-The paper plays on until the batch is full; here it is smaller then. It reports the share that stays as
-``credit/dapo/kept``.
+Such groups have no advantage, but would count in the mean over replies that an update follows: the fewer groups vary,
+the smaller its step. Where no group varies, none is left out, so that entropy and divergences still have a batch.
+The paper keeps sampling until the batch is full; here the batch is smaller instead. The share that is kept is reported
+as ``credit/dapo/kept``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from learners.trajectories import Evidence, Trajectory
 def dapo(
     trajectories: Sequence[Trajectory], _evidence: Sequence[Evidence], state: State, _settings: Section
 ) -> Credited:
-    """Return grpo's advantages, and as weight whether the returns of a group differ.
+    """Return grpo's advantages; the weight is 1 where the returns of a group differ, else 0.
 
     Raises UsageError as ``groups_of``.
     """
@@ -38,7 +38,7 @@ def dapo(
 
 
 def metrics(_trajectories: Sequence[Trajectory], credited: Credited) -> dict[str, float]:
-    """Return the share of matches that stay."""
+    """Return the share of matches that are kept."""
     return {"kept": fmean(credited.weights)} if credited.weights else {}
 
 

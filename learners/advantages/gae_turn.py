@@ -5,7 +5,7 @@ With V(o_k) the critic's value at the prompt of turn k and o_{k+1} the same seat
     delta_k = r_k + gamma V(o_{k+1}) - V(o_k),   V = 0 after the last turn
     A_k = sum over l of (gamma lambda)^l delta_{k+l}
 
-The critic's targets are A_k + V(o_k). A turn is one step however many tokens its reply has.
+The critic's targets are A_k + V(o_k). A turn is one step, however many tokens its reply has.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""Several rewards, each compared by itself: GDPO (arXiv 2601.05242).
+"""Several rewards, each normalised separately: GDPO (arXiv 2601.05242).
 
 With r_1 ... r_n the rewards of a trajectory, the return among them, and w their weights:
 
     A_n = (r_n - mean r_n) / (std r_n + epsilon)   within the group
     A = sum over n of w_n A_n, and then (A - mean A) / (std A + epsilon) over the batch
 
-Where the rewards are summed first, as grpo does of a return that is their sum, different rewards can have one
-advantage: in groups of two that came to (0, 0) and (1, 0), or to (0, 0) and (1, 1), it is -1 and 1 both times. Compared
-apart it is twice as large in the second. The batch keeps the scale from growing with the number of rewards; it is that
-of a role's trajectories under one policy. Of one reward alone the advantages are grpo's, exactly with
-``normalise_batch = false``, and up to epsilon and one factor with it: that factor is 1 where no group is flat.
+Where the rewards are summed first, as grpo does with a return that is their sum, different rewards can give the same
+advantage: in groups of two with rewards (0, 0) and (1, 0), or (0, 0) and (1, 1), it is -1 and 1 both times. Normalised
+separately, it is twice as large in the second group. Normalising over the batch, which is a role's trajectories under
+one policy, keeps the scale from growing with the number of rewards. With only one reward the advantages are grpo's,
+exactly with ``normalise_batch = false``, and otherwise up to epsilon and one factor, which is 1 where no group is flat.
 
-Weights are a role's own where ``credit.settings`` says so, and may move evenly to others.
+Weights can differ by role (``credit.settings``), and can move linearly to others.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def gdpo(
 
 
 def weights_at(settings: Settings, calls: int) -> dict[str, float]:
-    """Return the weights of all rewards after so many iterations in which the rule was asked, by name in order."""
+    """Return the weights of all rewards, sorted by name, after ``calls`` iterations in which the rule was applied."""
     first = {RETURN: 1.0, **settings.weights}
     share = min(calls / settings.over, 1.0)
     names = sorted({*first, *settings.weights_end})
@@ -78,12 +78,12 @@ def weights_at(settings: Settings, calls: int) -> dict[str, float]:
 
 
 def rewards(settings: Settings) -> Collection[str]:
-    """Return the names of the rewards that have a weight, be it 0: then it is shown, and not learned from."""
+    """Return the names of the rewards that have a weight; a reward of weight 0 is shown but not learned from."""
     return list(weights_at(settings, 0))
 
 
 def metrics(_trajectories: Sequence[Trajectory], credited: Credited) -> Mapping[str, float]:
-    """Return the weights of the iteration, where they move."""
+    """Return the iteration's weights, if they move."""
     return {f"weight/{name}": weight for name, weight in credited.state.get("weights", {}).items()}
 
 

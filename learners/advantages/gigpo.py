@@ -58,7 +58,7 @@ def gigpo(
 
 
 def _step_groups(trajectories: Sequence[Trajectory], groups_N: Labels) -> Labels:
-    """Return the number of each turn's step group, the turns of a group that begin in the same state [T]."""
+    """Return the id of each turn's step group: the turns of a group that begin in the same state [T]."""
     states = label_ids(map(_OBSERVATION, chain.from_iterable(t.turns for t in trajectories)))
     pairs = np.repeat(groups_N, turn_counts(trajectories)) * (states.max(initial=0) + 1) + states
     return np.asarray(np.unique(pairs, return_inverse=True)[1], np.intp)

@@ -28,7 +28,7 @@ def grpo(
 
 
 def in_groups(rule: str, trajectories: Sequence[Trajectory], compare: Callable[[ArrayLike, Labels], Floats]) -> Floats:
-    """Return ``compare`` of the returns and the numbers of their groups [N]."""
+    """Return ``compare`` of the returns and their group ids [N]."""
     return compare([t.match_return for t in trajectories], group_numbers(rule, trajectories))
 
 

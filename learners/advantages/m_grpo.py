@@ -80,19 +80,19 @@ def align(trajectories: Sequence[Trajectory], state: State, settings: Settings) 
     give equal draws, whatever the order of the batch.
     """
     calls = invocations(trajectories)
-    seen = _calibrated(state.get("seen", {}), calls, settings.calibration)
-    number = state.get("calls", 0)
+    calibrated = _calibrated(state.get("seen", {}), calls, settings.calibration)
+    call = state.get("calls", 0)
     weights = [1.0] * len(trajectories)
     for (key, rollout), indices in calls.items():
-        d = seen[_state_key(key)]["d"]
+        d = calibrated[_state_key(key)]["d"]
         shares = [d / len(indices)] * len(indices)
         if settings.align == "resample":
             indices.sort(key=lambda index: (trajectories[index].match, trajectories[index].seat))
-            rng = random.Random(derive_seed("resample", number, key.start, key.game, key.role, key.seat, rollout))
+            rng = random.Random(derive_seed("resample", call, key.start, key.game, key.role, key.seat, rollout))
             shares = [float(times) for times in multiplicities(len(indices), d, rng)]
         for index, share in zip(indices, shares, strict=True):
             weights[index] = share
-    return weights, {"seen": seen, "calls": number + 1}
+    return weights, {"seen": calibrated, "calls": call + 1}
 
 
 def multiplicities(count: int, size: int, rng: random.Random) -> list[int]:
@@ -106,17 +106,17 @@ def multiplicities(count: int, size: int, rng: random.Random) -> list[int]:
     return [times[index] for index in range(count)]
 
 
-def _calibrated(seen: State, calls: Mapping[tuple[GroupKey, int], Sequence[int]], window: int) -> State:
+def _calibrated(state: State, calls: Mapping[tuple[GroupKey, int], Sequence[int]], window: int) -> State:
     """Return each role's counts and d after one more iteration; after the window they no longer change.
 
-    d is the least number that d_k does not exceed in at least 99 % of the rollouts that called the role.
+    d is the smallest number that d_k does not exceed in at least 99 % of the rollouts that called the role.
     """
     counts: dict[str, list[int]] = {}
     for (key, _), indices in calls.items():
         counts.setdefault(_state_key(key), []).append(len(indices))
-    after = dict(seen)
+    after = dict(state)
     for name, counts_R in counts.items():
-        record = seen.get(name, {"iterations": 0, "counts": {}})
+        record = state.get(name, {"iterations": 0, "counts": {}})
         if record["iterations"] < window:
             total = Counter({int(size): times for size, times in record["counts"].items()}) + Counter(counts_R)
             d = int(np.quantile(list(total.elements()), PERCENTILE, method="inverted_cdf"))

@@ -29,7 +29,7 @@ from learners.trajectories import Evidence, Trajectory
 def malt(
     trajectories: Sequence[Trajectory], _evidence: Sequence[Evidence], state: State, _settings: Section
 ) -> Credited:
-    """Return each reply's value less its siblings' mean, and as weight 1 / the number of matches that go through it.
+    """Return each reply's value less its siblings' mean; its weight is 1 / the number of matches that go through it.
 
     Raises UsageError unless the trajectories form whole trees.
     """

@@ -6,8 +6,8 @@ Rewards are summed first and centred after, over all turns of all trajectories o
 
 There is no division by a standard deviation. Rewards [0, 0, 1] and [0.05, -1] have R = [1, 1, 1] and [-0.95, -1],
 mean 0.21. (The released code centres first and sums after, and pools games.)
-The paper has one policy; here an exploiter that plays the role, too, has a mean of its own, since what another policy
-earns is no baseline for it.
+The paper has one policy; here an exploiter that also plays the role has a separate mean, since another policy's returns
+are no baseline for it.
 
 Two ablations: ``baseline = "game"`` takes one mean over all roles of a (game, policy), ``level = "trajectory"``
 gives every turn the whole return.

@@ -22,7 +22,7 @@ from learners.trajectories import Evidence, Trajectory
 def matpo(
     trajectories: Sequence[Trajectory], _evidence: Sequence[Evidence], state: State, _settings: Section
 ) -> Credited:
-    """Return the planners' z-scores, and for each worker that of its planner.
+    """Return the planners' z-scores, and each worker's planner's z-score for the worker.
 
     Raises UsageError for uneven or short groups of planners, ValueError for a worker without exactly one planner.
     """

@@ -1,4 +1,4 @@
-"""REINFORCE (Williams 1992): the discounted sum of rewards from a turn on, with no baseline.
+"""REINFORCE (Williams 1992): the discounted reward to go, with no baseline.
 
 A_k = sum over j >= k of gamma^(j-k) r_j
 """

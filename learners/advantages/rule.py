@@ -1,4 +1,4 @@
-"""What a credit rule is: a pure function, its settings, the data it needs, and a check of the configuration."""
+"""The type of a credit rule: a pure function, its settings, the data it needs, and a check of the configuration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Advantages = list[list[float]]  # one number for each turn of each trajectory
 
 
 class Need(StrEnum):
-    """Data that a rule requires: of how matches are played, or evidence, by the names of the sources that rules share.
+    """Data that a rule requires: how matches are played, or evidence, by the names of the sources that rules share.
 
     A rule may need any other source of evidence (``league.register_evidence``) by its name.
     """
@@ -33,7 +33,7 @@ class Need(StrEnum):
     COUNTERFACTUALS = "counterfactuals"  # the payoffs of the actions that were not played
 
 
-OF_PLAY = frozenset({Need.GROUPS, Need.TREE, Need.PREFERENCES})  # needs that are no evidence
+OF_PLAY = frozenset({Need.GROUPS, Need.TREE, Need.PREFERENCES})  # needs that are not evidence
 
 
 class CreditFacts(NamedTuple):
@@ -41,7 +41,7 @@ class CreditFacts(NamedTuple):
 
     game: GameSpec
     roles: tuple[Role, ...]  # by seat
-    credited: tuple[Role, ...]  # those that have the rule
+    credited: tuple[Role, ...]  # the roles that use the rule
     group_size: int  # matches of one start
     tree: int | None  # sibling replies at every turn; None: no trees
 
@@ -65,7 +65,7 @@ class CreditRule(Entry[CreditFunction]):
     a game that cannot be credited.
     """
 
-    forget: Callable[[State, str], State] | None = None  # the state without what it holds of a policy; None: nothing
+    forget: Callable[[State, str], State] | None = None  # the state without what it holds about a policy; None: nothing
     metrics: Callable[[Sequence[Trajectory], Credited], Mapping[str, float]] | None = None  # logged as credit/RULE/NAME
     rewards: Callable[[Any], Collection[str]] | None = None  # the rewards that it names; None: none
     across_roles: bool = False  # a role's credit depends on other roles' trajectories, so all have equal settings

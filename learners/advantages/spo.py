@@ -1,14 +1,14 @@
-"""Self-play preference optimisation: a match is worth the share of its group that a judge prefers it to.
+"""Self-play preference optimisation: a match's value is the share of its group that a judge ranks below it.
 
 SPO (Swamy et al. 2024, arXiv 2401.04056): of several matches of one start, with P(a > b) the probability that the judge
 prefers a to b,
 
     w_i = mean over the others j of P(i > j),   A_i = 2 w_i - 1
 
-which is between -1 and 1, and 0 on average over a group. What is learned plays against itself in a symmetric zero-sum
-game whose payoff is 2 P - 1, so its time average is the mixture that no other is preferred to (the minimax winner),
-also where the judge is not transitive. A score fitted to the judge's preferences (Bradley and Terry 1952) has one best
-match, which is always beaten by something then. The return of the game is not looked at.
+which is between -1 and 1, and 0 on average over a group. The policy plays against itself in a symmetric zero-sum game
+whose payoff is 2 P - 1, so its time average is the mixture that no other is preferred to (the minimax winner), even
+where the judge is not transitive. A score fitted to the judge's preferences (Bradley and Terry 1952) has one best
+match, which something then always beats. The game's return is ignored.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def spo(
     """
     groups_of("spo", trajectories)
     advantages = []
-    for one in trajectories:
-        if one.preferred is None:
+    for trajectory in trajectories:
+        if trajectory.preferred is None:
             raise ValueError(
-                f"Match {one.match} of {one.game} was compared by no judge (role {one.role}); every match must be "
-                "compared with the others of its start."
+                f"Match {trajectory.match} of {trajectory.game} was compared by no judge (role {trajectory.role}); "
+                "every match must be compared with the others of its start."
             )
-        advantages.append([2.0 * one.preferred - 1.0] * len(one.turns))
+        advantages.append([2.0 * trajectory.preferred - 1.0] * len(trajectory.turns))
     return unweighted(advantages, state)
 
 

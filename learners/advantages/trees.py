@@ -21,7 +21,7 @@ class Tree(NamedTuple):
     """The replies of a batch, each with the trajectories that hold it."""
 
     replies: Labels  # the label of each trajectory's reply  # [N]
-    parents: Labels  # the label of the node that it replies to, the same for siblings  # [N]
+    parents: Labels  # the label of the node that it answers, equal for siblings  # [N]
     matches: Labels  # how many trajectories hold the same reply  # [N]
 
 
@@ -45,7 +45,7 @@ def tree_of(trajectories: Sequence[Trajectory]) -> Tree:
 
 
 def sibling_pairs(trajectories: Sequence[Trajectory], thresholds: Mapping[str, float]) -> list[tuple[int, int]]:
-    """Return pairs of siblings of which only the first is good, as indices of trajectories that hold them.
+    """Return pairs of siblings, of which only the first is good, as indices of trajectories that hold them.
 
     A reply is good if its value lies above its game's threshold, e.g. 1/2 where a match is right (1) or wrong (0).
     Every reply is represented by the first of its trajectories. Siblings with equal texts make no pair, since a policy
@@ -93,5 +93,5 @@ def _only_reply(trajectory: Trajectory) -> str | None:
 
 
 def means_by_label(values_N: Floats, labels_N: Labels) -> Floats:
-    """Return at each index the mean of the values with its label.  # [N]"""
+    """Return, at each index, the mean of the values with its label.  # [N]"""
     return np.asarray((np.bincount(labels_N, values_N) / np.bincount(labels_N))[labels_N])

@@ -2,8 +2,8 @@
 
 May import the files at the root of learners, ``advantages`` and ``parallel``.
 
-What ``objective.name`` chooses is a surrogate, of ``LOSSES``; what stands beside it where it has a weight is one of
-``AUXILIARY``. Both are of ``learners.losses.term``.
+``objective.name`` chooses a surrogate from ``LOSSES``; an auxiliary loss from ``AUXILIARY`` is added where it has a
+weight. Both are terms of ``learners.losses.term``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from learners.losses.prediction import PREDICTION
 from learners.losses.term import LossTerm
 
 AUXILIARY = {"imitation": IMITATION, "listening": LISTENING, "prediction": PREDICTION, "distill": DISTILL}
-KEYS = (  # of [objective], beside those of our own surrogates
+KEYS = (  # of [objective], beside the settings of our own surrogates
     "name",
     "normalisation",
     "length",
@@ -69,5 +69,5 @@ def term_named(name: str) -> LossTerm:
 
 
 def read_terms(terms: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the rows of a batch's terms as they were, from what JSON has of them."""
+    """Return the rows of a batch's terms, restored from JSON."""
     return {name: TypeAdapter(term_named(name).rows_type).validate_python(rows) for name, rows in terms.items()}

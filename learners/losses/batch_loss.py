@@ -29,11 +29,11 @@ class BatchLoss:
     """The losses of one batch, split into minibatches for the inner steps.
 
     A game with many different prompts is split into up to ``minibatches`` of at least ``minibatch_rows`` rows, whose
-    loss is scaled to that of the game's whole batch; a game with few prompts is in every minibatch. Free replies that a
-    term wants together stay in one minibatch. Where the surrogate needs scores, a step takes the whole batch, and its
-    scores under its weights come first (``score``, ``weigh``). ``entropy_means`` are the running means, by game, that
-    define the objective's entropy band; a game without one has no band yet. This process computes its share of every
-    minibatch in ``process_group``.
+    loss is scaled to the game's whole batch; a game with few prompts is in every minibatch. Free replies that a
+    term wants together stay in one minibatch. Where the surrogate needs scores, a step takes the whole batch, and the
+    scores under the current weights are computed first (``score``, ``weigh``). ``entropy_means`` are the running means,
+    by game, that define the objective's entropy band; a game without one has no band yet. This process computes its
+    share of every minibatch in ``process_group``.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class BatchLoss:
         self._models = Models(
             lm, magnet if objective.magnet else None, reference if objective.needs_reference else None, results
         )
-        self.frozen_models = [lm for lm in self._models[1:3] if lm is not None]  # they run before the trained one
+        self.frozen_models = [lm for lm in self._models[1:3] if lm is not None]  # they run before the trained model
         self._max_tokens, self._group = max_tokens, process_group
         entry = LOSSES[objective.surrogate.name]
         self._surrogate = self._term(batch, objective.surrogate.name, objective.surrogate.table)
@@ -73,7 +73,7 @@ class BatchLoss:
                 self._add_own(term, rows, *cut)
 
     def _term(self, batch: TrainBatch, name: str, settings: Any) -> Term:
-        """Return a term of the batch; auxiliary ones have their settings in their rows."""
+        """Return a term of the batch; auxiliary terms have their settings in their rows."""
         rows = batch.terms.get(name)
         return term_named(name).make(LossContext(self._models, batch, rows, settings, self._max_tokens, self._group))
 
@@ -95,11 +95,13 @@ class BatchLoss:
         for (key, temperature, truncation), split in _split(rows, units, minibatches, minibatch_rows).items():
             local_units = self._group.local_units(split, rows)
             passes = plan_passes(self._models.lm, prompts, replies, self._max_tokens, local_units)
-            chunks = [FreeChunkLoss(self._plan, one, rows, (temperature, truncation)) for one in passes]
+            chunks = [
+                FreeChunkLoss(self._plan, replies_pass, rows, (temperature, truncation)) for replies_pass in passes
+            ]
             self._chunks.setdefault(key, []).extend(chunks)
 
     def _add_own(self, term: Term, rows: Sequence[ChoiceRow | FreeRow], minibatches: int, minibatch_rows: int) -> None:
-        """Add this process's share of a term's own rows, split as a game's rows are."""
+        """Add this process's share of a term's own rows, split like a game's rows."""
         single_units = [(index,) for index in range(len(rows))]
         for (key, temperature, _), units in _split(rows, single_units, minibatches, minibatch_rows).items():
             local_rows = [rows[index] for (index,) in self._group.local_units(units, rows)]
@@ -113,15 +115,15 @@ class BatchLoss:
                 sums.add("loss", chunk.loss(sums))
 
     def score(self) -> Scores | None:
-        """Return this process's part of the numbers that a step needs first; None where it needs none."""
+        """Return this process's part of the scores that a step needs first; None where it needs none."""
         return self._surrogate.score(self._rows_chunks()) if self._needs_scores else None
 
     def weigh(self, totals: Scores) -> None:
-        """Take the scores of all processes together, before a step."""
+        """Take the scores, summed over all processes, before a step."""
         self._surrogate.weigh(self._rows_chunks(), totals)
 
     def _rows_chunks(self) -> list[ChunkLoss]:
-        """Return the chunks of the batch's own rows."""
+        """Return the chunks of the batch's own rows, without those that terms add."""
         return [chunk for chunks in self._chunks.values() for chunk in chunks if isinstance(chunk, ChunkLoss)]
 
     @property

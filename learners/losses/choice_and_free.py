@@ -1,4 +1,4 @@
-"""The losses of the two forms of rows.
+"""The losses of the two forms of rows, ``choice`` and ``free``.
 
 For ``choice`` rows entropy and divergences are exact sums over the legal replies; for ``free`` rows the
 entropy is exact at each sampled token and the divergences are estimates from the sampled tokens. Letters as in
@@ -40,7 +40,7 @@ class ChoiceChunkLoss(ChunkLoss):
         indices: Sequence[int],
         temperature: float,
     ) -> None:
-        """``chunk`` has the numbers of its ``rows``, and ``indices`` are those of all of them in the batch."""
+        """``chunk`` numbers its items within ``rows``, and ``indices`` are the indices of all ``rows`` in the batch."""
         self._chunk, self._temperature = chunk, temperature
         self._tries = [plan.models.lm.trie(row.legal) for row in rows]
         chunk_rows = [rows[i] for i in chunk.items]
@@ -85,7 +85,7 @@ class ChoiceChunkLoss(ChunkLoss):
 
 
 class FreeChunkLoss(ChunkLoss):
-    """One pass of ``free`` rows; ``rows`` are those of the batch."""
+    """One pass of ``free`` rows; ``rows`` are the batch's."""
 
     free = True
 

@@ -1,4 +1,4 @@
-"""A chunk of the batch's rows as a term of the loss sees it, and what models say to it.
+"""A chunk of the batch's rows as a term of the loss sees it, and the models' outputs for it.
 
 Dimensions: rows R; elements W, a row's legal replies (``choice``) or its reply's tokens (``free``); tokens T, of which
 a ``choice`` row has one; replies M of the whole chunk. Rows are padded with zeros.
@@ -25,7 +25,7 @@ class Models(NamedTuple):
     lm: LanguageModel
     magnet: LanguageModel | None
     reference: LanguageModel | None
-    results: FrozenResults | None = None  # of the frozen ones in earlier updates; None: each pass is run
+    results: FrozenResults | None = None  # of frozen models in earlier updates; None: each pass is run
 
 
 class PolicyOutput(NamedTuple):
@@ -63,7 +63,7 @@ class RowChunk(ABC):
 
     free: bool  # whether they are free replies
     rows: Sequence[ChoiceRow | FreeRow]
-    indices: Sequence[int]  # of the rows among the batch's of their form
+    indices: Sequence[int]  # of the rows among the batch's rows of their form
     tensors: RowTensors
 
     @property
@@ -73,7 +73,7 @@ class RowChunk(ABC):
 
     @abstractmethod
     def log_ratios(self) -> tuple[Tensor, Tensor]:
-        """Return log pi - log reference of each reply [M], and of each row KL(pi | reference), of its choice [R]."""
+        """Return log pi - log reference of each reply [M], and KL(pi | reference) of each row's choice [R]."""
 
     @abstractmethod
     def divergence(self, logprobs: Tensor, other: Tensor, estimator: str) -> Tensor:

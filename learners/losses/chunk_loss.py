@@ -1,4 +1,4 @@
-"""The loss of one chunk of the batch's rows: its terms', entropy, and divergences from other policies.
+"""The loss of one chunk of the batch's rows: its terms, entropy, and divergences from other policies.
 
 What differs between ``choice`` and ``free`` rows is in ``learners.losses.choice_and_free``. Dimensions: rows R;
 elements W, a row's legal replies (``choice``) or its reply's tokens (``free``); tokens T, of which a ``choice`` row has
@@ -39,7 +39,7 @@ class ChunkLoss(RowChunk):
     def __init__(
         self, plan: ChunkPlan, rows: Sequence[ChoiceRow | FreeRow], indices: Sequence[int], tensors: RowTensors
     ) -> None:
-        """Make a chunk; ``indices`` are those of its rows among the batch's of their form."""
+        """Make a chunk; ``indices`` are its rows' indices among the batch's rows of their form."""
         self._models, self._objective, means, terms = plan
         self.tensors, self.rows, self.indices = tensors, rows, indices
         models, objective = plan.models, plan.objective
@@ -51,7 +51,7 @@ class ChunkLoss(RowChunk):
         self._low, self._high = to_device(band, device).T[:, :, None]  # [R, 1] each
         bonus = [objective.entropy.get(row.root_game, 0.0) for row in rows]
         self._bonus = to_device(bonus, device)[:, None]
-        self._of_game = {  # by index: a GPU would have to be waited for to count the rows of a mask
+        self._of_game = {  # by index: counting the rows of a mask would wait for the GPU
             game: to_device([i for i, g in enumerate(games) if g == game], device) for game in dict.fromkeys(games)
         }
         self._fixed: Fixed | None = None
@@ -160,7 +160,7 @@ class ChunkLoss(RowChunk):
 
     @abstractmethod
     def _inputs(self) -> object:
-        """Return all that ``_forward`` reads but the weights, to be hashed; None if it is not worth keeping."""
+        """Return everything that ``_forward`` reads except the weights, to be hashed; None if not worth caching."""
 
     @abstractmethod
     def _mix_magnet(self, magnet: Tensor) -> Tensor:

@@ -1,9 +1,9 @@
-"""``distill``: how far the policy is from what a teacher says to the policy's own replies (on-policy distillation).
+"""``distill``: the policy's divergence from a teacher on the policy's own replies (on-policy distillation).
 
 Generalised knowledge distillation (Agarwal et al., arXiv 2306.13649; MiniLLM, arXiv 2306.08543): at the turns that the
-student itself came to, D(π, q) of its policy π and the teacher's q is made small, with a divergence of
-``learners.losses.divergences``. A ``choice`` has all its replies, so D is exact. Of a free reply the teacher has scored
-the tokens that were sampled.
+student itself reached, minimise D(π, q) between its policy π and the teacher's q, with a divergence of
+``learners.losses.divergences``. For a ``choice`` all replies are scored, so D is exact. For a free reply the teacher
+has scored only the sampled tokens.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from learners.losses.chunk import Fixed, PolicyOutput, RowChunk
     from learners.metric_sums import MetricSums
 
-LEAST = 1e-30  # that a probability of a teacher is taken for: its logarithm is finite
+LEAST = 1e-30  # a teacher's smaller probabilities count as this one, so that logarithms are finite
 
 
 class Distillation(Section):
@@ -37,7 +37,7 @@ class Distillation(Section):
 
 
 class TaughtTurns(NamedTuple):
-    """Turns of a row to which a teacher says the same."""
+    """Turns of a row with equal scores from a teacher."""
 
     free: bool  # the form of the row
     row: int  # its index among the batch's rows of that form
@@ -48,7 +48,7 @@ class TaughtTurns(NamedTuple):
 
 
 class TaughtRows(NamedTuple):
-    """The rows of ``distill``: what a teacher says to turns that are in the batch."""
+    """The rows of ``distill``: a teacher's scores for turns of the batch."""
 
     weight: float  # of the divergence, a token
     divergence: str
@@ -56,11 +56,11 @@ class TaughtRows(NamedTuple):
 
 
 def taught_rows(facts: UpdateFacts, settings: Distillation) -> TaughtRows | None:
-    """Return what teachers say to the turns of an update; None at weight 0, and where none was asked."""
+    """Return the teachers' scores for the turns of an update; None at weight 0, and where no teacher was asked."""
     merged: dict[object, TaughtTurns] = {}
-    for i, (trajectory, known) in enumerate(zip(facts.trajectories, facts.evidence, strict=True)):
+    for i, (trajectory, evidence) in enumerate(zip(facts.trajectories, facts.evidence, strict=True)):
         role, places_K = f"{trajectory.game}/{trajectory.role}", facts.packed.places[i]
-        said_K = (known.taught if places_K else None) or ((),) * len(places_K)
+        said_K = (evidence.taught if places_K else None) or ((),) * len(places_K)
         for place, weight, said in zip(places_K, facts.packed.weights[i], said_K, strict=True):
             if place is not None and said and settings.weight:
                 key = place.free, place.row, role, said
@@ -70,7 +70,7 @@ def taught_rows(facts: UpdateFacts, settings: Distillation) -> TaughtRows | None
 
 
 class Distill(Term):
-    """What teachers say to one batch."""
+    """The teachers' scores for one batch."""
 
     def __init__(self, context: LossContext) -> None:
         super().__init__(context)
@@ -80,14 +80,14 @@ class Distill(Term):
 
     def on_chunk(self, chunk: RowChunk) -> ChunkTerm | None:
         """See ``Term``."""
-        found = [
+        taught_turns = [
             (index, row, turns)
-            for index, (row, place) in enumerate(zip(chunk.rows, chunk.indices, strict=True))
-            for turns in self._taught.get((chunk.free, place), ())
+            for index, (row, index_in_batch) in enumerate(zip(chunk.rows, chunk.indices, strict=True))
+            for turns in self._taught.get((chunk.free, index_in_batch), ())
         ]
-        if not found:
+        if not taught_turns:
             return None
-        taught = TaughtTensors(found, chunk.tensors.gains.shape[1], chunk.device)
+        taught = TaughtTensors(taught_turns, chunk.tensors.gains.shape[1], chunk.device)
         weight, divergence = self.context.rows.weight, DIVERGENCES[self.context.rows.divergence]
 
         def loss(output: PolicyOutput, fixed: Fixed, sums: MetricSums) -> Tensor:
@@ -104,25 +104,26 @@ class Distill(Term):
 
 
 class TaughtTensors:
-    """The turns of a chunk that a teacher was asked about; those of one row to which it says the same are one of N."""
+    """The turns of a chunk that a teacher scored; turns of one row with equal scores are one of N."""
 
     def __init__(
-        self, found: Sequence[tuple[int, ChoiceRow | FreeRow, TaughtTurns]], width: int, device: torch.device
+        self, taught_turns: Sequence[tuple[int, ChoiceRow | FreeRow, TaughtTurns]], width: int, device: torch.device
     ) -> None:
-        """``found`` are taught turns with their row and its index in the chunk; rows are padded to ``width``."""
+        """``taught_turns`` come with their row and its index in the chunk; rows are padded to ``width``."""
         import torch
 
         from arena.lm.tensors import to_device
 
-        roles = dict.fromkeys(turns.role for _, _, turns in found)
-        self.row = to_device([index for index, _, _ in found], device, torch.long)  # [N]
+        roles = dict.fromkeys(turns.role for _, _, turns in taught_turns)
+        self.row = to_device([index for index, _, _ in taught_turns], device, torch.long)  # [N]
         # the teacher's log-probs; MASKED behind a row's last reply, 0 behind its last token  # [N, W]
-        self.said = to_device([_logprobs(row, turns.said, width) for _, row, turns in found], device)
+        self.said = to_device([_logprobs(row, turns.said, width) for _, row, turns in taught_turns], device)
         # 1 at tokens  [N, T], and the weight of each of them in the loss  [N]
-        self._real = to_device([_real(row, width) for _, row, _ in found], device)
-        self._weight = to_device([turns.weight for _, _, turns in found], device)
+        self._real = to_device([_real(row, width) for _, row, _ in taught_turns], device)
+        self._weight = to_device([turns.weight for _, _, turns in taught_turns], device)
         self._turns_of_role = {  # the turns of each, 0 for other roles  # [N]
-            role: to_device([turns.turns * (turns.role == role) for _, _, turns in found], device) for role in roles
+            role: to_device([turns.turns * (turns.role == role) for _, _, turns in taught_turns], device)
+            for role in roles
         }
 
     def loss(self, divergences: Tensor) -> Tensor:
@@ -138,12 +139,12 @@ class TaughtTensors:
 
 
 def _logprobs(row: ChoiceRow | FreeRow, said: Sequence[float], width: int) -> list[float]:
-    """Return what a teacher says as log-probs, padded as the policy's are."""
+    """Return a teacher's scores as log-probs, padded like the policy's."""
     from arena.lm.logprobs import MASKED
 
     if isinstance(row, FreeRow):
         return [*said, *[0.0] * (width - len(said))]
-    return [*(math.log(max(share, LEAST)) for share in said), *[MASKED] * (width - len(said))]
+    return [*(math.log(max(probability, LEAST)) for probability in said), *[MASKED] * (width - len(said))]
 
 
 def _real(row: ChoiceRow | FreeRow, width: int) -> list[float]:

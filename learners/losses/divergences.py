@@ -1,10 +1,10 @@
 """Divergences D(π, q) of a policy π from a teacher q, which ``teacher.divergence`` chooses by name.
 
-    reverse         KL(π | q) = Σ_a π(a) log(π(a) / q(a)): seeks one of the teacher's ways, and leaves the others
-    forward         KL(q | π) = Σ_a q(a) log(q(a) / π(a)): covers all of them
+    reverse         KL(π | q) = Σ_a π(a) log(π(a) / q(a)): mode-seeking
+    forward         KL(q | π) = Σ_a q(a) log(q(a) / π(a)): mode-covering
     jensen_shannon  ½ KL(π | m) + ½ KL(q | m), m = (π + q) / 2: between the two, at most log 2
 
-Of a free reply only the sampled tokens are known: with r = q / π and D = E_π[f(r)], the gradient is
+For a free reply only the sampled tokens are known: with r = q / π and D = E_π[f(r)], the gradient is
 E_π[(f(r) - r f'(r)) ∇ log π], of which each token is an unbiased sample.
 """
 
@@ -36,17 +36,17 @@ def _kl(logprobs: Tensor, other: Tensor) -> Tensor:
     return (logprobs.exp() * (logprobs - other)).sum(-1)
 
 
-def _forward(logprobs: Tensor, said: Tensor) -> Tensor:
+def _forward(logprobs: Tensor, teacher: Tensor) -> Tensor:
     """Return KL(q | π).  # [N, A] x 2 -> [N]"""
-    return _kl(said, logprobs)
+    return _kl(teacher, logprobs)
 
 
-def jensen_shannon(logprobs: Tensor, said: Tensor) -> Tensor:
+def jensen_shannon(logprobs: Tensor, teacher: Tensor) -> Tensor:
     """Return ½ KL(π | m) + ½ KL(q | m), m = (π + q) / 2.  # [N, A] x 2 -> [N]"""
     import torch
 
-    middle = torch.logaddexp(logprobs, said) - math.log(2)
-    return 0.5 * (_kl(logprobs, middle) + _kl(said, middle))
+    middle = torch.logaddexp(logprobs, teacher) - math.log(2)
+    return 0.5 * (_kl(logprobs, middle) + _kl(teacher, middle))
 
 
 def _middle_coefficient(log_ratio: Tensor) -> Tensor:
@@ -55,13 +55,13 @@ def _middle_coefficient(log_ratio: Tensor) -> Tensor:
     return 0.5 * (math.log(2) - softplus(log_ratio))
 
 
-def sampled_divergence(divergence: Divergence, logprobs: Tensor, said: Tensor, old: Tensor) -> Tensor:
-    """Return at each sampled token what has an unbiased gradient of the divergence; tensors have one shape.
+def sampled_divergence(divergence: Divergence, logprobs: Tensor, teacher: Tensor, old: Tensor) -> Tensor:
+    """Return, for each sampled token, a term with an unbiased gradient of the divergence; tensors have one shape.
 
-    Its value says nothing: read KL(π | q) from ``log π - log q``. Tokens were drawn from ``old``, so that a sample has
-    the weight π / π_old.
+    Its value is meaningless: read KL(π | q) from ``log π - log q``. Tokens were drawn from ``old``, so a sample has the
+    weight π / π_old.
     """
-    coefficient = divergence.coefficient((said - logprobs).detach())
+    coefficient = divergence.coefficient((teacher - logprobs).detach())
     return (logprobs - old).exp() * coefficient
 
 

@@ -36,37 +36,37 @@ class Settings(Preference):
 
 
 def paired(facts: UpdateFacts, settings: Settings) -> WholeTrajectories:
-    """Return every two trajectories of one role from one start, of which the first has the higher return.
+    """Return all pairs of trajectories of one role from one start; the first has the higher return.
 
-    Two in which the seat said the same to the same make no pair, nor do those of weight 0. All pairs of a game weigh
-    its loss weight together, each alike or by ``difference`` of their returns.
+    Trajectories with equal prompts and replies make no pair, nor do those of weight 0. The pairs of a game share its
+    loss weight, evenly or by the ``difference`` of their returns.
     """
     trajectories, weights = facts.trajectories, facts.weights
     loss_weights, by_difference = facts.loss_weights, settings.preference_weight == "difference"
-    found = [
+    index_pairs = [
         (chosen, rejected)
         for members in group_members(trajectories).values()
         for chosen in members
         for rejected in members
         if trajectories[chosen].match_return > trajectories[rejected].match_return
         if weights[chosen] and weights[rejected]
-        if _said(trajectories[chosen]) != _said(trajectories[rejected])
+        if _prompts_and_replies(trajectories[chosen]) != _prompts_and_replies(trajectories[rejected])
     ]
-    kept = sorted({index for pair in found for index in pair})
-    place_of = {index: place for place, index in enumerate(kept)}
+    used = sorted({index for pair in index_pairs for index in pair})
+    position_of = {index: position for position, index in enumerate(used)}
     returns = [trajectory.match_return for trajectory in trajectories]
-    counts = [returns[chosen] - returns[rejected] if by_difference else 1.0 for chosen, rejected in found]
+    counts = [returns[chosen] - returns[rejected] if by_difference else 1.0 for chosen, rejected in index_pairs]
     totals: dict[str, float] = {}
-    for (chosen, _), count in zip(found, counts, strict=True):
+    for (chosen, _), count in zip(index_pairs, counts, strict=True):
         game = root_game_of(trajectories[chosen])
         totals[game] = totals.get(game, 0.0) + count
     pairs = []
-    for (chosen, rejected), count in zip(found, counts, strict=True):
+    for (chosen, rejected), count in zip(index_pairs, counts, strict=True):
         game = root_game_of(trajectories[chosen])
         weight = count * loss_weights.get(game, 1.0) / totals[game]
-        pairs.append(TrajectoryPair(place_of[chosen], place_of[rejected], weight))
+        pairs.append(TrajectoryPair(position_of[chosen], position_of[rejected], weight))
     scored = [
-        ScoredTrajectory(f"{trajectories[i].game}/{trajectories[i].role}", tuple(facts.packed.places[i])) for i in kept
+        ScoredTrajectory(f"{trajectories[i].game}/{trajectories[i].role}", tuple(facts.packed.places[i])) for i in used
     ]
     return WholeTrajectories(tuple(scored), tuple(pairs))
 
@@ -74,8 +74,8 @@ def paired(facts: UpdateFacts, settings: Settings) -> WholeTrajectories:
 def turn_discounts(turns: int, gamma: float) -> list[float]:
     """Return gamma^t (1 - gamma^(T - t)) / (1 - gamma^T) for the turns t = 0, 1, ... T - 1 of a trajectory.
 
-    What a turn's log-ratio weighs: that of the discounted occupancies of all positions from it on, divided by the sum
-    of the discounts, so that longer trajectories do not count for more. For gamma = 1 it is (T - t) / T; for gamma near
+    A turn's log-ratio weighs as much as the discounted occupancies of all positions from it on, divided by the sum of
+    the discounts, so that longer trajectories do not count more. For gamma = 1 it is (T - t) / T; for gamma near
     0 the first turn alone counts.
     """
     tails = [sum(gamma**later for later in range(t, turns)) for t in range(turns)]
@@ -107,7 +107,7 @@ def _make(context: LossContext) -> Term:
     return TrajectoryTerm(context, lambda turns: turn_discounts(turns, gamma), _loss)
 
 
-def _said(trajectory: Trajectory) -> list[object]:
+def _prompts_and_replies(trajectory: Trajectory) -> list[object]:
     traces = [(trace_of(trajectory, turn), turn) for turn in trajectory.turns]
     return [(trace.prompt_ids, turn.reply if trace.mask is not None else trace.reply_ids) for trace, turn in traces]
 

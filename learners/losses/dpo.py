@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Preference(Section):
-    """The settings of a loss that prefers one thing to another."""
+    """The settings of a preference loss."""
 
     dpo_beta: float = Field(
         0.1, gt=0.0, description="dpo, dmpo, kto: beta, the weight of staying near the policy before training"
@@ -66,12 +66,12 @@ def paired_replies(
     for indices in pairs:
         chosen, rejected = (trajectories[index] for index in indices)
         better, worse = (packed.places[index][-1] for index in indices)
-        prompts = [trace_of(one, one.turns[-1]).prompt_ids for one in (chosen, rejected)]
+        prompts = [trace_of(trajectory, trajectory.turns[-1]).prompt_ids for trajectory in (chosen, rejected)]
         if prompts[0] != prompts[1]:
             raise ValueError(f"matches {chosen.match} and {rejected.match}: replies to different prompts make no pair")
         assert better is not None, "a forced reply has no sibling"
         assert worse is not None, "a forced reply has no sibling"
-        if not better.free:  # one row holds both, whichever weights drew them
+        if not better.free:  # one row holds both, no matter which weights drew them
             worse = ReplyPlace(better.row, packed.batch.choice[better.row].legal.index(rejected.turns[-1].reply), False)
         weight = loss_weights.get(root_game_of(chosen), 1.0) / pairs_of_game[chosen.game, root_game_of(chosen)]
         pair = merged.get((better, worse), Pair(better, worse, 0.0, 0.0))
@@ -115,8 +115,8 @@ class Dpo(Term):
         pairs = [pair for index in chunk.indices for pair in self._pairs.get((chunk.free, index), ())]
         sides = [[pair.chosen for pair in pairs], [pair.rejected for pair in pairs]]
         chosen_P, rejected_P = (
-            to_device([chunk.reply_index(row_of[p.row], p.reply) for p in places], chunk.device, torch.long)
-            for places in sides
+            to_device([chunk.reply_index(row_of[p.row], p.reply) for p in replies], chunk.device, torch.long)
+            for replies in sides
         )
         multiplicity_P = to_device([pair.multiplicity for pair in pairs], chunk.device)
         weight_P = to_device([pair.weight for pair in pairs], chunk.device)
@@ -134,7 +134,7 @@ class Dpo(Term):
 
 
 def _rows(facts: UpdateFacts, _settings: Preference) -> ReplyPairs:
-    """Return the pairs of siblings of which only one is good."""
+    """Return the pairs of siblings in which only the first is good."""
     pairs = sibling_pairs(facts.trajectories, facts.mid_returns)
     return paired_replies(facts.packed, facts.trajectories, pairs, facts.loss_weights)
 

@@ -1,7 +1,7 @@
-"""A chunk's draws as tensors: what depends on the log-probs that the engine sampled, draw by draw.
+"""A chunk's draws as tensors: everything that depends on the engine's sampled log-probs, draw by draw.
 
 An engine's arithmetic may give equal replies to equal prompts other log-probs from draw to draw (vLLM does), so
-importance weights and gaps belong to draws, and only what they are multiplied with may be merged. Dimensions: rows R
+importance weights and gaps belong to draws, and only their multiplicands can be merged. Dimensions: rows R
 and elements W of the chunk; draws D, each the turns of a row with equal replies and equal log-probs; entries E, the
 elements that a draw sampled, one draw after another: a choice is one, a free reply as many as it has tokens.
 """

@@ -1,8 +1,8 @@
-"""Log-probs of frozen models that the update before has computed too: of the magnet, and of the reference.
+"""A cache of the magnet's and the reference's log-probs over two successive updates.
 
-In a game of few positions an update reads the prompts of the one before it, and a magnet has the same weights for many
-updates. A result is kept by everything that goes into its pass, so it has the bits of a pass that is run again: a
-resumed run, which begins with nothing kept, learns the same.
+In a game of few positions an update reads the same prompts as the one before it, and a magnet has the same weights for
+many updates. A result is keyed by everything that goes into its pass, so it is bit for bit what a new pass would give:
+a resumed run, which starts with an empty cache, learns the same.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 class FrozenResults:
-    """Results of this update and the one before, by model and input. To be dropped when a frozen model changes."""
+    """Results of this update and the one before, by model and input. Clear them when a frozen model changes."""
 
     def __init__(self) -> None:
         self._before: dict[object, Tensor] = {}
@@ -24,11 +24,11 @@ class FrozenResults:
         self._before, self._now = self._now, {}
 
     def clear(self) -> None:
-        """Forget all: a frozen model has changed."""
+        """Forget everything: a frozen model has changed."""
         self._before, self._now = {}, {}
 
     def get(self, key: object, compute: Callable[[], Tensor]) -> Tensor:
-        """Return the result of a key, which ``compute`` returns if it is not kept."""
-        kept = self._now.get(key, self._before.get(key))
-        self._now[key] = result = compute() if kept is None else kept
+        """Return the result of a key; ``compute`` is called if it is not cached."""
+        cached = self._now.get(key, self._before.get(key))
+        self._now[key] = result = compute() if cached is None else cached
         return result

@@ -1,8 +1,8 @@
-"""The cross-entropy of given replies under the policy as it plays, chunk by chunk.
+"""The cross-entropy of given replies under the policy at its playing temperature, chunk by chunk.
 
 L = -(1 / N) sum_i log pi(y_i | prompt_i) over the N tokens of the replies y; a ``choice`` reply counts as one token,
-and its pi is that among the legal replies. pi is at the role's temperature, and never truncated: what a truncated
-policy could not say would have no gradient.
+and its pi is the probability among the legal replies. pi is at the role's temperature, and never truncated: replies
+that a truncated policy could not give would have no gradient.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def given_chunks(
 ) -> list[GivenLoss]:
     """Return the chunks of rows of one temperature, each of at most ``max_tokens`` tokens.
 
-    ``names`` is what their loss and tokens are called in sums.
+    ``names`` are the names of their loss and tokens in the sums.
     """
     choice = [row for row in rows if isinstance(row, ChoiceRow)]
     free = [row for row in rows if isinstance(row, FreeRow)]
@@ -58,7 +58,7 @@ class GivenLoss(OwnChunk, ABC):
         weights: Sequence[Sequence[float]],
         names: tuple[str, str],
     ) -> None:
-        """``drawn`` and ``weights`` are how often each element was drawn, and its weight in the loss."""
+        """``drawn`` is how often each element was drawn, ``weights`` its weight in the loss."""
         self._names = names
         width = max(map(len, drawn))
         self._lm = lm
@@ -91,8 +91,8 @@ class ChoiceGiven(GivenLoss):
     ) -> None:
         self._chunk, self._temperature = chunk, temperature
         self._tries = [lm.trie(row.legal) for row in rows]
-        shown = [rows[i] for i in chunk.items]
-        super().__init__(lm, [row.counts for row in shown], [row.weights for row in shown], names)
+        chunk_rows = [rows[i] for i in chunk.items]
+        super().__init__(lm, [row.counts for row in chunk_rows], [row.weights for row in chunk_rows], names)
 
     def _logprobs(self) -> Tensor:
         return self._lm.choice_logprobs(self._chunk, self._tries, self._temperature).replies
@@ -105,11 +105,11 @@ class FreeGiven(GivenLoss):
         self, lm: LanguageModel, replies: Pass, rows: Sequence[FreeRow], temperature: float, names: tuple[str, str]
     ) -> None:
         self._replies, self._options = replies, ScoreOptions(temperature, entropy_gradient=False)
-        shown = [rows[i] for i in replies.items]
+        pass_rows = [rows[i] for i in replies.items]
         super().__init__(
             lm,
-            [[row.visits] * len(row.reply) for row in shown],
-            [[row.weight] * len(row.reply) for row in shown],
+            [[row.visits] * len(row.reply) for row in pass_rows],
+            [[row.weight] * len(row.reply) for row in pass_rows],
             names,
         )
 

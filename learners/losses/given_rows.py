@@ -1,6 +1,6 @@
-"""Given replies: rows that a term adds to a batch, whose loss is their cross-entropy under the policy as it plays.
+"""Given replies: rows that a term adds to a batch, whose loss is their cross-entropy under the policy.
 
-Imitation, listening and prediction differ in which replies they give and in their weights alone.
+Imitation, listening and prediction differ only in which replies they give and in their weights.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class GivenRows(NamedTuple):
 
 
 class GivenReplies(Term):
-    """The given replies of one batch; ``names`` are what their loss and their tokens are called in sums."""
+    """The given replies of one batch; ``names`` are the names of their loss and their tokens in the sums."""
 
     def __init__(self, context: LossContext, names: SumNames) -> None:
         super().__init__(context)
@@ -54,6 +54,6 @@ def given_metrics(names: SumNames) -> Callable[[MetricSums], dict[str, float]]:
 
 
 def empty_choice(game: str, prompt: tuple[int, ...], legal: tuple[str, ...], temperature: float) -> ChoiceRow:
-    """Return a choice row without counts and weights, which may be added to."""
+    """Return a choice row of zero counts and weights, to add to."""
     counts, weights, gains, losses = ([0.0] * len(legal) for _ in range(4))
     return ChoiceRow(game, game, prompt, legal, temperature, counts, weights, gains, losses)

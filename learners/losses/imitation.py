@@ -1,4 +1,4 @@
-"""``imitation``: the cross-entropy of replies of other players, beside the policy gradient.
+"""``imitation``: the cross-entropy of other players' replies, beside the policy gradient.
 
 Behaviour cloning (Pomerleau 1991): L = (1 - w) L_policy - w (1 / N) sum_i log pi(y_i | prompt_i) over the N tokens of
 the replies y that are drawn for an update, w the weight; a ``choice`` reply counts as one token.
@@ -21,7 +21,7 @@ NAMES = ("imitation", "imitated_tokens")
 
 
 class ImitationConfig(Section):
-    """Imitation of matches of others, beside the policy gradient: behaviour cloning."""
+    """Imitation of others' matches, beside the policy gradient: behaviour cloning."""
 
     weight: Share = Field(
         0.0,
@@ -51,7 +51,7 @@ class ImitationConfig(Section):
 def draw_imitation(replies: Sequence[ImitatedReply], number: int, weight: float, seed: int) -> GivenRows:
     """Return ``number`` replies, drawn as often as they were given, as rows whose loss is ``weight`` nats a token.
 
-    The same seed draws the same ones. Equal prompts are one row.
+    The same seed draws the same replies. Equal prompts are one row.
     """
     drawn = Counter(random.Random(seed).choices(range(len(replies)), [reply.times for reply in replies], k=number))
     tokens = sum(times * max(len(replies[index].tokens), 1) for index, times in drawn.items())
@@ -64,9 +64,9 @@ def draw_imitation(replies: Sequence[ImitatedReply], number: int, weight: float,
         else:
             key = reply.game, reply.prompt, reply.legal, reply.temperature
             row = choice.setdefault(key, empty_choice(*key))
-            place = reply.legal.index(reply.reply)
-            row.counts[place] += times
-            row.weights[place] += share
+            legal_index = reply.legal.index(reply.reply)
+            row.counts[legal_index] += times
+            row.weights[legal_index] += share
     return GivenRows(tuple(choice.values()), tuple(free))
 
 

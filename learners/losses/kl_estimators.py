@@ -25,7 +25,7 @@ def k1(logprobs: Tensor, reference: Tensor) -> Tensor:
 def k2(logprobs: Tensor, reference: Tensor) -> Tensor:
     """Return the estimate (log pi - log reference)^2 / 2 of KL(pi | reference), from samples of pi.
 
-    Biased as an estimate, but for samples of pi its mean gradient is that of KL(pi | reference).
+    Biased as an estimate, but for samples of pi its mean gradient is the gradient of KL(pi | reference).
     """
     return 0.5 * (logprobs - reference).square()
 
@@ -34,7 +34,7 @@ def k3(logprobs: Tensor, reference: Tensor) -> Tensor:
     """Return the estimate r - 1 - log r, r = reference / pi, of KL(pi | reference), from samples of pi.
 
     Unbiased and never negative as an estimate (GRPO's choice), but for samples of pi its mean gradient is
-    that of KL(reference | pi).
+    the gradient of KL(reference | pi).
     """
     log_ratio = reference - logprobs
     return log_ratio.exp() - 1 - log_ratio

@@ -1,8 +1,8 @@
 """``kto``: tells good whole matches from bad ones (Kahneman-Tversky optimisation, Ethayarajh et al., arXiv 2402.01306).
 
 L = lambda (1 - sigmoid(+-beta (S - z0))) for each trajectory of score S: + and lambda_D where it is desirable, - and
-lambda_U else. z0 is an estimate of KL(pi | reference), at least 0, through which no gradient goes: exact where replies
-are chosen, and from mismatched replies where they are free.
+lambda_U otherwise. z0 is an estimate of KL(pi | reference), at least 0, through which no gradient goes: exact where
+replies are chosen, and from mismatched replies where they are free.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ class Settings(Preference):
 
 
 def labelled(facts: UpdateFacts, settings: Settings) -> WholeTrajectories:
-    """Return trajectories as desirable or not, by the sign of the sum of their turns' advantages, without those of 0.
+    """Return trajectories, desirable or not by the sign of their turns' summed advantages; sums of 0 are left out.
 
     Under the default credit rule an advantage is the return less its role's baseline. A trajectory of weight w counts
-    as w alike, and by ``difference`` as w times the size of that sum; all of a game weigh its loss weight together. For
-    the reference point each gets the replies of another of its role, half of them further on.
+    as w equal ones, and by ``difference`` as w times the size of that sum; the trajectories of a game share its loss
+    weight. For the reference point each is paired with another of its role, half of them further on.
     """
     trajectories, advantages, weights = facts.trajectories, facts.advantages, facts.weights
     loss_weights, by_difference = facts.loss_weights, settings.preference_weight == "difference"
-    kept = [i for i, a in enumerate(advantages) if sum(a) and weights[i]]
+    used = [i for i, a in enumerate(advantages) if sum(a) and weights[i]]
     mismatched = list[MismatchedReply]()
-    counts = {i: weights[i] * (abs(sum(advantages[i])) if by_difference else 1.0) for i in kept}
+    counts = {i: weights[i] * (abs(sum(advantages[i])) if by_difference else 1.0) for i in used}
     totals: dict[str, float] = {}
-    for i in kept:
+    for i in used:
         game = root_game_of(trajectories[i])
         totals[game] = totals.get(game, 0.0) + counts[i]
-    others = _others(trajectories, kept)
+    mismatched_with = _mismatches(trajectories, used)
     scored = []
-    for i in kept:
-        trajectory, rows = trajectories[i], _mismatched(trajectories[i], trajectories[others[i]])
+    for i in used:
+        trajectory, rows = trajectories[i], _mismatched(trajectories[i], trajectories[mismatched_with[i]])
         game, first = root_game_of(trajectory), len(mismatched)
         mismatched += rows
         scored.append(
@@ -75,7 +75,7 @@ def labelled(facts: UpdateFacts, settings: Settings) -> WholeTrajectories:
 
 
 def kto_loss(scores: Tensor, reference_point: Tensor, desirable: Tensor, settings: Settings) -> Tensor:
-    """Return lambda (1 - sigmoid(+-beta (S - z0))), one by one; tensors have one shape."""
+    """Return lambda (1 - sigmoid(+-beta (S - z0))), element by element; tensors have one shape."""
     import torch
 
     gain = torch.where(desirable, scores - reference_point, reference_point - scores)
@@ -91,12 +91,12 @@ def _loss(
 
     scored = whole.scored
     by_role: dict[str, list[float]] = {}
-    for one, nats in zip(scored, kl, strict=True):
-        by_role.setdefault(one.role, []).append(nats)
+    for trajectory, nats in zip(scored, kl, strict=True):
+        by_role.setdefault(trajectory.role, []).append(nats)
     reference_points = {role: max(0.0, sum(nats) / len(nats)) for role, nats in by_role.items()}
-    points = torch.tensor([reference_points[one.role] for one in scored], dtype=scores.dtype)
-    desirable = torch.tensor([one.desirable for one in scored], dtype=torch.bool)
-    weights = torch.tensor([one.weight for one in scored], dtype=scores.dtype)
+    points = torch.tensor([reference_points[trajectory.role] for trajectory in scored], dtype=scores.dtype)
+    desirable = torch.tensor([trajectory.desirable for trajectory in scored], dtype=torch.bool)
+    weights = torch.tensor([trajectory.weight for trajectory in scored], dtype=scores.dtype)
     reported = {
         "trajectories": float(len(scored)),
         "desirable": float(desirable.sum()),
@@ -113,25 +113,25 @@ def _make(context: LossContext) -> Term:
     return TrajectoryTerm(context, lambda turns: [1.0] * turns, _loss)
 
 
-def _others(trajectories: Sequence[Trajectory], kept: Sequence[int]) -> dict[int, int]:
+def _mismatches(trajectories: Sequence[Trajectory], indices: Sequence[int]) -> dict[int, int]:
     """Return for each trajectory the one of its role, half of them further on."""
     by_role: dict[tuple[str, str], list[int]] = {}
-    for index in kept:
+    for index in indices:
         by_role.setdefault((trajectories[index].game, trajectories[index].role), []).append(index)
     return {
-        index: mine[(number + max(1, len(mine) // 2)) % len(mine)]
-        for mine in by_role.values()
-        for number, index in enumerate(mine)
+        index: members[(number + max(1, len(members) // 2)) % len(members)]
+        for members in by_role.values()
+        for number, index in enumerate(members)
     }
 
 
 def _mismatched(trajectory: Trajectory, other: Trajectory) -> list[MismatchedReply]:
-    """Return the free replies of another trajectory behind this one's prompts, as far as both have such turns."""
+    """Return another trajectory's free replies, each after this one's prompt, as far as both have such turns."""
     rows = []
-    for turn, said in zip(trajectory.turns, other.turns, strict=False):  # one may have fewer turns
-        asked, answered = trace_of(trajectory, turn), trace_of(other, said)
-        if asked.mask is None and answered.mask is None:
-            rows.append(MismatchedReply(asked.prompt_ids, answered.reply_ids, asked.temperature))
+    for turn, other_turn in zip(trajectory.turns, other.turns, strict=False):  # one may have fewer turns
+        trace, other_trace = trace_of(trajectory, turn), trace_of(other, other_turn)
+        if trace.mask is None and other_trace.mask is None:
+            rows.append(MismatchedReply(trace.prompt_ids, other_trace.reply_ids, trace.temperature))
     return rows
 
 

@@ -2,7 +2,7 @@
 
     L = L_policy - w (1 / N) sum_n f_n (1 / |T_n|) sum_{y in T_n} log pi(y | prompt_n)
 
-over the N probes of the update's trajectories whose right answers T_n are known; pi is that over the listed answers at
+over the N probes of the update's trajectories whose right answers T_n are known; pi is over the listed answers at
 temperature 1, w the term's weight and f_n its factor for the seat's role (Sarkar et al. 2025, arXiv 2502.06060).
 """
 
@@ -23,22 +23,22 @@ def listening_rows(
 ) -> GivenRows:
     """Return the probes of trajectories as rows of a loss; equal ones are one row. None at weight 0.
 
-    ``factors`` are the weight's multiples by trajectory, those of their roles; those of 0 are left out.  # [N]
+    ``factors`` multiply the weight, by trajectory, according to its role; trajectories of factor 0 are left out.  # [N]
     """
-    heard = [
-        (trajectory.game, asked, factor)
-        for trajectory, found, factor in zip(trajectories, evidence, factors, strict=True)
-        for asked in (found.probe_answers if factor else ())
+    probes = [
+        (trajectory.game, probe, factor)
+        for trajectory, trajectory_evidence, factor in zip(trajectories, evidence, factors, strict=True)
+        for probe in (trajectory_evidence.probe_answers if factor else ())
     ]
     rows: dict[tuple[str, tuple[int, ...], tuple[str, ...]], ChoiceRow] = {}
-    for game, asked, factor in heard if weight else ():
-        key = game, asked.prompt, asked.answers
+    for game, probe, factor in probes if weight else ():
+        key = game, probe.prompt, probe.answers
         if key not in rows:
             rows[key] = empty_choice(*key, 1.0)
-        for truth in asked.truths:
-            place, share = asked.answers.index(truth), 1.0 / len(asked.truths)
-            rows[key].counts[place] += share
-            rows[key].weights[place] += weight * factor * share / len(heard)
+        for truth in probe.truths:
+            index, share = probe.answers.index(truth), 1.0 / len(probe.truths)
+            rows[key].counts[index] += share
+            rows[key].weights[index] += weight * factor * share / len(probes)
     return GivenRows(tuple(rows.values()))
 
 
@@ -46,7 +46,7 @@ def _rows(facts: UpdateFacts, settings: WeightedTerm) -> GivenRows | None:
     """Return the probes of an update; None at weight 0."""
     if not settings.weight:
         return None
-    factors = [settings.factor(one.game, one.role) for one in facts.trajectories]
+    factors = [settings.factor(trajectory.game, trajectory.role) for trajectory in facts.trajectories]
     return listening_rows(facts.trajectories, facts.evidence, factors, settings.weight)
 
 

@@ -1,4 +1,4 @@
-"""What an update minimises, and the sums that it reports."""
+"""The objective that an update minimises."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from learners.normalisation import CONSTANT, Normalisation
 
 
 class Surrogate(NamedTuple):
-    """Which surrogate, by name, and its settings: those that are left out are as its entry has them."""
+    """A surrogate by name, and its settings; those left out have the defaults of its entry."""
 
     name: str = "ppo"
     settings: Mapping[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Surrogates of advantages: ``reinforce``, ``ppo`` and ``gspo``, and what others of their kind are made with.
+"""Surrogates of advantages: ``reinforce``, ``ppo`` and ``gspo``, and what plugins build others with.
 
 Each takes, for each legal reply or sampled token, the weighted sums of positive advantages (``gains``) and of negative
 advantages (``losses``) that batching has merged. Log-probs are in nats.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from learners.losses.chunk import Fixed, PolicyOutput, RowChunk
     from learners.metric_sums import MetricSums
 
-# log-probs, those before the update, gains, losses, the entry's settings; tensors have one shape, as what is returned
+# log-probs, log-probs before the update, gains, losses, the entry's settings -> loss; tensors have one shape
 Surrogated = Callable[["Tensor", "Tensor", "Tensor", "Tensor", Any], "Tensor"]
 
 
@@ -71,7 +71,7 @@ class PolicyGradient(Term):
     def on_chunk(self, chunk: RowChunk) -> ChunkTerm:
         """See ``Term``."""
         settings, tensors = self.context.settings, chunk.tensors
-        by_reply = self._by_reply and chunk.free  # the log-probs of a choice are those of whole replies
+        by_reply = self._by_reply and chunk.free  # a choice's log-probs already belong to whole replies
 
         def loss(output: PolicyOutput, fixed: Fixed, sums: MetricSums) -> Tensor:
             logprobs, old = output.logprobs, fixed.old

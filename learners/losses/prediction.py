@@ -22,7 +22,7 @@ NAMES = ("prediction", "predicted_tokens")
 
 
 class PredictionConfig(Section):
-    """A policy predicts what its seat is shown next, beside its policy gradient; nothing that is played changes."""
+    """A policy learns to predict what its seat is shown next, beside its policy gradient; play does not change."""
 
     replies: WeightedTerm = Field(
         WeightedTerm(),
@@ -47,18 +47,18 @@ def predicted_rows(
 ) -> GivenRows:
     """Return what trajectories' seats were shown next as rows of a loss; equal ones are one row. None at weight 0.
 
-    ``weights`` are those of the sources, ``factors`` their multiples by trajectory [N]; those of 0 are left out.
+    ``weights`` are by source, ``factors`` multiply them by trajectory [N]; trajectories of factor 0 are left out.
     """
     rows: dict[object, FreeRow] = {}
     for source, weight in weights.items():
-        shown = [
+        texts = [
             (trajectory.game, text, factor)
-            for trajectory, found, factor in zip(trajectories, evidence, factors[source], strict=True)
-            for text in (found.predicted if factor else ())
+            for trajectory, trajectory_evidence, factor in zip(trajectories, evidence, factors[source], strict=True)
+            for text in (trajectory_evidence.predicted if factor else ())
             if text.source == source
         ]
-        tokens = sum(len(text.text) for _, text, _ in shown)
-        for game, text, factor in shown if weight else ():
+        tokens = sum(len(text.text) for _, text, _ in texts)
+        for game, text, factor in texts if weight else ():
             key = game, text.prompt, text.text
             row = rows.get(key, FreeRow(game, game, text.prompt, text.text, 1.0, 0.0, 0.0, 0.0, 0.0))
             share = weight * factor / tokens
@@ -72,7 +72,8 @@ def _rows(facts: UpdateFacts, settings: PredictionConfig) -> GivenRows | None:
     if not any(weights.values()):
         return None
     factors = {
-        name: [term.factor(one.game, one.role) for one in facts.trajectories] for name, term in settings.terms.items()
+        name: [term.factor(trajectory.game, trajectory.role) for trajectory in facts.trajectories]
+        for name, term in settings.terms.items()
     }
     return predicted_rows(facts.trajectories, facts.evidence, factors, weights)
 

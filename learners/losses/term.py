@@ -1,8 +1,8 @@
-"""What a loss is: an entry with its settings, its needs, the rows that it adds to a batch, its loss and its metrics.
+"""The type of a loss: an entry with its settings, needs, the rows that it adds to a batch, its loss and its metrics.
 
-A *surrogate* is what ``objective.name`` chooses; *auxiliary* losses stand beside it where they have a weight. Both are
-terms of one loss, and a batch, an update and its processes treat them alike. This module imports no torch, as no module
-that declares a term does before it computes: the configuration reads the settings of all of them.
+``objective.name`` chooses a *surrogate*; *auxiliary* losses are added where they have a weight. Both are terms of one
+loss, and a batch, an update and its processes treat them alike. Like every module that declares a term, this one does
+not import torch before it computes, because the configuration reads the settings of all of them.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class LossNeed(Enum):
 
     ADVANTAGES = "advantages"  # it weighs the advantages of a credit rule, as a policy gradient does
     REFERENCE = "reference"  # the policy's weights from before training
-    SIBLINGS = "siblings"  # several replies to one prompt, and what each was worth: trees of matches
+    SIBLINGS = "siblings"  # several replies to one prompt, and the value of each: trees of matches
     COMPARISONS = "comparisons"  # several matches of one start
     SCORES = "scores"  # passes over the whole batch before each step
 
 
 class ImitatedReply(NamedTuple):
-    """A prompt, and how another player replied to it."""
+    """A prompt, and another player's reply to it."""
 
     game: str
     prompt: Tokens
@@ -47,26 +47,26 @@ class ImitatedReply(NamedTuple):
     reply: str
     tokens: Tokens  # of a free reply, end token included; () for a choice
     temperature: float
-    times: int  # that it was given
+    times: int  # how often it was given
 
 
 class UpdateFacts(NamedTuple):
-    """What the rows of an update's terms are made of: the matches of one policy, and how they were packed."""
+    """The data from which the rows of an update's terms are made: one policy's matches, and how they were packed."""
 
     packed: Packed
     trajectories: Sequence[Trajectory]  # [N]
     evidence: Sequence[Evidence]  # [N]
-    advantages: Sequence[Sequence[float]]  # of each turn, as the credit rule has them  # [N][K]
+    advantages: Sequence[Sequence[float]]  # of each turn, from the credit rule  # [N][K]
     weights: Sequence[float]  # of each trajectory; those of weight 0 have no rows  # [N]
     loss_weights: Mapping[str, float]  # of each game
-    # by game: the middle of its range of returns, in the units of the trajectories'
+    # by game: the middle of its range of returns, in the trajectories' units
     mid_returns: Mapping[str, float] = {}
     imitated: Sequence[ImitatedReply] = ()  # what the policy imitates
     seed_of: Callable[[str], int] = hash  # the seed of a stream of this update, by the stream's name
 
 
 class LossContext(NamedTuple):
-    """One batch, as a term of its loss gets it in one process."""
+    """One batch, as one process passes it to a term of the loss."""
 
     models: Models
     batch: TrainBatch
@@ -84,12 +84,12 @@ class OwnChunk:
     """One pass over rows that a term adds to the batch."""
 
     def loss(self, sums: MetricSums) -> Tensor:
-        """Return its weighted loss, summed, and add to ``sums`` what is reported."""
+        """Return its weighted loss, summed, and add its metrics to ``sums``."""
         raise NotImplementedError
 
 
 class Term:
-    """A term of one batch's loss, in one process. This one adds nothing; a term overrides what it has."""
+    """A term of one batch's loss, in one process. The base class adds nothing; a term overrides what it has."""
 
     def __init__(self, context: LossContext) -> None:
         self.context = context
@@ -99,21 +99,21 @@ class Term:
         return ()
 
     def on_chunk(self, chunk: RowChunk) -> ChunkTerm | None:
-        """Return what computes the term's loss of a chunk of the batch's rows; None where it has none there."""
+        """Return a function that computes the term's loss of a chunk of the batch's rows; None if it has none."""
         return None
 
     def own_rows(self) -> Sequence[Sequence[Row]]:
-        """Return the rows that the term adds; each list is split over minibatches and processes by itself."""
+        """Return the rows that the term adds; each list is split over minibatches and processes separately."""
         return ()
 
     def cut(self, rows: Sequence[Row], temperature: float) -> Iterable[OwnChunk]:
-        """Cut rows of its own, of one temperature, into passes of at most ``context.max_tokens`` tokens."""
+        """Cut its own rows, of one temperature, into passes of at most ``context.max_tokens`` tokens."""
         return ()
 
     def score(self, chunks: Sequence[RowChunk]) -> list[list[float]]:
-        """Return this process's part of numbers that a step needs first; they are summed over processes.
+        """Return this process's part of the scores that a step needs first; they are summed over processes.
 
-        Only terms that need ``SCORES`` are asked, before each step, which then takes the whole batch.
+        Called before each step, and only for terms that need ``SCORES``; such a step takes the whole batch.
         """
         return []
 
@@ -149,5 +149,5 @@ class WeightedTerm(Section):
         return bool(self.weight or self.weight_end)
 
     def factor(self, game: str, role: str) -> float:
-        """Return what the weight is multiplied by for a role."""
+        """Return the factor by which the weight is multiplied for a role."""
         return self.roles.get(f"{game}/{role}", 1.0)

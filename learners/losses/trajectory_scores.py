@@ -1,9 +1,9 @@
-"""The loss of whole trajectories (``kto``, ``dmpo``), whose turns stand in rows of many passes.
+"""The loss of whole trajectories (``kto``, ``dmpo``), whose turns are rows of many passes.
 
 The loss is a function f of the scores S_i of the trajectories, each a weighted sum of log-ratios of rows. Its gradient
 is sum_i f'(S_i) grad S_i, so that a step takes two passes over the rows: one without gradients, which gives the scores
-and from them f', and one in which every reply's log-prob is weighed by its coefficient, chunk by chunk. That is the
-exact gradient of the whole batch's loss, however it is cut.
+and from them f', and one in which every reply's log-prob is weighted by its coefficient, chunk by chunk. That is the
+exact gradient of the whole batch's loss, however it is split.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ ScoresLoss = Callable[[WholeTrajectories, Tensor, Sequence[float], Any], tuple[T
 
 
 class _Coefficients(NamedTuple):
-    """What the loss makes of a chunk under the current weights."""
+    """A chunk's part of the loss under the current weights, linearised."""
 
     by_reply: Tensor  # the slope of the loss along each reply's log-prob  # [M]
     loss: float  # the chunk's share of the loss
-    sums: Mapping[str, float]  # its shares of what is reported
+    sums: Mapping[str, float]  # its shares of the reported sums
 
 
 class TrajectoryTerm(Term):
     """The loss of a batch's whole trajectories, over the chunks that this process computes.
 
-    ``turn_weights`` are what the turns of a trajectory weigh in its score, by their number.
+    ``turn_weights`` returns the weights of a trajectory's turns in its score, from their number.
     """
 
     def __init__(self, context: LossContext, turn_weights: Callable[[int], Sequence[float]], loss: ScoresLoss) -> None:
@@ -48,22 +48,22 @@ class TrajectoryTerm(Term):
         self._coefficients: dict[RowChunk, _Coefficients] = {}
         # by form and row: (trajectory, reply, weight)
         self._turns: dict[tuple[bool, int], list[tuple[int, int, float]]] = {}
-        for number, one in enumerate(self._whole.scored):
-            for place, weight in zip(one.turns, turn_weights(len(one.turns)), strict=True):
+        for number, trajectory in enumerate(self._whole.scored):
+            for place, weight in zip(trajectory.turns, turn_weights(len(trajectory.turns)), strict=True):
                 if place is not None:
                     self._turns.setdefault((place.free, place.row), []).append((number, place.reply, weight))
-        self._places = sum(map(len, self._turns.values()))
+        self._reply_count = sum(map(len, self._turns.values()))
 
     def on_chunk(self, chunk: RowChunk) -> ChunkTerm:
-        """Return what computes the chunk's share of the loss, with the whole gradient; 0 before scores."""
+        """Return a function that computes the chunk's share of the loss, with the whole gradient; 0 before scores."""
 
         def loss(output: PolicyOutput, _fixed: Fixed, sums: MetricSums) -> Tensor:
-            found, by_reply = self._coefficients.get(chunk), chunk.by_reply(output.logprobs)
-            if found is None:
+            coefficients, by_reply = self._coefficients.get(chunk), chunk.by_reply(output.logprobs)
+            if coefficients is None:
                 return 0.0 * by_reply.sum()
-            for name, number in found.sums.items():
+            for name, number in coefficients.sums.items():
                 sums.add(name, by_reply.new_tensor(number))
-            return found.loss + (found.by_reply * (by_reply - by_reply.detach())).sum()
+            return coefficients.loss + (coefficients.by_reply * (by_reply - by_reply.detach())).sum()
 
         return loss
 
@@ -83,7 +83,7 @@ class TrajectoryTerm(Term):
 
     @torch.enable_grad()
     def weigh(self, chunks: Sequence[RowChunk], totals: Sequence[Sequence[float]]) -> None:
-        """Find the coefficients of the chunks' log-probs, and their shares of the loss, from all scores together."""
+        """Compute the coefficients of the chunks' log-probs, and their shares of the loss, from all scores."""
         scores = torch.tensor(totals[0], dtype=torch.float64, requires_grad=True)
         loss, numbers = self._loss(self._whole, scores, totals[1], self.context.settings)
         (slopes,) = torch.autograd.grad(loss, scores) if len(totals[0]) else (scores.detach(),)
@@ -94,7 +94,7 @@ class TrajectoryTerm(Term):
                 for number, reply, weight in self._turns.get((chunk.free, index), ()):
                     coefficients[chunk.reply_index(row, reply)] += slopes_N[number] * weight
                     turns += 1
-            share = turns / max(self._places, 1)
+            share = turns / max(self._reply_count, 1)
             shares = {name: share * number for name, number in numbers.items()}
             self._coefficients[chunk] = _Coefficients(to_device(coefficients, chunk.device), share * value, shares)
 
@@ -102,20 +102,25 @@ class TrajectoryTerm(Term):
         """Add the log-ratios of this process's share of the mismatched replies to their trajectories."""
         models = self.context.models
         rows = [
-            FreeRow("", "", one.prompt, one.reply, one.temperature, 1.0, 0.0, 0.0, 0.0)
-            for one in self._whole.mismatched
+            FreeRow("", "", reply.prompt, reply.reply, reply.temperature, 1.0, 0.0, 0.0, 0.0)
+            for reply in self._whole.mismatched
         ]
-        mine = [
+        local = [
             index for (index,) in self.context.process_group.local_units([(index,) for index in range(len(rows))], rows)
         ]
         ratios: dict[int, float] = {}
-        for temperature in dict.fromkeys(rows[index].temperature for index in mine):
-            alike = [index for index in mine if rows[index].temperature == temperature]
-            prompts, replies = [rows[index].prompt for index in alike], [rows[index].reply for index in alike]
-            for one in plan_passes(models.lm, prompts, replies, self.context.max_tokens):
+        for temperature in dict.fromkeys(rows[index].temperature for index in local):
+            same_temperature = [index for index in local if rows[index].temperature == temperature]
+            prompts, replies = (
+                [rows[index].prompt for index in same_temperature],
+                [rows[index].reply for index in same_temperature],
+            )
+            for replies_pass in plan_passes(models.lm, prompts, replies, self.context.max_tokens):
                 assert models.reference is not None, "BatchLoss refuses such an objective without a reference"
-                both = [one.scores(lm, ScoreOptions(temperature)) for lm in (models.reference, models.lm)]
-                found = (both[1].logprobs - both[0].logprobs).sum(1).tolist()
-                ratios |= {alike[item]: ratio for item, ratio in zip(one.items, found, strict=True)}
+                scores = [replies_pass.scores(lm, ScoreOptions(temperature)) for lm in (models.reference, models.lm)]
+                log_ratios = (scores[1].logprobs - scores[0].logprobs).sum(1).tolist()
+                ratios |= {
+                    same_temperature[item]: ratio for item, ratio in zip(replies_pass.items, log_ratios, strict=True)
+                }
         for number, trajectory in enumerate(self._whole.scored):
             kl[number] += sum(ratios.get(index, 0.0) for index in trajectory.mismatched)

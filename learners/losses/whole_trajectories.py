@@ -1,7 +1,7 @@
 """Whole trajectories, for losses that judge all that a seat said in a match at once (``kto``, ``dmpo``).
 
 A trajectory is scored by its log-ratios, S = sum_k w_k (log pi(y_k | x_k) - log reference(y_k | x_k)) over its own
-turns k, each reply y_k given its own prompt x_k; what others said stands in the prompts and has no term.
+turns k, each reply y_k given its own prompt x_k; the others' messages are part of the prompts and have no term.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class TrajectoryPair(NamedTuple):
 
 
 class MismatchedReply(NamedTuple):
-    """A free reply of one trajectory behind the prompt of another of its role."""
+    """A free reply of one trajectory after the prompt of another of its role."""
 
     prompt: Tokens
     reply: Tokens
@@ -51,7 +51,7 @@ class MismatchedReply(NamedTuple):
 
 
 class WholeTrajectories(NamedTuple):
-    """The rows of a loss of whole trajectories, beside those of the batch."""
+    """The rows of a loss of whole trajectories, beside the batch's own rows."""
 
     scored: tuple[ScoredTrajectory, ...]  # [N]
     pairs: tuple[TrajectoryPair, ...] = ()

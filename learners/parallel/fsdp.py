@@ -26,7 +26,7 @@ def shard(model: Module, mesh: DeviceMesh) -> None:
         fully_shard(module, mesh=mesh, mp_policy=policy, ignored_params=replicated)
         sharded: Any = module
         sharded.set_gradient_divide_factor(1.0)
-        sharded.set_force_sum_reduction_for_comms(True)  # gloo has no other reduction, and none divides here
+        sharded.set_force_sum_reduction_for_comms(True)  # gloo has no other reduction, and nothing is divided here
 
 
 def is_sharded(model: Module) -> bool:

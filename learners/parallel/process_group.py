@@ -1,7 +1,7 @@
 """Data-parallel updates: a batch's rows are split over processes, and gradients and metrics are summed.
 
-A row holds its weights in the loss of the whole batch, so the losses, gradients and metrics of the processes add up to
-those of the batch without further division. Gradients are summed once a step, when every process has finished all of
+A row holds its weights in the loss of the whole batch, so the processes' losses, gradients and metrics sum to
+the batch's without further division. Gradients are summed once a step, when every process has finished all of
 its chunks. ``DistributedDataParallel`` does not fit: it requires the same number of passes in every process, and sums
 gradients during the last one.
 """
@@ -69,7 +69,7 @@ SINGLE_PROCESS = _SingleProcess()
 
 
 class TorchProcessGroup:
-    """The default process group of ``torch.distributed``; gradients stay on their device, texts are sent by the CPU."""
+    """The default process group of ``torch.distributed``; gradients stay on their device, texts go through the CPU."""
 
     def __init__(self) -> None:
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
@@ -81,12 +81,12 @@ class TorchProcessGroup:
         """
         ordered = sorted(units, key=lambda unit: rows[unit[0]].prompt)
         sizes = [sum(_tokens(rows[index]) for index in unit) for unit in ordered]
-        total, start, mine = sum(sizes), 0, []
+        total, start, local = sum(sizes), 0, []
         for unit, size in zip(ordered, sizes, strict=True):
             if (2 * start + size) * self.size // (2 * total) == self.rank:
-                mine.append(unit)
+                local.append(unit)
             start += size
-        return mine
+        return local
 
     def sum_metrics(self, sums: MetricSums) -> MetricSums:
         """See ``ProcessGroup``."""
@@ -160,7 +160,7 @@ def _text(data: Tensor) -> str:
 
 
 def _tokens(row: ChoiceRow | FreeRow) -> int:
-    """Return about how many tokens of a row go through the model."""
+    """Return roughly how many tokens of a row go through the model."""
     return len(row.prompt) + len(row.reply if isinstance(row, FreeRow) else row.legal)
 
 

@@ -1,7 +1,7 @@
 """Trajectories and their evidence to records of a store and back, equal to the last bit.
 
 Long fields are packed: token ids as little-endian int32, log-probs as float64, turn by turn, because as JSON they
-take four times the space and twenty times as long. The rest is one JSON document, whose floats read back equal.
+take four times the space and twenty times the time. The rest is one JSON document, whose floats read back equal.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _to_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode  # js
 class StoredTrajectory(NamedTuple):
     """One trajectory as a row of the store. The first seven fields are for inspection; the others hold everything."""
 
-    query: int  # the deal's seed: rollouts of one query begin alike
+    query: int  # the deal's seed: rollouts of one query start alike
     rollout: int  # the index of the rollout's root match, which no match opened
     invocation: int  # the index of the trajectory's match
     parent: int | None  # the index of the match that opened it
@@ -70,7 +70,7 @@ def to_record(trajectory: Trajectory, evidence: Evidence) -> StoredTrajectory:
 def from_record(facts: str, tokens: bytes, logprobs: bytes, rewards: bytes) -> tuple[Trajectory, Evidence]:
     """Return the trajectory and the evidence of a record.
 
-    Raises ValueError if the packed fields have other lengths than the JSON says.
+    Raises ValueError if the packed fields' lengths differ from the JSON's.
     """
     fields: dict[str, Any] = json.loads(facts)
     traces = [turn["trace"] for turn in fields["turns"] if turn["trace"] is not None]

@@ -1,4 +1,4 @@
-"""What separate learners share: a durable queue of played trajectories, and each learner's progress through it.
+"""The store that separate learners share: a durable queue of trajectories, and each learner's progress through it.
 
 One process plays and appends batches, numbered consecutively; every learner reads each batch once, in order. A learner
 leases the next batch, learns from it, and acknowledges it together with its report. Each learner reads all records of

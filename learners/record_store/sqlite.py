@@ -1,11 +1,11 @@
 """The record store in one SQLite file, in WAL mode: one process appends, many learners read, none blocks another long.
 
     learners(name, batch, consumed, dropped, token, holder, expires)    each learner's progress and lease
-    batches(number, version, records, bytes)    those that some learner still needs
+    batches(number, version, records, bytes)    the batches that some learner still needs
     records(id, batch, query, rollout, …)    see ``learners.record_store.codec``
     reports(learner, batch, report)
 
-Deleted records leave pages that later ones fill, so the file grows to the most that was ever stored at once, which
+Deleted records leave pages that later ones fill, so the file grows to the largest amount ever stored, which
 ``max_bytes`` bounds. The write-ahead log is truncated after every checkpoint. With synchronous = FULL, appended and
 acknowledged batches survive a power failure, at the price of one fsync a call.
 """

@@ -1,4 +1,4 @@
-"""Exploiters that RLlib trains against a frozen player.
+"""Exploiters trained by RLlib against a frozen player.
 
 May import arena, roles and games, and no other room of learners.
 """

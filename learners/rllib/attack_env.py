@@ -63,7 +63,7 @@ class AttackMatch:
 
     env: raw_env
     seat: int  # the exploiter's
-    players: tuple[str, ...]  # ids by seat; that of the exploiter's seat is not used  # [seats]
+    players: tuple[str, ...]  # ids by seat; the exploiter's seat's is not used  # [seats]
     rng: MatchRng
     decisions: list[Decision] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
@@ -96,7 +96,7 @@ class AttackMatch:
             self.refusals = (*self.refusals, Refusal(reply.text, reason))
         else:
             game = request.game
-            settled = settle_forfeit(game.spec, game.returns(), request.role.seat, conduct)
+            settled = settle_forfeit(game, request.role.seat, conduct)
             self._add_reward(settled[self.seat] - game.returns()[self.seat])
             self.over = True
 
@@ -154,33 +154,37 @@ class AttackEnvs:
     def _advance(self, running: Sequence[AttackMatch], act: Act) -> int:
         """Play one move in every match; return how many of them were the exploiter's."""
         to_act = [match.env.game.to_act() for match in running]
-        mine = [match for match, seat in zip(running, to_act, strict=True) if seat == match.seat]
-        theirs = [(m, seat) for m, seat in zip(running, to_act, strict=True) if seat not in (m.seat, None)]
-        if theirs:
+        exploiter_matches = [match for match, seat in zip(running, to_act, strict=True) if seat == match.seat]
+        target_turns = [(m, seat) for m, seat in zip(running, to_act, strict=True) if seat not in (m.seat, None)]
+        if target_turns:
             roles = self._target.roles
-            requests = [match.request(match.players[seat], roles[seat]) for match, seat in theirs if seat is not None]
-            for (match, _), request, reply in zip(theirs, requests, self._target.engine.sample(requests), strict=True):
+            requests = [
+                match.request(match.players[seat], roles[seat]) for match, seat in target_turns if seat is not None
+            ]
+            for (match, _), request, reply in zip(
+                target_turns, requests, self._target.engine.sample(requests), strict=True
+            ):
                 match.apply_reply(request, reply)
-        if mine:
-            observations = self._observe(mine)
-            for match, *decision in zip(mine, observations, *act(observations), strict=True):
+        if exploiter_matches:
+            observations = self._observe(exploiter_matches)
+            for match, *decision in zip(exploiter_matches, observations, *act(observations), strict=True):
                 match.apply_action(Decision(*decision))
-        return len(mine)
+        return len(exploiter_matches)
 
     def _observe(self, matches: Sequence[AttackMatch]) -> NDArray[np.float32]:
         """Return the exploiter's observations.  # [N, F + 2A + H]"""
         seen_by_match = [match.env.observe(match.env.agent_selection) for match in matches]
-        references = [np.zeros(len(seen["action_mask"]), dtype=np.float32) for seen in seen_by_match]
+        references = [np.zeros(len(observation["action_mask"]), dtype=np.float32) for observation in seen_by_match]
         if self._reference is not None:
             requests = [match.request("", self._target.roles[match.seat]) for match in matches]
             policies = self._reference.distributions(requests, [match.seat for match in matches])
             references = [scatter_legal(match.env.game, row) for match, row in zip(matches, policies, strict=True)]
         seats = self._target.spec.seats
         features = [
-            seat_numbers(seen["observation"], match.seat, seats)
-            for seen, match in zip(seen_by_match, matches, strict=True)
+            seat_numbers(observation["observation"], match.seat, seats)
+            for observation, match in zip(seen_by_match, matches, strict=True)
         ]
-        masks = [seen["action_mask"].astype(np.float32) for seen in seen_by_match]
+        masks = [observation["action_mask"].astype(np.float32) for observation in seen_by_match]
         all_seats = [_all_seats(match.env.game) for match in matches]
         return np.stack([np.concatenate(parts) for parts in zip(features, masks, references, all_seats, strict=True)])
 

@@ -1,7 +1,7 @@
 """A best response by reinforcement learning: an RLlib PPO player against any frozen player.
 
-The return of a trained exploiter is a lower bound on that of a best response, and can be computed where a game
-is too large to enumerate (Timbers et al., 2022, "Approximate Exploitability: Learning a Best Response",
+A trained exploiter's return is a lower bound on a best response's, and can be computed where a game is too
+large to enumerate (Timbers et al., 2022, "Approximate Exploitability: Learning a Best Response",
 arXiv:2004.09677). PPO is Schulman et al., 2017 (arXiv:1707.06347).
 
 The policy is an RLModule and the update an RLlib Learner. Matches are played in our PettingZoo environments
@@ -35,15 +35,15 @@ from games.common.seeds import derive_seed
 from games.pettingzoo import raw_env
 from learners.rllib.attack_env import AttackEnvs, AttackMatch, FrozenPlayer
 
-CLIP = 0.3  # of PPO's ratio, RLlib's own; what is controlled in part moves the policy played as much less
-_MIN_PROBABILITY = 1e-30  # probability whose logarithm stands for that of an impossible action
+CLIP = 0.3  # of PPO's ratio, RLlib's default; partial control moves the played policy less in proportion
+_MIN_PROBABILITY = 1e-30  # its logarithm stands for an impossible action's
 
 
 @dataclass(frozen=True, slots=True)
 class BestResponseConfig:
     """How an exploiter is trained."""
 
-    seats: tuple[int, ...]  # those that it learns to play
+    seats: tuple[int, ...]  # the seats that it learns to play
     seed: int = 0
     budget: Budget = UNLIMITED
     reference: Reference | None = None  # needed where the budget has a bound
@@ -52,7 +52,7 @@ class BestResponseConfig:
     epochs: int = 8
     learning_rate: float = 3e-3
     learning_rate_end: float = 3e-5
-    steps: int | None = None  # decisions in which the rate falls evenly to its end; None: it stays
+    steps: int | None = None  # decisions over which the rate falls linearly to its end; None: it is constant
     entropy: float = 0.01
     hidden: int = 64
     envs: int = 256  # matches in progress at once
@@ -84,7 +84,7 @@ class ExploiterModule(TorchRLModule, ValueFunctionAPI):  # type: ignore[misc]  #
     def probabilities(self, observations: Tensor) -> Tensor:
         """Return the policy under mask and budget [N, A] for flat observations [N, F + 2A + H]."""
         hidden = observations.shape[-1] - self.features - 2 * self.actions
-        parts = aligned(observations)  # which come from NumPy
+        parts = aligned(observations)  # they come from NumPy
         numbers, mask, reference, _ = parts.split((self.features, self.actions, self.actions, hidden), dim=-1)
         inputs = Inputs(numbers, mask, reference)
         return attack_policy(self.policy(inputs.numbers), inputs, self.budget)
@@ -164,7 +164,7 @@ def _learner(env: raw_env, config: BestResponseConfig) -> Any:
     """Return RLlib's PPO learner of a new module. Episodes are whole matches, so nothing is discounted."""
     seat = env.possible_agents[config.seats[0]]
     observations, actions = env.observation_space(seat), env.action_space(seat)
-    logging.getLogger("ray").setLevel(logging.ERROR)  # RLlib warns of its own use of what it has deprecated
+    logging.getLogger("ray").setLevel(logging.ERROR)  # RLlib warns about its own use of deprecated functions
     module = RLModuleSpec(
         module_class=ExploiterModule,
         observation_space=observations,
@@ -177,7 +177,7 @@ def _learner(env: raw_env, config: BestResponseConfig) -> Any:
             "budget": tuple(config.budget),
         },
     )
-    # Sure of its replies, it has small gradients, and Adam steps no less: at a rate that stays it comes off them again.
+    # A confident policy has small gradients, but Adam's steps stay as large: at a constant rate it drifts off again.
     falling = [[0, config.learning_rate], [config.steps, config.learning_rate_end]]
     ppo = PPOConfig().training(
         lr=falling if config.steps else config.learning_rate,

@@ -1,12 +1,12 @@
-"""The running mean of a policy's weights over its updates: a policy of its own, which plays no training match.
+"""The running mean of a policy's weights over its updates: a separate policy, which plays no training match.
 
-In self-play a policy circles around what it approaches, and its noise does not fall while it learns; the mean of its
-weights over the last updates lies nearer (Polyak and Juditsky 1992, "Acceleration of stochastic approximation by
+In self-play a policy circles around its limit, and its noise does not fall while it learns; the mean of its weights
+over the last updates lies nearer to the limit (Polyak and Juditsky 1992, "Acceleration of stochastic approximation by
 averaging"). For the logits of a table it is the geometric mean of the policies. After its t-th update
 
     mean <- d mean + (1 - d) weights,   d = min(decay, t / (t + 1))
 
-so it is the plain mean of all weights so far until that spans 1 / (1 - decay) updates, and then of about so many.
+so it is the plain mean of all weights so far until it spans 1 / (1 - decay) updates, and then of about that many.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class WeightAverage:
 
     @torch.no_grad()
     def reset(self, weights: Mapping[str, Tensor]) -> None:
-        """Begin anew with these weights."""
+        """Start again from these weights."""
         self.updates = 0
         for name, mean in self.means.items():
             mean.copy_(weights[name])
 
     @torch.no_grad()
     def model(self, like: LanguageModel) -> LanguageModel:
-        """Return a frozen model with the means for weights, to be released; ``like`` is the one that they belong to."""
+        """Return a frozen model with the mean weights, which the caller releases; ``like`` is the averaged model."""
         averaged = like.frozen_copy()
         for name, weight in averaged.parameters().items():
             weight.copy_(self.means[name])

@@ -1,7 +1,7 @@
 """The turn-level critic: V(o_k), the expected return of a role from turn k on (ArCHer, arXiv 2402.19446).
 
-What it reads of a turn is the turn's prompt, or in training with more sight another prompt, which also has what other
-seats are shown (a centralised critic, as MAPPO's, arXiv 2103.01955). Each role has a small head on the policy's last
+It reads a turn's prompt or, with privileged information in training, another prompt that also has what other seats are
+shown (a centralised critic, like MAPPO's, arXiv 2103.01955). Each role has a small head on the policy's last
 hidden state at the last token. The hidden state is detached: training the critic changes neither the policy nor another
 role's adapter, so a head can distinguish only prompts that the policy's weights distinguish.
 """
@@ -69,7 +69,7 @@ class Critic:
     def values(
         self, lm: LanguageModel, trajectories: Sequence[Trajectory], evidence: Sequence[Evidence] = ()
     ) -> list[tuple[float, ...]]:
-        """Return the value of each turn, in the rewards' units; ``evidence`` may have prompts for the critic alone."""
+        """Return the value of each turn, in the rewards' units; ``evidence`` may have prompts for the critic only."""
         keys_NK = _state_keys(trajectories, evidence)
         keys = dict.fromkeys(key for keys_K in keys_NK for key in keys_K)
         with torch.no_grad():
@@ -183,10 +183,13 @@ class _Head(nn.Module):
 
 def _state_keys(trajectories: Sequence[Trajectory], evidence: Sequence[Evidence]) -> list[list[_StateKey]]:
     """Return the key of each turn of each trajectory."""
-    known = evidence or [Evidence()] * len(trajectories)
+    evidence_N = evidence or [Evidence()] * len(trajectories)
     return [
-        [_StateKey(f"{trajectory.game}/{trajectory.role}", prompt) for prompt in _prompts(trajectory, found)]
-        for trajectory, found in zip(trajectories, known, strict=True)
+        [
+            _StateKey(f"{trajectory.game}/{trajectory.role}", prompt)
+            for prompt in _prompts(trajectory, trajectory_evidence)
+        ]
+        for trajectory, trajectory_evidence in zip(trajectories, evidence_N, strict=True)
     ]
 
 

@@ -1,4 +1,4 @@
-"""Cold start by supervised learning for models that know no game yet: imitate the replies of demonstrators.
+"""Cold start: supervised learning on demonstrators' replies, for models that do not know the game yet.
 
 The loss is over the whole vocabulary, without a mask, so that the model learns the format of replies in either reply
 form. From random play it learns which replies are legal, but not which are good.
@@ -17,7 +17,7 @@ import torch
 from arena.lm.chunks import Tokens
 from arena.lm.language_model import LanguageModel
 
-MAX_TOKENS = 8192  # padded tokens in one forward and backward pass, unless another number is given
+MAX_TOKENS = 8192  # padded tokens in one forward and backward pass, by default
 
 
 class Example(NamedTuple):
@@ -40,7 +40,7 @@ def cold_start(
 ) -> float:
     """Train on ``examples`` with AdamW and a cosine schedule; return the last step's loss (nats a token).
 
-    Of an adapter only its own weights are trained. A pass has at most ``max_tokens`` padded tokens. ``on_step`` is
+    With an adapter, only its own weights are trained. A pass has at most ``max_tokens`` padded tokens. ``on_step`` is
     called with each step's number and loss.
     """
     rng = random.Random(seed)
@@ -57,9 +57,11 @@ def cold_start(
         optimizer.zero_grad(set_to_none=True)
         loss_value = 0.0
         for chunk in lm.plan([row.prompt for row in rows], [(row.reply,) for row in rows], max_tokens):
-            shown = [rows[i] for i in chunk.items]
+            chunk_rows = [rows[i] for i in chunk.items]
             logits = lm.reply_logits(chunk, [row.reply for row in rows])
-            loss = _imitation_loss(logits, [row.reply for row in shown], [drawn[row] for row in shown]) / tokens
+            loss = (
+                _imitation_loss(logits, [row.reply for row in chunk_rows], [drawn[row] for row in chunk_rows]) / tokens
+            )
             loss.backward()
             loss_value += float(loss.detach())
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)

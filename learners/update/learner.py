@@ -49,12 +49,12 @@ def update(
 ) -> dict[str, float]:
     """Take ``steps.inner_steps`` optimiser steps on one batch; return the update's metrics.
 
-    A first pass computes pi_old and its gap to the sampler's log-probs: that of the first step where it takes the whole
-    batch, as all steps do then; where the batch is split into minibatches, a pass without gradients before it.
+    A first pass computes pi_old and its gap to the sampler's log-probs. Where steps take the whole batch, that is the
+    first step's own pass; where the batch is split into minibatches, it is a pass without gradients before the first.
     Metrics are means over turns, in nats: ``entropy`` (also by game, ``entropy/GAME``), ``gap``, the
     divergences; ``importance`` and ``truncated`` are the mean importance weight and the share at its bound; ``clipped``
     is the share outside the surrogate's clips, 0 where it has none. Each term of the loss adds its own (``LossTerm``).
-    On a GPU: ``pass_tokens``, of which a pass has ``steps.max_tokens`` or as many as there is room for.
+    On a GPU: ``pass_tokens``, the size of a pass: ``steps.max_tokens``, or as many tokens as there is room for.
     All processes of ``process_group`` call it with the same arguments; each computes the losses of its share of the
     rows, and all take the same steps. Raises LearningError, and leaves the weights as they were before that step, if
     the mean gap exceeds ``steps.max_gap`` or a loss or gradient is not finite.
@@ -82,7 +82,7 @@ def update(
 def _with_room(
     policy: Policy, batch: TrainBatch, objective: Objective, steps: StepSettings, process_group: ProcessGroup
 ) -> StepSettings:
-    """Return the steps with passes that a GPU has room for, which is measured before the first update."""
+    """Return the steps with passes that fit the GPU's memory, as measured before the first update."""
     memory = memory_of(policy)
     if memory is None:
         return steps

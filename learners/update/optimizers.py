@@ -1,7 +1,8 @@
 """AdamW (Loshchilov & Hutter, arXiv 1711.05101), its state in single precision or in 8 bits.
 
-8 bits are those of Dettmers et al. (arXiv 2110.02861), by bitsandbytes: both moments are quantised in blocks of 256
-numbers, so a weight's state takes 2 bytes rather than 8. Tensors of under 4,096 numbers keep theirs in full.
+The 8-bit state is Dettmers et al.'s (arXiv 2110.02861), from bitsandbytes: both moments are quantised in blocks of 256
+numbers, so a weight's state takes 2 bytes rather than 8. Tensors of under 4,096 numbers keep theirs in single
+precision.
 """
 
 from __future__ import annotations

@@ -49,16 +49,16 @@ class Passes:
 
     @torch.no_grad()
     def _score(self) -> None:
-        """Let all processes find the numbers that the step needs first, if it needs any, and sum them."""
+        """Compute the scores that the step needs first, if it needs any, and sum them over processes."""
         scores = self._losses.score()
         if scores is not None:
             self._losses.weigh([self._process_group.sum_numbers(numbers) for numbers in scores])
 
     def _missing_passes(self, chunks: int) -> int:
-        """Return how many passes fewer than the busiest process this one makes; it makes up for them with idle passes.
+        """Return how many fewer passes this process makes than the busiest one; idle passes make up for them.
 
-        FSDP gathers shards in every pass, so all processes must make the same number of passes. To be called before
-        the first one, because all processes must call collective operations in one order.
+        FSDP gathers shards in every pass, so all processes must make the same number of passes. Call it before the
+        first pass, because all processes must call collective operations in the same order.
         """
         return self._process_group.max(chunks) - chunks if self._policy.sharded else 0
 

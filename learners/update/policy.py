@@ -1,4 +1,4 @@
-"""A policy in training: its model, its optimiser, its magnet and reference, and all of it to and from disk."""
+"""A policy in training: its model, optimiser, magnet and reference, and saving and loading them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Policy:
     """Trainable weights with AdamW state. ``updates`` counts finished updates.
 
-    The weights are all of a model's, or those of an adapter on a shared base. ``entropy_means`` are the
+    The weights are all of a model's weights, or an adapter on a shared base. ``entropy_means`` are the
     running means that define ``epo``'s entropy band.
     """
 
@@ -48,8 +48,8 @@ class Policy:
         self.name = name
         self.lm = lm
         self.updates = 0
-        self.pass_tokens = 0  # that a GPU has room for in one pass; 0: not measured
-        self.resets = 0  # how often the weights were replaced other than by an update
+        self.pass_tokens = 0  # that fit into the GPU's memory in one pass; 0: not measured
+        self.resets = 0  # how often the weights were replaced by anything but an update
         self.entropy_means: dict[str, float] = {}
         self.critic = critic
         self.magnet: LanguageModel | None = lm.frozen_copy() if magnet else None
@@ -95,7 +95,7 @@ class Policy:
             self.average.fold(self.parameters)
 
     def save_model(self, folder: Path) -> None:
-        """Save the model that is handed over: of the weights' running mean where there is one, else as they are."""
+        """Save the model to hand over: the weights' running mean where there is one, else the weights themselves."""
         model = self.lm if self.average is None else self.average.model(self.lm)
         model.save(folder)
         if model is not self.lm:
@@ -133,7 +133,7 @@ class Policy:
         self.refresh_magnet()
 
     def copy_from(self, source: Policy) -> None:
-        """Copy weights and state of a policy on the same model, except the parts that this policy does not have."""
+        """Copy the weights and state of a policy on the same model, except for parts that this policy lacks."""
         sources = source._parts()
         self.frozen_results.clear()
         with torch.no_grad():
@@ -166,7 +166,7 @@ class Policy:
             self.critic.load_tensors(_below(tensors, "critic"))
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the full state but the critic's, by name; shards are gathered."""
+        """Return the full state except the critic's, by name; shards are gathered."""
         tensors: dict[str, Tensor] = {"updates": torch.tensor(self.updates)}
         for part, parameters in self._parts().items():
             tensors |= {f"{part}/{name}": full_tensor(parameter.detach()) for name, parameter in parameters.items()}
@@ -214,7 +214,7 @@ class Policy:
             parts["magnet"] = self.magnet.parameters()
         if self.average is not None:
             parts["average"] = self.average.means
-        if self.reference is not None and self.reference.adapters is None:  # an adapter's is its base
+        if self.reference is not None and self.reference.adapters is None:  # an adapter's reference is its base
             parts["reference"] = self.reference.parameters()
         return parts
 
@@ -239,9 +239,10 @@ def _copy_into(parameters: Mapping[str, Tensor], tensors: Mapping[str, Tensor], 
         for name, parameter in parameters.items():
             saved = tensors.get(f"{part}/{name}")
             if saved is None or saved.shape != parameter.shape:
-                held = "nothing" if saved is None else f"shape {tuple(saved.shape)}"
+                saved_shape = "nothing" if saved is None else f"shape {tuple(saved.shape)}"
                 raise UsageError(
-                    f"{origin} holds {held} for {part}/{name}, but the model needs shape {tuple(parameter.shape)}. "
-                    "The run was started with another model; resume it with its own config.toml."
+                    f"{origin} holds {saved_shape} for {part}/{name}, but the model needs shape "
+                    f"{tuple(parameter.shape)}. The run was started with another model; resume it with its own "
+                    "config.toml."
                 )
             parameter.copy_(shard_like(saved, parameter))

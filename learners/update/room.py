@@ -1,8 +1,8 @@
-"""How many tokens of a batch a GPU has room for in one pass, measured by trial passes before the first update.
+"""How many tokens of a batch fit into a GPU's memory in one pass, measured by trial passes before the first update.
 
-What a pass takes depends on the model, its weights in training, checkpointing, and lengths; arithmetic beforehand can
-only guess. Two small passes over the batch itself tell what the next token takes, and a third one proves the number
-that follows from it. Their gradients are dropped: nothing is learned from them.
+A pass's memory depends on the model, its trained weights, checkpointing, and lengths; arithmetic in advance can only
+guess. Two small passes over the batch itself measure the memory of one more token, and a third checks the number of
+tokens that follows from it. Their gradients are dropped: nothing is learned from them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from learners.update.policy import Policy
 
 FIRST = 512  # tokens of the first trial pass; the second has twice as many
 STEP = 256  # tokens, in multiples of which a pass is sized
-KEPT_BACK = 0.1  # of the room, for what memory loses between tensors
+KEPT_BACK = 0.1  # of the room, for fragmentation
 STATE_BYTES = 8  # of a weight in training: both moments of AdamW, which the first step allocates
 
 
@@ -28,7 +28,7 @@ class DeviceMemory(Protocol):
         ...
 
     def peak(self, run: Callable[[], object]) -> float:
-        """Return how many bytes a call takes at most. Raises torch.OutOfMemoryError if they are not there."""
+        """Return the peak memory of a call in bytes. Raises torch.OutOfMemoryError if there is not enough."""
         ...
 
 
@@ -53,18 +53,18 @@ class GpuMemory:
 
 
 def memory_of(policy: Policy) -> DeviceMemory | None:
-    """Return the memory of a policy's device; None where it is not measured: on a CPU, and of sharded weights.
+    """Return the memory of a policy's device; None where it is not measured: on a CPU, and for sharded weights.
 
-    Processes that share shards must make the same passes, which trial passes of each by itself would not be.
+    Processes that share shards must make the same passes, which separate trial passes would not be.
     """
     device = policy.lm.device
     return GpuMemory(device) if device.type == "cuda" and not policy.sharded else None
 
 
 def tokens_with_room(policy: Policy, run: Callable[[int], None], most: int, memory: DeviceMemory) -> int:
-    """Return the tokens of the largest pass, of ``most`` at most, that memory has room for.
+    """Return the tokens of the largest pass, at most ``most``, that fits into memory.
 
-    ``run`` makes a pass, forward and backward, of at most so many tokens.
+    ``run`` makes a forward and backward pass of at most the given number of tokens.
     """
     state = 0 if policy.optimizer.state else STATE_BYTES * sum(p.numel() for p in policy.parameters.values())
 

@@ -1,10 +1,11 @@
-"""Value estimators: what turns were worth, or what they added. One estimator a file, pure functions.
+"""Value estimators: the value of turns, or what each added. One estimator a file, pure functions.
 
 May import the files at the root of learners.
 
 Most learn: ``make(trajectories, state, settings)`` gives one number a turn, ``learn(trajectories, state, settings)``
-the state after more matches, plain JSON data that is saved with the run. Others play on, enumerate the game, or read
-the policy's own value heads; ``learners.values.estimator`` has the types, ``How`` what each of them is given.
+the state after more matches, plain JSON data that is saved with the run. Others run Monte Carlo continuations,
+enumerate the game, or read the policy's own value heads; ``learners.values.estimator`` has the types, and ``How`` says
+what each kind takes.
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ register = ESTIMATORS.register
 
 
 def with_estimates(evidence: Evidence, estimator: str, numbers: tuple[float, ...]) -> Evidence:
-    """Return evidence with what an estimator says of each turn."""
+    """Return evidence with an estimator's number for each turn."""
     return evidence.with_cells(**{ESTIMATORS[estimator].kind.value: numbers})
 
 
 def forget_policy(state: State, policy: str) -> State:
-    """Return the estimators' states, by name, without what they hold of a policy."""
+    """Return the estimators' states, by name, without what they hold about a policy."""
     forgetting = {name: ESTIMATORS[name].forget for name in state}
     return {
         name: part if (forget := forgetting[name]) is None else forget(part, policy) for name, part in state.items()

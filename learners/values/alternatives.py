@@ -1,16 +1,16 @@
-"""What a message added, by what would have come of others in its place: counterfactuals of messages, leave-one-out.
+"""What a message added, compared with other messages in its place: message counterfactuals, leave-one-out.
 
-The match is frozen before a turn, its seat draws ``count`` other replies there by its own policy, and each is played to
-the end by the seats that were there. With R the seat's return,
+The match is frozen before a turn, its seat draws ``count`` other replies there from its own policy, and each is played
+to the end by the same players. With R the seat's return,
 
     c_k = mean of R after what was said − mean over the alternatives of R
 
 which is COMA's advantage (arXiv 1705.08926) with sampled alternatives and ends in place of a critic, and with
-``said`` = 1, where only the match itself tells what its turn was worth, leave-one-out (arXiv 2402.14740) at the turn.
-Deal and chance are the same in all of them.
+``said`` = 1, where the match itself is the only sample of its turn's value, leave-one-out (arXiv 2402.14740) at the
+turn. Deal and chance are the same in all of them.
 
-Influence is told from the same matches: what was said and the alternatives, each with the distribution of the next
-seat's choice (``learners.influence``), in equal parts. From few alternatives it is on average too low, and it is 0
+Influence is measured from the same matches: the message and its alternatives, each with the distribution of the next
+seat's choice (``learners.influence``), weighted equally. With few alternatives the estimate is biased low, and it is 0
 where the message is ignored.
 """
 
@@ -29,7 +29,7 @@ from learners.trajectories import Trajectory
 from learners.values.continuations import Continuations, Floats, Point, check, turn_places
 from learners.values.estimator import Columns, Estimated, Estimates, How, PlayMatches, Simulator, ValueEstimator
 
-ANSWERS = "answers"  # the column of what was answered to turns and to their alternatives, of which influence is told
+ANSWERS = "answers"  # the column of answers to turns and to their alternatives, from which influence is measured
 
 
 class Settings(Section):
@@ -42,7 +42,7 @@ class Settings(Section):
 
 
 class Alternatives(NamedTuple):
-    """What was played in place of the turns of trajectories, and what that says of them."""
+    """What was played in place of trajectories' turns, and what each turn added by comparison."""
 
     contributions: Estimates  # [N][K]
     # the answer to each turn and then to each of its alternatives; None where nobody else had the next turn
@@ -50,7 +50,7 @@ class Alternatives(NamedTuple):
 
 
 class TriedAlternatives:
-    """Plays others in place of every turn; it learns nothing."""
+    """Plays alternatives to every turn; it learns nothing."""
 
     def __init__(
         self,
@@ -61,55 +61,61 @@ class TriedAlternatives:
         scales: Mapping[str, float],
         seed: int = 0,
     ) -> None:
-        """``episodes`` are the trajectories' matches by index, ``scales`` what each game's returns were divided by."""
-        self._others = Continuations(play, count, derive_seed(seed, "alternatives"))
-        self._again = Continuations(play, said - 1, derive_seed(seed, "said"))
+        """``episodes`` are the trajectories' matches by index, ``scales`` the divisors of each game's returns."""
+        self._alternatives = Continuations(play, count, derive_seed(seed, "alternatives"))
+        self._replays = Continuations(play, said - 1, derive_seed(seed, "said"))
         self._episodes, self._scales = episodes, scales
 
     def estimate(self, trajectories: Sequence[Trajectory]) -> Alternatives:
         """Return what each turn added, in the trajectories' units, and the answers to it and to its alternatives."""
-        places = [turn_places(self._episodes[t.match], t.seat) for t in trajectories]
-        points = [(self._episodes[t.match], k) for t, own in zip(trajectories, places, strict=True) for k in own]
-        others = iter(self._others.matches(points))
-        again = self._said_again(points)
-        found = Alternatives([], [])
-        for trajectory, own in zip(trajectories, places, strict=True):
+        turns_N = [turn_places(self._episodes[t.match], t.seat) for t in trajectories]
+        points = [(self._episodes[t.match], k) for t, turns in zip(trajectories, turns_N, strict=True) for k in turns]
+        alternatives_of_turns = iter(self._alternatives.matches(points))
+        replays = self._replayed_returns(points)
+        estimated = Alternatives([], [])
+        for trajectory, turns in zip(trajectories, turns_N, strict=True):
             seat, scale, episode = trajectory.seat, self._scales[trajectory.game], self._episodes[trajectory.match]
             contributions, answers = [], []
-            for k in own:
-                alternatives = next(others)
-                said = [episode.returns[seat], *[returns[seat] for returns in again.get((trajectory.match, k), ())]]
-                contributions.append(leave_one_out(said, [e.returns[seat] for e in alternatives]) / scale)
+            for k in turns:
+                alternatives = next(alternatives_of_turns)
+                returns_said = [
+                    episode.returns[seat],
+                    *[returns[seat] for returns in replays.get((trajectory.match, k), ())],
+                ]
+                contributions.append(leave_one_out(returns_said, [e.returns[seat] for e in alternatives]) / scale)
                 answers.append((answer(episode.turns, k), *[answer(e.turns, 0) for e in alternatives]))
-            found.contributions.append(tuple(contributions))
-            found.answers.append(answers)
-        return found
+            estimated.contributions.append(tuple(contributions))
+            estimated.answers.append(answers)
+        return estimated
 
-    def _said_again(self, points: Sequence[Point]) -> dict[tuple[int, int], Floats]:
-        """Return the returns [said − 1, seats] of matches that go on from after turns, by match and turn.
+    def _replayed_returns(self, points: Sequence[Point]) -> dict[tuple[int, int], Floats]:
+        """Return the returns [said − 1, seats] of continuations from after turns, by match and turn.
 
-        What was refused or called a tool is not repeated: a match cannot be taken up there.
+        Turns that were refused or called a tool are left out: a match cannot be resumed there.
         """
-        if not self._again.count:
+        if not self._replays.count:
             return {}
         after = [(episode, k + 1) for episode, k in points if _moves(episode.turns[k])]
-        returns = self._again.returns(after)
-        return {(episode.request.index, k - 1): own for (episode, k), own in zip(after, returns, strict=True)}
+        returns = self._replays.returns(after)
+        return {
+            (episode.request.index, k - 1): returns_of_point
+            for (episode, k), returns_of_point in zip(after, returns, strict=True)
+        }
 
 
 def leave_one_out(said: Sequence[float], alternatives: Sequence[float]) -> float:
-    """Return the mean return after what was said less that after its alternatives."""
+    """Return the mean return after what was said less the mean return after its alternatives."""
     return fmean(said) - fmean(alternatives)
 
 
-def answer(turns: Sequence[Turn], place: int) -> Turn | None:
-    """Return the turn of another seat that answers what a seat says from turn ``place`` on.
+def answer(turns: Sequence[Turn], start: int) -> Turn | None:
+    """Return the turn of another seat that answers what a seat says from turn ``start`` on.
 
-    Refused replies and calls of tools before what it says are passed over. None where the seat has the next turn too,
-    or nobody has.
+    Refused replies and calls of tools before what it says are passed over. None where the same seat has the next turn
+    too, or nobody does.
     """
-    said = next((i for i in range(place, len(turns)) if _moves(turns[i])), None)
-    if said is None or said + 1 == len(turns) or turns[said + 1].seat == turns[place].seat:
+    said = next((i for i in range(start, len(turns)) if _moves(turns[i])), None)
+    if said is None or said + 1 == len(turns) or turns[said + 1].seat == turns[start].seat:
         return None
     return turns[said + 1]
 
@@ -119,7 +125,7 @@ def _moves(turn: Turn) -> bool:
 
 
 def alternatives(trajectories: Sequence[Trajectory], simulator: Simulator, settings: Settings) -> Columns:
-    """Play others in place of every turn, and learn nothing."""
+    """Play alternatives to every turn; nothing is learned."""
     tried = TriedAlternatives(
         simulator.play,
         settings.count,

@@ -5,7 +5,7 @@ Two functions are learned from the remembered turns (o_k, a_k, r_k, o_{k+1}):
     Q(o_k, a_k) ← r_k + γ V(o_{k+1})    over all of them: what follows an action does not depend on who chose it
     V(o) ← E over a of Q(o, a)          over the actions that the policy chose lately: a turn weighs recency^age
 
-so old matches go on teaching Q while V is the present policy's, which is what makes the targets off-policy. The paper's
+so old matches keep teaching Q while V is the present policy's, which makes the targets off-policy. The paper's
 target networks are not needed: each sweep solves both regressions. V = 0 after the last turn.
 """
 
@@ -46,7 +46,7 @@ class _Steps(NamedTuple):
 
 
 def estimate(trajectories: Sequence[Trajectory], state: State, _settings: Settings) -> Estimates:
-    """Return V(o_k), 0 for a role of which nothing is known."""
+    """Return V(o_k), 0 for a role that nothing is known about."""
     return values_of(trajectories, {key: FeatureWeights.from_json(part["v"]) for key, part in state.items()})
 
 
@@ -63,7 +63,7 @@ def values_of(trajectories: Sequence[Trajectory], weights: dict[str, FeatureWeig
 
 
 def learn(trajectories: Sequence[Trajectory], state: State, settings: Settings) -> State:
-    """Remember the matches, and solve for Q and V anew, from where they were."""
+    """Remember the matches, and solve for Q and V again, starting from the last solution."""
     after = dict(state)
     for key, indices in by_key(trajectories):
         old = state.get(key)
@@ -81,14 +81,14 @@ def learn(trajectories: Sequence[Trajectory], state: State, settings: Settings) 
 
 def _steps(memory: Memory, recency: float) -> _Steps:
     state_of, numbers = numbered([state for state, _ in memory.turns])
-    steps = [step for seen in memory.seen for step in seen.steps]
+    steps = [step for past in memory.seen for step in past.steps]
     end = len(numbers)
     following = [
         number
-        for seen in memory.seen
-        for number in [*(state_of[step.turn] for step in seen.steps[1:]), *[end] * bool(seen.steps)]
+        for past in memory.seen
+        for number in [*(state_of[step.turn] for step in past.steps[1:]), *[end] * bool(past.steps)]
     ]
-    ages = [memory.clock - seen.clock for seen in memory.seen for _ in seen.steps]
+    ages = [memory.clock - past.clock for past in memory.seen for _ in past.steps]
     return _Steps(
         design(list(numbers)),
         design([action for _, action in memory.turns]),

@@ -1,6 +1,6 @@
 """Values by the policy's own value heads, on its hidden states (``learners.update.critic``, the table ``[critic]``).
 
-The heads are fitted with the policy's update, to what its turns' advantages say of their values.
+The heads are fitted with the policy's update, to the targets that its turns' advantages imply.
 """
 
 from __future__ import annotations

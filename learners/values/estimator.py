@@ -1,4 +1,4 @@
-"""What an estimator of turn values is: what it says of turns, how that is computed, and its settings."""
+"""The type of a value estimator: what it says about turns, how it is computed, and its settings."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ from games.spec import GameSpec
 from learners.trajectories import Trajectory
 from roles.role import Role
 
-State = dict[str, Any]  # what an estimator has learned: plain JSON data, saved with the run
+State = dict[str, Any]  # an estimator's learned state: plain JSON data, saved with the run
 Estimates = list[tuple[float, ...]]  # one number for each turn of each trajectory
 Columns = Mapping[str, Sequence[Any]]  # by source of evidence, a cell for each trajectory
 PlayMatches = Callable[[list[MatchRequest]], list[Episode]]
 
 
 class Estimated(StrEnum):
-    """What the numbers are: the source of evidence that they are the cells of."""
+    """What the numbers are: the source of evidence whose cells they fill."""
 
-    VALUES = "values"  # V(o_k): what the seat still earns from turn k on
+    VALUES = "values"  # V(o_k): the seat's expected return to go from turn k
     CONTRIBUTIONS = "contributions"  # what turn k added
 
 
 class How(Enum):
-    """How an estimator comes to its numbers, and with that what its ``make`` takes and returns."""
+    """How an estimator computes its numbers, which decides what its ``make`` takes and returns."""
 
     LEARNED = "learned"  # from earlier matches: make(trajectories, state, settings) -> Estimates
     CRITIC = "critic"  # by the policy's own value heads: make(policy, trajectories, evidence) -> Estimates
-    PLAY = "play"  # by playing matches on: make(trajectories, simulator, settings) -> Columns
-    EXACT = "exact"  # by enumeration of the whole game: as PLAY
+    PLAY = "play"  # by continuing matches: make(trajectories, simulator, settings) -> Columns
+    EXACT = "exact"  # by enumerating the whole game: as PLAY
 
 
 class ExactTurns(NamedTuple):
-    """What the turns of one trajectory were worth exactly, in the trajectory's units."""
+    """The exact worth of one trajectory's turns, in the trajectory's units."""
 
-    advantages: tuple[float, ...]  # of what was played  # [K]
+    advantages: tuple[float, ...]  # of the replies that were played  # [K]
     # of each legal reply, in the order of the turn's mask, its probability times its advantage  # [K][A]
     reply_credits: tuple[tuple[float, ...], ...]
 
 
 class Simulator(NamedTuple):
-    """What estimators of play are given: an iteration's matches, and more of them by the weights that played."""
+    """What estimators that play get: an iteration's matches, and a way to play more with the same weights."""
 
-    episodes: Mapping[int, Episode]  # by index, those that others opened too
+    episodes: Mapping[int, Episode]  # by index, including submatches
     play: PlayMatches
-    scales: Mapping[str, float]  # what each game's returns were divided by
-    seed: Callable[[str], int]  # of what a purpose draws in this iteration
+    scales: Mapping[str, float]  # the divisor of each game's returns
+    seed: Callable[[str], int]  # by purpose, for its draws in this iteration
     exact: Callable[[Sequence[Trajectory]], list[ExactTurns]]
 
 
@@ -60,25 +60,25 @@ class ValueFacts(NamedTuple):
     """What an estimator's check may depend on."""
 
     game: GameSpec
-    roles: tuple[Role, ...]  # those in training, by seat
+    roles: tuple[Role, ...]  # the trained ones, by seat
     credit: tuple[tuple[str, Section], ...] = ()  # the credit rule of each, and its settings
     truncated: bool = False  # replies are weighed by how likely the sampler and the learner find them
-    magnet_rewards: bool = False  # rewards hold what the magnet takes and gives
+    magnet_rewards: bool = False  # rewards include the magnet's terms
 
 
 @dataclass(frozen=True, slots=True)
 class ValueEstimator(Entry[Callable[..., Any]]):
     """An estimator. Its functions change none of their arguments.
 
-    ``make`` says of each turn what is known, see ``How``; one that learned knows nothing of the matches themselves but
-    their own rewards. ``check`` gets ``ValueFacts`` and the settings: it raises UsageError for a game whose turns it
+    ``make`` returns its numbers for the turns, see ``How``; a learned one sees nothing of the matches themselves but
+    their rewards. ``check`` gets ``ValueFacts`` and the settings, and raises UsageError for a game whose turns it
     cannot value.
     """
 
     kind: Estimated = Estimated.VALUES
     how: How = How.LEARNED
     learn: Callable[[Sequence[Trajectory], State, Any], State] | None = None  # the state after more matches
-    forget: Callable[[State, str], State] | None = None  # the state without what it holds of a policy
+    forget: Callable[[State, str], State] | None = None  # the state without what it holds about a policy
 
 
 class Remembering(Section):

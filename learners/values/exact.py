@@ -1,8 +1,8 @@
-"""The exact advantage of each turn: A(I, a) of the policies that played, by enumeration of the whole game.
+"""The exact advantage of each turn: A(I, a) of the policies that played, by enumerating the whole game.
 
-No luck is left in a turn's credit, neither the deal's nor that of later replies; chance decides only which turns are
-played. With ``all_replies`` every legal reply is credited by its probability times its advantage, drawn or not
-(expected policy gradients, arXiv 1801.03326). The league enumerates (``league.training.evidence.exact_advantages``).
+A turn's credit contains no luck, neither of the deal nor of later replies; chance decides only which turns are played.
+With ``all_replies`` every legal reply is credited by its probability times its advantage, drawn or not (expected policy
+gradients, arXiv 1801.03326). The league enumerates (``league.training.evidence.exact_advantages``).
 """
 
 from __future__ import annotations
@@ -28,14 +28,16 @@ class Settings(Section):
 
 
 def exact(trajectories: Sequence[Trajectory], simulator: Simulator, settings: Settings) -> Columns:
-    """Enumerate the whole game, and learn nothing."""
+    """Enumerate the whole game; nothing is learned."""
     turns = simulator.exact(trajectories)
-    columns = {Estimated.CONTRIBUTIONS: [worth.advantages for worth in turns]}
-    return columns | ({"reply_credits": [worth.reply_credits for worth in turns]} if settings.all_replies else {})
+    columns = {Estimated.CONTRIBUTIONS: [exact_turns.advantages for exact_turns in turns]}
+    return columns | (
+        {"reply_credits": [exact_turns.reply_credits for exact_turns in turns]} if settings.all_replies else {}
+    )
 
 
 def check(facts: ValueFacts, settings: Settings) -> None:
-    """Raise UsageError where some seat's policy has no table, and beside rewards that enumeration does not know."""
+    """Raise UsageError where some seat's policy has no table, or for rewards that enumeration does not know."""
     game, name = facts.game, "The estimator 'exact' of turn values"
     chosen = all(role.reply is ReplyForm.CHOICE for role in facts.roles)
     if game.submatch_games or len(facts.roles) < game.seats or not chosen:
@@ -48,8 +50,8 @@ def check(facts: ValueFacts, settings: Settings) -> None:
             "values.exact.all_replies credits replies that were not drawn, which have no importance weight. Leave "
             "objective.truncate unset, or set values.exact.all_replies = false."
         )
-    for role, (rule, own) in zip(facts.roles, facts.credit, strict=True) if settings.all_replies else ():
-        if getattr(own, "outcome", 0.0):
+    for role, (rule, rule_settings) in zip(facts.roles, facts.credit, strict=True) if settings.all_replies else ():
+        if getattr(rule_settings, "outcome", 0.0):
             raise UsageError(
                 f"values.exact.all_replies credits every reply by what it is worth, and credit.{rule}.outcome the one "
                 f"that was drawn by how the match ended, so it would do nothing for {game.name}/{role.name}. Leave it "

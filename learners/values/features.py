@@ -1,8 +1,8 @@
-"""Turns as features: numbers of what a seat saw and did, so that equal turns are equal and similar ones share some.
+"""Turns as hashed features of what a seat saw and did: equal turns have equal features, similar turns share some.
 
-A turn's features are hashes of its whole observation, and of each of its words with its place; those of an action are
-of the same with the action beside them. In a small game a whole observation is an information state, and is met again;
-in a large one the words carry what is known.
+A turn's features are hashes of its whole observation, and of each word with its position; an action's features hash the
+same things together with the action. In a small game a whole observation is an information state, which occurs again;
+in a large one the words generalise.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from itertools import islice
 
 from arena.records import Turn
 
-WORDS = 64  # of an observation that are looked at
+WORDS = 64  # of an observation that are used
 Features = tuple[int, ...]
 
 
 def hashed(*parts: object) -> int:
-    """Return a number of 48 bits, the same in every process."""
+    """Return a 48-bit hash, the same in every process."""
     return int.from_bytes(blake2b("\x1f".join(map(str, parts)).encode(), digest_size=6).digest(), "big")
 
 
@@ -33,7 +33,7 @@ def action_features(turn: Turn) -> Features:
 
 
 def action_of(turn: Turn) -> str:
-    """Return what a seat did: its action, or the reply in which none was read."""
+    """Return what a seat did: its action, or its reply if no action was read in it."""
     return turn.reply if turn.action is None else turn.action
 
 
@@ -49,7 +49,7 @@ def _action_features(observation: str, action: str) -> Features:
 
 
 def _words(observation: str) -> list[tuple[int, int, str]]:
-    """Return the first words of an observation with their line and place."""
+    """Return the first words of an observation with their line and their position in it."""
     lines = enumerate(observation.splitlines())
-    placed = ((line, place, word) for line, text in lines for place, word in enumerate(text.split()))
+    placed = ((line, position, word) for line, text in lines for position, word in enumerate(text.split()))
     return list(islice(placed, WORDS))

@@ -1,4 +1,4 @@
-"""The matches that an estimator remembers of a role: the newest ones, equal turns stored once."""
+"""An estimator's memory of a role: its newest matches, with equal turns stored once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PastTurn(NamedTuple):
 class PastTrajectory(NamedTuple):
     """A trajectory that is remembered."""
 
-    clock: int  # of the learning in which it was new
+    clock: int  # the call to ``learn`` in which it was new
     start: int  # its deal
     total: float  # its return
     steps: tuple[PastTurn, ...]
@@ -30,7 +30,7 @@ class PastTrajectory(NamedTuple):
 class Memory(NamedTuple):
     """The trajectories of one role and policy, oldest first, and their distinct turns."""
 
-    turns: list[tuple[Features, Features]]  # of what was seen, and of what was seen and done
+    turns: list[tuple[Features, Features]]  # of the observation, and of observation and action
     seen: list[PastTrajectory]
     clock: int
 
@@ -49,14 +49,16 @@ class Memory(NamedTuple):
         return cls(turns, seen, data[2])
 
     def with_new(self, trajectories: Sequence[Trajectory], matches: int) -> Memory:
-        """Return the memory after trajectories, the newest ``matches`` of all; their turns numbered anew."""
+        """Return the memory with trajectories added, cut to the newest ``matches``, its turns renumbered."""
         numbers: dict[tuple[Features, Features], int] = {}
 
         def number(pair: tuple[Features, Features]) -> int:
             return numbers.setdefault(pair, len(numbers))
 
-        kept = self.seen[max(0, len(self.seen) + len(trajectories) - matches) :]
-        seen = [s._replace(steps=tuple(PastTurn(number(self.turns[i]), reward) for i, reward in s.steps)) for s in kept]
+        remaining = self.seen[max(0, len(self.seen) + len(trajectories) - matches) :]
+        seen = [
+            s._replace(steps=tuple(PastTurn(number(self.turns[i]), reward) for i, reward in s.steps)) for s in remaining
+        ]
         for trajectory in trajectories[-matches:]:
             pairs = zip(trajectory.turns, trajectory.rewards, strict=True)
             steps = tuple(PastTurn(number((state_features(t), action_features(t))), reward) for t, reward in pairs)
@@ -68,13 +70,13 @@ EMPTY = Memory([], [], 0)
 
 
 def remembered(saved: Mapping[str, Any] | None, trajectories: Sequence[Trajectory], matches: int) -> Memory:
-    """Return the memory that an estimator saved under "memory", with the newest ``matches`` trajectories of all."""
+    """Return the memory that an estimator saved under "memory", with trajectories added, the newest ``matches``."""
     memory = Memory.from_json(saved["memory"]) if saved else EMPTY
     return memory.with_new(trajectories, matches)
 
 
 def role_key(trajectory: Trajectory) -> str:
-    """Return under what a role of a policy is remembered."""
+    """Return the key under which a policy's role is remembered."""
     return join_names(trajectory.game, trajectory.role, trajectory.policy)
 
 
@@ -89,7 +91,7 @@ def by_key(
 
 
 def forget_policy(state: State, policy: str) -> State:
-    """Return the state without what is remembered under a policy's name, which comes last in a key."""
+    """Return the state without a policy's entries; its name comes last in a key."""
     return {key: part for key, part in state.items() if split_names(key)[-1] != policy}
 
 

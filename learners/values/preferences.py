@@ -1,14 +1,14 @@
 """Implicit step rewards from pairs of a won and a lost match (online process reward learning, arXiv 2509.19199).
 
 A step reward is the log-ratio of an implicit policy φ to the one that played, and φ is learned as in DPO, on whole
-matches: the sum of a better match's rewards is to lie above that of a worse one of the same role,
+matches: a better match's rewards should sum to more than those of a worse match of the same role,
 
     s(o, a) = log φ(a | o) / π(a | o) = u(o, a) − log Σ_b π(b | o) e^{u(o, b)}
     L = mean over pairs of −log σ(Σ_k s(o_k, a_k) − Σ_k s(o'_k, a'_k)) + shrink |u|² / pairs
 
 u is linear in the turn's features and π(· | o) are the remembered frequencies. So an action is only compared with the
-others at its observation, and luck cancels. Matches of one deal are paired if there are several, else any of the role.
-A contribution is s in the unit of returns: times the slope of the remembered returns on the sums of s.
+others at its observation, and luck cancels. Matches of one deal are paired if there are several, otherwise any of the
+role. A contribution is s in units of return: s times the slope of the remembered returns on the sums of s.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ class _Turns(NamedTuple):
 
 def estimate(trajectories: Sequence[Trajectory], state: State, _settings: Settings) -> Estimates:
     """Return the step rewards; 0 for a turn that is not remembered."""
-    known = {key: dict(zip(part["turns"], part["rewards"], strict=True)) for key, part in state.items()}
+    tables = {key: dict(zip(part["turns"], part["rewards"], strict=True)) for key, part in state.items()}
     contributions: Estimates = [()] * len(trajectories)
     for key, indices in by_key(trajectories):
-        table, weights = known.get(key, {}), FeatureWeights.from_json(state[key]["weights"]) if key in state else None
+        table, weights = tables.get(key, {}), FeatureWeights.from_json(state[key]["weights"]) if key in state else None
         for i in indices:
             contributions[i] = tuple([_reward(turn, table, weights) for turn in trajectories[i].turns])
     return contributions
 
 
 def _reward(turn: Any, table: dict[int, float], weights: FeatureWeights | None) -> float:
-    """Return a turn's step reward: the remembered one, or where its observation is new, what its words add to it."""
+    """Return a turn's step reward: the remembered one, or, for a new observation, the sum that its words contribute."""
     features = action_features(turn)
     if weights is None:
         return 0.0
@@ -82,18 +82,18 @@ def learn(trajectories: Sequence[Trajectory], state: State, settings: Settings) 
         old = state.get(key)
         memory = remembered(old, [trajectories[i] for i in indices], settings.matches)
         weights = FeatureWeights.from_json(old["fitted"]) if old else None
-        found = _fitted(memory, settings, key, weights)
-        after[key] = {"memory": memory.to_json(), **found}
+        fitted = _fitted(memory, settings, key, weights)
+        after[key] = {"memory": memory.to_json(), **fitted}
     return after
 
 
 def _fitted(memory: Memory, settings: Settings, key: str, start: FeatureWeights | None) -> dict[str, Any]:
-    """Return the weights, and the step reward of each remembered turn by the id of its whole."""
+    """Return the weights, and the step reward of each remembered turn by the id of its whole feature."""
     turns, totals = _turns(memory), np.array([seen.total for seen in memory.seen])
     won, lost = _pairs(memory, derive_seed("pairs", key, memory.clock))
     ids = turns.actions.ids
     first = np.zeros(len(ids)) if start is None else weights_of(start, ids)
-    weights = _descended(turns, turns.counts[won] - turns.counts[lost], settings, first) if len(won) else first
+    weights = _minimised(turns, turns.counts[won] - turns.counts[lost], settings, first) if len(won) else first
     rewards = turns.rewards(weights)[0]
     sums = turns.counts @ rewards
     spread = float(np.var(sums))
@@ -134,8 +134,8 @@ def _pairs(memory: Memory, seed: int) -> tuple[Any, Any]:
     return np.array(won, np.intp), np.array(lost, np.intp)
 
 
-def _descended(turns: _Turns, differences: Any, settings: Settings, first: Floats) -> Floats:
-    """Return the weights after the steps down L."""
+def _minimised(turns: _Turns, differences: Any, settings: Settings, first: Floats) -> Floats:
+    """Return the weights after minimising L for ``settings.steps`` steps from ``first``."""
     from scipy.optimize import minimize
 
     pairs, states = differences.shape[0], int(turns.state.max()) + 1
@@ -148,8 +148,8 @@ def _descended(turns: _Turns, differences: Any, settings: Settings, first: Float
         value = np.logaddexp(0.0, -margins).mean() + settings.shrink * float(weights @ weights) / pairs
         return float(value), turns.actions.matrix.T @ by_u + 2.0 * settings.shrink * weights / pairs
 
-    found = minimize(loss, first, jac=True, method="L-BFGS-B", options={"maxiter": settings.steps})
-    return np.asarray(found.x)
+    result = minimize(loss, first, jac=True, method="L-BFGS-B", options={"maxiter": settings.steps})
+    return np.asarray(result.x)
 
 
 ESTIMATOR = ValueEstimator(estimate, Settings, kind=Estimated.CONTRIBUTIONS, learn=learn, forget=forget_policy)

@@ -1,8 +1,8 @@
 """Progress attribution (SPA-RL, arXiv 2505.20732): each turn's part of the return, learned so that the parts add up.
 
-A return is explained by a sum over the match's turns, R ≈ Σ_k c(o_k, a_k), fitted to all remembered matches. With ridge
-weights a state that many matches share explains what it can, and a later one only what is left, so c is near to what a
-turn has changed of the expected return. What the sum misses, the luck of the match, is shared out evenly:
+A return is modelled as a sum over the match's turns, R ≈ Σ_k c(o_k, a_k), fitted to all remembered matches. With ridge
+weights a state that many matches share explains what it can, and a later one only the rest, so c approximates how much
+a turn changed the expected return. The residual, the luck of the match, is divided evenly:
 
     c_k = c(o_k, a_k) + residual (R − Σ_j c(o_j, a_j)) / K
 
@@ -46,7 +46,7 @@ def estimate(trajectories: Sequence[Trajectory], state: State, settings: Setting
 
 
 def learn(trajectories: Sequence[Trajectory], state: State, settings: Settings) -> State:
-    """Remember the matches, and explain their returns anew."""
+    """Remember the matches, and fit their returns again."""
     after = dict(state)
     for key, indices in by_key(trajectories):
         old = state.get(key)
@@ -54,12 +54,12 @@ def learn(trajectories: Sequence[Trajectory], state: State, settings: Settings) 
         weights = FeatureWeights.from_json(old["weights"]) if old else NO_WEIGHTS
         after[key] = {
             "memory": memory.to_json(),
-            "weights": (_explained(memory, settings.shrink, weights) if memory.turns else weights).to_json(),
+            "weights": (_fitted(memory, settings.shrink, weights) if memory.turns else weights).to_json(),
         }
     return after
 
 
-def _explained(memory: Memory, shrink: float, start: FeatureWeights) -> FeatureWeights:
+def _fitted(memory: Memory, shrink: float, start: FeatureWeights) -> FeatureWeights:
     """Return the weights for the returns of the remembered matches, equal ones merged."""
     played = [seen for seen in memory.seen if seen.steps]
     labels, numbers = numbered([tuple(step.turn for step in seen.steps) for seen in played])

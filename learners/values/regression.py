@@ -42,17 +42,17 @@ class Design(NamedTuple):
     ids: NDArray[np.int64]  # [F]
 
     def fit(self, targets: Floats, counts: Floats, shrink: float, start: FeatureWeights = NO_WEIGHTS) -> FeatureWeights:
-        """Return the weights for targets [N] that stand for ``counts`` [N] turns each, sought from ``start``."""
+        """Return the weights for targets [N] that stand for ``counts`` [N] turns each, starting from ``start``."""
         from scipy.sparse import diags  # takes a fifth of a second to import
         from scipy.sparse.linalg import lsmr
 
         roots = np.sqrt(counts)
         first = weights_of(start, self.ids)
         scaled = diags(roots) @ self.matrix
-        found = lsmr(
+        solution = lsmr(
             scaled, roots * targets, damp=shrink**0.5, atol=TOLERANCE, btol=TOLERANCE, maxiter=STEPS, x0=first
         )[0]
-        return FeatureWeights(self.ids, np.asarray(found))
+        return FeatureWeights(self.ids, np.asarray(solution))
 
     def predict(self, weights: FeatureWeights) -> Floats:
         """Return the sum of each row's weights [N]."""
@@ -60,7 +60,7 @@ class Design(NamedTuple):
 
 
 def design(rows: Sequence[Features]) -> Design:
-    """Return rows of features, which may have some of them several times, as a matrix."""
+    """Return rows of features as a matrix; a row may have a feature several times."""
     from scipy.sparse import csr_matrix
 
     flat = np.fromiter(chain.from_iterable(rows), np.int64)
@@ -73,5 +73,5 @@ def weights_of(weights: FeatureWeights, ids: NDArray[np.int64]) -> Floats:
     """Return the weights of features by id [F]."""
     if not len(weights.ids):
         return np.zeros(len(ids))
-    places = np.minimum(np.searchsorted(weights.ids, ids), len(weights.ids) - 1)
-    return np.where(weights.ids[places] == ids, weights.values[places], 0.0)
+    indices = np.minimum(np.searchsorted(weights.ids, ids), len(weights.ids) - 1)
+    return np.where(weights.ids[indices] == ids, weights.values[indices], 0.0)

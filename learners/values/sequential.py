@@ -1,12 +1,12 @@
-"""Sequential advantages of team mates that sum to the joint one (ReAd, arXiv 2405.14314).
+"""Sequential advantages of teammates, which sum to the joint advantage (ReAd, arXiv 2405.14314).
 
-All trained seats of a team's match are paid alike. Let h_i be all that they saw and said up to the match's i-th turn.
+All trained seats of a team's match are paid alike. Let h_i be everything they saw and said up to the match's i-th turn.
 A critic of the joint history, Q(h_i) ≈ E[R | h_i], is fitted to the returns of the remembered matches, and turn i has
 
     A_i = Q(h_i) − Q(h_{i−1}),   Σ_i A_i = Q(h_n) − Q(h_0), the joint advantage
 
-so each member's advantage is conditioned on what the earlier ones did, and none is credited twice. Unlike a seat's own
-critic, Q knows what all members saw, but only in training.
+so each member's advantage is conditioned on what the earlier ones did, and nothing is credited twice. Unlike a seat's
+own critic, Q sees the observations of all members, but only in training.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from learners.values.features import Features, action_features, action_of, hashe
 from learners.values.memory import by_key
 from learners.values.regression import NO_WEIGHTS, FeatureWeights, Floats, design
 
-Place = tuple[int, int]  # the index of a trajectory and of a turn in it
+TurnIndex = tuple[int, int]  # the index of a trajectory and of a turn in it
 START: Features = (hashed("start"),)
 
 
@@ -50,16 +50,16 @@ def estimate(trajectories: Sequence[Trajectory], state: State, _settings: Settin
         histories = [_history(trajectories, members) for members in _matches(trajectories, indices)]
         flat = design([row for rows, _ in histories for row in rows]).predict(weights)
         start = 0
-        for rows, places in histories:
+        for rows, turn_indices in histories:
             gained = np.diff(flat[start : start + len(rows)])
             start += len(rows)
-            for (i, k), gain in zip(places, gained.tolist(), strict=True):
+            for (i, k), gain in zip(turn_indices, gained.tolist(), strict=True):
                 advantages[i][k] = gain
     return [tuple(row) for row in advantages]
 
 
 def learn(trajectories: Sequence[Trajectory], state: State, settings: Settings) -> State:
-    """Remember the matches, and fit Q anew."""
+    """Remember the matches, and fit Q again."""
     after = dict(state)
     for key, indices in by_key(trajectories, _team_key):
         old = state.get(key)
@@ -91,27 +91,27 @@ def _matches(trajectories: Sequence[Trajectory], indices: Sequence[int]) -> list
     return list(members.values())
 
 
-def _history(trajectories: Sequence[Trajectory], members: Sequence[int]) -> tuple[list[Features], list[Place]]:
-    """Return the features of h_0, h_1 … of a match, and the turn that each but the first ends with."""
+def _history(trajectories: Sequence[Trajectory], members: Sequence[int]) -> tuple[list[Features], list[TurnIndex]]:
+    """Return the features of a match's h_0, h_1 …, and the turn that ends each of them but the first."""
     order = {
         (i, k): (trajectories[i].order[k] if trajectories[i].order else k, trajectories[i].seat)
         for i in members
         for k in range(len(trajectories[i].turns))
     }
-    places = sorted(order, key=order.__getitem__)
-    rows, said = [START], START[0]
+    ordered = sorted(order, key=order.__getitem__)
+    rows, joint = [START], START[0]
     apart: Features = START
-    for i, k in places:
+    for i, k in ordered:
         turn, seat = trajectories[i].turns[k], trajectories[i].seat
-        said = hashed(said, seat, turn.observation, action_of(turn))
-        own = tuple(hashed(seat, feature) for feature in action_features(turn)[len(state_features(turn)) :])
+        joint = hashed(joint, seat, turn.observation, action_of(turn))
+        actor = tuple(hashed(seat, feature) for feature in action_features(turn)[len(state_features(turn)) :])
         apart += (hashed(seat, turn.observation, action_of(turn)),)
-        rows.append((*apart, *own, said))
-    return rows, places
+        rows.append((*apart, *actor, joint))
+    return rows, ordered
 
 
 def _fitted(matches: Sequence[Sequence[object]], shrink: float, start: FeatureWeights) -> FeatureWeights:
-    """Return the weights of Q for the returns after every h_i, equal ones merged."""
+    """Return the weights of Q for the returns after every h_i, merging equal histories."""
     totals: dict[Features, list[float]] = {}
     for rows, total in matches:
         for row in rows:  # type: ignore[attr-defined]

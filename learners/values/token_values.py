@@ -1,12 +1,12 @@
-"""Values of tokens whose action boundaries are the turn's (POAD, arXiv 2405.15821).
+"""Token values with turn boundaries: policy optimisation with action decomposition (POAD, arXiv 2405.15821).
 
-Bellman's equation with action decomposition: within a turn's reply w_1 … w_n nothing is paid and nothing discounted,
+The Bellman equation with action decomposition: within a turn's reply w_1 … w_n there is no reward and no discounting,
 
     V(o_k, w_1:j) ← E over w_{j+1} of V(o_k, w_1:j+1),   V(o_k, w_1:n) = r_k + γ V(o_{k+1}),   V(o_k) = V(o_k, no token)
 
-so V(o_k), what credit rules ask for, is the value at the first boundary, and the tokens' advantages, each the value
-after the token less that before it, sum to the turn's r_k + γ V(o_{k+1}) − V(o_k). Replies that begin alike share the
-values of their beginnings. Tokens are those that an engine sampled; else the words of the reply.
+so V(o_k), which credit rules use, is the value at the first boundary, and the tokens' advantages, each the value after
+the token less the value before it, sum to the turn's r_k + γ V(o_{k+1}) − V(o_k). Replies with a common prefix share
+its values. Tokens are those that an engine sampled, or else the words of the reply.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Settings(Remembering):
 
 
 class _Prefixes(NamedTuple):
-    """The remembered beginnings of replies as arrays [T]."""
+    """The remembered prefixes of replies as arrays [T]."""
 
-    rows: Design  # of P distinct beginnings  # [P]
-    place: Any  # which of them  # [T]
-    following: Any  # that with one token more, at the end the next turn's empty one; P after the last  # [T]
-    rewards: Any  # what is paid on the way  # [T]
-    ends: Any  # whether a turn ends there, and γ counts  # [T]
+    rows: Design  # of P distinct prefixes  # [P]
+    index: Any  # which of them  # [T]
+    following: Any  # the prefix one token longer; at the end, the next turn's empty one; P after the last  # [T]
+    rewards: Any  # the reward of the step  # [T]
+    ends: Any  # whether the step ends a turn, and γ applies  # [T]
 
 
 def estimate(trajectories: Sequence[Trajectory], state: State, _settings: Settings) -> Estimates:
@@ -50,31 +50,31 @@ def estimate(trajectories: Sequence[Trajectory], state: State, _settings: Settin
 
 
 def token_values(trajectories: Sequence[Trajectory], state: State, settings: Settings) -> list[list[list[float]]]:
-    """Return by trajectory and turn the values before the first token and after each one.
+    """Return, by trajectory and turn, the values before the first token and after each token.
 
     The last is r_k + γ V(o_{k+1}), the first V(o_k).
     """
     weights, at_turns = _weights(state), estimate(trajectories, state, settings)
-    found = []
+    values_NK = []
     for trajectory, values in zip(trajectories, at_turns, strict=True):
-        own, following = weights.get(role_key(trajectory), NO_WEIGHTS), [*values[1:], 0.0]
-        found.append(
+        role_weights, following = weights.get(role_key(trajectory), NO_WEIGHTS), [*values[1:], 0.0]
+        values_NK.append(
             [
-                [*design(_prefixes(turn)).predict(own).tolist(), reward + settings.gamma * after]
+                [*design(_prefixes(turn)).predict(role_weights).tolist(), reward + settings.gamma * after]
                 for turn, reward, after in zip(trajectory.turns, trajectory.rewards, following, strict=True)
             ]
         )
-    return found
+    return values_NK
 
 
 def learn(trajectories: Sequence[Trajectory], state: State, settings: Settings) -> State:
-    """Remember the matches, and solve for the values anew."""
+    """Remember the matches, and solve for the values again."""
     after = dict(state)
     for key, indices in by_key(trajectories):
         old = state.get(key)
-        mine = [trajectories[i] for i in indices]
+        new = [trajectories[i] for i in indices]
         matches = old["matches"] if old else []
-        matches = [*matches, *([_paths(t), list(t.rewards)] for t in mine if t.turns)][-settings.matches :]
+        matches = [*matches, *([_paths(t), list(t.rewards)] for t in new if t.turns)][-settings.matches :]
         weights = FeatureWeights.from_json(old["weights"]) if old else NO_WEIGHTS
         if matches:
             weights = _solved(_arrays(matches), settings, weights)
@@ -94,12 +94,12 @@ def _tokens(turn: Turn) -> Sequence[object]:
 
 
 def _prefixes(turn: Turn) -> list[Features]:
-    """Return the features of the beginnings of a reply, without the whole of it: as many as it has tokens."""
+    """Return the features of a reply's proper prefixes, the empty one included: as many as it has tokens."""
     tokens, state = _tokens(turn), state_features(turn)
     rows = [state]
     for count in range(1, len(tokens)):
-        said = hashed("said", *tokens[:count])
-        rows.append((*state, said, *(hashed(feature, said) for feature in state)))
+        prefix = hashed("said", *tokens[:count])
+        rows.append((*state, prefix, *(hashed(feature, prefix) for feature in state)))
     return rows
 
 
@@ -109,29 +109,29 @@ def _paths(trajectory: Trajectory) -> list[list[Features]]:
 
 def _arrays(matches: Sequence[Any]) -> _Prefixes:
     flat = [tuple(row) for paths, _ in matches for rows in paths for row in rows]
-    place, numbers = numbered(flat)
+    index, numbers = numbered(flat)
     following, rewards, ends, at = [], [], [], 0
-    for paths, paid in matches:
-        for k, (rows, reward) in enumerate(zip(paths, paid, strict=True)):
+    for paths, rewards_K in matches:
+        for k, (rows, reward) in enumerate(zip(paths, rewards_K, strict=True)):
             for j in range(len(rows)):
                 last = j == len(rows) - 1
                 over = last and k == len(paths) - 1
-                following.append(len(numbers) if over else place[at + 1])
+                following.append(len(numbers) if over else index[at + 1])
                 rewards.append(reward if last else 0.0)
                 ends.append(last)
                 at += 1
-    arrays = (np.array(place), np.array(following), np.array(rewards), np.array(ends))
+    arrays = (np.array(index), np.array(following), np.array(rewards), np.array(ends))
     return _Prefixes(design(list(numbers)), *arrays)
 
 
 def _solved(prefixes: _Prefixes, settings: Settings, weights: FeatureWeights) -> FeatureWeights:
     count = prefixes.rows.matrix.shape[0]
-    times = np.bincount(prefixes.place, minlength=count).astype(np.float64)
+    times = np.bincount(prefixes.index, minlength=count).astype(np.float64)
     discounts = np.where(prefixes.ends, settings.gamma, 1.0)
     for _ in range(settings.sweeps):
         values = np.append(prefixes.rows.predict(weights), 0.0)
         targets = prefixes.rewards + discounts * values[prefixes.following]
-        means = np.bincount(prefixes.place, targets, count) / times
+        means = np.bincount(prefixes.index, targets, count) / times
         weights = prefixes.rows.fit(means, times, settings.shrink, weights)
     return weights
 

@@ -1,4 +1,4 @@
-"""Commands that measure players, against each other and against what could be played.
+"""Commands that measure players, against each other and against the best possible play.
 
-May import every wing, and of the other groups what several commands share.
+May import every wing, and code of other groups that several commands share.
 """

@@ -1,4 +1,4 @@
-"""``league credit``: every credit rule on the same matches, beside the exact gradient of the policy that plays."""
+"""``league credit``: every credit rule on the same matches, compared with the playing policy's exact gradient."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ EXAMPLES = (
 )
 NOTES = PLAYERS
 __all__ = ["print_report", "run", "to_json"]
-BATCHES, SAMPLED_BATCHES = 16, 2  # where there is an exact gradient, and where turns are played on
-GROUP = 8  # matches of a start where a run does not say
-UNIFORM = "random"  # who plays a game that is named alone
-BIASED = 0.1  # a bias that is surely greater is told
+BATCHES, SAMPLED_BATCHES = 16, 2  # with an exact gradient, and with continuations
+GROUP = 8  # matches of a start, by default
+UNIFORM = "random"  # the player of a game that is named alone
+BIASED = 0.1  # a bias that is significantly greater is reported
 _MEANING = (
     "cosine: of one batch's gradient with the exact one; 1 is the same direction. bias: what is left of the exact "
     "gradient when the mean of all possible batches goes as far that way as it can; 0 is none. noise: of one batch, in "
@@ -85,7 +85,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> CreditReport:
-    """Play the batches, measure every rule, and draw the picture that is asked for."""
+    """Play the batches, measure every rule, and draw a picture if asked to."""
     from league.config.credit import CreditConfig
     from league.lab.credit.matches import BatchPlan
     from league.population.players.engines import Engines
@@ -115,7 +115,7 @@ def run(arguments: argparse.Namespace) -> CreditReport:
 def measure(
     player: Player, credit: CreditConfig, plan: BatchPlan, rules: list[str], sampled: str | None
 ) -> CreditReport:
-    """Return what rules are worth under a player's policy, by continuations where ``sampled`` says why.
+    """Return the accuracy of rules under a player's policy; by continuations if ``sampled``, which says why.
 
     Raises UsageError.
     """
@@ -139,7 +139,7 @@ def measure(
 def reason_to_sample(player: Player) -> str | None:
     """Return why a game cannot be enumerated; None if it can.
 
-    Raises UsageError for a game that can neither be enumerated nor be taken up from the middle of a match.
+    Raises UsageError for a game that can neither be enumerated nor continued from the middle of a match.
     """
     from league.theory.exact.exploitability import exact_form
 
@@ -190,7 +190,7 @@ def _draw(report: CreditReport, path: Path) -> None:
 
 
 class CreditReport(NamedTuple):
-    """What each rule's credit is worth in a game, under one player's policy."""
+    """The accuracy of each rule's credit in a game, under one player's policy."""
 
     player: str
     spec: GameSpec
@@ -203,7 +203,7 @@ class CreditReport(NamedTuple):
 
 
 def ranked(report: CreditReport) -> list[tuple[RuleAccuracy, list[str]]]:
-    """Return the rules, nearest first, each with the names of those that give the same credit here."""
+    """Return the rules, nearest first, each with the names of rules that give the same credit here."""
     firsts: dict[Accuracy, RuleAccuracy] = {}
     same: dict[Accuracy, list[str]] = {}
     for rule in report.rules:
@@ -216,7 +216,7 @@ def ranked(report: CreditReport) -> list[tuple[RuleAccuracy, list[str]]]:
 
 
 def to_json(report: CreditReport) -> dict[str, Any]:
-    """Return the report as JSON data. What was not computed is null."""
+    """Return the report as JSON data. Values that were not computed are null."""
     return {
         "game": report.spec.name,
         "player": report.player,
@@ -257,7 +257,7 @@ def _accuracy_to_json(accuracy: Accuracy) -> dict[str, Any]:
 
 
 def print_report(report: CreditReport, console: Console) -> None:
-    """Print the tables, and in words what they say."""
+    """Print the tables, and their conclusions in words."""
     from league.lab.credit.accuracy import ENOUGH
     from league.lab.credit.gradient_accuracy import EXACT
     from league.lab.credit.sampled import COUNT as PLAYED_ON
@@ -307,7 +307,7 @@ def _cosines(what: str, report: CreditReport, columns: dict[Any, str]) -> Table:
 
 
 def _verdict(report: CreditReport) -> list[str]:
-    """Return in sentences which rules come nearest, which are surely biased, and which are the same or left out."""
+    """Return sentences on the nearest rules, those significantly biased, and those that are equal or left out."""
     from league.lab.credit.gradient_accuracy import EXACT
 
     order = ranked(report)
@@ -324,7 +324,7 @@ def _verdict(report: CreditReport) -> list[str]:
 
 
 def _influences(report: CreditReport) -> list[str]:
-    """Return in a sentence by how much what roles say moves the next seat's choice, where that is known exactly."""
+    """Return a sentence on how much roles' messages move the next seat's choice, where that is known exactly."""
     moved = [f"{role} {amount:.3f}" for role, amount in report.influence.items()]
     return [f"What a role does moves the next seat's choice by so many nats: {', '.join(moved)}."] if moved else []
 

@@ -1,4 +1,4 @@
-"""``league opponents``: what can a player know of whom it plays with, and what is play by that belief worth?"""
+"""``league opponents``: how well can a player model whom it plays with, and what does play by that belief earn?"""
 
 from __future__ import annotations
 
@@ -56,19 +56,19 @@ def add_arguments(parser: Parser) -> None:
 
 
 class OpponentsReport(NamedTuple):
-    """What a player can know of whom it plays with."""
+    """How well a player can model the other player."""
 
     spec: GameSpec
     player: str
     types: tuple[str, ...]
-    matches: int  # beside each, at least
+    matches: int  # with each, at least
     seed: int
     models: OpponentModels
     usage: dict[str, Usage]
 
 
 def run(arguments: argparse.Namespace) -> OpponentsReport:
-    """Play the player beside each of the others, and learn from what it sees who they are and what they do."""
+    """Play matches with each of the others, and learn from the player's observations who they are and what they do."""
     from games.registry import make_game
     from league.lab.comparisons.opponent_models import measure_opponents
     from league.population.players.engines import Engines
@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> OpponentsReport:
 
 
 def to_json(report: OpponentsReport) -> dict[str, Any]:
-    """Return the report as JSON data. What was not computed is null."""
+    """Return the report as JSON data. Values that were not computed are null."""
     models = report.models
     return {
         "game": report.spec.name,
@@ -124,12 +124,12 @@ def _accuracy_to_json(accuracy: PredictionAccuracy) -> dict[str, Any]:
 
 
 def _by_turn(values: Any) -> dict[str, Any]:
-    """Return what is given by the number of turns before, by the turn's place from 1."""
+    """Return accuracies by the number of turns before as accuracies by turn, counted from 1."""
     return {str(turn + 1): value for turn, value in values.items()}
 
 
 def print_report(report: OpponentsReport, console: Console) -> None:
-    """Print how often predictors are right beside chance and a Bayesian, and what play by a belief is worth."""
+    """Print how often predictors, chance and a Bayesian are right, and the value of play by a belief."""
     models, names = report.models, ", ".join(report.types)
     console.print(f"What {report.player} can know in {report.spec.alias} of whom it plays with", style="bold")
     console.print(
@@ -189,7 +189,7 @@ def _share(share: Estimate | None) -> str:
 
 
 def _print_play(play: PlayValues, console: Console) -> None:
-    """Print what play by a belief earns, from what knows least to what knows most."""
+    """Print the return of play by a belief, from the least to the most knowledge."""
     console.print("\nWhat play by a belief is worth", style="bold")
     console.print("Exact mean returns a match over both seats, beside one of these drawn evenly and not told:")
     rows = {

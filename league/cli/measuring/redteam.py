@@ -1,4 +1,4 @@
-"""``league redteam``: what an attacker wins from a player, by what he may do."""
+"""``league redteam``: an attacker's gain against a player, by its means."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ EDITS = (  # of observations and role cards, in the order in which an attacker m
 )
 TRIES = (0, 8, 16, 32, 64)
 MOST_TRIES = 100_000
-BUDGETS = {  # by attack: what its budget is
+BUDGETS = {  # by attack: the meaning of its budget
     "distance": "total variation from the reference at every turn",
     "control": "share of his turns that the attacker controls",
     "observations": "edits of rules and observations that may be tried",
@@ -110,7 +110,7 @@ class RedTeamReport(NamedTuple):
 
 
 def run(arguments: argparse.Namespace) -> RedTeamReport:
-    """Measure the attack, and draw the picture that is asked for."""
+    """Measure the attack, and draw a picture if asked to."""
     from games.registry import make_game
     from league.population.players.engines import Engines
     from league.population.players.player import resolve
@@ -134,7 +134,7 @@ def run(arguments: argparse.Namespace) -> RedTeamReport:
 def _measure(
     arguments: argparse.Namespace, player: Player, reference: Player, budgets: Sequence[float] | None, engines: Engines
 ) -> RedTeamReport:
-    """Return the attack: exact where the game can be enumerated, else by trained exploiters where that can be."""
+    """Return the attack: exact if the game can be enumerated, otherwise by trained exploiters if possible."""
     from league.lab.attacks.curve import policy_curve
     from league.theory.exact.exploitability import information_positions
     from league.theory.exact.sequence_form import sequence_form
@@ -178,7 +178,7 @@ def _table_of(player: str, engines: Engines, edited: str) -> Mapping[Key, tuple[
 def _observations(
     victim: PolicyTable, held: PolicyTable, counts: Sequence[int], ask: Ask, player: Player
 ) -> AttackCurve:
-    """Return the curve of an attacker who edits what the player is told and shown."""
+    """Return the curve of an attacker that edits the player's instructions and observations."""
     from league.lab.attacks.curve import AttackCurve, edited_losses, moved_most, running_worst
 
     names = [edit.format(victim.game) for edit in EDITS]
@@ -195,7 +195,7 @@ def _words(
     player: Player,
     arguments: argparse.Namespace,
 ) -> AttackCurve:
-    """Return the curve of an attacker who searches for words to say to the player."""
+    """Return the curve of an attacker that searches for words to say to the player."""
     from games.wrappers.injections import injection
     from league.lab.attacks.curve import AttackCurve, edited_losses, moved_most, running_worst
     from league.lab.attacks.injection_search import InjectionSearch
@@ -272,7 +272,7 @@ def _draw(report: RedTeamReport, path: Path) -> None:
 
 
 def to_json(report: RedTeamReport) -> dict[str, Any]:
-    """Return the report as JSON data. What was not computed is null."""
+    """Return the report as JSON data. Values that were not computed are null."""
     return {
         "game": report.spec.name,
         "player": report.player,

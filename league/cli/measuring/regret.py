@@ -83,7 +83,7 @@ class RegretReport(NamedTuple):
     players: tuple[str, str]
     game: str
     seed: int
-    by_match: bool  # a round is a match; else a round of a repeated game
+    by_match: bool  # whether a round is a match, or a round of a repeated game
     sequences: int  # for each role
     rounds: int  # of each sequence
     roles: tuple[RoleRegret, ...]
@@ -119,7 +119,7 @@ def sequences_of_rounds(player: Player, opponent: Player, matches: int, seed: in
     """Play matches of a repeated game and return, by seat, each match as a sequence of rounds.
 
     The other seats' actions are taken as played, although they might have reacted to another action.
-    A match that ended early by forfeit is left out. Raises UsageError where all of a role did.
+    A match that ended early by forfeit is left out. Raises UsageError if all matches of a role did.
     """
     import numpy as np
 
@@ -150,7 +150,7 @@ def sequences_of_rounds(player: Player, opponent: Player, matches: int, seed: in
 def sequences_of_matches(
     player: Player, opponent: Player, alternatives: Sequence[Player], matches: int, seed: int
 ) -> list[Sequences]:
-    """Draw which members play in sequences of matches; return, by seat, the payoffs of all that might have played.
+    """Draw which members play in sequences of matches; return, by seat, the payoffs of all possible members.
 
     These are the player's members and its alternatives'. The payoff of a member in a match is its exact mean return
     over deals and draws against the opponent's member of that match.
@@ -258,7 +258,7 @@ def _per_round(regrets: Regrets) -> Estimate:
 
 
 def to_json(report: RegretReport) -> dict[str, Any]:
-    """Return the report as JSON data. What was not computed is null."""
+    """Return the report as JSON data. Values that were not computed are null."""
     return {
         "game": report.game,
         "players": list(report.players),

@@ -1,4 +1,4 @@
-"""``league rescore``: other credit for stored matches, without playing them."""
+"""``league rescore``: new credit for stored matches, without playing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from roles.role import Roles
 
 EXAMPLES = ("runs/pocket --rule rae:decay=0.9", "matches.jsonl --like runs/pocket --price 0.5 -o cheaper.jsonl")
-DEFAULT_PRICE = "all"  # what a forfeit costs where no role has a price: all it can
+DEFAULT_PRICE = "all"  # the cost of a forfeit if no role has a price: all it can
 
 
 def add_arguments(parser: Parser) -> None:
@@ -45,7 +45,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 class RoleCredit(NamedTuple):
-    """The new credit of one role's turns, beside the stored credit where there is any."""
+    """The new credit of one role's turns, compared with stored credit if there is any."""
 
     game: str
     role: str
@@ -58,7 +58,7 @@ class RoleCredit(NamedTuple):
 
 
 class RescoreReport(NamedTuple):
-    """What was credited, and how the credit differs."""
+    """The credited turns, and how their credit differs."""
 
     matches: int
     rule: str
@@ -68,7 +68,7 @@ class RescoreReport(NamedTuple):
 
 
 def run(arguments: argparse.Namespace) -> RescoreReport:
-    """Credit the matches, and write them where that is asked for."""
+    """Credit the matches, and write them if asked to."""
     from league.config.credit import CreditConfig
     from league.config.load import run_roles
     from league.lab.credit.rescoring import rescore
@@ -164,7 +164,7 @@ def _by_role(before: Sequence[SampledMatch], rescored: Rescored) -> list[RoleCre
 def _turns(
     match: Episode, old_K: Sequence[float | None], new_K: Sequence[float | None]
 ) -> list[tuple[tuple[str, str], float, float]]:
-    """Return the role, the stored and the new credit of the turns that have both."""
+    """Return the role, the stored credit and the new credit of turns that have both."""
     return [
         ((match.request.game, turn.role), earlier, later)
         for turn, earlier, later in zip(match.turns, old_K, new_K, strict=True)

@@ -1,4 +1,4 @@
-"""``league standings``: the ranking of a run or a tournament with its uncertainty, and what was measured."""
+"""``league standings``: the ranking of a run or a tournament with its uncertainty, and the measurements."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MEASURED = {  # metrics below GAME/, and how they are printed
     "distilled_return": "mean return together of the distilled model",
     "score_against_random": "score against random",
 }
-TOURNAMENT_ANCHOR = "random"  # has Elo 1500 if it plays; else the mean player has
+TOURNAMENT_ANCHOR = "random"  # has Elo 1500 if it plays; otherwise the mean player has
 
 
 def add_arguments(parser: Parser) -> None:
@@ -145,7 +145,7 @@ def _selected(game: str | None, games: list[str], path: Path) -> list[str]:
 
 
 def to_json(report: StandingsReport) -> dict[str, Any]:
-    """Return the standings as JSON data. What was not computed is null."""
+    """Return the standings as JSON data. Values that were not computed are null."""
     games = {name: _game_report_to_json(game) for name, game in report.games.items()}
     if report.run is None:
         return {"tournament": str(report.path), "games": games}
@@ -216,7 +216,7 @@ def print_report(report: StandingsReport, console: Console) -> None:
 
 
 def _print_measured(game: GameReport, console: Console) -> None:
-    """Print what was measured in one game."""
+    """Print the measurements in one game."""
     from league.cli.measuring.standings_report import describe_teamwork, print_exact
     from league.population.evaluation.welfare import common_interest
 

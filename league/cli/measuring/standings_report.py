@@ -66,7 +66,7 @@ def print_exact(exact: ExactStandings, console: Console) -> None:
 
 
 def describe_teamwork(lines: Sequence[Teamwork]) -> str:
-    """Return a sentence on what the newest of the lines' snapshots earns with partners that are held out."""
+    """Return a sentence on the newest snapshot's return with partners that are held out."""
     newest = lines[-1]
     strangers, source = ", ".join(newest.strangers), "exactly" if newest.exact else "by matches"
     earns = (
@@ -80,7 +80,7 @@ def describe_teamwork(lines: Sequence[Teamwork]) -> str:
 
 
 def game_to_json(standings: GameStandings) -> dict[str, Any]:
-    """Return the standings as JSON data. What was not measured is null."""
+    """Return the standings as JSON data. Values that were not measured are null."""
     matrix = standings.matrix
     return {
         "matches": standings.matches,
@@ -293,7 +293,7 @@ def _none_for_nan(value: float) -> float | None:
 
 
 def matrix_table(standings: GameStandings, exact: ExactStandings | None) -> Table:
-    """Return a table of the leading players' results against one another, those of matches where none are ``exact``."""
+    """Return a table of the leading players' results against one another, from matches where none are ``exact``."""
     matrix, size = standings.matrix, min(SIZE, len(standings.ranking))
     values, errors = (
         (matrix.returns, matrix.returns_error) if standings.cooperative else (matrix.margin, matrix.pooled_error())

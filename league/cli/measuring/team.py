@@ -73,7 +73,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 class TeamReport(NamedTuple):
-    """A team beside its line-ups."""
+    """A team compared with its line-ups."""
 
     run: str
     team: Team
@@ -128,7 +128,7 @@ def run(arguments: argparse.Namespace) -> TeamReport:
 
 
 def to_json(report: TeamReport) -> dict[str, Any]:
-    """Return the report as JSON data. What was not computed is null."""
+    """Return the report as JSON data. Values that were not computed are null."""
     from league.lab.comparisons.team_verdicts import ERROR
 
     table, team = report.table, report.team
@@ -165,7 +165,7 @@ def to_json(report: TeamReport) -> dict[str, Any]:
 
 
 def _names(team: Team, players: Mapping[Place, str]) -> dict[str, str]:
-    """Return players by role; of a game outside the team, by the name of its role there."""
+    """Return players by role; in a game outside the team, by the name of their role there."""
     from games.registry import make_game
 
     return {team.roles.get(place) or make_game(place[0]).spec.alias: name for place, name in players.items()}
@@ -212,7 +212,7 @@ def _format_tokens(tokens: float | None) -> str:
 
 
 def role_sentence(role: str, verdict: RoleVerdict, replacements: Sequence[TeamComparison], margin: float) -> str:
-    """Return the verdict on a role, with the replacement that shows it most clearly, and those that do not."""
+    """Return the verdict on a role, with the replacement that shows it most clearly, and replacements that do not."""
     from league.lab.comparisons.team_verdicts import RoleVerdict, TeamLead
 
     if verdict is RoleVerdict.IDLE:
@@ -234,7 +234,7 @@ def role_sentence(role: str, verdict: RoleVerdict, replacements: Sequence[TeamCo
 
 
 def line_up_sentence(one: TeamComparison, alone: LonePlayer | None, team_tokens: float | None) -> str:
-    """Return what the comparison with a line-up says of the team."""
+    """Return a sentence on the team from the comparison with a line-up."""
     from league.lab.comparisons.team_lineups import LineUpKind
     from league.lab.comparisons.team_verdicts import TeamLead
 

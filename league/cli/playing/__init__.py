@@ -1,4 +1,4 @@
 """Commands that play matches between players.
 
-May import every wing, and of the other groups what several commands share.
+May import every wing, and code of other groups that several commands share.
 """

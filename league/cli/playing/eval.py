@@ -1,4 +1,4 @@
-"""``league eval``: a player by a suite of games, or two players compared by it."""
+"""``league eval``: a player evaluated by a suite of games, or two players compared by it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class SuiteReport(NamedTuple):
 
 
 def run(arguments: argparse.Namespace) -> SuiteReport:
-    """Play the matches that are not played yet; none, if only the cost was asked for."""
+    """Play the remaining matches; none, if only the cost was asked for."""
     from arena.errors import EngineError
     from league.lab.comparisons.suite_evaluation import SuiteEvaluation, open_evaluation
     from league.lab.comparisons.suite_results import compare_games, pairing_results
@@ -129,13 +129,13 @@ def _plan(arguments: argparse.Namespace) -> EvaluationPlan:
 
 
 def _folder(named: str | None, evaluation: SuiteEvaluation) -> Path:
-    """Return the folder of an evaluation: the ``named`` one, else that of the question, so that it is gone on with."""
+    """Return the folder of an evaluation: the ``named`` one, or one that depends on the plan, so that it is resumed."""
     words = re.sub(r"[^\w.]+", "-", "-".join([evaluation.plan.name, *evaluation.plan.players])).strip("-.")
     return folder_to_fill(named or str(EVALUATIONS / f"{words[:60]}-{evaluation.identity}"), "--run-dir")
 
 
 def _print_cost(evaluation: SuiteEvaluation, folder: Path) -> None:
-    """Tell on stderr, before anything is played, how much will be."""
+    """Print on stderr how much will be played, before it is."""
     from league.training.monitors.terminal import Terminal
 
     turns = sum(len(one.scheduled) * one.spec.max_turns for one in evaluation.contests)
@@ -168,7 +168,7 @@ def _trained_on(player: str, suite: Suite) -> list[str]:
 
 
 def to_json(report: SuiteReport) -> dict[str, Any]:
-    """Return the report as JSON data. What was not computed is null."""
+    """Return the report as JSON data. Values that were not computed are null."""
     from league.lab.comparisons.pairings import Skipped
 
     return {
@@ -208,7 +208,7 @@ def _result_to_json(result: PairingResult) -> dict[str, Any]:
 
 
 def print_report(report: SuiteReport, console: Console) -> None:
-    """Print the suite, a row for each pairing and role, and of two players the tests."""
+    """Print the suite, a row for each pairing and role, and the tests of two players."""
     plan = report.evaluation.plan
     if not report.results:
         _print_not_played(report, console)

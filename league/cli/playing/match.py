@@ -42,7 +42,7 @@ EXAMPLES = (
     "runs/pocket@main-000120 runs/pocket --game tic_tac_toe --until 0.95 --margin 0.02",
 )
 NOTES = PLAYERS
-MATCHES = 400  # where nobody says how many
+MATCHES = 400  # by default
 
 
 def add_arguments(parser: Parser) -> None:
@@ -70,7 +70,7 @@ class MatchReport(NamedTuple):
     result: HeadToHead
     usage: dict[str, Usage]  # by player
     file: Path | None = None  # to keep the matches in
-    transcripts: int = 1  # matches to be shown
+    transcripts: int = 1  # how many matches to show
 
 
 def run(arguments: argparse.Namespace) -> MatchReport:
@@ -106,7 +106,7 @@ def run(arguments: argparse.Namespace) -> MatchReport:
 
 
 def _until(arguments: argparse.Namespace) -> Until | None:
-    """Return when to stop, as the options say; None: after a number of matches that is fixed."""
+    """Return when to stop, from the options; None: after a fixed number of matches."""
     from league.lab.comparisons.until_decided import AT_MOST, Until
 
     if arguments.until is None:
@@ -130,7 +130,7 @@ def keep(report: MatchReport) -> None:
 
 
 def to_json(report: MatchReport) -> dict[str, Any]:
-    """Return the report as JSON data. What was not computed is null."""
+    """Return the report as JSON data. Values that were not computed are null."""
     from league.population.evaluation.head_to_head import A, B
     from league.population.evaluation.welfare import common_interest
 
@@ -225,7 +225,7 @@ def print_report(report: MatchReport, console: Console) -> None:
 
 
 def _print_judges(result: HeadToHead, console: Console) -> None:
-    """Print how good each player judges, where there is a judge and the truth is known."""
+    """Print how well each player judges, if there is a judge and the truth is known."""
     for name, judge in zip(result.players, result.judges, strict=True):
         if judge is not None:
             line = f"{name} as the judge agrees with the truth in {format_interval(judge.agreement)} of its verdicts"
@@ -235,7 +235,7 @@ def _print_judges(result: HeadToHead, console: Console) -> None:
 
 
 def _print_verdict(result: HeadToHead, console: Console) -> None:
-    """Print which player is stronger, as far as the matches show it."""
+    """Print which player the matches show to be stronger, if any."""
     from league.population.evaluation.head_to_head import A
 
     a, b = result.players
@@ -254,7 +254,7 @@ def _print_verdict(result: HeadToHead, console: Console) -> None:
 
 
 def _print_decision(result: HeadToHead, decision: Decided, console: Console) -> None:
-    """Print what was decided after how many matches, or that it is open after the most that were allowed."""
+    """Print the decision and the number of matches it took, or that it is open after the most that were allowed."""
     from league.population.evaluation.head_to_head import Winner
 
     (a, b), how_sure = result.players, f"with a confidence of {decision.confidence:.4g}"

@@ -75,7 +75,7 @@ def _play(opponent: Player, person_seat: int, seed: int | None, console: Console
     seed = secrets.randbits(32) if seed is None else seed
     rng = random.Random(derive_seed(seed, "members"))
     players = tuple(PERSON if seat == person_seat else opponent.draw(seat, rng) for seat in range(spec.seats))
-    # The person is told what the opponent is told, and answers with legal actions whatever form its replies have.
+    # The user sees what the opponent would see, and answers with legal actions whatever form its replies have.
     roles = tuple(
         with_overrides(role, reply=ReplyForm.CHOICE, on_illegal=OnIllegal.MASK) if role.seat == person_seat else role
         for role in opponent.roles

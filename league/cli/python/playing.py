@@ -24,10 +24,10 @@ def match(
     seed: int = 0,
     on_episode: Callable[[Episode], None] | None = None,
 ) -> HeadToHead:
-    """Play two players, named as on the command line or runs, in at least so many matches, every deal in every seating.
+    """Play two players, named as on the command line or runs, in ``matches`` matches at least: each deal in all seats.
 
     The result has scores and returns with their intervals, and the episodes. ``on_episode`` is called with each match
-    as it ends. Raises UsageError that offers the nearest names for a player or a game that there is not.
+    as it ends. Raises UsageError, with the nearest names, for an unknown player or game.
     """
     names = (str(first), str(second))
     load_plugins_of(names)
@@ -38,7 +38,7 @@ def match(
 
 
 def exploitability(player: object, *, game: str) -> ExploitabilityReport:
-    """Return what a best response gains against a player: ``.exploitability``, ``.nash_conv``, and values by seat.
+    """Return a best response's gain against a player: ``.exploitability``, ``.nash_conv``, and values by seat.
 
     Exact where the player's probabilities are known. Raises UsageError for a game that is too large to be enumerated.
     """
@@ -48,10 +48,10 @@ def exploitability(player: object, *, game: str) -> ExploitabilityReport:
 
 
 def pettingzoo_env(game: str, *, players: Mapping[str, object] | None = None, render_mode: str | None = None) -> Any:
-    """Return a game as PettingZoo's AECEnv, as ``games.pettingzoo.env`` does, its submatches played by given players.
+    """Return a game as PettingZoo's AECEnv, as ``games.pettingzoo.env`` does, its submatches played by fixed players.
 
     ``players`` are by role, "game/role"; a game that opens no matches takes none. Close the environment to free them.
-    Raises UsageError for a role that nobody plays, and for a role or player that there is not.
+    Raises UsageError for a role without a player, and for an unknown role or player.
     """
     from games.pettingzoo import env  # slow to import
 

@@ -1,4 +1,4 @@
-"""What a run has on disk, for Python: its metrics, standings, snapshots, prompts and kept matches."""
+"""A run on disk, for Python: its metrics, standings, snapshots, prompts and kept matches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class TrainingRun:
-    """A run's folder. Nothing here changes it, and what is read is what is there at the time of the call.
+    """A run's folder. Nothing here changes it, and every call reads its present state.
 
     ``str(run)`` names it as a player: f"{run}@mixture", f"{run}@main-000120".
     """
@@ -55,7 +55,7 @@ class TrainingRun:
     def metrics(self) -> pandas.DataFrame:
         """Return the metrics as a frame: a row for each iteration, which is the index, a column for each metric.
 
-        What was not measured in an iteration is NaN. Raises UsageError where pandas is not installed.
+        Metrics that were not measured in an iteration are NaN. Raises UsageError if pandas is not installed.
         """
         try:
             import pandas
@@ -78,7 +78,7 @@ class TrainingRun:
         return load_report(Run(self.path), game)
 
     def ranking(self, game: str) -> list[Standing]:
-        """Return the ranking of a game's players, the best first; empty where no match is kept.
+        """Return the ranking of a game's players, the best first; empty if no match is stored.
 
         Raises UsageError for a game that the run does not have.
         """
@@ -90,7 +90,7 @@ class TrainingRun:
         return Run(self.path).population.all(policy)
 
     def weights(self, snapshot: str) -> Mapping[str, torch.Tensor]:
-        """Return the tensors of a snapshot by name, an adapter's alone if it is one, after a check of its hashes.
+        """Return the tensors of a snapshot by name, only the adapter's if it is one, after a check of its hashes.
 
         Raises UsageError for an unknown snapshot, and for one whose files have changed.
         """

@@ -1,4 +1,4 @@
-"""Several runs from Python: what `league sweep` does, with any configurations and any questions."""
+"""Several runs from Python: `league sweep` with any configurations and any questions."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ def sweep(
 ) -> list[SweptRun]:
     """Train every configuration with every seed; return the runs that are complete, by seeds and then conditions.
 
-    A sweep that is in ``run_dir`` already goes on: what is trained there is not trained again, and other runs stay.
-    ``workers`` are processes side by side on this machine (0: none but this one), ``cluster`` is a Ray cluster's
-    address, and ``tokens`` ends each run at its first snapshot after so many generated tokens. When a run is trained,
-    each of ``questions`` is called with its folder, and returns what JSON can hold; each of ``commands`` is one of
-    `league`, in which RUN stands for the run. ``announce`` is told what begins and ends.
+    A sweep that is already in ``run_dir`` is resumed: trained runs are not trained again, and other runs stay.
+    ``workers`` are processes side by side on this machine (0: only this one), ``cluster`` is a Ray cluster's
+    address, and ``tokens`` ends each run at its first snapshot after that many generated tokens. After a run is
+    trained, each of ``questions`` is called with its folder and returns JSON data; each of ``commands`` is a `league`
+    command, in which RUN stands for the run. ``announce`` is called when a run begins or ends.
 
     With workers a question must be a function of a module, and a script must start its work under
     ``if __name__ == "__main__"``, as ``multiprocessing`` says.
 
-    Raises UsageError for configurations that cannot train here and for a run whose settings are others than those that
-    it was planned with, KeyboardInterrupt where it was stopped, and SweepFailed, which names the runs that failed.
+    Raises UsageError for configurations that cannot train here and for a run whose settings differ from the plan,
+    KeyboardInterrupt if the sweep was stopped, and SweepFailed, which names the runs that failed.
     """
     folder = folder_to_fill(str(run_dir), "run_dir")
     for config in conditions.values():

@@ -1,4 +1,4 @@
-"""Given players for the submatches of one seat that something else than this league plays, as in PettingZoo."""
+"""Fixed players for the submatches of a seat that is played from outside this league, as in PettingZoo."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class GivenTeammates:
     def __init__(self, game: str, players: Mapping[str, str]) -> None:
         """``players`` gives every role of the submatches, "game/role", a player as ``league match`` takes it.
 
-        Raises UsageError for a role without a player, a role that there is not, and a player that does not exist.
+        Raises UsageError for a role without a player, and for an unknown role or player.
         """
         specs = [make_game(name).spec for name in with_submatches([game])[1:]]
         cards = {spec.name: seat_roles(RolesConfig(), spec) for spec in specs}
@@ -79,7 +79,7 @@ class GivenTeammates:
         return tuple(resolve(players[f"{spec.name}/{role.name}"], spec, self._engines) for role in roles)
 
     def _casts(self, seed: int, first: int) -> tuple[Cast, ...]:
-        """Return the players of all submatches; a mixture draws one for all that are opened together."""
+        """Return the players of all submatches; a mixture draws one player for all that are opened together."""
         rng = random.Random(derive_seed(seed, "members", first))
         return tuple(
             Cast(name, tuple(p.draw(seat, rng) for seat, p in enumerate(players)), (False,) * len(players))

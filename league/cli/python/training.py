@@ -37,10 +37,10 @@ def train(
 ) -> TrainingRun:
     """Train a new run, and return it when it is complete or was stopped.
 
-    It is kept in ``run_dir``, else in a new folder under ``runs/``. After each iteration ``watch`` is called with its
-    number and its metrics by name (0: the measurements before the first one); where it returns True the run stops when
+    It is kept in ``run_dir``, by default a new folder in ``runs/``. After each iteration ``watch`` is called with its
+    number and its metrics by name (0: the measurements before the first one); if it returns True the run stops when
     that iteration is saved. ``cluster`` is a Ray cluster's address. ``program`` takes the turns of the roles in
-    ``programs.roles``: it is called with a seat, asks ``seat.complete()``, and returns which of the answers it plays.
+    ``programs.roles``: it is called with a seat, calls ``seat.complete()``, and returns which of the answers to play.
 
     Raises UsageError for a configuration that cannot train here or a folder that is in use, and RunFailed as
     ``league.training.loop.session.train``.
@@ -56,7 +56,7 @@ def train(
 def resume(
     run_dir: str | Path, *, watch: Watch | None = None, cluster: str = "", program: Program | None = None
 ) -> TrainingRun:
-    """Go on with a run that was stopped or killed, bit for bit; ``watch`` and ``program`` as in ``train``.
+    """Resume a run that was stopped or killed, bit for bit; ``watch`` and ``program`` as in ``train``.
 
     Raises UsageError if there is no such run or another process trains it, and RunFailed as ``train``.
     """

@@ -1,8 +1,8 @@
 """A game as an environment of verifiers (https://github.com/PrimeIntellect-ai/verifiers): a model has one seat.
 
-A rollout is a match. Each turn the model is asked as the league asks: with the role's instructions and the position,
-and after an illegal reply with what was wrong. So the prompts of a match's turns do not grow into one another, and a
-trainer reads a rollout turn by turn (``state["trajectory"]``). The reward is what the seat earned, in the game's units.
+A rollout is a match. At each turn the model gets the league's prompt: the role's instructions and the position, and
+after an illegal reply the reason. So a match's prompts are not prefixes of one another, and a trainer reads a rollout
+turn by turn (``state["trajectory"]``). The reward is the seat's return, in the game's units.
 The only importer of verifiers and, for its rows, of datasets.
 """
 
@@ -37,7 +37,7 @@ except ModuleNotFoundError as error:
         "pip install 'llm-league[verifiers]'"
     ) from None
 
-MODEL = "model"  # the player id of whoever is asked by verifiers
+MODEL = "model"  # the player id of the model that verifiers calls
 
 
 def load_environment(
@@ -48,10 +48,10 @@ def load_environment(
     retries: int = 1,
     seed: int = 0,
 ) -> MatchEnv:
-    """Return the environment of a game whose other seats ``against`` has, a player as on the command line.
+    """Return the environment of a game whose other seats are played by ``against``, a player as on the command line.
 
-    A row is a match: a deal, and the seat of the model, which has each seat in turn. An illegal reply may be mended
-    ``retries`` times before the seat forfeits. Rows of evaluation are of other deals. Raises UsageError for a game or
+    A row is a match: a deal, and the seat of the model, which has each seat in turn. An illegal reply may be retried
+    ``retries`` times before the seat forfeits. Rows for evaluation use other deals. Raises UsageError for a game or
     player that does not exist, and for a game whose matches open others.
     """
     load_plugins_of([against])
@@ -66,7 +66,7 @@ def load_environment(
 
 
 class _Match:
-    """One match, up to where the model is asked; ``episode`` is None until it is over."""
+    """One match, up to the model's next turn; ``episode`` is None until it is over."""
 
     def __init__(self, request: MatchRequest, seat: int, roles: tuple[Role, ...], opponent: Player) -> None:
         self._seat, self._opponent = seat, opponent
@@ -78,7 +78,7 @@ class _Match:
 
     @property
     def prompt(self) -> list[Message]:
-        """The chat that asks the model now; empty when the match is over."""
+        """The chat for the model's present turn; empty when the match is over."""
         asked = self._asked
         if asked is None:
             return []
@@ -99,7 +99,7 @@ class _Match:
 
 
 class _Matches:
-    """The matches of an environment by number; each can be begun as often as it is asked for, and begins equally."""
+    """The matches of an environment by number; each can be started any number of times, and always starts the same."""
 
     def __init__(self, opponent: Player, roles: tuple[Role, ...], seed: int) -> None:
         self._opponent, self._roles, self._seed = opponent, roles, seed
@@ -118,7 +118,7 @@ class _Matches:
         return _Match(request, seat, tuple(roles), self._opponent)
 
     def rows(self, first: int, number: int) -> list[dict[str, Any]]:
-        """Return so many matches as rows, without those that end before the model is asked."""
+        """Return matches as rows, without those that end before the model has a turn."""
         rows = []
         for index in range(first, first + number):
             if prompt := self.begin(index).prompt:
@@ -141,7 +141,7 @@ class MatchEnv(vf.MultiTurnEnv):  # type: ignore[misc]  # verifiers is untyped h
         return state
 
     async def get_prompt_messages(self, state: Any) -> list[Message]:
-        """Play the model's last reply, and return what it is asked next."""
+        """Play the model's last reply, and return its next prompt."""
         match: _Match = state["match"]
         if state["trajectory"]:
             match.answer(str(state["trajectory"][-1]["completion"][-1].get("content") or ""))
@@ -150,7 +150,7 @@ class MatchEnv(vf.MultiTurnEnv):  # type: ignore[misc]  # verifiers is untyped h
         return match.prompt
 
     async def env_response(self, messages: Any, state: Any, **_: Any) -> list[Message]:
-        """Return the newest request alone, as a chat that goes on would show it."""
+        """Return only the newest request, as a continued chat would show it."""
         return state["match"].prompt[-1:]  # type: ignore[no-any-return]
 
     async def render_completion(self, state: Any) -> None:
@@ -161,7 +161,7 @@ class MatchEnv(vf.MultiTurnEnv):  # type: ignore[misc]  # verifiers is untyped h
         state["completion"] = chat
 
     async def match_return(self, state: Any) -> float:
-        """Return what the seat earned, in the game's units; the least that the game pays where the match broke off."""
+        """Return the seat's return, in the game's units; the least that the game pays if the match broke off."""
         episode: Episode | None = state["match"].episode
         return self._matches.spec.min_return if episode is None else episode.returns[state["info"]["seat"]]
 

@@ -1,4 +1,4 @@
-"""Commands that show what is there: games, and a run's curves.
+"""Commands that show things: games, settings, documentation, and a run's curves, matches and reports.
 
-May import every wing, and of the other groups what several commands share.
+May import every wing, and code of other groups that several commands share.
 """

@@ -1,4 +1,4 @@
-"""``league board``: runs in TensorBoard, beside each other, until Ctrl-C."""
+"""``league board``: runs side by side in TensorBoard, until Ctrl-C."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from league.cli.parser import Parser
 
 EXAMPLES = ("", "credit")
 PACKAGE = Path(__file__).parents[2]
-INSTALLED, CHECKOUT = PACKAGE / "docs", PACKAGE.parent / "docs"  # setup.py copies the one into the other
+INSTALLED, CHECKOUT = PACKAGE / "docs", PACKAGE.parent / "docs"  # setup.py copies the first into the second
 
 
 def add_arguments(parser: Parser) -> None:
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def folder() -> Path:
-    """Return where the pages are. Raises UsageError where they are not."""
+    """Return the folder of the pages. Raises UsageError if they are missing."""
     found = next((place for place in (INSTALLED, CHECKOUT) if (place / "league.md").is_file()), None)
     if found is None:
         raise UsageError(f"The pages are neither in {INSTALLED} nor in {CHECKOUT}. Install the package again.")

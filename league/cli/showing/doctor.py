@@ -1,4 +1,4 @@
-"""``league doctor``: what this machine has for the league, what is wrong with that, and what to type."""
+"""``league doctor``: what this machine has for the league, what is wrong, and how to fix it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 class Check(NamedTuple):
-    """What one look at the machine found."""
+    """The result of one check of the machine."""
 
     name: str
     state: State  # missing: something optional; wrong: something that runs need
@@ -59,7 +59,7 @@ def print_report(report: Sequence[Check], console: Console) -> None:
     """Print a line for each check, and what to do about those that are not ok."""
     table = plain_table("", "", "")
     for column in table.columns:
-        column.no_wrap = False  # what is wrong is to be read whole
+        column.no_wrap = False  # problems are printed whole
     table.show_header = False
     for check in report:
         table.add_row({"ok": "ok", "missing": "–", "wrong": "WRONG"}[check.state], check.name, check.found)
@@ -81,7 +81,7 @@ def _python() -> Iterator[Check]:
 
 
 def _packages() -> Iterator[Check]:
-    """Look for what the league is installed with; nothing is imported."""
+    """Check the packages that the league is installed with; nothing is imported."""
     try:
         needed = [text for text in requires("llm-league") or [] if "extra ==" not in text]
     except PackageNotFoundError:
@@ -97,7 +97,7 @@ def _packages() -> Iterator[Check]:
 
 
 def _names() -> Iterator[Check]:
-    """Look for files here that a program beside them would import in place of the league's own packages."""
+    """Look for files here that a program in this folder would import in place of the league's own packages."""
     here = Path.cwd()
     if here.samefile(Path(league.__file__).parents[1]):
         return
@@ -137,7 +137,7 @@ def _torch() -> Iterator[Check]:
 
 
 def _processor_features() -> str:
-    """Return which of ``FEATURES`` the processor says that it has; empty where that is not told."""
+    """Return which of ``FEATURES`` the processor reports; empty if it reports none."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
@@ -147,7 +147,7 @@ def _processor_features() -> str:
 
 
 def _extras() -> Iterator[Check]:
-    """Look for what the league is installed without."""
+    """Check the optional packages."""
     optional = [(package.name, package.module, package.how) for package in _engine_packages()]
     optional += [
         ("Ray", "ray", "pip install 'llm-league[ray]'"),
@@ -177,7 +177,7 @@ def _version(module: str) -> str:
 
 
 def _places() -> Iterator[Check]:
-    """Look at the folders that are written: of runs, and of models."""
+    """Check the folders of runs and models, which must be writable."""
     from league.population.models.cache import HOME_VARIABLE, cache_home, models_folder
     from league.population.storage.run_dir import RUNS
 

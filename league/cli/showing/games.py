@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = ("", "kuhn_poker", "--json")
 NAME_WIDTH = 21  # characters of a game's name in one line; longer ones are folded
-SCRIPTS = ("good", "optimal")  # of which a sample match is played, if the game has one; else at random
+SCRIPTS = ("good", "optimal")  # the player of a sample match, if the game has it; otherwise random play
 _TURN = ("seat", "role", "observation", "legal", "form", "reply", "action", "reward")
 
 
@@ -41,7 +41,7 @@ class GamesReport(NamedTuple):
 
 
 def run(arguments: argparse.Namespace) -> GamesReport | OneGame:
-    """Return the games that can be played, or what is known of one. Raises UsageError for a wrong name."""
+    """Return the games that can be played, or the report on one game. Raises UsageError for a wrong name."""
     from games.registry import game_facts, game_names
     from roles.cards import load_roles
 
@@ -113,14 +113,14 @@ class OneGame(NamedTuple):
     spec: GameSpec
     roles: tuple[Role, ...]  # [seats]
     states: int | None  # None: not enumerated
-    why_not: str  # why it is not
+    why_not: str  # why not
     player: str  # who plays all seats of the sample
     sample: Episode
     last: tuple[str, ...]  # what each seat sees at the end of it  # [seats]
 
 
 def _one_game(name: str) -> OneGame:
-    """Return what is known of a game. Raises UsageError for a wrong name, or one that nobody here can play."""
+    """Return the report on a game. Raises UsageError for a wrong name, or a game that cannot be played here."""
     from games.registry import make_game
     from league.config.evaluation import EvaluationConfig
     from league.theory.exact.exploitability import count_information_states

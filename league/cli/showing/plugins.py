@@ -1,4 +1,4 @@
-"""``league plugins``: what modules and installed packages from outside add to the league."""
+"""``league plugins``: what outside modules and installed packages add to the league."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def print_report(report: Sequence[Preset], console: Console) -> None:
     from league.config.load import PRESETS
 
     table = plain_table("preset", "model", "games", "iterations", "device")
-    table.columns[2].no_wrap = False  # the longest: names of presets and models are to be typed
+    table.columns[2].no_wrap = False  # the longest names, since names of presets and models are typed
     for preset in report:
         table.add_row(preset.name, preset.model, ", ".join(preset.games), str(preset.iterations), preset.device)
     console.print(table)

@@ -148,7 +148,7 @@ def _print_step(step: Step, console: Console, indent: int) -> None:
 
 
 def _print_board(board: BoardView, seat: int | None, console: Console, indent: int) -> None:
-    """Print what all seats see, and what single seats see beside it."""
+    """Print the lines that all seats see, and then each seat's private lines."""
     if board.public.strip():
         _print(console, "all see:", indent, "dim")
         _print(console, board.public, indent + 2)
@@ -166,12 +166,12 @@ def _print(console: Console, text: str, indent: int, style: str = "") -> None:
 
 
 def _printable(text: str) -> str:
-    """Return a text without control characters, with which what a model wrote could steer the terminal."""
+    """Return a text without control characters, by which a model's text could control the terminal."""
     return "".join(letter if letter.isprintable() or letter == "\n" else "�" for letter in text)
 
 
 def _asked_to_stop() -> bool:
-    """Wait for Enter; return whether the person typed q, or has left."""
+    """Wait for Enter; return whether the user typed q, or has left."""
     try:
         return input("  Enter: next step, q: stop ").strip().lower() == "q"
     except EOFError:

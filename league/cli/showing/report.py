@@ -1,4 +1,4 @@
-"""``league report``: one HTML page on a run, or on several beside each other."""
+"""``league report``: one HTML page on a run, or on several runs compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``league settings [WORD]``: every setting of a run, read off the tables of its configuration."""
+"""``league settings [WORD]``: every setting of a run, read from the tables of its configuration."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = ("", "entropy", "credit.rae", "matchmaking --json")
 USER_KEYS = {"games": "GAME", "policies": "NAME"}  # tables whose keys the user chooses
-NEEDS = {  # by the beginning of a setting's name: what a credit rule needs for which it is
+NEEDS = {  # by the beginning of a setting's name: the need of the credit rules that it is for
     "critic.": "values",
     "values.": "values",
     "matchmaking.group_size": "groups",
@@ -39,8 +39,8 @@ class Setting(NamedTuple):
     """One setting of a run."""
 
     name: str  # as --set takes it
-    kind: str  # what it takes, in words
-    default: Any  # None: none, or it has to be given (``required``)
+    kind: str  # its type, in words
+    default: Any  # None: none, or the setting is required (``required``)
     required: bool
     meaning: str
     of: str  # which rule or engine it is for; empty: none in particular
@@ -67,7 +67,7 @@ def to_json(report: Sequence[Setting]) -> list[dict[str, Any]]:
 
 
 def print_report(report: Sequence[Setting], console: Console) -> None:
-    """Print each setting with what it takes, its default, what it is for and what it means."""
+    """Print each setting with its type, its default, its family and its meaning."""
     for setting in report:
         default = "required" if setting.required else f"default {_written(setting.default)}"
         of = f"; {setting.of}" if setting.of else ""
@@ -94,7 +94,7 @@ def _settings(model: type[BaseModel], prefix: str) -> Iterator[Setting]:
 
 
 def _table(annotation: Any) -> type[BaseModel] | None:
-    """Return the table that a field holds, or holds several of; None for a field that holds none."""
+    """Return the type of the table or tables that a field holds; None for a field that holds none."""
     from pydantic import BaseModel
 
     for part in (annotation, *get_args(annotation)):
@@ -123,7 +123,7 @@ def _of(key: str) -> str:
 
 
 def _kind(annotation: Any, metadata: Sequence[Any]) -> str:
-    """Return in words what a setting takes."""
+    """Return a setting's type in words."""
     from pydantic.fields import FieldInfo
 
     from games.common.registry import Named
@@ -150,14 +150,14 @@ def _kind(annotation: Any, metadata: Sequence[Any]) -> str:
 
 
 def _of_each(collection: str, values: Any) -> str:
-    """Return in words a list or a table whose values are of one kind."""
+    """Return in words a list or a table whose values have one type."""
     kind = _kind(values, [])
     plural = kind in ("word", "number", "whole number", "table")
     return f"{collection} of {kind}s" if plural else f"{collection}, each {kind}"
 
 
 def _bounds(metadata: Sequence[Any]) -> str:
-    """Return the bounds of a number in words, but for those that nobody meets."""
+    """Return the bounds of a number in words, without bounds that are never met in practice."""
     words = []
     for attribute, word in (("ge", "at least"), ("gt", "above"), ("le", "at most"), ("lt", "below")):
         for entry in metadata:

@@ -1,4 +1,4 @@
-"""Commands that train: a run, and one that continues its population.
+"""Commands that train: runs, sweeps, populations that are bred, distilled models.
 
-May import every wing, and of the other groups what several commands share.
+May import every wing, and code of other groups that several commands share.
 """

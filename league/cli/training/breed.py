@@ -1,4 +1,4 @@
-"""``league breed``: a population of runs, each generation made from the last by a rule of descent."""
+"""``league breed``: a population of runs, each generation made from the last by a breeding rule."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def add_arguments(parser: Parser) -> None:
 
 
 class BreedReport(NamedTuple):
-    """What was bred."""
+    """The bred population."""
 
     folder: Path
     record: dict[str, Any]
 
 
 def run(arguments: argparse.Namespace) -> BreedReport:
-    """Breed all generations; what each came to is told on standard error."""
+    """Breed all generations; each one's result is printed on standard error."""
     from league.config.load import load
     from league.training.monitors.terminal import Terminal
 
@@ -86,12 +86,12 @@ def _new(stem: str) -> str:
 
 
 def to_json(report: BreedReport) -> dict[str, Any]:
-    """Return the record as JSON data. What was not computed is null."""
+    """Return the record as JSON data. Values that were not computed are null."""
     return {"folder": str(report.folder), **report.record}
 
 
 def print_report(report: BreedReport, console: Console) -> None:
-    """Print the elite, what it is worth, where it came from, and what was spent."""
+    """Print the elite, its value, its descent, and the budget spent."""
     record, elite = report.record, report.record["elite"]
     path = report.folder / elite["run"]
     console.print(f"The best of all generations: {path}", style="bold", markup=False)

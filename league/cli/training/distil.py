@@ -33,7 +33,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 class DistilReport(NamedTuple):
-    """What was distilled, and where it is kept."""
+    """The distilled model, and where it is kept."""
 
     source: str
     folder: Path
@@ -80,20 +80,20 @@ def run(arguments: argparse.Namespace) -> DistilReport:
             source.config.seed if arguments.seed is None else arguments.seed,
             lambda what, done, of: progress.update(task, description=what, completed=done, total=of),
         )
-    source.config = load_run_config(path)  # what was set for this command alone is no setting of the model's
+    source.config = load_run_config(path)  # settings for this command only do not belong to the model
     label = f"{path.name}@{MIXTURE}"
     return DistilReport(label, folder, write_folder(folder, source, distilled, label), distilled)
 
 
 def to_json(report: DistilReport) -> dict[str, Any]:
-    """Return the report as JSON data. What was not computed is null."""
+    """Return the report as JSON data. Values that were not computed are null."""
     from league.population.distillation.folder import to_json as distilled_to_json
 
     return {"folder": str(report.folder)} | distilled_to_json(report.source, report.snapshots, report.distilled)
 
 
 def print_report(report: DistilReport, console: Console) -> None:
-    """Print how near the model is to the mixture, and what can be done with it."""
+    """Print how near the model is to the mixture, and what to do with it."""
     names = ", ".join(snapshot.id for snapshot in report.snapshots)
     console.print(f"{names} in {report.folder}, distilled from {report.source}", style="bold", markup=False)
     for result in report.distilled.games:
@@ -107,7 +107,7 @@ def print_report(report: DistilReport, console: Console) -> None:
 
 
 def _sentence(result: GameResult) -> str:
-    """Return how near a model is in one game, and what it is worth there."""
+    """Return a sentence on how near a model is in one game, and its value there."""
     what = "its table at all information states" if result.exact else "what it says in matches with itself"
     told = (
         f"{short_name(result.game)}: KL of the mixture ({what}) to the model {result.kl_before:.2g} → "

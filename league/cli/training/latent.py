@@ -1,4 +1,4 @@
-"""``league latent``: what a run's players say, clustered; the game between clusters, solved; and taught (LSPO)."""
+"""``league latent``: cluster a run's utterances, solve the game between clusters, and teach its solution (LSPO)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 class LatentReport(NamedTuple):
-    """What was taught, and where it is kept."""
+    """The taught model, and where it is kept."""
 
     source: str
     folder: Path
@@ -49,7 +49,7 @@ class LatentReport(NamedTuple):
 
 
 def run(arguments: argparse.Namespace) -> LatentReport:
-    """Teach a run's policies the equilibrium of the game between the clusters of what they say."""
+    """Teach a run's policies the equilibrium of the game between clusters of their utterances."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     from arena.process import tuned_process
@@ -85,13 +85,13 @@ def run(arguments: argparse.Namespace) -> LatentReport:
             source.config.seed if arguments.seed is None else arguments.seed,
             lambda what, done, of: progress.update(task, description=what, completed=done, total=of),
         )
-    source.config = load_run_config(path)  # what was set for this command alone is no setting of the model's
+    source.config = load_run_config(path)  # settings for this command only do not belong to the model
     label = f"{path.name}{at}{which}"
     return LatentReport(label, folder, write_folder(folder, source, result, label), result)
 
 
 def _game_of(source: Run, named: str | None) -> str:
-    """Return the game by its own name. Raises UsageError where it is none of the run's, or one of several is meant."""
+    """Return the game by its full name. Raises UsageError for a game that the run lacks, or none named of several."""
     from games.registry import make_game
 
     games = list(source.config.games)
@@ -104,14 +104,14 @@ def _game_of(source: Run, named: str | None) -> str:
 
 
 def to_json(report: LatentReport) -> dict[str, Any]:
-    """Return the report as JSON data. What was not computed is null."""
+    """Return the report as JSON data. Values that were not computed are null."""
     from league.lab.latent.folder import to_json as latent_to_json
 
     return {"folder": str(report.folder)} | latent_to_json(report.source, report.snapshots, report.result)
 
 
 def print_report(report: LatentReport, console: Console) -> None:
-    """Print the clusters, the latent exploitability before and after, and what can be done with the model."""
+    """Print the clusters, the latent exploitability before and after, and what to do with the model."""
     result, names = report.result, ", ".join(snapshot.id for snapshot in report.snapshots)
     console.print(f"{names} in {report.folder}, taught from {report.source}", style="bold", markup=False)
     console.print(_clusters(result.rounds[-1]))

@@ -1,4 +1,4 @@
-"""``league models``: the models that can be had without a key, and those on this machine; ``get`` fetches one."""
+"""``league models``: the models available without a key, and the models on this machine; ``get`` fetches one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 class ModelsReport(NamedTuple):
-    """The models that can be had, and those on this machine."""
+    """The available models, and the models on this machine."""
 
     home: Path
     available: tuple[ListedModel, ...]
@@ -37,7 +37,7 @@ class ModelsReport(NamedTuple):
 
 
 def run(arguments: argparse.Namespace) -> ModelsReport:
-    """Fetch the model that ``get`` names, if it does; return what there is."""
+    """Fetch the model that ``get`` names, if any; return all models."""
     from league.population.models.cache import cache_home, stored_models
     from league.population.models.catalogue import CATALOGUE, listed
     from league.population.models.fetch import fetch_model
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> ModelsReport:
 
 
 def to_json(report: ModelsReport) -> dict[str, Any]:
-    """Return the report as JSON data. What is not there is null."""
+    """Return the report as JSON data. Missing values are null."""
     from league.population.models.cache import models_folder
 
     return {
@@ -113,6 +113,6 @@ def print_report(report: ModelsReport, console: Console) -> None:
 
 
 def _rows(report: ModelsReport) -> list[tuple[str, ListedModel | None, StoredModel | None]]:
-    """Return the report's models by name: those that can be had first, then the other ones of the cache."""
+    """Return the report's models by name: the available ones first, then others in the cache."""
     available = {model.name: model for model in report.available}
     return [(name, available.get(name), report.stored.get(name)) for name in {**available, **report.stored}]

@@ -62,9 +62,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def make_folder(folder: Path, run: Run, snapshot: Snapshot, name: str) -> None:
-    """Write a snapshot as others load it: its files, a tokenizer with its chat template, and a model card.
+    """Write a snapshot in the form that others load: its files, a tokenizer with its chat template, and a model card.
 
-    An adapter whose base is on this machine alone is merged into it.
+    An adapter whose base is only on this machine is merged into it.
     """
     from arena.lm.lora import adapter_base, is_adapter  # torch is slow to import
     from arena.lm.tokenization import with_chat_template
@@ -87,7 +87,7 @@ def make_folder(folder: Path, run: Run, snapshot: Snapshot, name: str) -> None:
 
 
 def _base(source: str) -> Base | None:
-    """Return how a card names the model that a run began from, without a path of this machine; None: it had none."""
+    """Return a card's name for the model that a run began from, without a path of this machine; None: it had none."""
     from league.population.models.catalogue import CATALOGUE
     from league.population.models.model_card import Base
 
@@ -136,7 +136,7 @@ def _facts(run: Run, snapshot: Snapshot, name: str, *, merged: bool) -> CardFact
 
 
 def _settings(config: RunConfig) -> dict[str, str]:
-    """Return the settings that a card tells."""
+    """Return the settings that a card lists."""
     return {
         "credit.rule": config.credit.rule,
         "objective.name": config.objective.name,
@@ -147,7 +147,7 @@ def _settings(config: RunConfig) -> dict[str, str]:
 
 
 def _send(folder: Path, name: str, *, public: bool) -> str:
-    """Send a folder to the hub; return its address. Raises UsageError with what the hub says."""
+    """Send a folder to the hub; return its address. Raises UsageError with the hub's answer."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
 

@@ -1,4 +1,4 @@
-"""``league serve-seats``: train a run, new or begun, in which programs take the turns of roles through an API."""
+"""``league serve-seats``: train a new run, or resume one, in which programs take roles' turns through an API."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _new_config(arguments: argparse.Namespace, address: dict[str, Any]) -> RunConfig:
-    """Return the configuration of a new run. Raises UsageError for one in which no program has a role."""
+    """Return the configuration of a new run. Raises UsageError if no program has a role in it."""
     from league.config.load import load
 
     settings = [*arguments.set]
@@ -86,7 +86,7 @@ def _new_config(arguments: argparse.Namespace, address: dict[str, Any]) -> RunCo
 
 
 def _check_begun(run_dir: Path, arguments: argparse.Namespace) -> None:
-    """Raise UsageError for a run that no program has a role in, and for settings that it did not begin with."""
+    """Raise UsageError for a run in which no program has a role, and for settings that differ from its own."""
     from league.config.load import load_run_config
 
     if arguments.set or arguments.seed is not None:

@@ -1,4 +1,4 @@
-"""``league sweep``: runs of one preset under several seeds and settings, and one table of what came of them."""
+"""``league sweep``: runs of one preset under several seeds and settings, and one table that compares them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EXAMPLES = (
 )
 SWEEPS = Path("sweeps")  # the folder of new sweeps
 TABLE_FILE = "table.json"
-LEFT_OUT = ("/score/", "tokens_per_second")  # of the figures that are compared: not measured at the end, or of speed
+LEFT_OUT = ("/score/", "tokens_per_second")  # figures that are not compared: not measured at the end, or of speed
 
 
 def add_arguments(parser: Parser) -> None:
@@ -62,7 +62,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def _add_places(parser: Parser) -> None:
-    """Add where runs are kept and by what they are trained."""
+    """Add the options for where runs are kept and where they are trained."""
     parser.add_argument(
         "--run-dir", metavar="DIR", help="where the runs are kept (default: a new folder under sweeps/)"
     )
@@ -86,7 +86,7 @@ def _add_places(parser: Parser) -> None:
 
 
 def _add_ends(parser: Parser) -> None:
-    """Add when a run of a sweep ends, and what is asked about it then."""
+    """Add the options for when a run ends, and which questions are asked about it then."""
     parser.add_argument(
         "--tokens",
         type=COUNT,
@@ -105,7 +105,7 @@ def _add_ends(parser: Parser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Train what is missing; return 0 when all is done, 130 when it was stopped, 1 when a run failed."""
+    """Train the missing runs; return 0 when all are done, 130 if stopped, 1 if a run failed."""
     from league.lab.sweeps.plan import how_to_resume
     from league.lab.sweeps.whole import run_sweep
     from league.population.players.machine import require_ray
@@ -137,7 +137,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _planned(arguments: argparse.Namespace) -> Sweep:
-    """Return the sweep that is asked for. Raises UsageError where it could not begin."""
+    """Return the requested sweep. Raises UsageError if it could not begin."""
     from league.lab.sweeps.plan import Sweep, parse_conditions, parse_seeds, plan_runs
     from league.training.loop.readiness import check_start
 
@@ -149,7 +149,7 @@ def _planned(arguments: argparse.Namespace) -> Sweep:
 
 
 def _check_questions(commands: Sequence[str]) -> None:
-    """Raise UsageError for a command that cannot be asked: it is no command of league, or one that has no report."""
+    """Raise UsageError for a command that cannot be a question: not a command of league, or one without a report."""
     from league.cli.dispatch import parse
     from league.lab.sweeps.questions import command_questions
 
@@ -176,7 +176,7 @@ def _new(arguments: argparse.Namespace) -> tuple[Path, Sweep]:
 
 
 def _resumed(arguments: argparse.Namespace) -> tuple[Path, Sweep]:
-    """Return the folder of the sweep that is to go on, and it, with the runs and questions that are new."""
+    """Return the folder of the sweep to resume, and the sweep with new runs and questions."""
     from league.lab.sweeps.plan import Sweep, extended, load_sweep, save_plan
 
     if not arguments.run_dir:
@@ -216,7 +216,7 @@ def _new_folder(stem: str, named: str | None) -> Path:
 
 
 def _tell(folder: Path, sweep: Sweep, console: Console) -> None:
-    """Print the table of the runs that are trained, and keep it."""
+    """Print the table of the trained runs, and write it to a file."""
     from league.lab.sweeps.training import trained
 
     complete = [run for run in sweep.runs if trained(folder, run, sweep.tokens)]
@@ -255,7 +255,7 @@ def print_table(comparison: RunComparison, at: str, console: Console) -> None:
 
 
 def table_to_json(comparison: RunComparison) -> dict[str, Any]:
-    """Return the table as JSON data. What was not computed is null."""
+    """Return the table as JSON data. Values that were not computed are null."""
     from league.lab.reports.differences import pair_tests
 
     return {

@@ -1,4 +1,4 @@
-"""``league train``: train a new run or resume one; then print what was learned and what to try next."""
+"""``league train``: train a new run or resume one, then print what was learned and what to try next."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def run_session(session: Callable[[], Outcome], run_dir: Path, console: Console)
 
 
 def _games_sentence(config: RunConfig) -> str:
-    """Return a sentence on the games that were put in a preset's place."""
+    """Return a sentence on the games that replace a preset's."""
     games = ", ".join(f"{short_name(name)} ({game.matches:,} matches)" for name, game in config.games.items())
     return f"An iteration trains {games}."
 
@@ -161,7 +161,7 @@ def _print_how_to_resume(how: str, run_dir: Path, console: Console) -> None:
 
 
 def _run_to_resume(arguments: argparse.Namespace) -> Path:
-    """Return the run in --run-dir, else the newest run of the preset, else the newest of all."""
+    """Return the run in --run-dir, or the newest run of the preset, or the newest run of all."""
     from league.config.load import CONFIG_FILE
     from league.population.storage.run_dir import RUNS
 
@@ -180,7 +180,7 @@ def _run_to_resume(arguments: argparse.Namespace) -> Path:
 
 
 def new_run_dir(stem: str, named: str | None = None) -> Path:
-    """Return the folder of a new run: the ``named`` one, else the first new one of ``runs/STEM``, ``-2``, ….
+    """Return the folder of a new run: the ``named`` one, or the first new one of ``runs/STEM``, ``-2``, ….
 
     Raises UsageError if it cannot be written, or there is something in it.
     """
@@ -212,8 +212,10 @@ def _print_results(run: Run, console: Console) -> None:
         console.print(f"  {sentence}", markup=False)
     first = next(iter(run.config.games))
     name, game = shlex.quote(str(run.path)), shlex.quote(short_name(first))
-    has_tables = bool(report.games[first].measured["mixture_exploitability"])  # else the command would refuse the game
-    opens_matches = bool(make_game(first).spec.submatch_games)  # a person cannot answer for a whole team
+    has_tables = bool(
+        report.games[first].measured["mixture_exploitability"]
+    )  # otherwise the command would refuse the game
+    opens_matches = bool(make_game(first).spec.submatch_games)  # a single user cannot play for a whole team
     console.print("\nTry next", style="bold")
     for command in (
         f"league match {name} random --game {game}",
@@ -239,12 +241,12 @@ def learning_summary(run_dir: Path, spec: GameSpec) -> Iterator[str]:
 
 
 def _result(spec: GameSpec, changes: Mapping[str, tuple[float, float]]) -> Iterator[str]:
-    """Yield sentences on what was measured of how well a game is played."""
+    """Yield sentences on how well a game is played, from its measurements."""
     exploitability = changes.get("exploitability")
     if spec.competitive or not (exploitability or "best_welfare" in changes):
         yield from _measured(spec, changes)
         return
-    # Where interests are common or mixed, what was earned says more than what a seat could gain alone.
+    # With common or mixed interests, returns say more than a single seat's possible gain.
     yield from _earned(spec, changes)
     if gap := changes.get("ce_gap"):
         yield f"gap to a correlated equilibrium, summed over seats, {_change(gap)}"
@@ -253,7 +255,7 @@ def _result(spec: GameSpec, changes: Mapping[str, tuple[float, float]]) -> Itera
 
 
 def _judged(changes: Mapping[str, tuple[float, float]]) -> Iterator[str]:
-    """Yield a sentence on the judge, where there is one and the truth is known."""
+    """Yield a sentence on the judge, if there is one and the truth is known."""
     if agreement := changes.get("judge/agreement"):
         bias = changes.get("judge/position_bias")
         leaning = f"; its leaning to who is shown first {_change(bias)}" if bias else ""
@@ -317,7 +319,7 @@ def utilisation_sentence(metrics: Iterable[Mapping[str, float]]) -> str:
 
 
 def _changes_in_training(changes: Mapping[str, tuple[float, float]], best: str) -> Iterator[str]:
-    """Yield sentences on what training matches showed, where nothing was measured at snapshots."""
+    """Yield sentences on training matches, if nothing was measured at snapshots."""
     told = False
     for kind, text in (("return", "mean return in training as"), ("share", "share of the actions:")):
         for key, change in changes.items():
@@ -335,7 +337,7 @@ def _change(change: tuple[float, float]) -> str:
 
 
 def _game_value_note(spec: GameSpec) -> str:
-    """Return a note on the game's value, as a fraction where it is a simple one; empty if the value is unknown."""
+    """Return a note on the game's value, as a fraction if it is a simple one; empty if the value is unknown."""
     from league.theory.exact.game_value import game_value
 
     value = game_value(spec)

@@ -1,4 +1,4 @@
-"""Checks of a complete configuration: names that match nothing, and rules without what they need."""
+"""Checks of a complete configuration: unknown names, and rules whose needs are not met."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from league.config.run import RunConfig
 from league.config.suite import check_training
 from roles.role import Role, Roles, bound_policies
 
-# Families whose entries refuse a run by ``check(config)``; others are asked with more, elsewhere.
+# Families whose entries refuse a run by ``check(config)``; other families' checks take more and are called elsewhere.
 CHECKED = ("matchmaking", "league_roles", "meta_solvers", "joint_solvers", "starts", "branching", "breeding")
 
 
@@ -86,7 +86,7 @@ def _check_role_keys(config: RunConfig, names: Collection[str]) -> None:
 
 
 def _check_given(config: RunConfig, roles: Roles, bound: set[str]) -> None:
-    """Refuse players that are given roles in a run that could not train beside them."""
+    """Refuse fixed players that the run could not train with."""
     for name, player in config.roles.player.items():
         if name in config.roles.policy:
             raise UsageError(
@@ -110,7 +110,7 @@ def _check_given(config: RunConfig, roles: Roles, bound: set[str]) -> None:
 
 
 def _check_distilling(config: RunConfig) -> None:
-    """Refuse distilled snapshots of a mixture that is not published then, or beside an engine that fills the GPU."""
+    """Refuse distillation between two snapshots, and beside an engine that fills the GPU."""
     every, frozen = config.distil_every, config.snapshot_every
     if every % frozen:
         raise UsageError(
@@ -125,7 +125,7 @@ def _check_distilling(config: RunConfig) -> None:
 
 
 def _check_gate(config: RunConfig, roles: Roles, bound: set[str]) -> None:
-    """Refuse a gate that compares a policy with its last snapshot by fewer than two deals, which have no spread."""
+    """Refuse a gate that compares a policy with its last snapshot on fewer than two deals, which have no spread."""
     settings = config.evaluation
     if settings.gate is None and settings.gate_flips is None:
         return
@@ -223,7 +223,7 @@ def _check_meta_solvers(config: RunConfig, roles: Roles) -> None:
 
 
 def _check_entries(config: RunConfig) -> None:
-    """Let what the run chooses by name or weight refuse it."""
+    """Let each entry that the run chooses, by name or weight, check the run."""
     for group, name in chosen_entries(config):
         if group in CHECKED and (check := family(group)[name].check) is not None:
             check(config)
@@ -240,14 +240,14 @@ def _check_groups(config: RunConfig, game: str) -> None:
     if matches % size:
         trees = f"trees of {config.matchmaking.tree} replies to the power of {turns} turns: {size} matches"
         groups = trees if config.matchmaking.tree else f"groups of matchmaking.group_size = {size}"
-        whole = [number for number in (matches - matches % size, matches + size - matches % size) if number]
+        valid = [number for number in (matches - matches % size, matches + size - matches % size) if number]
         raise UsageError(
-            f"games.{game}.matches = {matches} cannot be cut into {groups}. Set {' or '.join(map(str, whole))}."
+            f"games.{game}.matches = {matches} cannot be cut into {groups}. Set {' or '.join(map(str, valid))}."
         )
 
 
 def _check_starts(config: RunConfig, game: str) -> None:
-    """Refuse a pool that has fewer starts than an iteration plays."""
+    """Refuse a pool with fewer starts than an iteration plays."""
     spec = make_game(game).spec
     deals = config.games[game].matches // config.matchmaking.matches_of_start(spec.max_turns)
     if config.starts.rule is not None and deals > config.starts.size:
@@ -258,7 +258,7 @@ def _check_starts(config: RunConfig, game: str) -> None:
 
 
 def _check_update_sizes(config: RunConfig, game: str, roles: tuple[Role, ...]) -> None:
-    """Refuse an update of fewer matches than a group or tree has, which is never split."""
+    """Refuse an update that is smaller than one group or tree of matches, which is never split."""
     size, unit = config.matchmaking.group_size, f"group of matchmaking.group_size = {config.matchmaking.group_size}"
     if config.matchmaking.tree and game in config.games:
         size = config.matchmaking.matches_of_start(make_game(game).spec.max_turns)

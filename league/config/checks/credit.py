@@ -1,4 +1,4 @@
-"""Checks that credit rules have what they need, and objectives the credit rules that they need."""
+"""Checks that credit rules get the data they need, and objectives the credit rules they need."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def check_credit(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> No
 
 
 def _facts(config: RunConfig, game: str, roles: tuple[Role, ...], rule: str) -> CreditFacts:
-    mine = [role for role in roles if not role.fixed and config.credit.rule_for(game, role.name) == rule]
-    credited = tuple(mine)
+    credited_roles = [role for role in roles if not role.fixed and config.credit.rule_for(game, role.name) == rule]
+    credited = tuple(credited_roles)
     matchmaking = config.matchmaking
     return CreditFacts(make_game(game).spec, roles, credited, matchmaking.group_size, matchmaking.tree)
 
 
 def _check_estimators(config: RunConfig, game: str, roles: tuple[Role, ...], rule: str) -> None:
-    """Refuse estimators that do not say what the rule asks, or cannot value the game's turns."""
+    """Refuse estimators that do not give the values the rule needs, or cannot value the game's turns."""
     needs = RULES[rule].needs
     for role in roles:
         name = config.values.estimator_for(game, role.name)
@@ -57,7 +57,7 @@ def _check_estimators(config: RunConfig, game: str, roles: tuple[Role, ...], rul
         if config.credit.rule_for(game, role.name) != rule or not needs & set(Estimated):
             continue
         if estimator.kind not in needs:
-            fit = [known for known, other in ESTIMATORS.loaded().items() if other.kind in needs]
+            fit = [candidate for candidate, entry in ESTIMATORS.loaded().items() if entry.kind in needs]
             raise UsageError(
                 f"Credit rule {rule!r} of {game}/{role.name} cannot use what the estimator {name!r} says of turns. Set "
                 f"values.estimator to one of {', '.join(fit)}, or another credit.rule."
@@ -73,14 +73,19 @@ def _value_facts(config: RunConfig, game: str, roles: tuple[Role, ...]) -> Value
     return ValueFacts(
         make_game(game).spec,
         roles,
-        tuple([(rule, own or credit.settings_of(rule)) for rule, own in zip(rules, settings, strict=True)]),
+        tuple(
+            [
+                (rule, role_settings or credit.settings_of(rule))
+                for rule, role_settings in zip(rules, settings, strict=True)
+            ]
+        ),
         truncated=objective.truncate is not None,
         magnet_rewards=objective.magnet_rule == "rewards" and bool(objective.magnet),
     )
 
 
 def _check_sight(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> None:
-    """Refuse sight for a critic that nobody asks, that could be shown nothing, or whose matches open others."""
+    """Refuse privileged information for an unused critic, one that would see no more, or in games that open others."""
     sees = list(config.critic.sees)
     valued = [
         (game, role)
@@ -110,7 +115,7 @@ def _check_sight(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> No
 
 
 def _check_own_settings(config: RunConfig, game: str, roles: tuple[Role, ...]) -> None:
-    """Refuse settings of a role that its rule does not have, or whose rule credits all roles at once."""
+    """Refuse a role's own settings where its rule does not have them, or credits all roles at once."""
     for role in roles:
         name = config.credit.rule_for(game, role.name)
         if config.credit.settings_for(game, role.name) is not None and RULES[name].across_roles:
@@ -125,15 +130,15 @@ def _check_rewards(config: RunConfig, facts: CreditFacts, name: str) -> None:
     game = facts.game
     for role in facts.credited:
         for reward in config.credit.rewards(game.name, role.name):
-            who = f"Credit rule {name!r} of {game.name}/{role.name} weighs the reward {reward!r}"
+            subject = f"Credit rule {name!r} of {game.name}/{role.name} weighs the reward {reward!r}"
             if reward == BREVITY and role.reply is not ReplyForm.FREE and not game.free_text:
                 raise UsageError(
-                    f"{who}, the tokens of free replies, but this role chooses among legal ones. Set roles.reply = "
+                    f"{subject}, the tokens of free replies, but this role chooses among legal ones. Set roles.reply = "
                     f"'free', or leave {reward} out of its weights."
                 )
             if reward not in (RETURN, BREVITY, *game.reward_names):
-                known = [RETURN, *game.reward_names, f"{BREVITY} of free replies"]
-                raise UsageError(f"{who}, which {game.name} does not pay. It knows: {', '.join(known)}.")
+                payable = [RETURN, *game.reward_names, f"{BREVITY} of free replies"]
+                raise UsageError(f"{subject}, which {game.name} does not pay. It knows: {', '.join(payable)}.")
 
 
 def _check_groups(rule: str, facts: CreditFacts) -> None:
@@ -152,4 +157,8 @@ def _check_tree(rule: str, facts: CreditFacts) -> None:
         )
 
 
-_CHECKS = {Need.GROUPS: _check_groups, Need.TREE: _check_tree, Need.PREFERENCES: None}  # the league finds judges itself
+_CHECKS = {
+    Need.GROUPS: _check_groups,
+    Need.TREE: _check_tree,
+    Need.PREFERENCES: None,
+}  # the league resolves judges itself

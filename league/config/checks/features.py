@@ -1,7 +1,7 @@
 """Checks of features that are off by default: a branch, a curriculum, a teacher, beliefs, shaping, prediction.
 
-Each names what was asked for and cannot be had: credit that forks cannot share, games that cannot be judged, a teacher
-that only repeats the policy, beliefs and rewards of which nothing comes.
+Each error names the setting that cannot work: credit that forks cannot share, games that cannot be judged, a teacher
+that only repeats the policy, beliefs and rewards that have no effect.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from roles.role import OnIllegal, ReplyForm, Role, Roles
 
 
 def check_shaping(config: RunConfig, roles: Roles) -> None:
-    """Raise UsageError, with what to set instead, for rewards beside the game's that nobody could earn."""
+    """Raise UsageError, with what to set instead, for shaping rewards that nobody could earn."""
     preferred, size = config.shaping.preferred, config.matchmaking.group_size
     if preferred.on and size < 2:
         raise UsageError(
@@ -48,7 +48,7 @@ def check_shaping(config: RunConfig, roles: Roles) -> None:
 
 
 def check_beliefs(config: RunConfig, roles: Roles) -> None:
-    """Raise UsageError, with what to set instead, for beliefs that nobody is asked for or that nothing comes of."""
+    """Raise UsageError, with what to set instead, for beliefs that no seat is asked about or that have no effect."""
     if not config.beliefs.asked:
         return
     probes = {game: [probe for role in seats for probe in role.probes] for game, seats in roles.items()}
@@ -59,22 +59,22 @@ def check_beliefs(config: RunConfig, roles: Roles) -> None:
             f"{first} asks seats what they believe, but no role of {', '.join(roles)} has a probe. Add a [[probe]] to "
             f"a role card (roles.cards; see: league docs beliefs), or leave {first} out."
         )
-    known = [game for game, asked in probes.items() if asked and isinstance(make_game(game), KnowsAnswers)]
-    if reasons and not known:
+    judged = [game for game, game_probes in probes.items() if game_probes and isinstance(make_game(game), KnowsAnswers)]
+    if reasons and not judged:
         raise UsageError(
             f"{first} pays for belief in the truth, which no game of {', '.join(roles)} knows. Set beliefs.ask = true "
             "to record beliefs alone, and the weights to 0."
         )
-    turns = [game for game in known if any(probe.when is AskedWhen.TURNS for probe in probes[game])]
+    turns = [game for game in judged if any(probe.when is AskedWhen.TURNS for probe in probes[game])]
     if config.beliefs.speaking.on and not turns:
         raise UsageError(
             "beliefs.speaking.weight pays for what each speech changes, but the probes of "
-            f"{', '.join(known)} are asked at the ends of a match only. Give one when = 'turns', or set it to 0."
+            f"{', '.join(judged)} are asked at the ends of a match only. Give one when = 'turns', or set it to 0."
         )
 
 
 def check_prediction(config: RunConfig, roles: Roles) -> None:
-    """Raise UsageError, with what to set instead, for a prediction of what no role is ever shown."""
+    """Raise UsageError, with what to set instead, for the prediction of something that no role is ever shown."""
     trained = [(game, role) for game, seats in roles.items() for role in seats if not role.fixed]
     replies, tools = config.prediction.replies, config.prediction.tools
     learning = [(game, role) for game, role in trained if replies.factor(game, role.name)]
@@ -92,7 +92,7 @@ def check_prediction(config: RunConfig, roles: Roles) -> None:
 
 
 def check_branching(config: RunConfig, game: str, roles: Sequence[Role]) -> None:
-    """Raise UsageError, with what to set instead, for a game of the run that cannot be branched as it is asked."""
+    """Raise UsageError, with what to set instead, for a game of the run that cannot be branched as configured."""
     settings, spec = config.branching, make_game(game).spec
     if settings.rule is None:
         return
@@ -127,21 +127,21 @@ def most_retries(roles: Sequence[Role]) -> int:
 
 
 def check_curriculum(config: RunConfig, roles: Roles) -> None:
-    """Raise UsageError, with what to set instead, for games that cannot be judged, or trained as they are judged."""
+    """Raise UsageError, with what to set instead, for games that a curriculum cannot judge or schedule."""
     settings = config.curriculum
     if not settings.matches:
         return
-    for game, own in config.games.items():
+    for game, game_config in config.games.items():
         spec = make_game(game).spec
         if not math.isfinite(spec.max_return - spec.min_return):
             raise UsageError(
                 f"curriculum.matches = {settings.matches} judges games by where a return lies in their range, and that "
                 f"of {game} has no end. Leave the game out, or set curriculum.matches = 0."
             )
-        if settings.filter and own.every != 1:
+        if settings.filter and game_config.every != 1:
             raise UsageError(
-                f"games.{game}.every = {own.every}, but the curriculum says when a game is played. Leave every out, or "
-                "set curriculum.filter = false."
+                f"games.{game}.every = {game_config.every}, but the curriculum says when a game is played. Leave every "
+                "out, or set curriculum.filter = false."
             )
     if settings.filter and config.branching.rule is not None:
         raise UsageError(
@@ -156,7 +156,7 @@ def check_curriculum(config: RunConfig, roles: Roles) -> None:
 
 
 def matches_to_judge(config: RunConfig, roles: Roles) -> int:
-    """Return how many matches judge all games once at most: newest, control and best, in each free seat."""
+    """Return the most matches that judging all games once takes: newest, control and best, in each free seat."""
     seats = [sum(not role.fixed for role in roles[game]) for game in config.games]
     return sum(3 * -(-config.curriculum.matches // max(free, 1)) * free for free in seats)
 
@@ -164,7 +164,7 @@ def matches_to_judge(config: RunConfig, roles: Roles) -> int:
 def check_teacher_settings(config: RunConfig, names: Sequence[str], roles: Roles) -> None:
     """Raise UsageError, with what to set instead, for a teacher that could not be followed.
 
-    ``names`` are those of all roles, as game/role.
+    ``names`` are all roles, as game/role.
     """
     objective, teacher = config.objective, config.teacher
     for key in teacher.players:

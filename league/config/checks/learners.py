@@ -1,4 +1,4 @@
-"""Checks of learner processes, of updates that several processes take together, and of what makes play settle."""
+"""Checks of learner processes, of updates by several processes together, and of settings that make play converge."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from league.config.run import RunConfig
 from roles.replies import read_free_text
 from roles.role import ReplyForm, Role
 
-TRIALS = 8  # matches in which it is seen what a seat is asked for
+TRIALS = 8  # scripted matches that show what a seat is asked for
 
 
 def check_async_learners(config: RunConfig, bound: set[str]) -> None:
@@ -49,7 +49,7 @@ def check_async_learners(config: RunConfig, bound: set[str]) -> None:
 
 
 def _check_names(learners: dict[str, tuple[str, ...]], trained: set[str]) -> None:
-    """Refuse learners that do not have each trained policy exactly once."""
+    """Refuse learner processes unless each trained policy is in exactly one."""
     for learner, policies in learners.items():
         if not learner.isidentifier():
             raise UsageError(
@@ -85,7 +85,7 @@ def check_optimizer(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) ->
             "optimizer.name = 'adamw8bit' cannot keep the state of weights that optimizer.sharded shards. "
             "Set optimizer.name = 'adamw'."
         )
-    adding = (  # what, whether it is on, and how it is not
+    adding = (  # the feature, whether it is on, and how to turn it off
         (f"imitation.weight = {config.imitation.weight:g}", config.imitation.weight, "imitation.weight = 0"),
         ("beliefs.listening", config.beliefs.listening.on, "beliefs.listening.weight = 0"),
         ("prediction", any(term.on for term in config.prediction.terms.values()), "the weights of prediction to 0"),
@@ -111,9 +111,9 @@ def check_optimizer(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) ->
 
 
 def _only_speaks(name: str, seat: int) -> bool:
-    """Return whether a seat is asked for words at every turn that it has in some matches of the game's scripts.
+    """Return whether a seat is asked for words at every turn that it has in some matches of scripted players.
 
-    Then nothing that it says is masked, whatever its card says. False where it has no turn.
+    If so, nothing that it says is masked, whatever its card says. False for a seat without turns.
     """
     match, spoke = make_game(name), False
     for seed in range(TRIALS if match.spec.free_text else 0):
@@ -130,7 +130,7 @@ def _only_speaks(name: str, seat: int) -> bool:
             spoke |= actor == seat
             action = read_free_text(actions, scripts[seed % len(scripts)](rng)) if scripts else None
             if action is None:
-                break  # nobody knows what else to say
+                break  # no scripted player has another reply
             match.apply(action)
     return spoke
 
@@ -151,7 +151,7 @@ def check_settling(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> 
 
 
 def _check_rewards(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> None:
-    """Refuse rewards by log-ratio where these are not known."""
+    """Refuse log-ratio rewards where the ratios are not known."""
     if config.async_learners.processes != "none":
         raise UsageError(
             "objective.magnet_rule = 'rewards' compares the replies of all seats with their magnets, and a learner "
@@ -167,7 +167,7 @@ def _check_rewards(config: RunConfig, roles: Mapping[str, tuple[Role, ...]]) -> 
 
 
 def _check_average(config: RunConfig, name: str) -> None:
-    """Refuse a mean of weights where the weights in training are measured as if they were the snapshot."""
+    """Refuse a running mean of weights where the weights in training are measured in the snapshot's place."""
     setting = f"policies.{name}.average = {config.policies[name].average:g}"
     if config.evaluation.gate is not None:
         raise UsageError(

@@ -52,7 +52,9 @@ def _check_siblings(config: RunConfig, loss: str, facts: CreditFacts) -> None:
         rule, name = config.credit.rule_for(facts.game.name, role.name), f"{facts.game.name}/{role.name}"
         for policy in _learners(config, loss, role, facts.credited):
             if Need.TREE not in RULES[rule].needs:
-                tree_rules = " or ".join(repr(other) for other, known in RULES.items() if Need.TREE in known.needs)
+                tree_rules = " or ".join(
+                    repr(rule_name) for rule_name, entry in RULES.items() if Need.TREE in entry.needs
+                )
                 raise UsageError(
                     f"Objective {loss!r} of policy {policy} prefers one reply to another, which only credit rule "
                     f"{tree_rules} can do; {name} has {rule!r}. Give it that rule, or set "

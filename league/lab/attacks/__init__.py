@@ -1,4 +1,4 @@
-"""What an attacker wins from a player by what he may do: his policy, what the player is shown, what it is told.
+"""An attacker's gain against a player, by its means: its policy, the player's observations, the text the player reads.
 
 May import population and theory.
 """

@@ -1,4 +1,4 @@
-"""The curve of an attack: what it wins, by how much it may do; and the endings or prompts that cost most."""
+"""The curve of an attack: its gain by its budget, and the endings or prompts that cost the victim most."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORST = 3  # transcripts that are shown
 
 
 class AttackPoint(NamedTuple):
-    """What an attack of one budget wins, in the game's units a match, averaged over seats."""
+    """The gain of an attack with one budget, in the game's units a match, averaged over seats."""
 
     budget: float
     loss: Estimate  # exact: without an interval
@@ -29,7 +29,7 @@ class AttackPoint(NamedTuple):
 
 
 class Transcript(NamedTuple):
-    """Where an attack of the greatest budget wins most."""
+    """A match or prompt in which an attack with the greatest budget wins most."""
 
     title: str  # what happened, and how much it counts
     lines: tuple[str, ...]
@@ -48,8 +48,8 @@ def policy_curve(
     """Return the exact curve of attackers who play one seat, optimally within a bound from the reference.
 
     ``kind`` is ``distance`` (total variation at every information state), ``control`` or ``partner`` (share of turns).
-    The loss is what the attacker wins beyond the reference in the same seat; in a zero-sum game of two it is the
-    victim's. A hostile ``partner`` wants the others to get little, and the loss is theirs, averaged over them.
+    The loss is the attacker's gain over the reference in the same seat; in a zero-sum game of two it is the victim's
+    loss. A hostile ``partner`` wants the others to get little, and the loss is theirs, averaged over them.
     Raises UsageError for a game that is too large to enumerate.
     """
     form = sequence_form(victim.game)
@@ -70,14 +70,14 @@ def policy_curve(
 
 
 def exact(value: float) -> Estimate:
-    """Return an estimate that is no estimate."""
+    """Return an exact value as an estimate without an interval."""
     return Estimate(value, value, value)
 
 
 def edited_losses(
     victim: PolicyTable, edited: Mapping[Key, tuple[float, ...]], reference: PolicyTable
 ) -> tuple[float, ...]:
-    """Return, by seat, what the victim loses there when it plays as ``edited`` and the others as the reference."""
+    """Return, by seat, the victim's loss there when it plays as ``edited`` and the others as the reference."""
     form = sequence_form(victim.game)
     losses = []
     for seat in range(form.seats):
@@ -92,9 +92,9 @@ def edited_losses(
 def running_worst(
     budgets: Sequence[int], names: Sequence[str], losses: Callable[[int], tuple[float, ...]]
 ) -> tuple[list[AttackPoint], int | None]:
-    """Return the points of an attacker who may try the first edits and takes the worst; and which it is in the end.
+    """Return the points of an attacker that tries the first edits and takes the worst, and the index of the worst.
 
-    He may also leave the victim alone, so that no loss is below 0. ``losses(i)`` are those of edit i, by seat.
+    It may also leave the victim alone, so no loss is below 0. ``losses(i)`` are the losses of edit i, by seat.
     """
     points: list[AttackPoint] = []
     best: int | None = None
@@ -144,7 +144,7 @@ def _endings(
     roles: Sequence[Role],
     harm: bool,
 ) -> list[tuple[float, Transcript]]:
-    """Return the endings that bring the attacker most, each with its probability times what it is worth to him."""
+    """Return the endings that bring the attacker most, each with its probability times its value to the attacker."""
     rows = [(attacker if key[0] == seat else victim.probabilities)[key] for key in form.keys]
     reach = form.chance * form.plan(rows)[form.last].prod(axis=1)
     others = np.delete(form.returns, seat, axis=1).mean(axis=1)

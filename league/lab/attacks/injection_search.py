@@ -1,8 +1,8 @@
 """A search for the text that costs a player most, in the tree of ``games.wrappers.injections``.
 
-After AgentVigil (Wang et al. 2025, arXiv:2505.05849): seeds, mutated, and chosen by what they and their mutants have
-won so far, by UCT (Kocsis and Szepesvari 2006). All seeds are tried first; then the search walks down from the best
-seed, and tries a new mutation of the text where it stops.
+After AgentVigil (Wang et al. 2025, arXiv:2505.05849): seeds are mutated, and chosen by UCT (Kocsis and Szepesvari 2006)
+on the gains of each and its mutants so far. All seeds are tried first; then the search walks down from the best seed,
+and tries a new mutation of the text at which it stops.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DEEPEST = 4  # mutations on the way to a text
 
 @dataclass(slots=True)
 class _Node:
-    """A text that was tried, with what it and all below it have won."""
+    """A text that was tried, with the gains of it and all texts below it."""
 
     text: Injection
     left: list[int]  # mutations that were not tried, in the order of trying
@@ -30,10 +30,10 @@ class _Node:
 
 
 class InjectionSearch:
-    """Tries one text after another; the same seed tries the same texts where they cost the same."""
+    """Tries one text after another; the same seed and losses give the same texts."""
 
     def __init__(self, loss_of: Callable[[int], float], seed: int) -> None:
-        """``loss_of`` measures the text of a number."""
+        """``loss_of`` measures the loss by the text with a given number."""
         self._loss_of, self._rng = loss_of, random.Random(seed)
         roots = [Injection(number, wish, ()) for number in range(len(SEEDS)) for wish in range(WISHES)]
         self._rng.shuffle(roots)
@@ -70,7 +70,7 @@ class InjectionSearch:
             node.visits += 1
 
     def _path(self) -> list[_Node] | None:
-        """Return the way to the text that is to be mutated next."""
+        """Return the path to the text to mutate next."""
         path: list[_Node] = []
         nodes = [node for node in self._nodes if _open(node)]
         while nodes:
@@ -85,7 +85,7 @@ class InjectionSearch:
         return node.total / node.visits + spread
 
     def _better_below(self, node: _Node, below: list[_Node]) -> bool:
-        """Return whether a mutant wins more than all that was tried at a text: then the search goes on from there."""
+        """Return whether some mutant wins more than any text tried at a node, so that the search continues below it."""
         return any(child.total / child.visits > node.total / node.visits for child in below)
 
 

@@ -1,9 +1,9 @@
-"""Breeding: a population of runs, generation by generation, each made from the last by a rule of descent.
+"""Breeding: a population of runs, generation by generation, each made from the last by a breeding rule.
 
-``FOLDER/root`` is a run of one iteration from which all members of ``FOLDER/g000`` go on, so that their weights have
-one beginning. ``breed.json`` tells after each generation who there was, what became of whom, and what was spent; a
-killed process goes on from it. The elite is the best run so far: another takes its place only by the gate, so it never
-gets worse.
+``FOLDER/root`` is a run of one iteration that all members of ``FOLDER/g000`` continue, so that their weights share one
+beginning. After each generation ``breed.json`` lists its members, what each descends from, and the budget spent; a
+killed process resumes from it. The elite is the best run so far: another replaces it only through the gate, so it
+never gets worse.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Tell = Callable[[str], None]
 
 
 class BreedingBudget(NamedTuple):
-    """What breeding takes at most: it is known beforehand."""
+    """The most that breeding takes, which is known beforehand."""
 
     members: int
     generations: int
@@ -64,7 +64,7 @@ class BreedingBudget(NamedTuple):
 
 
 def budget_of(config: RunConfig) -> BreedingBudget:
-    """Return what breeding takes. Raises UsageError for iterations that generations cannot share."""
+    """Return the budget of breeding. Raises UsageError for iterations that generations cannot share."""
     settings = config.descent
     each, rest = divmod(config.iterations, settings.generations)
     if rest or each % config.snapshot_every:
@@ -85,10 +85,10 @@ class Breeding:
         self.budget, self._rule = budget_of(config), BREEDING_RULES[config.descent.rule]
         self._operations = StoredRuns(config, folder)
         self._verdicts: dict[tuple[Path, Path], Gain] = {}
-        self.history: list[dict[str, Any]] = []  # a generation each, as ``breed.json`` has them
+        self.history: list[dict[str, Any]] = []  # one for each generation, as in ``breed.json``
 
     def run(self) -> dict[str, Any]:
-        """Breed all generations that are not done; return the record, as ``breed.json`` has it."""
+        """Breed all generations that are not done; return the record, as in ``breed.json``."""
         if (self.folder / BREED_FILE).is_file():
             self.history = json.loads((self.folder / BREED_FILE).read_text(encoding="utf-8"))["history"]
         for generation in range(len(self.history), self.budget.generations):
@@ -100,7 +100,7 @@ class Breeding:
         return self.record()
 
     def record(self) -> dict[str, Any]:
-        """Return what there was so far, and what was spent of the budget."""
+        """Return the generations so far, and how much of the budget was spent."""
         done = len(self.history)
         return {
             "rule": self.config.descent.rule,
@@ -111,12 +111,12 @@ class Breeding:
         }
 
     def candidates(self, generation: int) -> list[Candidate]:
-        """Return the members of a generation that is done, by their places."""
+        """Return the members of a finished generation, by slot."""
         rows = self.history[generation]["members"]
         return [Candidate(row["name"], self.folder / row["run"], row["settings"]) for row in rows]
 
     def better(self, first: Candidate, second: Candidate) -> Gain:
-        """Return how much better one run is than another; asked once a pair."""
+        """Return how much better one run is than another; each pair is judged once."""
         pair = first.run, second.run
         if pair not in self._verdicts:
             seed = derive_seed(self.config.seed, "gate", *(str(run.relative_to(self.folder)) for run in pair))
@@ -125,7 +125,7 @@ class Breeding:
         return self._verdicts[pair]
 
     def _descents(self, generation: int) -> list[Descent]:
-        """Return where the members of a generation come from, by slot."""
+        """Return the descents of a generation's members, by slot."""
         if not generation:
             return self._first()
         now = self.candidates(generation - 1)
@@ -148,10 +148,10 @@ class Breeding:
         ]
 
     def _first(self) -> list[Descent]:
-        """Return the first generation: the root's, its settings as they are, and for others, if they mutate, near."""
+        """Return the first generation, all from the root; if settings mutate, only one keeps the root's."""
         root = self.folder / ROOT
         if not has_checkpoint(root):
-            shutil.rmtree(root, ignore_errors=True)  # what a process left that was killed in its cold start
+            shutil.rmtree(root, ignore_errors=True)  # left by a process that was killed during its cold start
             self._check_finished(train(self.config, root, watch=lambda *_: True), 1)  # stops after one iteration
         given = _mutable(self.config)
         descents = []
@@ -163,7 +163,7 @@ class Breeding:
         return descents
 
     def _train(self, generation: int, number: int, descent: Descent) -> Candidate:
-        """Make a member and train it to the end of its generation, or go on with it."""
+        """Make a member, or resume it, and train it to the end of its generation."""
         member = Candidate(f"m{number}", self.folder / f"g{generation:03d}" / f"m{number}", descent.settings)
         start = 0 if descent.source.name == ROOT else finished_iterations(descent.source.run)
         end = start + self.budget.iterations
@@ -174,13 +174,13 @@ class Breeding:
         return member
 
     def _check_finished(self, outcome: Outcome, end: int) -> None:
-        """Raise KeyboardInterrupt, with how to go on, if a run was stopped before its iteration."""
+        """Raise KeyboardInterrupt, with the command that resumes, if a run was stopped before its iteration."""
         if outcome.iteration < end:
             command = f"league breed --resume --run-dir {shlex.quote(str(self.folder))}{plugins.as_options()}"
             raise KeyboardInterrupt(f"Stopped. To go on: {command}")
 
     def _begin(self, member: Candidate, descent: Descent, start: int, seed: int) -> None:
-        """Make the run of a member, which goes on after iteration ``start``."""
+        """Make the run of a member, which continues after iteration ``start``."""
         source = descent.source.run
         settings = [f"{name}={value!r}" for name, value in descent.settings.items()]
         if descent.reseed:
@@ -194,7 +194,7 @@ class Breeding:
         evolve(source, member.run, left, settings, self._replaced(descent) if descent.how else {})
 
     def _replaced(self, descent: Descent) -> dict[str, Replacement]:
-        """Return what each policy's next snapshot comes from."""
+        """Return the parents of each policy's next snapshot."""
         population, found = Run(descent.source.run).population, {}
         for policy in self._operations.policies:
             mine = population.all(policy)
@@ -204,7 +204,7 @@ class Breeding:
         return found
 
     def _record(self, generation: int, members: list[Candidate], descents: list[Descent]) -> dict[str, Any]:
-        """Return a generation's row: its members, who is better, and the elite."""
+        """Return a generation's row: its members, which is better, and the elite."""
         for first in members:
             for second in members:
                 if first.run != second.run:
@@ -230,7 +230,7 @@ class Breeding:
         }
 
     def _elite(self, best: Candidate) -> dict[str, Any]:
-        """Return the elite, which the best of a generation becomes only if the gate lets it through."""
+        """Return the elite; the best of a generation becomes it only if the gate lets it through."""
         now = self.history[-1]["elite"] if self.history else None
         if now is not None:
             verdict = self.better(best, Candidate("elite", self.folder / now["run"], now["settings"]))
@@ -255,9 +255,9 @@ class Breeding:
 
 
 def breed(config: RunConfig | None, folder: Path, tell: Tell) -> Breeding:
-    """Breed a population in a new folder, or, without a configuration, go on in one.
+    """Breed a population in a new folder, or, without a configuration, resume one.
 
-    Raises UsageError for a folder with something in it, or with nothing to go on with.
+    Raises UsageError for a new folder that is not empty, or a folder with nothing to resume.
     """
     if config is None:
         if not (folder / PLAN_FILE).is_file():
@@ -276,9 +276,9 @@ def breed(config: RunConfig | None, folder: Path, tell: Tell) -> Breeding:
 
 
 def _mutable(config: RunConfig) -> dict[str, float]:
-    """Return the settings that mutate, by dotted name, as they are; none under a rule that changes no settings.
+    """Return the present values of settings that mutate, by dotted name; none under a rule that changes no settings.
 
-    Raises UsageError for one that is no number.
+    Raises UsageError for one that is not a number.
     """
     if not BREEDING_RULES[config.descent.rule].explores:
         return {}

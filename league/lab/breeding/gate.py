@@ -1,7 +1,7 @@
-"""The gate of breeding: whether one run is better than another, exactly where games have values, else by matches.
+"""The gate of breeding: whether one run is better than another, exactly where games have values, otherwise by matches.
 
-A run is worth its exploitability, of which less is better, or in a cooperative game its return with itself, each in
-units of half the game's range and averaged over the run's games.
+A run's value is its exploitability (less is better), or in a cooperative game its return with itself, each in units
+of half the game's range and averaged over the run's games.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from league.population.players.player import resolve
 from league.theory.statistics import Estimate
 from league.training.board.metrics_log import read_metrics
 
-ROUNDING = 1e-9  # of half a game's range: less is no gain
+ROUNDING = 1e-9  # of half a game's range: anything smaller is no gain
 
 
 class Gain(NamedTuple):
-    """How much better one is than another."""
+    """How much better one run is than another."""
 
     gain: float  # in units of half a game's range, a mean over games
     error: float  # its standard error; 0: exact
@@ -41,7 +41,7 @@ class Gain(NamedTuple):
 
 
 def exact_values(config: RunConfig, run: Path) -> dict[str, float] | None:
-    """Return what a run is worth by game, as its last snapshot measured it; None unless all games have values."""
+    """Return a run's value by game, as measured at its last snapshot; None unless all games have values."""
     last: dict[str, float] = {}
     for line in read_metrics(run):
         last |= {name: value for name, value in line.items() if name.endswith(("/exploitability", "/return"))}
@@ -90,13 +90,13 @@ def _difference(first: Mapping[str, float], second: Mapping[str, float]) -> floa
 
 
 def _error(estimate: Estimate) -> float:
-    """Return about the standard error of an estimate, by its 95 % interval; infinite without one."""
+    """Return the approximate standard error of an estimate, by its 95 % interval; infinite without one."""
     if estimate.low is None or estimate.high is None:
         return float("inf")
     return (estimate.high - estimate.low) / (2.0 * NormalDist().inv_cdf(0.975))
 
 
 def ranked(runs: Sequence[Path], verdicts: Mapping[tuple[Path, Path], Gain]) -> list[Path]:
-    """Return runs by their mean gain over all others, the best first; of equals the one that stood before."""
+    """Return runs by their mean gain over all others, the best first; equals keep their order."""
     mean = {run: fmean([verdicts[run, other].gain for other in runs if other != run]) for run in runs}
     return sorted(runs, key=lambda run: -round(mean[run], 12))

@@ -1,4 +1,4 @@
-"""What rules of descent do with runs: read their weights, distil their mixtures, let them play."""
+"""Operations of breeding rules on stored runs: reading their weights, distilling their mixtures, playing matches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PEFT_PREFIX = "base_model.model."  # of an adapter's tensors in files
 
 
 class StoredRuns:
-    """Works on the runs of one population; files that it makes are kept in ``folder``."""
+    """Operations on the runs of one population; the files that they make are kept in ``folder``."""
 
     def __init__(self, config: RunConfig, folder: Path) -> None:
         self._config, self._folder = config, folder
@@ -44,7 +44,7 @@ class StoredRuns:
         return {name: _tensors(population.verify(population.all(name)[0])) for name in self.policies}
 
     def distilled(self, run: Path) -> dict[str, Weights]:
-        """Return each policy's weights after it was taught to play as the run's mixture."""
+        """Return each policy's weights after distilling the run's mixture into it."""
         if run not in self._distilled:
             with Engines() as engines:
                 taught = distil(Run(run), MIXTURE, engines, self._config.seed).taught
@@ -56,7 +56,7 @@ class StoredRuns:
         return self._distilled[run]
 
     def played(self, run: Path) -> Path:
-        """Return a file of matches that a run's newest snapshots play with themselves, in all games."""
+        """Return a file of matches that a run's newest snapshots play with themselves in all games."""
         path = self._folder / f"{run.parent.name}-{run.name}.jsonl"
         if not path.is_file():
             episodes: list[Episode] = []

@@ -1,10 +1,10 @@
-"""Breeding rules: where the next holder of each place in a population of runs comes from.
+"""Breeding rules: how each slot of the next generation is filled.
 
-A rule answers for one ``Slot``, a place in the next generation, with a ``Descent``. Weights are combined in
-``weights.py``; runs are read, distilled and played by the place's ``operations``.
+A rule maps one ``Slot`` of the next generation to a ``Descent``. Weights are combined in ``weights.py``; the slot's
+``operations`` read, distil and play runs.
 
-To add a rule: write its function here and its entry below; from outside, give it to ``league.register_breeding``. Its
-own settings, if it has some, are ``slot.settings.NAME``.
+To add a rule, write its function here and its entry below; a plugin passes it to ``league.register_breeding``. Its
+own settings, if any, are ``slot.settings.NAME``.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from league.population.storage.population import Origin
 
 @dataclass(frozen=True, slots=True)
 class BreedingRule(Entry[Callable[[Slot], Descent]]):
-    """A breeding rule; ``make(slot)`` says who holds a place next."""
+    """A breeding rule; ``make(slot)`` says what fills a slot next."""
 
-    explores: bool = False  # settings change (``descent.mutate``), and those of the first generation differ
+    explores: bool = False  # it changes settings (``descent.mutate``), and the first generation's differ
 
 
 def keep(slot: Slot) -> Descent:
-    """Go on: each run descends from itself, under the settings that it has."""
+    """Go on: each run continues under its present settings."""
     return Descent(slot.candidate, slot.candidate.settings)
 
 
 def revert(slot: Slot) -> Descent:
-    """Go back: a run that got worse begins again from where it stood a generation ago, and plays other matches.
+    """Go back: a run that got worse restarts from where it stood a generation ago, and plays other matches.
 
-    Worse is what the gate calls so: that the one before it was better.
+    It got worse if the gate finds that its predecessor was better.
     """
     if slot.before is not None and (verdict := slot.better(slot.before, slot.candidate)).better:
         how = f"went back to {slot.before.newest}, which was better ({verdict})"
@@ -44,7 +44,7 @@ def revert(slot: Slot) -> Descent:
 
 
 def distil(slot: Slot) -> Descent:
-    """Distil: each run goes on from one model that plays as its own mixture does on average."""
+    """Distil: each run continues from one model that plays as its own mixture does on average."""
     own = slot.candidate
     return Descent(
         own,
@@ -59,9 +59,9 @@ def distil(slot: Slot) -> Descent:
 def mutate(slot: Slot) -> Descent:
     """Mutate: population-based training (Jaderberg et al. 2017, arXiv 1711.09846), gated.
 
-    The upper half goes on. Of the lower half each is compared with one of the upper half: where the gate says that this
-    one is better, its run is gone on with (exploit); where nothing shows that, the weights stay. Either way the
-    settings change (explore): multiplied or divided by a factor, or drawn anew, log-uniformly, from their whole range.
+    The upper half continues. Each of the lower half is compared with one of the upper half: if the gate finds that one
+    better, the slot continues its run (exploit), otherwise the weights stay. Either way the settings change (explore):
+    they are multiplied or divided by a factor, or drawn log-uniformly from their whole range.
     """
     own = slot.candidate
     if not slot.is_replaced:
@@ -90,7 +90,7 @@ def explored(settings: Mapping[str, float], config: DescentConfig, rng: random.R
 
 
 def merge(slot: Slot) -> Descent:
-    """Merge: the lower half is replaced by the merged weights of the best few, which go on themselves."""
+    """Merge: the lower half is replaced by the merged weights of the best few, which continue unchanged."""
     from league.lab.breeding.weights import combined, ties, weighted  # torch is slow to import
 
     own, config = slot.candidate, slot.settings
@@ -132,10 +132,10 @@ def cross(slot: Slot) -> Descent:
 
 
 def generations(slot: Slot) -> Descent:
-    """Begin each generation untrained, and let it learn from the best of the last one's play, less and less.
+    """Begin each generation untrained, and let it imitate the play of the last generation's best, less and less.
 
     Cultural transmission (Cook et al. 2024, arXiv 2406.00392): access to the last generation is annealed to zero, so
-    what a child does not find by itself it cannot keep.
+    a child keeps only behaviour that it can find by itself.
     """
     own, best = slot.candidate, slot.ranking[0]
     return Descent(

@@ -1,4 +1,4 @@
-"""What a rule of descent sees, and what it answers."""
+"""A breeding rule's input and output: a slot of the next generation, and the descent of the run that fills it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from league.config.matchmaking import DescentConfig
 from league.population.storage.population import Origin
 
-if TYPE_CHECKING:  # which are slow to import
+if TYPE_CHECKING:  # slow to import
     from torch import Tensor
 
     from league.lab.breeding.gate import Gain
 
-ROOT = "root"  # the run that all members of the first generation go on from
+ROOT = "root"  # the run that all members of the first generation continue
 Weights = Mapping[str, "Tensor"]  # of one policy, by parameter name
 
 
@@ -24,16 +24,16 @@ class Candidate(NamedTuple):
 
     name: str  # "m0"
     run: Path
-    settings: Mapping[str, float]  # those that may be mutated, by dotted name
+    settings: Mapping[str, float]  # the settings that may be mutated, by dotted name
 
     @property
     def newest(self) -> str:
-        """How others name its newest snapshots: by its run below the population's folder."""
+        """The name of its newest snapshots: its run, below the population's folder."""
         return self.name if self.name == ROOT else f"{self.run.parent.name}/{self.name}"
 
 
 class RunOperations(Protocol):
-    """What a rule can do with runs."""
+    """The operations of a rule on runs."""
 
     def weights(self, run: Path) -> dict[str, Weights]:
         """Return the newest weights of each policy."""
@@ -44,7 +44,7 @@ class RunOperations(Protocol):
         ...
 
     def distilled(self, run: Path) -> dict[str, Weights]:
-        """Return each policy's weights after it was taught to play as the run's mixture."""
+        """Return each policy's weights after distilling the run's mixture into it."""
         ...
 
     def played(self, run: Path) -> Path:
@@ -53,12 +53,12 @@ class RunOperations(Protocol):
 
 
 class Slot(NamedTuple):
-    """One place in the next generation."""
+    """One slot of the next generation."""
 
-    candidate: Candidate  # who has the place now
+    candidate: Candidate  # the member in the slot now
     ranking: tuple[Candidate, ...]  # all of this generation, the best first
     better: Callable[[Candidate, Candidate], Gain]  # whether the first is better than the second
-    before: Candidate | None  # who had the place a generation ago
+    before: Candidate | None  # the member in the slot a generation ago
     settings: DescentConfig
     rng: random.Random
     operations: RunOperations
@@ -70,18 +70,18 @@ class Slot(NamedTuple):
 
     @property
     def is_replaced(self) -> bool:
-        """Whether the candidate is of the lower half, whose places children take; the upper half goes on."""
+        """Whether the candidate is in the lower half, whose slots children take; the upper half continues."""
         return self.rank >= (len(self.ranking) + 1) // 2
 
 
 class Descent(NamedTuple):
-    """Where the next holder of a place comes from."""
+    """The descent of the run that fills a slot next."""
 
-    source: Candidate  # whose run is gone on with: its population, matches and optimiser
+    source: Candidate  # whose run is continued: its population, matches and optimiser
     settings: Mapping[str, float]  # the mutable settings from now on
     weights: Mapping[str, Weights] | None = None  # by policy, in place of the source's newest; None: these
     origin: Origin = Origin.TRAINED
-    parents: tuple[str, ...] = ()  # () if it is the source alone
+    parents: tuple[str, ...] = ()  # () if there is only the source
     how: str = ""
-    imitate: Path | None = None  # matches to imitate, ever less
+    imitate: Path | None = None  # matches to imitate, with falling weight
     reseed: bool = False  # play other matches than the source would

@@ -1,6 +1,6 @@
 """Weights made of several parents' weights: weighted means, TIES-Merging, and crossing along singular vectors.
 
-All take the parents' tensors by parameter name. Where all parents are equal the result is the same weights, to the bit.
+All take the parents' tensors by parameter name. If all parents are equal, the result is the same weights, bit for bit.
 An adapter's change of a weight is the product B A of its factors: the mean of factors is not the factor of the mean,
 so adapters are combined as products, and the best approximation of the adapter's rank is kept (Eckart and Young 1936).
 """
@@ -19,9 +19,9 @@ A_PART, B_PART = ".lora_A.weight", ".lora_B.weight"  # of an adapter's factors
 def combined(
     parents: Sequence[Tensors], base: Tensors, combine: Callable[[Sequence[Tensors], Tensors], dict[str, Tensor]]
 ) -> dict[str, Tensor]:
-    """Return what ``combine`` makes of the parents and what they began from; of equal parents these weights.
+    """Return ``combine`` of the parents and the weights that they began from; equal parents give their own weights.
 
-    Adapters are combined as products, whose beginning is 0.
+    Adapters are combined as products, which began at 0.
     """
     first = parents[0]
     if all(torch.equal(first[name], other[name]) for other in parents[1:] for name in first):
@@ -39,7 +39,7 @@ def combined(
 
 
 def weighted(shares: Sequence[float]) -> Callable[[Sequence[Tensors], Tensors], dict[str, Tensor]]:
-    """Return the rule Σ_i s_i θ_i, with shares that are made to sum to one."""
+    """Return the rule Σ_i s_i θ_i, with shares normalised to sum to one."""
     total = sum(shares)
 
     def combine(parents: Sequence[Tensors], _: Tensors) -> dict[str, Tensor]:
@@ -59,8 +59,8 @@ def weighted(shares: Sequence[float]) -> Callable[[Sequence[Tensors], Tensors], 
 def ties(density: float, scale: float = 1.0) -> Callable[[Sequence[Tensors], Tensors], dict[str, Tensor]]:
     """Return TIES-Merging (Yadav et al. 2023, arXiv 2306.01708): trim, elect signs, mean of those who agree.
 
-    Of each parent's changes θ_i − θ_base the ``density`` largest share by magnitude is kept, over all tensors; γ is the
-    sign of their sum; the change is ``scale`` times the mean of the kept ones of sign γ.
+    Of each parent's changes θ_i − θ_base the share ``density`` of largest magnitude is kept, over all tensors; γ is the
+    sign of their sum; the change is ``scale`` times the mean of the kept changes with sign γ.
     """
 
     def combine(parents: Sequence[Tensors], base: Tensors) -> dict[str, Tensor]:
@@ -79,9 +79,9 @@ def ties(density: float, scale: float = 1.0) -> Callable[[Sequence[Tensors], Ten
 def crossed(noise: float, generator: torch.Generator) -> Callable[[Sequence[Tensors], Tensors], dict[str, Tensor]]:
     """Return the crossing and mutation of CycleQD (Kuroki et al. 2024, arXiv 2410.14735), for any number of parents.
 
-    The child's change is Σ_i w_i τ_i / Σ_i w_i of the parents' changes τ_i, with w_i drawn from N(1, noise²). Then of
-    each matrix U S Vᵀ of the change the singular values are multiplied by exp(noise · N(0, 1)): it moves along
-    directions that its parents have, and along no others.
+    The child's change is Σ_i w_i τ_i / Σ_i w_i of the parents' changes τ_i, with w_i drawn from N(1, noise²). Then the
+    singular values of each matrix U S Vᵀ of the change are multiplied by exp(noise · N(0, 1)): it moves only along
+    directions that its parents have.
     """
 
     def combine(parents: Sequence[Tensors], base: Tensors) -> dict[str, Tensor]:
@@ -117,13 +117,13 @@ def _trimmed(change: Tensors, density: float) -> dict[str, Tensor]:
 
 
 def _products(adapter: Tensors) -> dict[str, Tensor]:
-    """Return the change of each weight, B A, but for the adapter's constant scale."""
+    """Return the change of each weight, B A, without the adapter's constant scale."""
     names = [name.removesuffix(A_PART) for name in adapter if name.endswith(A_PART)]
     return {name: adapter[f"{name}{B_PART}"] @ adapter[f"{name}{A_PART}"] for name in names}
 
 
 def _factors(name: str, change: Tensor, rank: int) -> dict[str, Tensor]:
-    """Return factors of this rank whose product is nearest to a change; both have half of its size."""
+    """Return factors of this rank whose product is nearest to a change; each takes the root of its singular values."""
     left, values, right = torch.linalg.svd(change.double(), full_matrices=False)
     root = values[:rank].sqrt()
     a_part, b_part = root[:, None] * right[:rank], left[:, :rank] * root

@@ -1,5 +1,4 @@
-"""What matches are played for: to decide who is stronger of two, to see how a player does over a suite of games, and
-to judge which of a run's games are worth training.
+"""Comparisons by matches: which of two players is stronger, results over a suite, what each role adds to a team.
 
-May import standings, credit and opponents of the lab, and all that stands below it.
+May import standings, credit and opponents of the lab, and the wings below it.
 """

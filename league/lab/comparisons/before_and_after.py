@@ -1,6 +1,7 @@
-"""What a run's training did, by its suite: its first snapshot and its last, in games trained and held out.
+"""The effect of a run's training on its suite: its first and last snapshots, in games trained and held out.
 
-Both play the same deals with the same opponents, so their difference is that of training: a deal is one observation.
+Both play the same deals with the same opponents, so their difference is the effect of training. A deal is one
+observation.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Change(NamedTuple):
 
 
 def suite_of(run: Run) -> Suite:
-    """Return the run's own games and those that its suite holds out, with the opponents and matches of the run."""
+    """Return the run's own games and its suite's held-out games, with the opponents and matches of the run."""
     settings = run.config.evaluation
     if settings.suite is None:
         raise UsageError(f"{run.path} has no evaluation.suite, so nothing is held out by which it could be evaluated.")
@@ -47,7 +48,7 @@ def suite_of(run: Run) -> Suite:
 
 
 class Side(NamedTuple):
-    """What one player came to, by pairing."""
+    """One player's results, by pairing."""
 
     results: list[PairingResult]
     by_deal: list[dict[int, float]]  # mean return on each deal
@@ -55,7 +56,7 @@ class Side(NamedTuple):
 
 
 def changes(run: Run, on_match: Callable[[Episode], None] = lambda _: None) -> list[Change]:
-    """Play what is not played yet of both evaluations, and return their differences, in the suite's order."""
+    """Play the remaining matches of both evaluations, and return their differences, in the suite's order."""
     first = min(run.population.all(), key=lambda snapshot: snapshot.step)
     before = evaluate(run, "before", f"{run.path}@{first.id}", on_match)
     after = evaluate(run, "after", str(run.path), on_match)
@@ -69,7 +70,7 @@ def changes(run: Run, on_match: Callable[[Episode], None] = lambda _: None) -> l
 
 
 def evaluate(run: Run, side: str, player: str, on_match: Callable[[Episode], None] = lambda _: None) -> Side:
-    """Evaluate a player as the run's snapshots are, on their deals, in the folder ``side`` of the run."""
+    """Evaluate a player on the deals of the run's snapshots, in the folder ``side`` of the run."""
     plan = EvaluationPlan(run.config.evaluation.suite or "", suite_of(run), (player,))
     with Engines() as engines:
         evaluation = SuiteEvaluation(plan, engines)

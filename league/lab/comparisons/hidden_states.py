@@ -1,4 +1,4 @@
-"""The hidden states of a frozen model where a seat is about to act: what a linear probe reads."""
+"""The hidden states of a frozen model where a seat is about to act, which a linear probe reads."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def readable(player: Player) -> HoldsModels | None:
 
 
 def prompts_in(episode: Episode, seat: int) -> dict[Seen, Tokens]:
-    """Return the tokens that a language model in a seat had read where it acted, by what it was shown."""
+    """Return the tokens that a language model in a seat had read when it acted, by what it was shown."""
     return {
         (seat, turn.observation): turn.trace.prompt_ids
         for turn in episode.turns
@@ -46,7 +46,7 @@ def prompts_in(episode: Episode, seat: int) -> dict[Seen, Tokens]:
 def prompts_everywhere(player: Player, engine: HoldsModels) -> dict[Key, Tokens]:
     """Return the tokens that a language model reads at every information state of a small game.
 
-    Raises UsageError for one that cannot be enumerated.
+    Raises UsageError for a game that cannot be enumerated.
     """
     found = {}
     for (seat, state), position in information_positions(player.spec.name).items():

@@ -1,9 +1,9 @@
-"""What a player can know of whom it plays with: predictions from its own observations, and play by its belief.
+"""Models of the other player: predictions from a player's own observations, and play by its belief.
 
-The player meets each of the known types on the same deals in both seats. From some deals predictors learn, at each of
-the player's turns, which type the other is and what it does next; on the others they are tried. In a small game what a
-Bayesian would get right stands beside that, exactly, and what play by a belief is worth: the best response to Bayes'
-belief, to the probe's, and to the type itself were it known.
+The player meets each of the known types on the same deals in both seats. From some deals, predictors learn which type
+the other is and what it does next at each of the player's turns; they are tested on the other deals. In a small game
+the results include a Bayesian's exact accuracy and the value of play by a belief: the best response to Bayes' belief,
+to the probe's belief, and to the type itself if it were known.
 """
 
 from __future__ import annotations
@@ -43,30 +43,30 @@ from league.theory.exact.states import Key
 class Prediction(NamedTuple):
     """How often predictors of one question are right."""
 
-    turns: tuple[int, int]  # that were learned from, and held out
-    answers: int  # that there are: a uniform guess is right once in so many times
+    turns: tuple[int, int]  # learned from, and held out
+    answers: int  # how many there are: a uniform guess is right once in this many times
     probe: PredictionAccuracy | None  # None: the player has no hidden states that can be read
     table: PredictionAccuracy
     majority: PredictionAccuracy
-    bayes: BayesAccuracy | None  # None: the game cannot be counted out
+    bayes: BayesAccuracy | None  # None: the game cannot be solved exactly
 
 
 class PlayValues(NamedTuple):
-    """Exact mean returns a match over both seats, beside types that are met equally often, in the game's units."""
+    """Exact mean returns a match over both seats, with types met equally often, in the game's units."""
 
     itself: float
-    equilibrium: float | None  # None: none is computed, as of a game that is not zero-sum
+    equilibrium: float | None  # None: none is computed, as in a game that is not zero-sum
     by_probe: float | None  # None: there is no probe
     by_belief: float
-    knowing: float  # the type before the match
+    knowing: float  # the best response to the type, known before the match
 
 
 class OpponentModels(NamedTuple):
-    """What a player can know of whom it plays with."""
+    """How well the other player can be modelled."""
 
     type: Prediction
     action: Prediction | None  # None: the other never chooses from a list after one of the player's turns
-    play: PlayValues | None  # None: the game cannot be counted out
+    play: PlayValues | None  # None: the game cannot be solved exactly
     why_not: str  # why it cannot; "" if it can
 
 
@@ -85,10 +85,10 @@ def measure_opponents(
     on_episode: Callable[[Episode], None] | None = None,
     reader: Player | None = None,
 ) -> OpponentModels:
-    """Play at least ``matches`` matches beside each type, and return what can be known of it.
+    """Play at least ``matches`` matches with each type, and return how well the types can be modelled.
 
     ``reader``, another snapshot of the player's run, reads what the player reads: then its hidden states are probed.
-    Raises UsageError for a game of other than two seats, players that do not fit, and too few matches.
+    Raises UsageError unless the game has two seats, for players that do not fit, and for too few matches.
     """
     _check(player, types)
     played = _play(player, types, matches, seed, on_episode)
@@ -111,7 +111,7 @@ def measure_opponents(
 def play_values(
     own: PolicyTable, types: Sequence[PolicyTable], believed: Mapping[Key, Sequence[float]] | None
 ) -> PlayValues:
-    """Return what play by a belief is worth; ``believed`` is a probe's in both seats, None where there is none."""
+    """Return the value of play by a belief; ``believed`` is a probe's belief in both seats, None if there is none."""
     prior = [1.0 / len(types)] * len(types)
     equilibrium = nash_equilibrium(make_game(own.game).spec)
 
@@ -130,7 +130,7 @@ def play_values(
 def probed_beliefs(
     reader: Player, engine: HoldsModels, probe: AnswerProbe, types: Sequence[Player]
 ) -> dict[Key, tuple[float, ...]]:
-    """Return what the probe believes at every information state, of each type in the order of ``types``."""
+    """Return the probe's belief at every information state, over types in the order of ``types``."""
     states = hidden_states(reader, engine, prompts_everywhere(reader, engine))
     order = [probe.answers.index(known.label) for known in types]
     beliefs = probe.beliefs(np.stack([*states.values()]))[:, order]
@@ -144,7 +144,7 @@ def _play(
     seed: int,
     on_episode: Callable[[Episode], None] | None,
 ) -> _Played:
-    """Play the same deals beside each type, in both seats. Raises UsageError for too few."""
+    """Play the same deals with each type, in both seats. Raises UsageError for too few."""
     asked: dict[Question, list[AskedTurn]] = {question: [] for question in Question}
     prompts: dict[Seen, tuple[int, ...]] = {}
     for kind in types:
@@ -182,7 +182,7 @@ def _predict(
 
 
 def _tables(player: Player, types: Sequence[Player]) -> tuple[list[PolicyTable], str]:
-    """Return the policies of the player and of each type; none, and the reason, where they cannot be counted out."""
+    """Return the policies of the player and of each type; none, and the reason, where they cannot be tabulated."""
     try:
         two_seat_form(player.spec.name)
         return [known.tabulate().table for known in (player, *types)], ""
@@ -191,7 +191,7 @@ def _tables(player: Player, types: Sequence[Player]) -> tuple[list[PolicyTable],
 
 
 def _mean_return(own: PolicyTable, types: Sequence[PolicyTable]) -> float:
-    """Return what a policy earns beside the types, the mean over both seats."""
+    """Return a policy's mean return with the types, over both seats."""
     return fmean([value for kind in types for value in (head_to_head([own, kind])[0], head_to_head([kind, own])[1])])
 
 

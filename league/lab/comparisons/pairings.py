@@ -1,4 +1,4 @@
-"""Who meets whom in an evaluation by a suite, and who cannot, with the reason."""
+"""Who meets whom in an evaluation by a suite, and which pairings are impossible, with the reason."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Pairing(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """Somebody who cannot play a game."""
+    """A player that cannot play a game."""
 
     game: str
     player: str  # or opponent
@@ -53,9 +53,9 @@ class Contest(NamedTuple):
 
 
 def pairings(suite: Suite, players: tuple[str, ...], engines: Engines) -> tuple[list[Pairing], list[Skipped]]:
-    """Return who meets whom: one player each opponent; two players each other where one's gain is the other's loss.
+    """Return who meets whom: one player meets each opponent; two players meet each other in zero-sum games.
 
-    In other games two players meet the same opponents instead: to earn more than the other is not the aim there.
+    In other games two players meet the same opponents instead: earning more than the other is not the aim there.
     A game that one of the players cannot play is left out. Raises UsageError if nothing is left.
     """
     found: list[Pairing] = []
@@ -89,7 +89,7 @@ def contest(pairing: Pairing, suite: Suite, engines: Engines) -> Contest:
 
 
 def try_out(player: Player) -> None:
-    """Let a player play one match with itself, which counts nowhere. Raises UsageError if it cannot play the game."""
+    """Let a player play one match with itself, which is not counted. Raises UsageError if it cannot play the game."""
     request: MatchRequest = schedule((player, player), 1, seed=0)[0].request
     play(
         [request],

@@ -1,7 +1,7 @@
-"""An evaluation by a suite: its matches, all stored as they end, so that one that is killed goes on.
+"""An evaluation by a suite: its matches are stored as they end, so that a killed evaluation can resume.
 
-A match's index, seeds and seats follow from the plan alone, as in a tournament: what was not stored is played again
-with the same seeds, and every match counts once.
+A match's index, seeds and seats follow from the plan alone, as in a tournament: a match that was not stored is played
+again with the same seeds, and every match counts once.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class EvaluationPlan(NamedTuple):
 
     name: str  # of the suite
     suite: Suite  # with the opponents and the number of matches that were asked for
-    players: tuple[str, ...]  # one, or two to be compared
+    players: tuple[str, ...]  # one, or two to compare
     settings: PlayerSettings = PlayerSettings()  # of the language models among them
     until: Until | None = None  # stop each pairing when it is decided
 
@@ -81,12 +81,12 @@ class SuiteEvaluation:
         self.record = {**plan.to_json(), "hashes": self._hashes()}
 
     def __len__(self) -> int:
-        """Return how many matches there are at most."""
+        """Return the number of matches at most."""
         return sum(len(one.scheduled) for one in self.contests)
 
     @property
     def identity(self) -> str:
-        """A short hash of the plan and of the players' weights: the same question has the same one."""
+        """A short hash of the plan and of the players' weights, equal for the same evaluation."""
         return hashlib.sha256(json.dumps(self.record, sort_keys=True).encode()).hexdigest()[:8]
 
     def play(self, store: MatchStore, on_match: Callable[[Episode], None]) -> None:
@@ -107,9 +107,9 @@ class SuiteEvaluation:
         return outcomes_of(one.spec, ends)
 
     def decision(self, number: int, store: MatchStore) -> Decided:
-        """Return what a pairing's matches decide; only where matches stop when they are decided.
+        """Return what a pairing's matches decide, for pairings that stop when they are decided.
 
-        Of two players all games together err as seldom as the plan's confidence says: each has its part of that error.
+        Over all games of two players together, the error is at most 1 − the plan's confidence: each has an equal part.
         """
         until = self.plan.until or Until()
         if len(self.plan.players) == 2:
@@ -122,11 +122,11 @@ class SuiteEvaluation:
         return len({one.pairing.game for one in self.contests})
 
     def stops(self, one: Contest) -> bool:
-        """Return whether a pairing stops when it is decided: where somebody wins."""
+        """Return whether a pairing stops when it is decided, as games with a winner do."""
         return self.plan.until is not None and one.spec.competitive
 
     def _ends(self, one: Contest) -> Iterator[int]:
-        """Yield after how many matches to look."""
+        """Yield the numbers of matches after which to look."""
         cycle = len(seatings(one.spec))
         if self.stops(one):
             yield from (deals * cycle for deals in looks(len(one.scheduled) // cycle))
@@ -134,7 +134,7 @@ class SuiteEvaluation:
             yield len(one.scheduled)
 
     def _hashes(self) -> dict[str, str | None]:
-        """Return a SHA-256 of the weights of each snapshot that plays; None for players that have none here."""
+        """Return a SHA-256 of the weights of each snapshot that plays; None for players without weights here."""
         members = {
             identity
             for one in self.contests
@@ -146,7 +146,7 @@ class SuiteEvaluation:
 
 
 def _hash(identity: str) -> str | None:
-    """Return a SHA-256 of a snapshot's files by name, or of a pretrained model's or an exploiter's; else None."""
+    """Return a SHA-256 of the files, by name, of a snapshot, pretrained model or exploiter; None for other players."""
     kind, _, rest = identity.partition(":")
     if kind in ("hf", "best_response"):
         root = Path(model_folder(rest)) if kind == "hf" else Path(rest).expanduser()
@@ -196,7 +196,7 @@ def _play(
 
 @contextmanager
 def open_evaluation(folder: Path, evaluation: SuiteEvaluation) -> Iterator[MatchStore]:
-    """Lock an evaluation's folder, which is made if it is missing, and yield the store of its matches.
+    """Lock an evaluation's folder, make it if it is missing, and yield the store of its matches.
 
     Raises UsageError if another process has locked it, or if it holds something else.
     """

@@ -1,9 +1,9 @@
-"""What an evaluation by a suite came to: scores by game, opponent and role, exact values, and one test of two players.
+"""Results of an evaluation by a suite: scores by game, opponent and role, exact values, and tests of two players.
 
-Two players are compared game by game on the same deals: where one's gain is the other's loss by the lead of one over
-the other, elsewhere by what each earns with the same opponents. A deal is one observation, the test is Student's, and
-the p-values of all games together are corrected by Holm's method. Where matches stop when they are decided, a game in
-which the two meet is told by its confidence sequence, and every game has an equal part of the error (Bonferroni).
+Two players are compared game by game on the same deals: in zero-sum games by the lead of one over the other, elsewhere
+by their returns with the same opponents. A deal is one observation, the test is Student's, and the p-values of all
+games together are corrected by Holm's method. If matches stop when they are decided, a game in which the two meet is
+decided by its confidence sequence, and every game has an equal part of the error (Bonferroni).
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class PairingResult(NamedTuple):
 
     pairing: Pairing
     matches: int
-    cooperative: bool  # nobody wins: its score says nothing
+    cooperative: bool  # nobody wins, so its score means nothing
     score: Estimate  # win 1, draw ½, loss 0
     returns: Estimate  # in the game's units
     by_role: dict[str, RoleResult]
-    exact: float | None  # the mean return as it is known exactly; None: not computed
+    exact: float | None  # the exact mean return; None: not computed
     decision: Decided | None
 
 
@@ -63,11 +63,11 @@ class GameTest(NamedTuple):
     difference: Estimate  # of their mean returns, the first player's less the second's
     p: float | None  # None: one deal
     corrected: float | None  # among all games of the suite
-    decided: Decided | None = None  # where the matches stopped when it was; then there is no p-value
+    decided: Decided | None = None  # if matches stopped when decided; then there is no p-value
 
     @property
     def better(self) -> int | None:
-        """Return which player does better, A or B, as far as it is shown."""
+        """Return which player is shown to do better, A or B, if either is."""
         if self.decided is not None:
             return {Winner.A: A, Winner.B: B}.get(self.decided.winner)
         if self.corrected is None or self.corrected > 0.05:
@@ -99,7 +99,7 @@ def _result(evaluation: SuiteEvaluation, number: int, one: Contest, store: Match
 
 
 def exact_return(players: tuple[Player, Player]) -> float | None:
-    """Return A's mean return against B over all seatings, exactly; None where a policy or the game is not tabulated."""
+    """Return A's exact mean return against B over all seatings; None where a policy or the game is not tabulated."""
     spec = players[A].spec
     if spec.free_text or spec.submatch_games or spec.seats < 2:
         return None
@@ -134,7 +134,7 @@ def compare_games(evaluation: SuiteEvaluation, store: MatchStore) -> list[GameTe
 
 
 def _test(evaluation: SuiteEvaluation, game: str, kind: str, numbers: Sequence[int], store: MatchStore) -> GameTest:
-    """Return the test of one game, not corrected for their number yet where it has a p-value."""
+    """Return the test of one game; its p-value, if any, is not yet corrected for the number of games."""
     one = evaluation.contests[numbers[0]]
     if evaluation.stops(one):
         decided = evaluation.decision(numbers[0], store)
@@ -147,18 +147,18 @@ def _test(evaluation: SuiteEvaluation, game: str, kind: str, numbers: Sequence[i
 
 def _differences(evaluation: SuiteEvaluation, numbers: Sequence[int], store: MatchStore) -> list[float]:
     """Return the difference of two players on each deal, averaged over seatings and opponents.  # [deals]"""
-    first, meet = evaluation.plan.players[0], len(numbers) == 1  # else each has at least one pairing of its own
+    first, meet = evaluation.plan.players[0], len(numbers) == 1  # otherwise each has at least one pairing of its own
     by_deal: dict[int, list[float]] = {}
     for number in numbers:
         sign = 1.0 if evaluation.contests[number].pairing.player == first else -1.0
         for meeting in evaluation.meetings(number, store):
             by_deal.setdefault(meeting.deal, []).append(_share(meeting, meet, sign))
-    players = 1 if meet else 2  # whose meetings, as many of each, are in the mean of a deal
+    players = 1 if meet else 2  # whose meetings have equal weight in the mean of a deal
     return [players * fmean(values) for values in by_deal.values()]
 
 
 def _share(meeting: Meeting, meet: bool, sign: float) -> float:
-    """Return what a meeting adds to the difference: the lead where the two meet, else what the one earned."""
+    """Return a meeting's part of the difference: the lead where the two meet, otherwise the player's own return."""
     own = mean_return(meeting.returns, meeting.seating, A)
     return own - mean_return(meeting.returns, meeting.seating, B) if meet else sign * own
 
@@ -166,7 +166,7 @@ def _share(meeting: Meeting, meet: bool, sign: float) -> float:
 def two_sided_p(values: Sequence[float]) -> float | None:
     """Return the p-value of a mean of 0 by Student's test; None for one value.
 
-    Of values without any spread, G of which are not 0, it is that of the sign test, 2^(1 − G).
+    For values without any spread, G of which are not 0, it is the p-value of the sign test, 2^(1 − G).
     """
     if len(values) < 2:
         return None

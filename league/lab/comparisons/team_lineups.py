@@ -1,8 +1,8 @@
-"""Line-ups of a team: the team as it is, and with its roles played by others, all on the same deals.
+"""Line-ups of a team: the team itself, and the team with roles played by others, all on the same deals.
 
 A role is replaced by its untrained self or by a stand-in, two roles are swapped between their players, roles are taken
-by players who were trained apart, or one player does the whole work in the game that the team's game names for it
-(``GameSpec.alone``). Every line-up plays every deal once, with the same seed of what players draw, so their
+by players that were trained apart, or one player does the whole work in the game that the team's game names for it
+(``GameSpec.alone``). Every line-up plays every deal once, with the same seed for the players' draws, so their
 differences are paired by deal.
 """
 
@@ -39,26 +39,26 @@ class LineUpKind(StrEnum):
 
 
 class Team(NamedTuple):
-    """Who plays which role; places are in the order of the games, the main one first, and of their seats."""
+    """Who plays which role; positions are in the order of the games, the main one first, and of their seats."""
 
     spec: GameSpec  # of the main game
     roles: Mapping[Place, str]  # their names
-    players: Mapping[Place, str]  # as a person writes them
-    untrained: Mapping[Place, str]  # the same before training, where there is such
+    players: Mapping[Place, str]  # as a user writes them
+    untrained: Mapping[Place, str]  # the same players before training, if there are any
 
 
 class LineUp(NamedTuple):
     """Who plays which role in a line-up."""
 
     kind: LineUpKind
-    words: str  # what it is, in a few words
+    words: str  # a short description
     game: str
     players: Mapping[Place, str]
-    role: Place | None = None  # the one that is replaced; None: another number of them
+    role: Place | None = None  # the one that is replaced; None: none or several
 
 
 class PlayedLineUp(NamedTuple):
-    """What a line-up came to."""
+    """The results of a line-up."""
 
     line_up: LineUp
     returns: tuple[float, ...]  # the mean over the seats of the main game, by deal  # [deals]
@@ -68,7 +68,7 @@ class PlayedLineUp(NamedTuple):
 def line_ups(
     team: Team, stand_ins: Sequence[str] = ("random",), apart: Mapping[Place, str] | None = None, alone: str = ""
 ) -> list[LineUp]:
-    """Return the team and all that it is compared with; ``alone`` plays the game of one player if anybody is named."""
+    """Return the team and the line-ups to compare it with; ``alone``, if named, plays the game of one player."""
     game = team.spec.name
     found = [LineUp(LineUpKind.TEAM, "as it is", game, team.players)]
     for place, role in team.roles.items():
@@ -116,7 +116,7 @@ def play_line_up(
 
 
 def seated(line_up: LineUp, team: Team, engines: Engines) -> Player:
-    """Return the line-up as one player, each of whose seats, its submatches' too, is somebody's."""
+    """Return the line-up as one player, whose seats, in submatches too, are played by its members."""
     whole = [resolve(name, make_game(line_up.game).spec, engines) for name in dict.fromkeys(line_up.players.values())]
     of_game = {(one.label, part.spec.name): part for one in whole for part in (one, *one.team)}
     by_name = tuple({name: engine for one in whole for name, engine in one.engines().items()}.items())
@@ -148,7 +148,7 @@ def _request(player: Player, team_game: str, deal: int, seed: int) -> MatchReque
 
 
 def _tokens(episodes: Sequence[Episode]) -> float | None:
-    """Return the tokens of all replies of a match and of its submatches, on average; None where there are none."""
+    """Return the mean number of tokens in all replies of a match and its submatches; None without any tokens."""
     traces = [turn.trace for episode in flatten_episodes(episodes) for turn in episode.turns]
     counts = [len(trace.reply_ids) for trace in traces if trace is not None]
     return sum(counts) / len(episodes) if counts else None

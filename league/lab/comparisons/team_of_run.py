@@ -1,4 +1,4 @@
-"""The team of a run: who plays which role, what they were before training, and whom the team is compared with."""
+"""The team of a run: who plays which role, these players before training, and the players to compare the team with."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ GENERATED = "reply_tokens"  # the metric of an iteration's tokens
 
 
 class LonePlayer(NamedTuple):
-    """Who does the team's whole work alone."""
+    """A player that does the team's whole work alone."""
 
     player: str
     trained_tokens: float | None  # generated in training; None: not known
 
 
 def team_game(run: Run, named: str | None) -> GameSpec:
-    """Return the facts about the game of a run whose team is asked about: the ``named`` one, or its only such game.
+    """Return the facts of a run's team game: the ``named`` one, or the only one.
 
-    Raises UsageError for a run without a game of roles that work together, with several, or without the one named.
+    Raises UsageError for a run without a game whose roles work together, with several, or without the named one.
     """
     specs = {name: make_game(name).spec for name in run.config.games}
     fit = [name for name, spec in specs.items() if not (reason := _why_no_team(spec))]
@@ -68,9 +68,9 @@ def team_of(run: Run, spec: GameSpec) -> Team:
 
 
 def trained_apart(texts: Sequence[str], team: Team) -> dict[Place, str]:
-    """Return who takes roles by ``ROLE=PLAYER``; a player without a role takes all that nobody else is named for.
+    """Return who takes roles by ``ROLE=PLAYER``; a player without a role takes all roles that no other is named for.
 
-    Raises UsageError for a role that the team does not have, for one that is named twice, and for two such players.
+    Raises UsageError for an unknown role, a role that is named twice, and two players without a role.
     """
     found: dict[Place, str] = {}
     others: list[str] = []
@@ -93,7 +93,7 @@ def trained_apart(texts: Sequence[str], team: Team) -> dict[Place, str]:
 
 
 def lone_player(text: str, team: Team, tokens: float | None) -> LonePlayer:
-    """Return who plays alone: of a run, its snapshot whose training had generated most nearly so many tokens.
+    """Return who plays alone: of a run, the snapshot whose training had generated nearest to ``tokens`` tokens.
 
     Raises UsageError where the team's game names no game for one player.
     """
@@ -117,7 +117,7 @@ def lone_player(text: str, team: Team, tokens: float | None) -> LonePlayer:
 
 
 def generated_tokens(run: Run, step: int) -> float | None:
-    """Return how many tokens all seats of a run had generated after ``step`` iterations; None if it is not written."""
+    """Return how many tokens all seats of a run had generated after ``step`` iterations; None if not recorded."""
     lines = [line for line in read_metrics(run.path) if line["iteration"] <= step and GENERATED in line]
     return float(sum(line[GENERATED] for line in lines)) if lines else None
 
@@ -133,7 +133,7 @@ def _names(team: Team) -> set[str]:
 
 
 def _why_no_team(spec: GameSpec) -> str:
-    """Return why a game has no team whose roles could be told apart; "" if it has one."""
+    """Return why a game has no team with distinguishable roles; "" if it has one."""
     if spec.competitive:
         return f"In {spec.alias} what one seat wins the others lose, so its roles do not work together."
     if spec.seats < 2 and not spec.submatch_games:
@@ -148,7 +148,7 @@ def _place(text: str, team: Team) -> tuple[Place, str] | None:
             if text.startswith(f"{name}="):
                 return place, text.removeprefix(f"{name}=")
     name, equals, _ = text.partition("=")
-    if not equals or any(mark in name for mark in ":/@"):  # an equal sign of the player's own, as in a folder's name
+    if not equals or any(mark in name for mark in ":/@"):  # an equal sign in the player's own name, as in a folder's
         return None
     raise unknown_name("role of the team", name, team.roles.values())
 

@@ -1,9 +1,9 @@
-"""What a team earns more than its line-ups without one thing or another, and what that says of each role.
+"""The team's lead over its altered line-ups, and the verdict on each role that follows.
 
 The difference is paired by deal, and a deal is one observation. All intervals of a table hold together with a
-probability of 95 %: each of m misses with 0.05 / m (Bonferroni). So a verdict is read off the interval: a role is vital
-if the whole interval of what the team loses without it lies above the margin, idle if all intervals of it lie within
-the margin, and harmful if one lies wholly below it.
+probability of 95 %: each of m misses with 0.05 / m (Bonferroni). A verdict is read off the intervals of the team's loss
+without a role: the role is vital if a whole interval lies above the margin, idle if all its intervals lie within the
+margin, and harmful if one lies wholly below it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from games.spec import GameSpec
 from league.lab.comparisons.team_lineups import LineUp, Place, PlayedLineUp, Team
 from league.theory.statistics import Estimate, clustered_mean
 
-MARGIN = 0.05  # of the range of the game's returns, where nobody says what matters
+MARGIN = 0.05  # of the range of the game's returns, by default
 ERROR = 0.05  # the probability that any interval of a table misses
 
 
 class TeamLead(StrEnum):
-    """How the team does beside a line-up."""
+    """How the team does compared with a line-up."""
 
     BETTER = "better"
     LEVEL = "level"  # within the margin
@@ -40,7 +40,7 @@ class RoleVerdict(StrEnum):
 
 
 class TeamComparison(NamedTuple):
-    """A line-up beside the team."""
+    """A line-up compared with the team."""
 
     line_up: LineUp
     returns: Estimate  # in the game's units, with an interval of 95 % of its own
@@ -50,7 +50,7 @@ class TeamComparison(NamedTuple):
 
 
 class TeamTable(NamedTuple):
-    """The team, and all that it was compared with."""
+    """The team, and all line-ups that it was compared with."""
 
     returns: Estimate  # the team's, with an interval of 95 %
     tokens: float | None
@@ -58,12 +58,12 @@ class TeamTable(NamedTuple):
     comparisons: tuple[TeamComparison, ...]
 
     def replacements(self, place: Place) -> list[TeamComparison]:
-        """Return the comparisons in which one role alone was replaced."""
+        """Return the comparisons in which only one role was replaced."""
         return [one for one in self.comparisons if one.line_up.role == place]
 
 
 def check_margin(margin: float) -> None:
-    """Raise UsageError for a margin that is no share of a range."""
+    """Raise UsageError for a margin that is not a share of a range."""
     if not 0.0 < margin < 1.0:
         raise UsageError(
             f"--margin {margin:g}: it is a share of the range of the game's returns, above 0 and below 1, such as 0.05."

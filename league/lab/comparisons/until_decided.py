@@ -1,9 +1,9 @@
-"""Matches that stop when they are decided: two players meet until it is shown who is stronger, or that neither is.
+"""Matches that stop when they are decided: two players meet until one is shown to be stronger, or neither.
 
 A deal is one observation, whatever the number of its seatings: half of A's mean lead over B on it, as a share of the
 game's range of returns, plus ½. So 1 is the greatest win on the deal in every seating, and ½ is level; in a game of
 win, draw and loss it is the mean score. Deals are independent, and their confidence sequence
-(``league.theory.confidence_sequence``) holds however often one looks.
+(``league.theory.confidence_sequence``) holds at any stopping time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from league.population.players.player import Player
 from league.theory.confidence_sequence import anytime_mean, confidence_interval, looks
 from league.theory.statistics import Estimate
 
-AT_MOST = 20_000  # matches, where nobody says how many
+AT_MOST = 20_000  # matches, by default
 
 
 class Until(NamedTuple):
@@ -45,7 +45,7 @@ class Until(NamedTuple):
     at_most: int = AT_MOST  # matches
 
     def check(self, spec: GameSpec) -> None:
-        """Raise UsageError for numbers that make no sense, and for a game in which nobody is stronger."""
+        """Raise UsageError for impossible numbers, and for a game in which nobody is stronger."""
         self.check_numbers()
         if spec.utility is Utility.IDENTICAL and spec.seats > 1:
             raise UsageError(
@@ -53,7 +53,7 @@ class Until(NamedTuple):
             )
 
     def check_numbers(self) -> None:
-        """Raise UsageError for numbers that make no sense in any game."""
+        """Raise UsageError for impossible numbers in any game."""
         if not 0.5 <= self.confidence < 1.0:
             raise UsageError(f"--until {self.confidence:g}: the confidence should be at least 0.5 and below 1.")
         if self.margin is not None and not 0.0 < self.margin < 0.5:
@@ -65,7 +65,7 @@ def compare_until(
 ) -> HeadToHead:
     """Play A against B until it is decided, or ``until.at_most`` matches are played; return the result.
 
-    All its intervals allow for the looks. The matches are the first ones of ``compare`` with the same seed.
+    All its intervals account for the repeated looks. The matches are the first ones of ``compare`` with the same seed.
     """
     spec = players[A].spec
     until.check(spec)
@@ -84,7 +84,7 @@ def compare_until(
 
 
 def decide(spec: GameSpec, outcomes: Sequence[Meeting], until: Until) -> Decided:
-    """Return what these outcomes decide. However often it is asked, it errs as seldom as its confidence says."""
+    """Return what these outcomes decide. Its confidence holds however often it is called."""
     span = spec.max_return - spec.min_return
     leads: dict[int, list[float]] = {}
     for outcome in outcomes:
@@ -98,7 +98,7 @@ def decide(spec: GameSpec, outcomes: Sequence[Meeting], until: Until) -> Decided
 
 
 def winner(low: float, high: float, margin: float | None) -> Winner:
-    """Return what an interval of the mean observation shows."""
+    """Return the verdict of an interval of the mean observation."""
     if low > 0.5:
         return Winner.A
     if high < 0.5:

@@ -1,12 +1,12 @@
 """How near a rule's gradient is to the exact one: cosine, bias, noise, wrong signs, and how many matches are needed.
 
-Let g be the exact gradient and ĝ_b what a rule makes of batch b of B independent ones, each of N matches. With
+Let g be the exact gradient and ĝ_b the rule's gradient on batch b of B independent ones, each of N matches. With
 E the expectation over batches,
 
     cosine       mean over b of ĝ_b · g / (|ĝ_b| |g|)
-    bias         min over c of |c E ĝ − g| / |g| = sqrt(1 − cos²(E ĝ, g)): what no number of matches mends
+    bias         min over c of |c E ĝ − g| / |g| = sqrt(1 − cos²(E ĝ, g)): no number of matches removes it
     noise        sqrt(E |ĝ − E ĝ|²) / |E ĝ|: of one batch; it falls with the square root of N
-    wrong sign   share of the turns whose credit has another sign than their exact advantage, which is not 0
+    wrong sign   share of the turns with a non-zero exact advantage whose credit has the other sign
     matches      N at which the cosine of a batch, about cos(E ĝ, g) / sqrt(1 + noise²), reaches ``ENOUGH``
 
 The squares |E ĝ|² and (E ĝ · g)² are estimated from pairs of different batches, which makes them unbiased; the bias has
@@ -27,21 +27,21 @@ from league.theory.exact.turn_values import TurnValues
 from league.theory.statistics import Estimate, student_quantile
 
 ENOUGH = 0.9  # cosine
-TINY = 1e-9  # advantages and gradients that are less count as zero
+TINY = 1e-9  # smaller advantages and gradients count as zero
 
 
 class Accuracy(NamedTuple):
-    """What a rule's credit is worth; None: it gives no credit here, or too little to be told from none."""
+    """The accuracy of a rule's credit; None: it gives no credit here, or too little to distinguish from none."""
 
     cosine: Estimate | None
     bias: Estimate | None
     noise: float | None
     wrong_sign: float | None
-    matches: int | None  # None, too: no number is enough
+    matches: int | None  # also None: no number is enough
 
 
 class Compared(NamedTuple):
-    """A rule's gradients of B batches beside the exact gradient, in P parameters."""
+    """A rule's gradients on B batches and the exact gradient, in P parameters."""
 
     gradients: Floats  # [B, P]
     exact: Floats  # [P]
@@ -66,7 +66,7 @@ def accuracy(compared: Compared, wrong_sign: float | None) -> Accuracy:
     if len(gradients) < 2:
         return Accuracy(cosine, None, None, wrong_sign, None)
     every, without = _sums(gradients, projected)
-    if every.mean_square <= TINY * every.squares / every.batches:  # not to be told from zero
+    if every.mean_square <= TINY * every.squares / every.batches:  # indistinguishable from zero
         return Accuracy(cosine, None, None, wrong_sign, None)
     squared_noise = max(every.squares / every.batches / every.mean_square - 1.0, 0.0)
     reached, needed = min(every.squared_cosine, 1.0), None
@@ -76,7 +76,7 @@ def accuracy(compared: Compared, wrong_sign: float | None) -> Accuracy:
 
 
 def share_of_wrong_signs(credit: Floats, exact: Floats) -> float | None:
-    """Return the share of turns [T] whose credit has the other sign than an exact advantage that is not 0."""
+    """Return the share of turns [T] with a non-zero exact advantage whose credit has the other sign."""
     counted = np.abs(exact) > TINY
     return float((credit * exact < 0.0)[counted].mean()) if counted.any() else None
 
@@ -91,10 +91,10 @@ def _mean(values: Floats) -> Estimate:
 
 
 class _Sums(NamedTuple):
-    """What squares are estimated from, of all batches or, as arrays, of all but one each."""
+    """The sums that squares are estimated from, over all batches or, as arrays, with each batch left out."""
 
     batches: int
-    products: Any  # Σ ĝ_b · ĝ_c over all pairs, b = c too
+    products: Any  # Σ ĝ_b · ĝ_c over all pairs, including b = c
     squares: Any  # Σ |ĝ_b|²
     along: Any  # Σ of the lengths along g
     along_squares: Any  # Σ of their squares
@@ -137,10 +137,10 @@ def _bias(every: _Sums, without: _Sums) -> Estimate:
 
 
 def _root(squared: float) -> float:
-    """Return the root of an estimate of what lies between 0 and 1."""
+    """Return the root of an estimate of a value between 0 and 1."""
     return math.sqrt(min(max(squared, 0.0), 1.0))
 
 
 def select(columns: np.ndarray, gradients: Sequence[Floats], exact: Floats, batch: int) -> Compared:
-    """Return the gradients in some of the parameters, a mask [P]."""
+    """Return the gradients restricted to the parameters of a mask [P]."""
     return Compared(np.array(gradients)[:, columns], exact[columns], batch)

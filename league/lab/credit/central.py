@@ -1,10 +1,10 @@
-"""What a critic that sees all seats would say, exactly: the value of what all seats know together, to each seat.
+"""The exact values of a critic that sees all seats: what their joint information is worth to each seat.
 
 Under a joint policy σ, with o = (o_1 … o_n) the information states of all seats where seat s is to act,
 
     V(o, s) = E[returns | o, then all follow σ]
 
-In most games o tells the whole history but for chance that nobody has seen, and V is the value of the full state.
+In most games o determines the whole history up to unseen chance moves, and V is the value of the full state.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ JointKey = tuple[int, tuple[str, ...]]  # (seat to act, the information state of
 
 
 class _Sums(NamedTuple):
-    """What a walk over a game adds up."""
+    """The sums that a walk over a game collects."""
 
     returns: dict[JointKey, Floats]  # expected ones, times the probability of getting there  # [S]
     reach: dict[JointKey, float]
 
 
 def joint_values(table: PolicyTable) -> dict[JointKey, Floats]:
-    """Return the expected returns by seat [S], in the game's units, wherever the table gets in a match.
+    """Return the expected returns by seat [S], in the game's units, at every position that the table reaches.
 
     Raises UsageError for a game that cannot be enumerated.
     """
     sums = _Sums({}, {})
-    exact_form(table.game)  # refuses what is too large
+    exact_form(table.game)  # refuses games that are too large
     _visit(table, sums, root_state(table.game), 1.0)
     return {key: total / sums.reach[key] for key, total in sums.returns.items()}
 
@@ -66,7 +66,7 @@ def _mean(table: PolicyTable, sums: _Sums, state: Any, reach: float, following: 
 
 
 def central_evidence(table: PolicyTable, scale: float, batches: Sequence[PlayedBatch]) -> list[list[Evidence]]:
-    """Return the value of what all seats know together at each turn, less what its seat had been paid before.
+    """Return the value of all seats' joint information at each turn, less the rewards that its seat had before.
 
     The table plays all seats; values are divided by ``scale``, as the trajectories' rewards are. Raises UsageError for
     a game that is too large.
@@ -84,7 +84,7 @@ def central_evidence(table: PolicyTable, scale: float, batches: Sequence[PlayedB
 
 
 def joint_keys(game: str, episode: Episode) -> list[JointKey]:
-    """Return what all seats knew before each turn of a match, with the seat that was to act."""
+    """Return all seats' information states before each turn of a match, with the seat to act."""
     match = choice_game(make_game(game))
     seats = range(match.spec.seats)
     before = zip(positions(match, episode), episode.turns, strict=False)  # the last position has no turn

@@ -1,4 +1,4 @@
-"""Every rule on the same matches, beside the exact gradient, over all and by role and turn index."""
+"""Every rule on the same matches, compared with the exact gradient: over all turns, by role and by turn index."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RuleAccuracy(NamedTuple):
     overall: Accuracy
     roles: dict[str, Accuracy]
     turns: dict[int, Accuracy]
-    given_values: bool = False  # the rule needs the value of every turn, and had the exact one
+    given_values: bool = False  # the rule needs the value of every turn, and was given the exact one
     faithful: Fidelity = Fidelity(None, None)  # of the credit of single turns
 
 
@@ -57,9 +57,9 @@ class Play(NamedTuple):
 def compare_rules(
     table: PolicyTable, roles: tuple[Role, ...], credit: CreditConfig, plan: BatchPlan, asked: Sequence[str] = ()
 ) -> tuple[list[RuleAccuracy], dict[str, str]]:
-    """Return the accuracy of the exact advantage and of the rules ``asked`` for, or of all, and why some are left out.
+    """Return the accuracy of the exact advantage and of the ``asked`` rules, or of all, and why some are left out.
 
-    Raises UsageError for a rule that is asked for and cannot be measured, and for a game that cannot be enumerated.
+    Raises UsageError for an ``asked`` rule that cannot be measured, and for a game that cannot be enumerated.
     """
     spec = make_game(table.game).spec
     facts = CreditFacts(spec, roles, tuple(role for role in roles if not role.fixed), plan.group, None)
@@ -69,7 +69,7 @@ def compare_rules(
     exact = [exact_evidence(play, batch) for batch in play.batches]
     found = [measure_credit(play, EXACT, [play.turns.advantages[batch.actions] for batch in play.batches])]
     for variant in variants:
-        if variant.estimator == CENTRAL and not isinstance(form, PositionGraph):  # of a board all seats see all
+        if variant.estimator == CENTRAL and not isinstance(form, PositionGraph):  # on boards all see all
             evidence = central_evidence(table, play.scale, play.batches)
         else:
             evidence = exact if variant.estimator in (None, CENTRAL) else learn.of(variant, play.batches)
@@ -79,7 +79,7 @@ def compare_rules(
 
 
 def play_out(table: PolicyTable, roles: tuple[Role, ...], credit: CreditConfig, plan: BatchPlan) -> Play:
-    """Return a plan's matches of a table that plays all seats. Raises UsageError where it cannot be enumerated."""
+    """Return a plan's matches of a table that plays all seats. Raises UsageError if the game cannot be enumerated."""
     form = exact_form(table.game)
     turns = turn_values(form, [table.probabilities[key] for key in form.keys])
     scale = return_scale(make_game(table.game).spec) if credit.scale_returns else 1.0
@@ -87,7 +87,7 @@ def play_out(table: PolicyTable, roles: tuple[Role, ...], credit: CreditConfig, 
 
 
 def choose(asked: Sequence[str], credit: CreditConfig, facts: CreditFacts) -> tuple[list[RuleVariant], dict[str, str]]:
-    """Return the rules to measure, and why those that nobody asked for are left out. Raises UsageError."""
+    """Return the rules to measure, and why others that were not asked for are left out. Raises UsageError."""
     variants = [parse_variant(text, credit) for text in asked if text != EXACT] if asked else all_variants(credit)
     reasons = {v.text: reason for v in variants if (reason := reason_against(v, facts)) is not None}
     if asked and reasons:
@@ -97,7 +97,7 @@ def choose(asked: Sequence[str], credit: CreditConfig, facts: CreditFacts) -> tu
 
 
 def exact_evidence(play: Play, batch: PlayedBatch) -> list[Evidence]:
-    """Return the exact value of each turn, less what its seat had been paid before, in the trajectories' units."""
+    """Return the exact value of each turn, less the rewards that its seat had before, in the trajectories' units."""
     evidence, start = [], 0
     values = play.turns.values[batch.states] / play.scale
     for trajectory in batch.trajectories:

@@ -1,6 +1,6 @@
-"""Exact influence (``learners.influence``) of what seats say and do, in games that can be enumerated.
+"""Exact influence (``learners.influence``) of seats' messages and actions, in games that can be enumerated.
 
-Messages after which nobody else has the next turn are left out, and the weights of the others divided by their sum.
+Messages after which no other seat has the next turn are left out, and the remaining weights are normalised.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from roles.role import Role
 def exact_influence(table: PolicyTable) -> dict[int, float]:
     """Return by seat the mean influence (nats) of its messages when the table plays all seats.
 
-    Each history weighs by its probability. Seats after which no other seat ever has the next turn are left out. Raises
-    UsageError for a game that cannot be enumerated.
+    Each history is weighted by its probability. Seats after which no other seat ever has the next turn are left out.
+    Raises UsageError for a game that cannot be enumerated.
     """
     form, moved = exact_form(table.game), _Moved({}, {})
     if isinstance(form, PositionGraph):
@@ -33,7 +33,7 @@ def exact_influence(table: PolicyTable) -> dict[int, float]:
 
 
 def influence_by_role(table: PolicyTable, roles: Sequence[Role]) -> dict[str, float]:
-    """Return ``exact_influence`` by the name of each seat's role; the mean where several seats have one."""
+    """Return ``exact_influence`` by the name of each seat's role; the mean if several seats share one."""
     by_role: dict[str, list[float]] = {}
     for seat, nats in sorted(exact_influence(table).items()):
         by_role.setdefault(roles[seat].name, []).append(nats)
@@ -47,7 +47,7 @@ class _Moved(NamedTuple):
     reach: dict[int, float]
 
     def add(self, seat: int, reach: float, answers: Sequence[tuple[float, Distribution | None]]) -> None:
-        """Add what a seat can say, each with its weight and its answer, if anything is answered."""
+        """Add a seat's possible messages, each with its weight and its answer, if there are answers."""
         answered = [(weight, answer) for weight, answer in answers if answer is not None and weight > 0.0]
         if answered:
             weights, rows = zip(*answered, strict=True)
@@ -68,7 +68,7 @@ def _add_histories(moved: _Moved, table: PolicyTable, state: Any, reach: float) 
 
 
 def _policy(table: PolicyTable, state: Any) -> list[tuple[int, float]]:
-    """Return what can happen next, with probabilities."""
+    """Return the possible next actions, with probabilities."""
     if state.is_chance_node():
         return list(state.chance_outcomes())
     seat = state.current_player()
@@ -77,7 +77,7 @@ def _policy(table: PolicyTable, state: Any) -> list[tuple[int, float]]:
 
 
 def _answer(table: PolicyTable, state: Any, speaker: int) -> Distribution | None:
-    """Return what is done next by (seat, action), chance summed over; None where the speaker or nobody is next."""
+    """Return the next action's distribution by (seat, action), over chance; None if the speaker or nobody is next."""
     if state.is_terminal():
         return None
     if not state.is_chance_node():

@@ -1,4 +1,4 @@
-"""What estimators say of the turns of batches, after learning from other matches of the same policy."""
+"""Estimators' values for the turns of batches, after learning from other matches of the same policy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from roles.role import Role
 
 
 class LearnedEvidence:
-    """Estimators that have learned from ``plan.learned`` matches, which are played when the first of them is asked."""
+    """Estimators that have learned from ``plan.learned`` matches, which are played when the first one is used."""
 
     def __init__(self, table: PolicyTable, roles: tuple[Role, ...], keys: Sequence[Key], plan: BatchPlan) -> None:
         self._table, self._roles, self._keys, self._plan = table, roles, keys, plan
@@ -43,7 +43,7 @@ class LearnedEvidence:
         return [trajectory for batch in batches for trajectory in batch.trajectories]
 
     def _simulator(self, batch: PlayedBatch) -> Simulator:
-        """Return what plays a batch's matches on; rules that take exact advantages have a row of their own."""
+        """Return the simulator that continues a batch's matches; exact advantages have a row of their own."""
         engine, game = TablePlayer(self._table), self._table.game
         episodes = {episode.request.index: episode for episode in batch.episodes}
         scales = {game: return_scale(make_game(game).spec)}

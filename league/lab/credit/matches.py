@@ -1,4 +1,4 @@
-"""Batches of matches that one joint policy plays with itself from its table, and where in the game each turn was."""
+"""Batches of matches that one joint policy plays with itself from its table, with each turn's place in the game."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Indices = NDArray[np.intp]
 
 
 class BatchPlan(NamedTuple):
-    """How many matches are played, and from what seed."""
+    """How many matches are played, and from which seed."""
 
-    batch: int = 512  # matches of a batch: what one update would have
+    batch: int = 512  # matches of a batch, as in one update
     group: int = 8  # matches of each start
     batches: int = 16
     seed: int = 0
-    learned: int = 4096  # matches, other ones, that estimators of turn values learn from first
+    learned: int = 4096  # other matches, from which estimators of turn values learn first
 
     @property
     def to_learn(self) -> BatchPlan:
@@ -81,7 +81,7 @@ class TablePlayer:
 def play_batches(
     table: PolicyTable, roles: tuple[Role, ...], keys: Sequence[Key], plan: BatchPlan
 ) -> list[PlayedBatch]:
-    """Return batches in which the table plays all seats; those that are given to others give no trajectories.
+    """Return batches in which the table plays all seats; seats of fixed players give no trajectories.
 
     ``keys`` are the information states in the order of ``exact_form``. Raises UsageError as ``requests_of``.
     """
@@ -101,7 +101,7 @@ def play_batches(
 
 
 def requests_of(game: str, roles: Sequence[Role], plan: BatchPlan, batch: int) -> list[MatchRequest]:
-    """Return the requests of a batch's matches. Raises UsageError for one that does not consist of whole groups."""
+    """Return the requests of a batch's matches. Raises UsageError for a batch that does not consist of whole groups."""
     if plan.batch % plan.group:
         raise UsageError(
             f"--batch {plan.batch} is not a multiple of --group {plan.group}, the matches of each start: give a "

@@ -1,8 +1,8 @@
-"""Credit for stored matches anew: by another rule, with other settings or another price of a forfeit, without playing.
+"""New credit for stored matches: by another rule, other settings or another price of a forfeit, without playing.
 
-Matches are credited as a run credits them: those of one iteration together, the iterations in their order, and what a
-rule remembers goes from one to the next. So a run of which every match was kept gets its own numbers again, bit for
-bit. Values of a critic and counterfactuals are no part of a match; a rule that needs them is refused.
+Matches are credited as in a run: the matches of one iteration together, in the order of iterations, and a rule keeps
+its memory from one to the next. So a run with all its matches stored gets its own numbers again, bit for bit. A
+critic's values and counterfactuals are not part of a match; a rule that needs them is refused.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from arena.submatches import play_again
 from games.common.errors import UsageError
 from games.common.section import Section
 from games.registry import make_game
-from games.spec import Utility
+from games.spec import Game, Utility
 from league.population.storage.sampled_matches import SampledMatch, with_credit
 from learners.advantages import DEFAULT_RULE, RULES, assign_credit
 from learners.advantages.rule import Need, State
@@ -38,10 +38,10 @@ class Scoring(NamedTuple):
 
     rule_for: Callable[[str, str], str]  # by game and role
     settings_of: Callable[[str], Section]  # by rule
-    settings_for: Callable[[str, str], Section | None]  # by game and role, where a role has its own; else None
+    settings_for: Callable[[str, str], Section | None]  # by game and role; None for a role without its own
     scaled: bool  # rewards are divided by half the range of the game's returns
     price: float | None  # of a forfeit, in the game's units, for every role
-    repriced: bool  # whether ``price`` goes before what the matches were settled by
+    repriced: bool  # whether ``price`` replaces the price that the matches were settled by
 
 
 class Rescored(NamedTuple):
@@ -54,10 +54,10 @@ class Rescored(NamedTuple):
 
 
 def rescore(samples: Sequence[SampledMatch], roles: Roles, scoring: Scoring) -> Rescored:
-    """Return stored matches, in their iterations' order, with the credit that a rule gives to their trained seats.
+    """Return stored matches, in the order of their iterations, with a rule's credit for their trained seats.
 
-    Where no seat of any match was in training, every seat counts that no given player has. Raises UsageError for a
-    rule that needs what is not stored, and for a game that has no roles here.
+    If no seat of any match was in training, every seat without a fixed player counts. Raises UsageError for a rule
+    that needs data that is not stored, and for a game that has no roles here.
     """
     in_training = any(any(match.request.trained) for s in samples for match in flatten_episodes([s.episode]))
     priced = [_with_price(sample, roles, scoring) for sample in samples]
@@ -90,7 +90,7 @@ def _roles_of(roles: Roles, game: str) -> Sequence[Role]:
 
 
 def _all_trained(episode: Episode, roles: Roles) -> Episode:
-    """Return an episode in which all seats but those of given players are in training."""
+    """Return an episode in which all seats without a fixed player are in training."""
     trained = tuple(not role.fixed for role in _roles_of(roles, episode.request.game))
     children = tuple(_all_trained(child, roles) for child in episode.children)
     return episode._replace(request=episode.request._replace(trained=trained), children=children)
@@ -102,7 +102,7 @@ def _scales(episodes: Sequence[Episode], scaled: bool) -> dict[str, float]:
 
 
 def _check_needs(rules: set[str]) -> None:
-    """Raise UsageError for a rule that needs what stored matches do not have."""
+    """Raise UsageError for a rule that needs data that stored matches do not have."""
     for name in sorted(rules):
         for need in sorted(RULES[name].needs & _NOT_STORED.keys(), key=str):
             raise UsageError(
@@ -119,14 +119,13 @@ def _with_price(sample: SampledMatch, roles: Roles, scoring: Scoring) -> Sampled
 
 
 def _settled_again(episode: Episode, roles: Roles, price: float | None) -> Episode:
-    """Return a forfeited match with the returns that another price gives; the change is in each seat's last turn."""
+    """Return a forfeited match with the returns under another price; the change is in each seat's last turn."""
     children = tuple(_settled_again(child, roles, price) for child in episode.children)
     if episode.end is not EndReason.FORFEIT or episode.offender is None:
         return episode._replace(children=children)
     role = _roles_of(roles, episode.request.game)[episode.offender]
     conduct = role.conduct.model_copy(update={"price": price})
-    spec = make_game(episode.request.game).spec
-    settled = settle_forfeit(spec, _returns_before(episode), episode.offender, conduct)
+    settled = settle_forfeit(_game_before(episode), episode.offender, conduct)
     turns = list(episode.turns)
     for seat, (after, before) in enumerate(zip(settled, episode.returns, strict=True)):
         last = next((i for i in reversed(range(len(turns))) if turns[i].seat == seat), None)
@@ -135,18 +134,18 @@ def _settled_again(episode: Episode, roles: Roles, price: float | None) -> Episo
     return episode._replace(turns=tuple(turns), returns=settled, children=children)
 
 
-def _returns_before(episode: Episode) -> tuple[float, ...]:
-    """Return what a match had paid when it was forfeited, by playing its actions again; any where that is no matter.
+def _game_before(episode: Episode) -> Game:
+    """Return a match where it was forfeited, by playing its actions again; unplayed where its position does not matter.
 
-    Raises UsageError where it matters and the match opened submatches, which are not played again.
+    Raises UsageError if it matters and the match opened submatches, which are not replayed.
     """
     game = make_game(episode.request.game)
     if game.spec.utility in (Utility.ZERO_SUM, Utility.IDENTICAL):
-        return episode.returns
+        return game
     if episode.children:
         raise UsageError(
             f"A match of {game.spec.name} with submatches was forfeited: what it had paid until then cannot be told "
             "from its record, so no other price can be set for it."
         )
     play_again(game, episode)
-    return tuple(game.returns())
+    return game

@@ -1,8 +1,8 @@
 """The rules that are compared, with their settings, and the credit that they give to the turns of batches.
 
-A rule is written as in a configuration, or with settings of its own: ``NAME:KEY=VALUE``, several with commas between.
-After an ``@`` comes who estimates what turns were worth, in the same way: ``gae_turn:trace_decay=0@archer:shrink=8``;
-``@central`` are the exact values of what all seats know together, where without an ``@`` they are those of the seat.
+A rule is written as in a configuration, or with settings of its own: ``NAME:KEY=VALUE``, separated by commas.
+After an ``@`` comes the estimator of turn values, written the same way: ``gae_turn:trace_decay=0@archer:shrink=8``.
+``@central`` gives the exact values of all seats' joint information; without an ``@`` they are the seat's own.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from learners.values.estimator import How, ValueFacts
 Floats = NDArray[np.float64]
 
 NO_SETTINGS = Section()
-CENTRAL = "central"  # who says exactly what a critic would that sees what all seats are shown
+CENTRAL = "central"  # the exact values of a critic that sees all seats' observations
 NO_ESTIMATOR = "it takes what an estimator says that each turn added: write one behind it, as NAME@ESTIMATOR"
 SETTLING = 20  # passes over all batches before a rule that remembers is measured
-TRACE = "trace_decay"  # of a rule that weighs later turns' surprises; with 0 a turn's own alone
+TRACE = "trace_decay"  # of a rule that weighs later turns' surprises; 0: only the turn's own
 _UNFIT = {
     Need.TREE: "it compares sibling replies within whole trees (matchmaking.tree), and these matches have none",
     Need.COUNTERFACTUALS: "it follows what other actions would have paid against the others' moves, and not the return",
@@ -42,7 +42,7 @@ _UNFIT = {
 class RuleVariant(NamedTuple):
     """A rule with its settings."""
 
-    text: str  # as it is shown, and may be asked for
+    text: str  # as it is shown, and may be selected by
     rule: CreditRule
     settings: Section
     estimator: str | None = None  # None: the exact value of every turn, where the rule needs one
@@ -50,14 +50,14 @@ class RuleVariant(NamedTuple):
 
     @property
     def given_values(self) -> bool:
-        """Whether the rule needs the value of every turn, and is given the exact one."""
+        """Whether the rule needs the value of every turn, and gets the exact one."""
         return Need.VALUES in self.rule.needs and self.estimator in (None, CENTRAL)
 
 
 def all_variants(credit: CreditConfig) -> list[RuleVariant]:
-    """Return all rules with a configuration's settings; those that trace later turns a second time, without that.
+    """Return all rules with a configuration's settings; rules that trace later turns also without the trace.
 
-    Rules that ask what turns were worth come again with every estimator that learns it.
+    Rules that need turn values come again with every estimator that learns them.
     """
     variants, learned = [], []
     for name in RULES.names():
@@ -73,7 +73,7 @@ def all_variants(credit: CreditConfig) -> list[RuleVariant]:
 
 
 def parse_variant(text: str, credit: CreditConfig) -> RuleVariant:
-    """Return the rule that a person writes. Raises UsageError for a rule, key or value that does not exist."""
+    """Parse a rule as a user writes it. Raises UsageError for a rule, key or value that does not exist."""
     written, _, asked = text.partition("@")
     name, _, changes = written.partition(":")
     rule = RULES[name]
@@ -90,7 +90,7 @@ def parse_variant(text: str, credit: CreditConfig) -> RuleVariant:
 
 
 def _changed(name: str, settings: Section, changes: str, text: str, command: str) -> Section:
-    """Return settings with the changes that a person writes. Raises UsageError."""
+    """Return settings with the changes that a user writes. Raises UsageError."""
     values = settings.model_dump()
     for change in filter(None, changes.split(",")):
         if "=" not in change:
@@ -125,7 +125,7 @@ def reason_against(variant: RuleVariant, facts: CreditFacts) -> str | None:
 
 
 def _estimator_unfit(variant: RuleVariant) -> str | None:
-    """Return why a rule cannot have its estimator, or none; None if it can."""
+    """Return why a rule cannot have its estimator, or lack one; None if it can."""
     needs, name = variant.rule.needs, variant.estimator
     if name is None:
         return NO_ESTIMATOR if Need.CONTRIBUTIONS in needs else None
@@ -147,7 +147,7 @@ def credit_batches(
 ) -> list[Floats]:
     """Return, by batch, the credit of every turn times the weight of its trajectory [T].
 
-    What a rule remembers is what it has settled at: it sees the batches, in their order, ``SETTLING`` times before.
+    A rule's memory has settled first: it sees the batches, in their order, ``SETTLING`` times before.
     """
     advantages, state = _credit_all(variant, batches, evidence, {})
     for _ in range(SETTLING if state else 0):
@@ -158,7 +158,7 @@ def credit_batches(
 def _credit_all(
     variant: RuleVariant, batches: Sequence[PlayedBatch], evidence: Sequence[Sequence[Evidence]], state: State
 ) -> tuple[list[Floats], State]:
-    """Return each batch's credit, one batch after the other, and what the rule remembers then."""
+    """Return each batch's credit, one batch after the other, and the rule's memory at the end."""
     found = []
     for batch, known in zip(batches, evidence, strict=True):
         credited = variant.rule.make(batch.trajectories, known, state, variant.settings)

@@ -1,15 +1,15 @@
-"""Rules beside long Monte-Carlo continuations, in games that cannot be enumerated.
+"""Rules compared with long Monte-Carlo continuations, in games that cannot be enumerated.
 
-Of the batches' matches some turns are drawn, no two of one match, and each is played on from before and from after it
-(``evidence.continuations``), twice independently: A' and A'' are two estimates of its advantage. With a_k the
+Some turns of the batches' matches are drawn, no two from one match. The match is continued from before and from after
+each turn (``evidence.continuations``), twice independently: A' and A'' are two estimates of its advantage. With a_k the
 credit that a rule gives to turn k,
 
     cosine = Σ a_k (A'_k + A''_k) / 2 / sqrt(Σ a_k² · Σ A'_k A''_k)
 
-is the cosine of the credit with the true advantages: noise of the continuations is in no product twice. Where no
-information state is met twice, as in large games, that is the cosine of the gradients, too, but for what a batch's
-choice of matches adds. The row ``exact`` is A' beside A'': how well the continuations know themselves. A sign counts as
-wrong only where the estimate is surely not 0. Bias and noise are not separated.
+is the cosine of the credit with the true advantages: no product contains the same noise twice. Where no information
+state occurs twice, as in large games, this is also the cosine of the gradients, up to the choice of a batch's matches.
+The row ``exact`` compares A' with A'': how well the continuations agree. A sign counts as wrong only where the estimate
+is significantly different from 0. Bias and noise are not separated.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from learners.advantages.rule import CreditFacts, Need
 from learners.trajectories import Evidence, return_scale, to_trajectories
 from learners.values.continuations import Continuations, plays, turn_places
 
-TURNS = 256  # that are played on
+TURNS = 256  # that are continued
 COUNT = 16  # continuations of each point and estimate
 SURE = 2.0  # standard errors
-FEWEST = 20  # turns of a role or index, of which a cosine can be told
+FEWEST = 20  # fewest turns of a role or index for a cosine
 NO_VALUES = "it needs the value of every turn, which is not known in a game that cannot be enumerated"
 
 
 class SampledTurns(NamedTuple):
-    """Turns that were played on."""
+    """Turns whose matches were continued."""
 
     places: list[int]  # among all turns of the batches [T]
     first: Floats  # A' [T]
@@ -58,7 +58,7 @@ def compare_by_continuations(
 ) -> tuple[list[RuleAccuracy], dict[str, str]]:
     """Return the accuracy of the continuations and of the rules, and why some are left out.
 
-    ``turns`` of the player's matches with itself are played on. Raises UsageError as ``compare_rules``.
+    ``turns`` turns of the player's matches with itself are continued. Raises UsageError as ``compare_rules``.
     """
     spec, roles = player.spec, player.roles
     facts = CreditFacts(spec, roles, tuple(role for role in roles if not role.fixed), plan.group, None)
@@ -86,7 +86,7 @@ def compare_by_continuations(
 def _play_on(
     player: Player, batches: Sequence[PlayedBatch], episodes: dict[int, Episode], scale: float, seed: int, turns: int
 ) -> SampledTurns:
-    """Draw turns, no two of one match, and estimate their advantages twice, in the trajectories' units."""
+    """Draw turns, no two from one match, and estimate their advantages twice, in the trajectories' units."""
     at = [(t, k) for batch in batches for t in batch.trajectories for k in range(len(t.turns))]
     order = np.random.default_rng(derive_seed(seed, "turns")).permutation(len(at)).tolist()
     by_match: dict[int, int] = {}
@@ -132,7 +132,7 @@ def _measured(name: str, sampled: SampledTurns, given: Floats, truth: Floats) ->
 def cosine_of_turns(given: Floats, truth: Floats, squares: Floats) -> Estimate | None:
     """Return Σ a A / sqrt(Σ a² Σ A'A'') over turns [T] with a jackknife's interval; None where a sum is not above 0.
 
-    None, too, for fewer than ``FEWEST`` turns.
+    Also None for fewer than ``FEWEST`` turns.
     """
     if len(given) < FEWEST:
         return None

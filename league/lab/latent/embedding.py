@@ -1,4 +1,4 @@
-"""What utterances have in common, as vectors: by their words and letters, or by a model's own hidden states."""
+"""Utterances as vectors: by their words and letters, or by a model's own hidden states."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from arena.lm.language_model import LanguageModel
 
 SIZE = 1024  # of a vector of hashed words and letters
-FUNCTION_WORDS = frozenset(  # they say how something is said, not what; negations are not among them
+FUNCTION_WORDS = frozenset(  # they carry style rather than content; negations are not among them
     re.findall(
         r"\w+",
         """
@@ -23,7 +23,7 @@ FUNCTION_WORDS = frozenset(  # they say how something is said, not what; negatio
         """,
     )
 )
-LETTERS = 3  # of a word that stand side by side make one feature
+LETTERS = 3  # of adjacent letters of a word make one feature
 MAX_TOKENS = 8192  # padded tokens in one forward pass
 
 Vectors = NDArray[np.float64]  # one row for each utterance  # [N, D]
@@ -34,7 +34,7 @@ def ngram_vectors(texts: Sequence[str], size: int = SIZE) -> Vectors:
 
     Each word has length 1, half of it (squared) the whole word and half its trigrams of letters, ends included; so
     words of one stem are near each other, and a long word weighs no more than a short one. Function words count for
-    nothing; a text of these alone is 0.
+    nothing; a text with no other words is 0.
     """
     return _unit(np.array([_sum_of_words(text, size) for text in texts]).reshape(len(texts), size))
 

@@ -1,4 +1,4 @@
-"""What LSPO has made, in a folder of its own, which is a run of its snapshots: a player, and a base, like any other."""
+"""The result of LSPO in a folder of its own, which is a run of its snapshots: a player, and a base, like any other."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ REPORT_FILE = "lspo.json"
 
 
 def write_folder(folder: Path, run: Run, result: Lspo, source: str) -> list[Snapshot]:
-    """Make a run of the taught snapshots alone, which appears at once; return them.
+    """Make a run of only the taught snapshots, written atomically; return them.
 
-    Raises UsageError for a folder with something in it.
+    Raises UsageError for a folder that is not empty.
     """
 
     def fill(partial_folder: Path) -> list[Snapshot]:
@@ -37,7 +37,7 @@ def write_folder(folder: Path, run: Run, result: Lspo, source: str) -> list[Snap
 
 
 def to_json(source: str, snapshots: list[Snapshot], result: Lspo) -> dict[str, Any]:
-    """Return what was done and what it is worth, as JSON data. What was not computed is null."""
+    """Return the rounds and their values as JSON data. Values that were not computed are null."""
     before, after = (None, None) if result.exact is None else result.exact
     return {
         "source": source,

@@ -1,9 +1,9 @@
-"""The game between clusters: a seat's action is a cluster of what it may say, and chance picks what is said of it.
+"""The game between clusters: a seat's action is a cluster of utterances, and chance picks the utterance from it.
 
-A cluster is said as the player says it: each member by its share among the cluster's. So the latent game's strategies
-are those of the whole game that keep these shares, and its value at the player's own masses is what the player earns.
-What a best response gains in it is never more than in the whole game, where all that may be said is a member. An
-information state is what the seat is shown and the clusters that it has said itself.
+Within a cluster, utterances keep the player's own shares. So the latent game's strategies are the strategies of the
+whole game that keep these shares, and its value at the player's own masses is the player's return. A best response
+never gains more in it than in the whole game, if all possible utterances are members. An information state is the
+seat's observation and the clusters that it has said itself.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from league.theory.exact.sequence_form import Behaviour, SequenceForm, enumerate
 
 Shown = tuple[int, str]  # (seat, what it is shown where it is to act)
 MOST_TURNS = 100_000  # positions in which a seat is to act
-LEAST = 1e-12  # share of what is never said
+LEAST = 1e-12  # share of an utterance that is never said
 
 
 class Situation(NamedTuple):
-    """What may be said where a seat is shown something."""
+    """The possible utterances of a seat at one observation."""
 
     match: Any  # one such position
     said: tuple[Utterance, ...]
@@ -41,25 +41,25 @@ class Situation(NamedTuple):
     spoken: Mapping[int, tuple[tuple[str, float], ...]]  # by cluster, in order: actions that stand for it, and shares
 
     def mass(self, cluster: int) -> float:
-        """Return how likely the player says something of a cluster."""
+        """Return how likely the player is to say something from a cluster."""
         return math.fsum(u.share for u, own in zip(self.said, self.clusters, strict=True) if own == cluster)
 
 
 class Listening(NamedTuple):
-    """How closely a player is listened to."""
+    """How many utterances are sampled and kept."""
 
     samples: int  # free replies in each situation
-    members: int  # actions of a cluster that stand for it in a situation, the likeliest
+    members: int  # how many of a cluster's actions, the likeliest, stand for it in a situation
     seed: int
 
 
 def hear(
     player: Player, space: LatentSpace, how: Listening, earlier: Mapping[Shown, Situation]
 ) -> dict[Shown, Situation]:
-    """Return what the player says wherever its clusters may lead, by what a seat is shown.
+    """Return the player's utterances wherever its clusters may lead, by a seat's observation.
 
-    What was said ``earlier`` somewhere may still be said there, with share 0 if it is not any more. Raises UsageError
-    for a game whose chance is not data, or where more positions are met than can be solved.
+    An utterance that was said ``earlier`` in a situation stays possible there, with share 0 if it is no longer said.
+    Raises UsageError for a game whose chance is not data, or one with more positions than can be solved.
     """
     heard: dict[Shown, Situation] = {}
     frontier, met, turn = list(_after_chance(_root(player.spec.name))), 0, 0
@@ -121,7 +121,7 @@ def _shown(match: Any) -> Shown:
 
 
 def _silent(before: Sequence[Utterance], now: Sequence[Utterance]) -> list[Utterance]:
-    """Return what was said before and is not now, with share 0."""
+    """Return the utterances that were said before and are not now, with share 0."""
     said = {utterance.reply for utterance in now}
     return [utterance._replace(share=0.0) for utterance in before if utterance.reply not in said]
 
@@ -147,7 +147,7 @@ class _State:
     match: Any
     heard: Mapping[Shown, Situation]
     own: tuple[tuple[int, ...], ...]  # clusters that each seat has said  # [seats]
-    cluster: int | None = None  # chosen, and a member of it not yet said
+    cluster: int | None = None  # chosen, while a member of it is not yet said
 
     def num_players(self) -> int:
         return len(self.own)
@@ -214,9 +214,9 @@ class LatentGame:
 def latent_game(
     player: Player, space: LatentSpace, how: Listening, earlier: Mapping[Shown, Situation] | None = None
 ) -> LatentGame:
-    """Return the latent game of what a player says. Raises UsageError as ``hear``, and for what has no perfect recall.
+    """Return the latent game of what a player says. Raises UsageError as ``hear``, and without perfect recall.
 
-    ``earlier`` is what was heard of it before, as in ``hear``.
+    ``earlier`` holds the utterances heard before, as in ``hear``.
     """
     heard = hear(player, space, how, earlier or {})
     root = _State(_root(player.spec.name), heard, ((),) * player.spec.seats)

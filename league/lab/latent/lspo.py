@@ -1,4 +1,4 @@
-"""LSPO: what a player says is clustered, the game between clusters solved, and the player taught its equilibrium.
+"""LSPO: cluster a player's utterances, solve the game between clusters, and teach the player its equilibrium.
 
 Latent Space Policy Optimization (Xu et al. 2025, arXiv 2502.04686): each round a player speaks, k-means makes the
 latent strategy space, counterfactual regret minimisation solves the game in it, and the model is fine-tuned towards the
@@ -35,27 +35,27 @@ from roles.prompts import position_messages
 from roles.replies import speaking, strip_thoughts
 from roles.role import ReplyForm, Role
 
-TYPICAL = 4  # utterances of a cluster that are told
-UNLIKELY = 1e-9  # share of a free reply that is not worth a pass
+TYPICAL = 4  # utterances of a cluster that are reported
+UNLIKELY = 1e-9  # a free reply with a smaller share is not worth a pass
 
-Progress = Callable[[str, int, int], None]  # what is done, how much of it, of how much
+Progress = Callable[[str, int, int], None]  # the step, how much of it is done, of how much
 
 
 class UtteranceCluster(NamedTuple):
-    """A cluster of one role, as people see it."""
+    """A cluster of one role, as users see it."""
 
     role: str
     utterances: tuple[str, ...]  # the most typical ones, the nearest to its centre first
-    size: int  # how many different ones were met
+    size: int  # how many different ones occurred
     equilibrium: float  # its mean probability over the role's information states, by how likely these are
 
 
 class LatentRound(NamedTuple):
-    """One round. Exploitability is in the game's units; before and after it is that in the same latent space."""
+    """One round. Exploitability is in the game's units; before and after are measured in the same latent space."""
 
     states: int  # information states of the latent game
     value: float  # of the latent game, to its first seat
-    before: float  # latent exploitability of what the player says
+    before: float  # latent exploitability of the player's utterances
     after: float
     kl_before: float  # of the targets to the player, nats a situation
     kl_after: float
@@ -63,7 +63,7 @@ class LatentRound(NamedTuple):
 
 
 class Lspo(NamedTuple):
-    """What rounds of LSPO have made of a run's policies."""
+    """The result of rounds of LSPO on a run's policies."""
 
     game: str
     taught: dict[str, Taught]
@@ -124,7 +124,7 @@ def _check(spec: GameSpec, player: Player) -> None:
 
 
 def _space(speaker: Player, learning: Mapping[str, Taught], settings: LatentConfig, seed: int) -> LatentSpace:
-    """Return the clusters of what a player says in matches with itself: all that it might choose there, too."""
+    """Return the clusters of a player's utterances in matches with itself, including all that it might have chosen."""
     said: dict[str, list[str]] = {role.name: [] for role in speaker.roles}
     for episode in self_play(speaker, settings.matches, seed):
         for turn in episode.turns:
@@ -148,7 +148,7 @@ def _embedding(taught: Taught, settings: LatentConfig) -> Embed:
 
 
 def targets_of(latent: LatentGame, equilibrium: Behaviour, roles: Sequence[Role]) -> list[Target]:
-    """Return what is to be said in each information state of a latent game, in an equilibrium [I][clusters].
+    """Return the utterances to teach in each information state of a latent game, for an equilibrium [I][clusters].
 
     Weights as in distillation: half against the equilibrium, half against uniform play. They sum to one.
     """
@@ -164,7 +164,7 @@ def targets_of(latent: LatentGame, equilibrium: Behaviour, roles: Sequence[Role]
 
 
 def _shares(heard: Situation, wanted: Mapping[int, float]) -> list[float]:
-    """Return how likely each utterance is to be: within a cluster in proportion; evenly in one never said."""
+    """Return each utterance's target probability: in proportion within a cluster, or even in a cluster never said."""
     shares = []
     for utterance, cluster in zip(heard.said, heard.clusters, strict=True):
         mass, even = heard.mass(cluster), 1.0 / heard.clusters.count(cluster)
@@ -189,7 +189,7 @@ def _targets(role: Role, heard: Situation, shares: Sequence[float], weight: floa
 
 
 def _exploitability(speaker: Player, config: RunConfig) -> float | None:
-    """Return what a player can be exploited for in the whole game; None where that has no table."""
+    """Return a player's exploitability in the whole game; None if it has no table."""
     table = exact_table(speaker, config.evaluation.exact_limit)
     return None if table is None else exploitability(table)
 
@@ -197,14 +197,14 @@ def _exploitability(speaker: Player, config: RunConfig) -> float | None:
 def _clusters(
     space: LatentSpace, latent: LatentGame, equilibrium: Behaviour, roles: Sequence[Role]
 ) -> list[UtteranceCluster]:
-    """Return the clusters of each role, with how much the equilibrium says them."""
+    """Return the clusters of each role, with their probabilities in the equilibrium."""
     found, weights = [], reach(latent.form, equilibrium)
     for role in roles:
         mine = [i for i, (seat, _) in enumerate(latent.form.keys) if seat == role.seat]
         texts = sorted({utterance.text for i in mine for utterance in latent.said[i].said})
         labels, total = space.clusters(role.name, texts), math.fsum(weights[i] for i in mine)
         for cluster, typical in enumerate(space.typical(role.name, texts, TYPICAL)):
-            if not typical:  # of what was said in matches, and not again
+            if not typical:  # of utterances in matches
                 continue
             said = [weights[i] * _said(latent.form.legal[i], equilibrium[i], cluster) for i in mine]
             found.append(UtteranceCluster(role.name, tuple(typical), labels.count(cluster), math.fsum(said) / total))

@@ -1,4 +1,4 @@
-"""The latent strategy space: for each role the clusters of what it says.
+"""The latent strategy space: the clusters of each role's utterances.
 
 Xu et al. 2025, "Learning Strategic Language Agents in the Werewolf Game with Iterative Latent Space Policy
 Optimization" (arXiv 2502.04686), cluster embeddings of free-form utterances by k-means; a cluster is then an action.
@@ -18,16 +18,16 @@ from games.common.seeds import derive_seed
 from league.lab.latent.embedding import Vectors
 
 ITERATIONS = 50  # of one k-means
-RESTARTS = 16  # of which the one with the least squared distance counts
+RESTARTS = 16  # of which the one with the least squared distance is kept
 
 Embed = Callable[[Sequence[str]], Vectors]
 
 
 def k_means(points: Vectors, clusters: int, seed: int) -> Vectors:
-    """Return at most ``clusters`` centres [K, D] of points [N, D], those of the points' order first.
+    """Return at most ``clusters`` centres [K, D] of points [N, D], in the order in which the points reach them.
 
     k-means++ (Arthur and Vassilvitskii 2007) and Lloyd's steps, the best of several starts; equal seeds give equal
-    centres. There are no more centres than different points, and each has a point.
+    centres. There are at most as many centres as different points, and each has a point.
     """
     different = np.unique(points, axis=0)
     count = min(clusters, len(different))
@@ -45,7 +45,7 @@ def k_means(points: Vectors, clusters: int, seed: int) -> Vectors:
 
 
 def nearest(points: Vectors, centres: Vectors) -> NDArray[np.int64]:
-    """Return the index of each point's nearest centre, of equally near ones the first.  # [N]"""
+    """Return the index of each point's nearest centre; the first of equally near ones.  # [N]"""
     distances = ((points[:, None] - centres[None]) ** 2).sum(-1)
     return np.asarray((distances <= distances.min(1, keepdims=True) + 1e-12).argmax(1))
 
@@ -63,11 +63,11 @@ class LatentSpace:
     centres: Mapping[str, Vectors]  # [K, D]
 
     def clusters(self, role: str, texts: Sequence[str]) -> list[int]:
-        """Return the cluster of each text that a role says, or might say: the nearest one.  # [N]"""
+        """Return the nearest cluster of each text that a role says, or might say.  # [N]"""
         return [int(index) for index in nearest(self.embed[role](texts), self.centres[role])]
 
     def typical(self, role: str, texts: Sequence[str], number: int) -> list[list[str]]:
-        """Return for each cluster of a role those of the texts that are nearest to its centre, the nearest first."""
+        """Return, for each cluster of a role, the texts nearest to its centre, the nearest first."""
         points, centres = self.embed[role](texts), self.centres[role]
         labels = nearest(points, centres)
         found = []
@@ -81,7 +81,7 @@ class LatentSpace:
 def latent_space(
     said: Mapping[str, Sequence[str]], embed: Mapping[str, Embed], clusters: int, seed: int
 ) -> LatentSpace:
-    """Return the space of what each role has said, different utterances each once."""
+    """Return the space of each role's utterances, counting equal ones once."""
     centres = {}
     for role, texts in said.items():
         centres[role] = k_means(embed[role](sorted(set(texts))), clusters, derive_seed(seed, "latent", role))

@@ -1,4 +1,4 @@
-"""What a player may say in a position, and how likely each of it is: exactly, where it chooses from a list."""
+"""A player's possible utterances in a position, and their probabilities: exact if it chooses from a list."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from roles.role import ReplyForm
 
 
 class Utterance(NamedTuple):
-    """Something that a player says in a position."""
+    """A possible utterance of a player in a position."""
 
-    text: str  # what is said, thoughts left out
+    text: str  # the text, without thoughts
     reply: str  # as a model gives it
     action: str  # what the game reads
-    share: float  # of all legal things that the player says there
+    share: float  # among the player's legal utterances there
 
 
 Position = tuple[int, Any]  # (seat, a match in which it is that seat's turn)
 
 
 def utterances(player: Player, positions: Sequence[Position], samples: int, seed: int) -> list[list[Utterance]]:
-    """Return what the player may say in each position, shares summing to one.
+    """Return the player's possible utterances in each position, with shares that sum to one.
 
-    Of a list everything, with its exact probability. Free replies are sampled, ``samples`` in each position, and
-    illegal ones are left out; a legal action of a list that none of them names is there in its shortest form with share
-    0, and where none is legal all are as likely. Raises UsageError where none is legal and there is no list.
+    Choices from a list are all there, with exact probabilities. Free replies are sampled, ``samples`` in each position,
+    and illegal ones are left out. A legal action of a list that no sample names is added in its shortest form with
+    share 0; if no sample is legal, all are equally likely. Raises UsageError if none is legal and there is no list.
     """
     rng = random.Random(seed)
     requests = [_request(player, seat, match, rng) for seat, match in positions]
@@ -61,7 +61,7 @@ def _exact(player: Player, request: ReplyRequest) -> bool:
 
 
 def _distributions(player: Player, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
-    """Return the probabilities of legal replies, each engine asked once, in the order of the requests."""
+    """Return the probabilities of legal replies, in the order of the requests; each engine is called once."""
     found: dict[int, tuple[float, ...]] = {}
     engines = {id(engine): engine for r in requests for engine in [player.engine_of(r.player)]}
     for engine in engines.values():

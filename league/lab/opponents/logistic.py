@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 STEPS = 1_000  # of L-BFGS
-TOLERANCE = 1e-9  # of the gradient's greatest part, of a mean over all that was counted
+TOLERANCE = 1e-9  # of the gradient's greatest component, for a mean over all examples
 
 
 class LinearProbe(NamedTuple):
@@ -35,8 +35,7 @@ class LinearProbe(NamedTuple):
 def fit_probe(features: Floats, counts: Floats, shrink: float) -> LinearProbe:
     """Return the probe of rows of features [N, H] that stand for ``counts`` [N, C] examples of each class.
 
-    Features are standardised first, each row weighing as much as it counts, so that ``shrink`` does not depend on their
-    units.
+    Features are standardised first, with rows weighted by their counts, so that ``shrink`` does not depend on units.
     """
     from scipy.optimize import minimize  # slow to import
 

@@ -1,8 +1,8 @@
-"""Predictors of the other player, learned from some deals and tried on others; how often each is right.
+"""Predictors of the other player, learned from some deals and tested on others, and how often each is right.
 
-A linear probe reads the hidden state of a frozen model where its seat is about to act; the table knows the answer that
-was most frequent after exactly what the seat sees. Beside them stands chance: the most frequent answer of all. Matches
-of one deal share its luck, so intervals are clustered by deal (Liang and Zeger 1986).
+A linear probe reads the hidden state of a frozen model where its seat is about to act; the table gives the answer that
+was most frequent after exactly the same observations. The baseline is the most frequent answer overall. Matches of one
+deal share its luck, so intervals are clustered by deal (Liang and Zeger 1986).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from league.lab.opponents.questions import AskedTurn, Seen
 from league.theory.statistics import Estimate, clustered_mean
 
 Floats = NDArray[np.float64]
-States = Mapping[Seen, Floats]  # the hidden state where a seat has read what it was shown  # [H]
-SHRINK = 1.0  # of the probe's weights, beside a sum over turns
-HELD_OUT = 3  # one deal of so many is held out
+States = Mapping[Seen, Floats]  # the hidden state after a seat has read its observation  # [H]
+SHRINK = 1.0  # of the probe's weights, against a sum over turns
+HELD_OUT = 3  # one in this many deals is held out
 
 
 class PredictionAccuracy(NamedTuple):
-    """How often a predictor is right on deals that it has not learned from."""
+    """How often a predictor is right on held-out deals."""
 
     by_turn: Mapping[int, Estimate]  # by the number of turns that the seat had before
     overall: Estimate
@@ -43,7 +43,7 @@ class AnswerProbe(NamedTuple):
 
 
 def split(asked: Sequence[AskedTurn]) -> tuple[list[AskedTurn], list[AskedTurn]]:
-    """Return what is learned from and what is held out: every third deal, with all of its matches."""
+    """Return the questions to learn from and the held-out ones: every third deal, with all of its matches."""
     held_out = [question.deal % HELD_OUT == HELD_OUT - 1 for question in asked]
     learned, tried = (
         [question for question, out in zip(asked, held_out, strict=True) if out is side] for side in (False, True)
@@ -70,7 +70,7 @@ def by_probe(probe: AnswerProbe, asked: Sequence[AskedTurn], states: States) -> 
 
 
 def by_table(learned: Sequence[AskedTurn], asked: Sequence[AskedTurn]) -> list[str]:
-    """Return the answers that were most frequent after what was seen, or of all where it was never seen."""
+    """Return the most frequent answers after the same observations, or overall for new ones."""
     [usual] = by_majority(learned, asked[:1])
     counts: defaultdict[Seen, Counter[str]] = defaultdict(Counter)
     for question in learned:
@@ -79,7 +79,7 @@ def by_table(learned: Sequence[AskedTurn], asked: Sequence[AskedTurn]) -> list[s
 
 
 def by_majority(learned: Sequence[AskedTurn], asked: Sequence[AskedTurn]) -> list[str]:
-    """Return the answer that was most frequent of all, for each question."""
+    """Return the most frequent answer overall, for each question."""
     return [_most_frequent(Counter(question.answer for question in learned))] * len(asked)
 
 
@@ -99,5 +99,5 @@ def _share(right: Sequence[float], asked: Sequence[AskedTurn], turn: int | None 
 
 
 def _most_frequent(counts: Counter[str]) -> str:
-    """Return the most frequent answer; of several the first by name."""
+    """Return the most frequent answer; among equals the first by name."""
     return min(counts, key=lambda answer: (-counts[answer], answer))

@@ -1,4 +1,4 @@
-"""What is asked of a seat at each of its turns: whom does it play with, and what will the other do next?"""
+"""The questions at each of a seat's turns: whom does it play with, and what will the other do next?"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Seen = tuple[int, str]  # a seat and what it was shown
 
 
 class Question(StrEnum):
-    """What is predicted."""
+    """The quantity that is predicted."""
 
     TYPE = "type"  # which of the known players the other is
     ACTION = "action"  # what the other does at its next turn
@@ -21,7 +21,7 @@ class Question(StrEnum):
 class AskedTurn(NamedTuple):
     """One question at one turn of a seat, with its answer."""
 
-    deal: int  # matches of one deal are all learned from, or all held out
+    deal: int  # matches of one deal are either all learned from or all held out
     turn: int  # how many turns the seat had before
     seen: Seen
     answer: str
@@ -30,8 +30,8 @@ class AskedTurn(NamedTuple):
 def asked_in(episode: Episode, seat: int, deal: int, kind: str) -> Iterator[tuple[Question, AskedTurn]]:
     """Yield the questions at a seat's turns of a match with the player ``kind``, and their answers.
 
-    Turns are those in which an action was read. The other's next action is its next choice of a list, whenever that is;
-    where none follows, or free text does, it is not asked about.
+    Turns count if an action was read. The other's next action is its next choice from a list, whenever that is; if none
+    follows, or free text does, there is no question about it.
     """
     turns = [turn for turn in episode.turns if turn.action is not None and not turn.tool]
     own = 0

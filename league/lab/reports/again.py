@@ -1,4 +1,4 @@
-"""The command that makes a run again, and how the settings of runs differ."""
+"""The command that reproduces a run, and how the settings of runs differ."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from games.common.errors import UsageError
 from league.config import RunConfig
 from league.config.load import load, preset_names
 
-MOST_SETTINGS = 40  # of a command; a run further from every preset is made from its own file
+MOST_SETTINGS = 40  # of a command; a run further from every preset is reproduced from its own file
 
 Flat = dict[tuple[str, ...], Any]  # settings by their keys; None: not set
 
@@ -19,7 +19,7 @@ Flat = dict[tuple[str, ...], Any]  # settings by their keys; None: not set
 def command(config: RunConfig) -> str | None:
     """Return the ``league train`` that gives this configuration, from the preset nearest to it.
 
-    None if settings alone do not lead there, or too many would be needed: then the configuration is the recipe.
+    None if settings alone do not give it, or too many would be needed: then its configuration file is the recipe.
     """
     offers = []
     for preset in preset_names():
@@ -63,7 +63,7 @@ def _flat(data: Mapping[str, Any], above: tuple[str, ...]) -> list[tuple[tuple[s
 
 
 def _overrides(preset: Flat, wanted: Flat) -> list[str] | None:
-    """Return what to ``--set`` on a preset; None if something in it cannot be unset."""
+    """Return the ``--set`` overrides of a preset; None if something in it cannot be unset."""
     if set(preset) - set(wanted):
         return None
     return [
@@ -79,5 +79,5 @@ def _quoted(key: str) -> str:
 
 
 def _toml(value: Any) -> str:
-    """Return a value as TOML; for plain values and lists that is how JSON writes them."""
+    """Return a value as TOML; plain values and lists look as in JSON."""
     return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)

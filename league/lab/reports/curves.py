@@ -1,4 +1,4 @@
-"""A run's metrics as charts, in groups by question; of several runs one line each."""
+"""A run's metrics as charts, grouped by question; several runs have one line each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Group(NamedTuple):
 
     title: str
     charts: list[Chart]
-    folded: bool  # shown only when asked for
+    folded: bool  # folded until opened
 
 
 # Question, patterns of metric names, whether it is folded. A metric belongs to the first group that matches.
@@ -59,7 +59,7 @@ FAMILY = re.compile(
 
 
 def curve_groups(records: Sequence[RunRecord]) -> list[Group]:
-    """Return all charts: of one run a line for each role of a chart, of several runs a line for each run."""
+    """Return all charts: for one run a line for each role, for several runs a line for each run."""
     names = [
         name
         for name in dict.fromkeys(name for record in records for name in record.metrics)
@@ -85,7 +85,7 @@ def _says_nothing(name: str, records: Sequence[RunRecord]) -> bool:
 
 
 def _of_one(record: RunRecord, names: Sequence[str]) -> list[Chart]:
-    """Return the charts of one run, in which a metric's roles are together."""
+    """Return the charts of one run, with all roles of a metric in one chart."""
     families: dict[str, dict[str, str]] = {}  # by chart: metric by label
     for name in names:
         match = FAMILY.fullmatch(name)

@@ -1,9 +1,9 @@
-"""Runs beside each other: figures at the same iteration, and how much of a difference the seeds explain.
+"""Runs compared: figures at the same iteration, and how much of a difference the seeds explain.
 
-Runs whose configurations differ in nothing but the seed are one condition. The mean of a condition has Student's
-interval over its seeds. Conditions are compared with the first: seed by seed where they share seeds (a paired
-interval), else by their means (Welch 1947). One seed gives a difference, and no interval. No interval goes beyond what
-a figure can be: a score is from 0 to 1, and two scores differ by 1 at most.
+Runs whose configurations differ only in the seed are one condition. The mean of a condition has Student's interval
+over its seeds. Conditions are compared with the first: seed by seed if they share seeds (a paired interval), otherwise
+by their means (Welch 1947). One seed gives a difference without an interval. Intervals are clipped to a figure's
+possible values: a score lies between 0 and 1, and two scores differ by 1 at most.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Difference(NamedTuple):
     """How a condition differs from the first one in a figure."""
 
     condition: str  # its letter
-    estimate: Estimate  # no bounds with too few seeds
+    estimate: Estimate  # without bounds for too few seeds
     by_seed: dict[int, float]  # of the seeds that both have
     pairs: bool  # whether the interval is over seeds that both have
 
@@ -64,18 +64,18 @@ class Row(NamedTuple):
 
 
 class PairTest(NamedTuple):
-    """How much the second of two conditions has more than the first in a figure."""
+    """How much the second of two conditions exceeds the first in a figure."""
 
     first: str  # letters
     second: str
-    estimate: Estimate  # no bounds with too few seeds
+    estimate: Estimate  # without bounds for too few seeds
     pairs: bool  # whether seed by seed: a paired t-test, else Welch's
     p: float | None  # two-sided
     p_holm: float | None  # adjusted for all pairs of this figure
 
 
 class RunComparison(NamedTuple):
-    """All figures of several runs, at the last iteration that all have done."""
+    """All figures of several runs, at the last iteration that all have reached."""
 
     iteration: int
     conditions: list[Condition]
@@ -102,7 +102,7 @@ def value_at(record: RunRecord, metric: str, iteration: int) -> float | None:
 
 
 def pair_tests(comparison: RunComparison, row: Row) -> list[PairTest]:
-    """Return the tests of each pair of conditions in a figure; none of a condition without a value."""
+    """Return the tests of each pair of conditions in a figure, without conditions that have no value."""
     found = _by_condition(comparison.conditions, row.metric, comparison.iteration)
     letters = [condition.letter for condition in comparison.conditions]
     tests = []
@@ -201,13 +201,13 @@ def _row(metric: str, records: Sequence[RunRecord], conditions: Sequence[Conditi
 
 
 def possible_values(metric: str) -> tuple[float, float]:
-    """Return the least and the greatest value that a figure can have, infinite where nothing is known."""
+    """Return the least and the greatest possible value of a figure, infinite if unknown."""
     if re.search(r"(^|/)score(/|_|$)", metric) or metric == "illegal_rate":
         return 0.0, 1.0
     if re.search(r"(seconds|_gb|tokens_per_second)$", metric):
         return 0.0, math.inf
     if of_game := re.search(r"(?:^|/)([^/]+)/(?:\w+_)?(exploitability|return)(?:/|_|$)", metric):
-        if is_outside(of_game[1]):  # which is not made to read a report
+        if is_outside(of_game[1]):  # games are not made to read a report
             return -math.inf, math.inf
         try:
             spec = make_game(of_game[1]).spec
@@ -220,14 +220,14 @@ def possible_values(metric: str) -> tuple[float, float]:
 
 
 def _within(estimate: Estimate, low: float, high: float) -> Estimate:
-    """Return an estimate whose interval has only possible values; its mean is one."""
+    """Return an estimate with its interval clipped to possible values, of which its mean is one."""
     if estimate.low is None or estimate.high is None:
         return estimate
     return Estimate(estimate.mean, max(estimate.low, low), min(estimate.high, high))
 
 
 def _by_condition(conditions: Sequence[Condition], metric: str, iteration: int) -> list[dict[int, float]]:
-    """Return a metric's values by seed, of each condition."""
+    """Return a metric's values by seed, for each condition."""
     return [
         {seed: value for seed, run in condition.runs.items() if (value := value_at(run, metric, iteration)) is not None}
         for condition in conditions

@@ -1,4 +1,4 @@
-"""A run in a few sentences: how far it is, what was learned, who leads, what goes in circles, what rang."""
+"""A run in a few sentences: its progress, what was learned, who leads, cycles, and alarms."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ ILLEGAL = 0.01  # share of illegal replies that is worth a sentence
 
 
 class Headline(NamedTuple):
-    """The sentences, and the alarms that still ring."""
+    """The sentences, and the alarms that are still ringing."""
 
     sentences: list[str]
     ringing: list[str]
 
 
 def headline(record: RunRecord, strategies: Sequence[GameStrategies]) -> Headline:
-    """Return a run's headline; ``strategies`` are of this run alone."""
+    """Return a run's headline; ``strategies`` are this run's only."""
     sentences = [_progress(record), *_over_games(record)]
     for game in record.specs:
         sentences += _learned(record, game)
@@ -44,21 +44,21 @@ def _progress(record: RunRecord) -> str:
 
 
 def _unknown(record: RunRecord) -> list[str]:
-    """Return of which games no facts are known."""
+    """Return a sentence on the games whose facts are not known."""
     games = ", ".join(game for game in record.config.games if game not in record.specs)
     why = "a report does not make games of other libraries, and no match is kept that tells their facts"
     return [f"Of {games} there are only the measurements: {why}."] if games else []
 
 
 def _over_games(record: RunRecord) -> list[str]:
-    """Return how well it does over all games, where they are judged."""
+    """Return how well the run does over all games, if they are judged."""
     shares = [(p, record.last(f"curriculum/percentile_{p}")) for p in PERCENTILES]
     told = ", ".join(f"{plain(share)} ({p}th)" for p, share in shares if share is not None)
     return [f"Of the best score so far it has, by percentiles over games: {told}."] if told else []
 
 
 def _learned(record: RunRecord, game: str) -> list[str]:
-    """Return what a game's measurements came to, in the words that fit the game."""
+    """Return the result of a game's measurements, in words that fit the game."""
     spec, metrics = record.specs[game], record.metrics
     words, earned = [], []
     if series := metrics.get(f"{game}/exploitability"):
@@ -89,7 +89,7 @@ def _learned(record: RunRecord, game: str) -> list[str]:
 
 
 def _best(values: Sequence[float], iterations: Sequence[int]) -> str:
-    """Return where a curve was best, if it has got worse since."""
+    """Return where a curve was best, if it has become worse since."""
     best = min(range(len(values)), key=values.__getitem__)
     if values[best] < 0.9 * values[-1]:
         return f" (best {plain(values[best])} at iteration {iterations[best]}; it has got worse since)"
@@ -97,7 +97,7 @@ def _best(values: Sequence[float], iterations: Sequence[int]) -> str:
 
 
 def _leader(record: RunRecord, game: str) -> list[str]:
-    """Return who leads a game by Elo, and what goes in circles."""
+    """Return who leads a game by Elo, and which players form cycles."""
     standings = record.standings.get(game)
     if standings is None or standings.cooperative:
         return []
@@ -145,7 +145,7 @@ def _alarms(record: RunRecord) -> tuple[list[str], list[str]]:
 
 
 def _since(times: Sequence[int]) -> int:
-    """Return the first iteration of the last stretch without a pause."""
+    """Return the first iteration of the last unbroken stretch."""
     start = times[-1]
     for time in reversed(times[:-1]):
         if time != start - 1:

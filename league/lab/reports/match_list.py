@@ -1,4 +1,4 @@
-"""The matches that there are to replay, those that a run kept or those of a file of episodes, and their page."""
+"""The matches that can be replayed, from a run or from a file of episodes, and their page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class MatchList(NamedTuple):
     matches: list[SampledMatch]  # the oldest first; at least one
 
     def match(self, index: int) -> SampledMatch:
-        """Return a match by its number. Raises UsageError that says which there are."""
+        """Return a match by its number. Raises UsageError with the numbers that exist."""
         for sample in self.matches:
             if sample.episode.request.index == index:
                 return sample
@@ -31,7 +31,7 @@ class MatchList(NamedTuple):
         raise UsageError(f"--match {index}: {self.source} has the matches {some}. --list says what they are.")
 
     def most_telling(self) -> SampledMatch:
-        """Return the newest match that surprised its learner most, or the first match where none is known to."""
+        """Return the newest match that surprised its learner most, or the first match if none is marked so."""
         surprising = [sample for sample in self.matches if SURPRISING in sample.kept_as]
         return surprising[-1] if surprising else self.matches[0]
 
@@ -39,7 +39,7 @@ class MatchList(NamedTuple):
 def find_matches(name: str) -> MatchList:
     """Return the matches of a run, or of a file that `league match --save` wrote.
 
-    Raises UsageError for what is neither, and for a run that has kept none yet.
+    Raises UsageError for anything else, and for a run that has kept none yet.
     """
     path = Path(name).expanduser()
     if path.is_file():
@@ -65,7 +65,7 @@ def _some(samples: Sequence[SampledMatch], complaint: str) -> list[SampledMatch]
 
 
 def replay_page(found: MatchList, index: int | None = None) -> str:
-    """Return the page of one match, or of the newest ones with the most telling of them open."""
+    """Return the page of one match, or of the newest ones with the most telling one open."""
     samples = [found.match(index)] if index is not None else found.matches[-MOST_MATCHES:]
     shown = found._replace(matches=samples)
     return render_page(

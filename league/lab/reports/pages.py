@@ -1,7 +1,8 @@
-"""HTML pages in one file each: templates, style and script are in it, and nothing is asked of a network.
+"""HTML pages in one file each, with style and script inside, that need no network.
 
-All that a template is given is escaped; only what this room draws (SVG) is ``Markup``. The pages' policy forbids a
-browser to load anything or to run any script but the page's own, so that even a fault in a template would be harmless.
+All values given to a template are escaped; only the SVG drawn in this folder is ``Markup``. The pages' content security
+policy forbids a browser to load anything or to run any script but the page's own, so that even a fault in a template
+would be harmless.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ MINUS, DASH = "−", "–"
 
 
 def render_page(template: str, **content: Any) -> str:
-    """Return a page made of a template of this room."""
+    """Return a page made from a template of this folder."""
     style, script = (_asset(name) for name in ("page.css", "page.js"))
     return (
         _environment().get_template(template).render(style=Markup(style), script=Markup(script), csp=_csp(), **content)

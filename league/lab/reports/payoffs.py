@@ -74,7 +74,7 @@ def game_payoffs(record: RunRecord, game: str) -> GamePayoffs:
 
 
 def _matrix(record: RunRecord, standings: GameStandings) -> MatrixTable:
-    """Return the matrix of the players that say most, in the order of the ranking."""
+    """Return the matrix of the most informative players, in the order of the ranking."""
     matrix = standings.matrix
     payoffs = matrix.returns if standings.cooperative else matrix.margin
     errors = matrix.returns_error if standings.cooperative else matrix.pooled_error()
@@ -94,7 +94,7 @@ def _matrix(record: RunRecord, standings: GameStandings) -> MatrixTable:
 
 
 def _chosen(record: RunRecord, ranked: list[str]) -> list[str]:
-    """Return at most ``SHOWN_PLAYERS`` players: those that are no snapshots, the newest, the best, and some others.
+    """Return at most ``SHOWN_PLAYERS`` players: those that are not snapshots, the newest, the best, and some others.
 
     The others are spread evenly over the run.
     """

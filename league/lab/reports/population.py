@@ -1,4 +1,4 @@
-"""Who descends from whom, and how: the population as a tree over the iterations, a lane for each policy."""
+"""Which snapshot descends from which, and how: the population as a tree over the iterations, a lane for each policy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNUSUAL = {
 
 
 class PopulationTree(NamedTuple):
-    """The drawing, and what its signs mean."""
+    """The drawing and its legend."""
 
     svg: Markup
     origins: list[tuple[str, str, int]]  # name, meaning and number of snapshots, of those that occur
@@ -76,7 +76,7 @@ def _edge(snapshot: Snapshot, place: dict[str, tuple[float, float]], policies: l
 
 
 def _node(snapshot: Snapshot, place: dict[str, tuple[float, float]], policies: list[str]) -> Markup:
-    """Return a snapshot's dot; one that did not come by training on is a ring."""
+    """Return a snapshot's dot, or a ring for one that did not come from continued training."""
     x, y = place[snapshot.id]
     colour = policies.index(snapshot.policy) % COLOURS
     what = Markup("<title>{}: {}{}</title>").format(

@@ -1,4 +1,4 @@
-"""A match step by step: what was on the board, what each seat saw, said and did, and what training made of it."""
+"""A match step by step: the board, each seat's observations, messages and actions, and the credit in training."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Views = tuple[str, ...]  # what each seat observes, by seat
 
 
 class Token(NamedTuple):
-    """A token of a reply, as far as the record has it: its id and the log-probability that it was sampled with."""
+    """A token of a reply, as recorded: its id and the log-probability with which it was sampled."""
 
     id: int
     logprob: float  # nats
 
 
 class Private(NamedTuple):
-    """What one seat sees beside what all see."""
+    """What one seat sees beyond the public lines."""
 
     seat: int
     role: str
@@ -42,9 +42,9 @@ class Private(NamedTuple):
 
 
 class BoardView(NamedTuple):
-    """A position, as far as it could be set up again: where it could not, only what the seat to act was shown."""
+    """A position, if it could be set up again; otherwise only what the seat to act was shown."""
 
-    public: str  # the lines that all seats see; "" where there are none, or nothing is known of other seats
+    public: str  # the lines that all seats see; "" if there are none, or other seats' views are not known
     private: tuple[Private, ...]  # of the seats that see more
     complete: bool  # whether all seats' views are known
 
@@ -66,7 +66,7 @@ class Step:
     tool: str
     reward: float  # in the game's units
     tokens: tuple[Token, ...]  # none: the player is no language model
-    advantage: float | None  # None: the seat does not learn, or it was not computed
+    advantage: float | None  # None: the seat does not learn, or credit was not computed
 
     @property
     def logprob(self) -> float | None:
@@ -75,14 +75,14 @@ class Step:
 
     @property
     def outcome(self) -> str:
-        """What became of the reply, in a few words."""
+        """The fate of the reply, in a few words."""
         if self.action is None:
             return "illegal reply"
         return f"calls {self.action}" if self.tool else f"plays {self.action}"
 
 
 class BeliefCurves(NamedTuple):
-    """The curves of one probe: who was asked, and each one's belief in the truth over the turns of the match."""
+    """The curves of one probe: the seats that were asked, and each one's belief in the truth over the match's turns."""
 
     probe: str
     lines: tuple[Line, ...]  # of each asked seat; xs: how many turns came before; ys: probability of the truth
@@ -101,8 +101,8 @@ class MatchReplay:
     returns: tuple[float, ...]  # in the game's units, by seat
     end: EndReason
     offender: int | None  # the seat that forfeited
-    outcome: str  # what the parent of a submatch learned of it
-    task: str  # what a submatch was opened with
+    outcome: str  # what the parent of a submatch learned about it
+    task: str  # the arguments that opened a submatch
     deal_seed: int
     sample_seed: int
     rule: str  # that drew the match
@@ -187,9 +187,9 @@ def _step(number: int, turn: Turn, board: BoardView, advantage: float | None) ->
 
 
 def reasoning(reply: str, action: str | None) -> str:
-    """Return what a reply says before its answer: its thoughts, and the text up to its last naming of the action.
+    """Return the text of a reply before its answer: its thoughts, and the text up to the last mention of the action.
 
-    The record has no marks of answers, which are the role's. A reply that is nothing but its answer has no reasoning.
+    The record has no answer marks, which belong to the role. A reply that is only its answer has no reasoning.
     """
     thoughts, close, answer = reply.rpartition(THINK_CLOSE)
     if close:
@@ -198,13 +198,13 @@ def reasoning(reply: str, action: str | None) -> str:
 
 
 def _before(text: str, action: str | None) -> str:
-    """Return the words before the last naming of the action, without the mark that opens the answer."""
+    """Return the words before the last mention of the action, without the mark that opens the answer."""
     place = -1 if action is None else text.casefold().rfind(action.casefold())
     return _OPENING.sub("", text[: max(place, 0)])
 
 
 def to_board(views: Views | None, roles: Sequence[str], turn: Turn | None) -> BoardView:
-    """Return a position from what each seat sees of it; where that is not known, from what was shown for a turn.
+    """Return a position from each seat's view of it; if these are not known, from what was shown for a turn.
 
     A line is public if every seat sees it.
     """
@@ -221,10 +221,10 @@ def to_board(views: Views | None, roles: Sequence[str], turn: Turn | None) -> Bo
 
 
 def positions(episode: Episode) -> list[Views | None]:
-    """Return what each seat saw before each turn and at the end, by playing the match again from its seed.
+    """Return each seat's view before each turn and at the end, by replaying the match from its seed.
 
-    None from where the game no longer goes as the record says: its rules have changed, are not here, or asked something
-    outside, as a tool or a judge does. A game of another library is not made: who reads a match does not run its code.
+    None from the point where the game departs from the record: its rules have changed, are missing, or called something
+    outside, such as a tool or a judge. A game of another library is not made: reading a match does not run its code.
     """
     if is_outside(episode.request.game):
         return [None] * (len(episode.turns) + 1)

@@ -1,4 +1,4 @@
-"""The report on a run, or on several beside each other, as one HTML page."""
+"""The report on a run, or on several runs compared, as one HTML page."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from league.population.storage.sampled_matches import (
     sample_files,
 )
 
-MOST_MATCHES = 8  # of a report on one run; of several half as many each
+MOST_MATCHES = 8  # in a report on one run; with several, half as many each
 MOST_STEPS = 200  # of a match, with its submatches, that is shown in a report
 
 
 class RunPart(NamedTuple):
-    """What a report says of one run."""
+    """The part of a report on one run."""
 
     name: str
     path: str
@@ -47,7 +47,7 @@ class RunPart(NamedTuple):
 
 
 def report_page(names: Sequence[str]) -> str:
-    """Return the page. Raises UsageError for a name that is no run, or is given twice."""
+    """Return the page. Raises UsageError for a name that is not a run, or is given twice."""
     if len({*names}) < len(names):
         raise UsageError(f"A run can be compared only with others, and one of {', '.join(names)} is named twice.")
     records = [read_run(name) for name in names]
@@ -68,7 +68,7 @@ def report_page(names: Sequence[str]) -> str:
 
 
 def _labels(records: Sequence[RunRecord]) -> list[str]:
-    """Return the names of the runs' folders, or what the user wrote where two are equal."""
+    """Return the names of the runs' folders, or what the user wrote if two are equal."""
     labels = [record.path.resolve().name for record in records]
     return labels if len({*labels}) == len(labels) else [record.name for record in records]
 
@@ -89,7 +89,7 @@ def _part(record: RunRecord, own: Sequence[GameStrategies], most: int) -> RunPar
 
 
 def _matches(record: RunRecord, most: int) -> tuple[list[MatchReplay], str]:
-    """Return the matches to show, of the newest kept ones and one of the oldest, or why there are none."""
+    """Return the matches to show, some of the newest kept ones and one of the oldest, or why there are none."""
     files = sample_files(record.path)
     if not files:
         return [], "No match has been kept: some are each time that a snapshot is frozen, unless episodes_kept is 0."

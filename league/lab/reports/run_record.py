@@ -1,6 +1,6 @@
-"""What a report reads of a run's folder, once: a finished run's, a stopped one's, or one that trains meanwhile.
+"""A run's folder as a report reads it, once: the run may be finished, stopped, or still in training.
 
-Nothing is written there. What is not there yet is told as missing, and the rest is shown.
+Nothing is written there. Missing parts are reported as missing, and the rest is shown.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Tabulated(NamedTuple):
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run, as far as it has come."""
+    """A run, as far as it has progressed."""
 
     name: str  # as the user wrote it
     path: Path
@@ -53,7 +53,7 @@ class RunRecord:
     done: int  # iterations
     metrics: dict[str, Series]
     snapshots: list[Snapshot]  # by step
-    specs: dict[str, GameSpec]  # of the games of which anything is known
+    specs: dict[str, GameSpec]  # of the games whose facts are known
     roles: Roles
     standings: dict[str, GameStandings]  # of the games in which any two players met
     tables: dict[str, Tabulated]  # of the games that were tabulated
@@ -71,7 +71,7 @@ class RunRecord:
 
 
 def read_run(name: str) -> RunRecord:
-    """Read a run. Raises UsageError for what is no run, or has no measurements yet."""
+    """Read a run. Raises UsageError for a folder that is not a run, or has no measurements yet."""
     run = open_run(name)
     config = load_run_config(run.path, makes=False)
     metrics, done = _metrics(run.path)
@@ -120,7 +120,7 @@ def _metrics(path: Path) -> tuple[dict[str, Series], int]:
 
 
 def _specs(run: Run, config: RunConfig) -> dict[str, GameSpec]:
-    """Return the facts about a run's games: of another library's by what its kept matches tell, where there are any."""
+    """Return the facts about a run's games; for another library's games they come from kept matches, if any."""
     outside, found = [game for game in config.games if is_outside(game)], dict[str, GameSpec]()
     if outside and (run.path / STORE_FILE).is_file():
         with MatchStore(run.path / STORE_FILE, reads=True) as store:
@@ -136,7 +136,7 @@ def _specs(run: Run, config: RunConfig) -> dict[str, GameSpec]:
 def _standings(
     run: Run, config: RunConfig, specs: Mapping[str, GameSpec], snapshots: list[Snapshot]
 ) -> dict[str, GameStandings]:
-    """Return the standings of the games that have any."""
+    """Return the standings of the games that have them."""
     store_file = run.path / STORE_FILE
     if not store_file.is_file():
         return {}
@@ -166,7 +166,7 @@ def _tables(run: Run, config: RunConfig, spec: GameSpec, roles: Roles, snapshots
 
 
 def _json(path: Path) -> Any:
-    """Return the content of a file that a training run replaces as a whole; nothing where there is none yet."""
+    """Return the content of a file that a training run replaces as a whole; empty if there is none yet."""
     if not path.is_file():
         return {}
     try:

@@ -1,6 +1,6 @@
-"""What the policies do: action probabilities at information states over a run, with the equilibria's where known.
+"""The policies' strategies: action probabilities at information states over a run, with equilibria where known.
 
-Only of games that the run has tabulated. ``league.theory.exact.strategy_states`` chooses the states.
+Only for games that the run has tabulated. ``league.theory.exact.strategy_states`` chooses the states.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class StateChart(NamedTuple):
     title: str
     svg: Markup
     labels: tuple[str, ...]  # of the lines: actions, or runs
-    verdict: str  # the newest policy's probability, and what equilibria have
+    verdict: str  # the newest policy's probability, and the equilibria's
     inside: bool | None  # whether it is in the band; None: there is none
 
 
@@ -42,7 +42,7 @@ class GameStrategies(NamedTuple):
 
 
 def strategies(records: Sequence[RunRecord]) -> list[GameStrategies]:
-    """Return the strategies of all tabulated games of the runs; of several runs a line for each."""
+    """Return the strategies of all tabulated games of the runs; several runs have a line each."""
     games = list(dict.fromkeys(game for record in records for game in record.tables))
     found = [_game(game, [record for record in records if game in record.tables]) for game in games]
     return [strategy for strategy in found if strategy.charts]
@@ -74,7 +74,7 @@ def _weights(game: str, runs: Sequence[Tabulated]) -> NDArray[np.float64]:
 
 
 def _of_one(state: ShownState, run: Tabulated) -> StateChart:
-    """Return a state's chart of one run: a line for each shown action."""
+    """Return a state's chart for one run: a line for each shown action."""
     lines = [_line(action.label, state, action, run) for action in state.actions]
     band = _band(state.actions[0]) if len(state.actions) == 1 else None
     value = lines[0].ys[-1]
@@ -104,7 +104,7 @@ def _of_several(state: ShownState, action: ShownAction, runs: Mapping[str, Tabul
 
 
 def _line(label: str, state: ShownState, action: ShownAction, run: Tabulated) -> Line:
-    return Line(label, run.steps, [table.probabilities[state.key][action.place] for table in run.tables])
+    return Line(label, run.steps, [table.probabilities[state.key][action.action_index] for table in run.tables])
 
 
 def _band(action: ShownAction) -> tuple[float, float] | None:

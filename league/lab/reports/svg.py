@@ -1,9 +1,9 @@
 """Charts as SVG by hand: lines with bands and intervals, and trees. Colours are classes of the page's style.
 
-The board's figures are matplotlib's, and these are not: a report draws every metric of a run, 170 charts of `pocket`.
-matplotlib takes 0.1 s and 11 kB for each, which makes a page of 0.26 MB one of 1.9 MB that is written for 16 s longer;
-these take half a millisecond and 1 kB, say what a point is when it is pointed at, and have the page's colours, by day
-and by night.
+The board's figures use matplotlib, and these do not: a report draws every metric of a run, 170 charts for `pocket`.
+matplotlib takes 0.1 s and 11 kB for each, so a page of 0.26 MB would grow to 1.9 MB and take 16 s longer to write.
+These charts take half a millisecond and 1 kB, describe a point on hover, and have the page's colours in light and dark
+mode.
 
 All texts are escaped by ``Markup``; coordinates are whole or tenths of pixels, to keep pages small.
 """
@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 WIDTH, HEIGHT = 340.0, 170.0
 LEFT, RIGHT, TOP, BOTTOM = 44.0, 8.0, 8.0, 22.0  # margins
-MOST_POINTS = 300  # of a line; of more, the least and greatest of each stretch are drawn
+MOST_POINTS = 300  # of a line; if it has more, the least and greatest of each stretch are drawn
 COLOURS = 6
 
 

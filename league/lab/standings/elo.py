@@ -1,4 +1,4 @@
-"""Elo in batch: the Bradley-Terry model fitted to all deals at once, in whatever order they were played.
+"""Elo in batch: the Bradley-Terry model fitted to all deals at once, whatever the order in which they were played.
 
 P(a wins a deal against b) = 1 / (1 + 10^-((R_a - R_b) / 400)), a drawn deal being half a win (Bradley and Terry
 1952; Elo 1978). With θ = R ln 10 / 400 and s the deals a player scored, the log-likelihood
@@ -46,7 +46,7 @@ class Elo:
         return np.stack([self.ratings - 1.96 * self.errors, self.ratings + 1.96 * self.errors])
 
     def difference(self, a: int, b: int) -> tuple[float, float]:
-        """Return how many points player ``a`` is above ``b``, and the standard error of that."""
+        """Return how many points player ``a`` is above ``b``, with its standard error."""
         variance = self.covariance[a, a] + self.covariance[b, b] - 2.0 * self.covariance[a, b]
         return float(self.ratings[a] - self.ratings[b]), math.sqrt(max(float(variance), 0.0))
 
@@ -117,7 +117,7 @@ def _components(number: int, pairs: Pairs) -> NDArray[np.int64]:
 
 
 def _references(players: Sequence[str], component: NDArray[np.int64], anchors: Sequence[str]) -> NDArray[np.float64]:
-    """Return for each component the weights of the players whose mean rating is 1500 [components, N]."""
+    """Return, for each component, the weights of the players whose mean rating is 1500 [components, N]."""
     members = component == np.arange(component.max(initial=-1) + 1)[:, None]
     weights = members / members.sum(axis=1, keepdims=True)
     for anchor in reversed([anchor for anchor in anchors if anchor in players]):

@@ -65,7 +65,7 @@ class PayoffMatrix:
 def payoff_matrix(pairs: Pairs, cells: Cells | None, players: Sequence[str]) -> PayoffMatrix:
     """Return the results among ``players``, in their order.
 
-    Without ``cells`` the mean return is taken to be the margin, as in a zero-sum game of two.
+    Without ``cells`` the margin stands for the mean return, as in a zero-sum game of two.
     """
     number, rows = len(players), {player: row for row, player in enumerate(players)}
     row_of = np.array([rows.get(player, -1) for player in pairs.players], dtype=np.int64)

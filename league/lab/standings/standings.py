@@ -5,7 +5,7 @@ the meta-strategy, the payoffs of all pairs, cycles, and which pairs should play
 learning are left out, as their weights change between matches.
 
 A pair's margin is half the difference of their mean returns in the matches that both are in: in a zero-sum game
-of two, the mean return. In other games mean returns say more, and are given too.
+of two, the mean return. In other games mean returns are more informative, and are given too.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from roles.role import bystanders
 Floats = NDArray[np.float64]
 
 MAX_SUGGESTED = 12  # pairs that should play next
-LEAST_WEIGHT = 0.05  # of a suggested pair, as a share of the most opportunity_cost pair's
+LEAST_WEIGHT = 0.05  # of a suggested pair, as a share of the greatest ``opportunity_cost`` pair's
 MAX_BY_ROLE = 200  # players; for more, summing all line-ups takes as long as everything else
 
 
@@ -73,20 +73,20 @@ class GameStandings:
     """The standings of one game. The ranking means nothing in a cooperative game: nobody wins it."""
 
     spec: GameSpec
-    matches: int  # all that are stored
+    matches: int  # all stored matches
     ranking: list[Standing]  # the best first  # [N]
     lead: tuple[float, float] | None  # Elo points of the first above the second, and their standard error
     matrix: PayoffMatrix
     solver: str  # of the meta-strategy
     effective_size: float  # of the meta-strategy, in players
     cycles: list[Cycle]
-    next_pairs: list[SuggestedPair]  # the most opportunity_cost first
+    next_pairs: list[SuggestedPair]  # the greatest ``opportunity_cost`` first
     roles: tuple[str, ...]  # by seat
     cells: Cells | None  # of all stored matches; None in a zero-sum game of two with too many players
 
     @property
     def cooperative(self) -> bool:
-        """Whether all seats earn the same."""
+        """Whether all seats earn the same return."""
         return common_interest(self.spec)
 
     def by_role(self, player: str) -> list[PairRoleResult]:
@@ -95,7 +95,7 @@ class GameStandings:
 
 
 def left_out(config: RunConfig, snapshots: Iterable[Snapshot], spec: GameSpec) -> set[str]:
-    """Return who is in a run's matches and not in its standings: live policies, and given players beside others."""
+    """Return the players in a run's matches that are not in its standings: live policies, and some fixed players."""
     live = {snapshot.policy for snapshot in snapshots} | set(config.policies)
     return live | (bystanders(seat_roles(config.roles, spec)) - set(config.evaluation.anchors))
 
@@ -130,7 +130,7 @@ def game_standings(
         spec,
         store.count(spec.name),
         _ranking(points, order, matrix, mixture, average.ratings, _rated(ratings, spec.name)),
-        points.difference(order[0], order[1]) if order else None,  # all have met somebody
+        points.difference(order[0], order[1]) if order else None,  # all have met someone
         matrix,
         solver,
         effective_size(mixture) if order else 0.0,
@@ -142,7 +142,7 @@ def game_standings(
 
 
 def _span(spec: GameSpec, matrix: PayoffMatrix) -> float:
-    """Return between what bounds a match's return lies, or the largest mean return where there are none."""
+    """Return the span of a match's returns, or the largest mean return if they have no bounds."""
     span = spec.max_return - spec.min_return
     return span if math.isfinite(span) else largest(np.nan_to_num(matrix.returns))
 
@@ -209,16 +209,16 @@ def _ranking(
 
 
 def _next_pairs(matrix: PayoffMatrix, spec: GameSpec) -> list[SuggestedPair]:
-    """Return the pairs whose next deal is most opportunity_cost.
+    """Return the pairs whose next deal is greatest ``opportunity_cost``.
 
-    Margins, scaled to [0, 1] by the game's bounds, serve as scores: winning most deals need not be earning most.
+    Margins, scaled to [0, 1] by the game's bounds, serve as scores: winning most deals need not mean earning most.
     """
     span = spec.max_return - spec.min_return
     deals = matrix.deals.astype(np.float64)
     weights = np.triu(opportunity_cost(deals, 0.5 + matrix.margin / span, matrix.margin_error / span), 1)
     least = np.partition(weights, -MAX_SUGGESTED, axis=None)[-MAX_SUGGESTED] if weights.size > MAX_SUGGESTED else 0.0
     a, b = np.nonzero(weights >= max(least, LEAST_WEIGHT * weights.max(initial=0.0), 1e-300))
-    best = np.lexsort((a + b, -weights[a, b]))[:MAX_SUGGESTED]  # of equals the strongest, as rows are ranked
+    best = np.lexsort((a + b, -weights[a, b]))[:MAX_SUGGESTED]  # among equals the strongest, as rows are ranked
     pairs = []
     for row, column in zip(a[best].tolist(), b[best].tolist(), strict=True):
         margin = float(matrix.margin[row, column]) if matrix.deals[row, column] else None

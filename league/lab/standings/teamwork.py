@@ -1,11 +1,11 @@
-"""Ad-hoc teamwork: what a snapshot earns with partners whom it never met, beside what it earns with itself.
+"""Ad-hoc teamwork: a snapshot's return with partners that it never met, compared with its return with itself.
 
-The problem is that of Stone et al. 2010 ("Ad hoc autonomous agent teams: collaboration without pre-coordination"). The
-strangers are partners that are held out of training (``policies.NAME.held_out``), each as it is now. The score is
+The problem is from Stone et al. 2010 ("Ad hoc autonomous agent teams: collaboration without pre-coordination"). The
+strangers are partners that are held out of training (``policies.NAME.held_out``), as they are now. The score is
 
     J(player, strangers) / J(player, player),
 
-J being the player's mean return over seatings, and over strangers: 1 if strangers are as good as oneself.
+where J is the player's mean return over seatings and strangers. It is 1 if strangers are as good as oneself.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Teamwork(NamedTuple):
     strangers: tuple[str, ...]  # that it has met
     with_strangers: float  # mean return, in the game's units
     with_itself: float | None  # None: not measured
-    exact: bool  # by counting; False: by matches
+    exact: bool  # by enumeration; False: by matches
 
     @property
     def score(self) -> float | None:
-        """What it earns with strangers as a share of what it earns with itself; None where that is not above 0."""
+        """Its return with strangers as a share of its return with itself; None unless the latter is above 0."""
         return self.with_strangers / self.with_itself if self.with_itself and self.with_itself > 0.0 else None
 
     def document(self) -> dict[str, Any]:
@@ -45,7 +45,7 @@ class Teamwork(NamedTuple):
 def run_teamwork(run: Run, spec: GameSpec, matrix: PayoffMatrix | None) -> list[Teamwork]:
     """Return the teamwork of a run's main snapshots, oldest first; none without strangers.
 
-    It is exact in games of two whose policies were tabulated, else from the ``matrix`` of matches.
+    It is exact in games of two whose policies were tabulated, otherwise from the ``matrix`` of matches.
     """
     snapshots = run.population.all()
     mains = [snapshot.id for snapshot in snapshots if snapshot.policy not in run.config.league_roles]
@@ -65,7 +65,7 @@ def teamwork(
     strangers: Sequence[str],
     exact: bool = False,
 ) -> list[Teamwork]:
-    """Return the teamwork of those ``mains`` that met a stranger, from row's mean returns with column [N, N] or nan."""
+    """Return the teamwork of ``mains`` that met a stranger, from row's mean returns with column [N, N] or nan."""
     index = {player: row for row, player in enumerate(players)}
     found = []
     for player in mains:

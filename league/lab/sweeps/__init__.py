@@ -1,4 +1,4 @@
-"""Several runs: which they are, that each is trained and asked about once, side by side or not, and their table.
+"""Sweeps: several runs that are planned, trained and evaluated, one after another or side by side, and compared.
 
-May import every other room of the lab, and all that stands below it.
+May import every other room of the lab, and the wings below it.
 """

@@ -1,6 +1,6 @@
 """Processes of this machine, one for each run that a sweep trains side by side.
 
-They are started anew, not forked, so that none has what another run, or the user's program, has left in memory.
+They are spawned, not forked, so that none inherits memory from another run or the user's program.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LocalProcesses:
         return LocalProcess(spec, WorkerId(spec.kind, number, restarts))
 
     def wait(self, calls: Sequence[PendingCall], timeout: float | None) -> list[PendingCall]:
-        """Wait until a call is done, or its process has ended; return all that are."""
+        """Wait until a call is done, or its process has ended; return all such handles."""
         ready = wait([call.ref.connection for call in calls], timeout)
         return [call for call in calls if call.ref.connection in ready]
 

@@ -1,4 +1,4 @@
-"""What is asked about a run when it is trained: a command of `league`, or a function of the run's folder."""
+"""Questions about a trained run: a command of `league`, or a function of the run's folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from games.common.errors import UsageError
 
 RUN = "RUN"  # stands for the run in a command
 EXAMPLE = f"match {RUN} random --game kuhn_poker"
-Question = Callable[[Path], Mapping[str, Any]]  # returns what JSON can hold
+Question = Callable[[Path], Mapping[str, Any]]  # returns JSON data
 
 
 class NotAnswered(RuntimeError):
@@ -23,7 +23,7 @@ class NotAnswered(RuntimeError):
 
 
 def command_questions(commands: Sequence[str]) -> dict[str, Question]:
-    """Return commands as questions by their text. Raises UsageError for one that does not name RUN."""
+    """Return commands as questions, by their text. Raises UsageError for a command that does not name RUN."""
     for command in commands:
         if not any(_names_run(word) for word in _words(command)):
             raise UsageError(f"--ask {command!r} asks nothing about a run. Write RUN for it: --ask '{EXAMPLE}'")
@@ -31,7 +31,7 @@ def command_questions(commands: Sequence[str]) -> dict[str, Question]:
 
 
 def ask_command(command: str, run_dir: Path) -> dict[str, Any]:
-    """Return the JSON object that `league` prints for a command, in a process of its own. Raises NotAnswered."""
+    """Return the JSON object that a `league` command prints, run in a process of its own. Raises NotAnswered."""
     words = [str(run_dir) + word.removeprefix(RUN) if _names_run(word) else word for word in _words(command)]
     asked = [sys.executable, "-m", "league", *words, "--json"]
     process = subprocess.run(asked, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)

@@ -1,6 +1,6 @@
-"""What a run of a sweep took, and what was answered about it: NAME.json beside the run's folder.
+"""The cost of a sweep's run, and the answers about it: NAME.json beside the run's folder.
 
-A run that is killed keeps what it took up to a few seconds before, so the sums of its sessions miss little.
+A killed run keeps its cost up to a few seconds before, so the sums over its sessions miss little.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ class Cost(NamedTuple):
     """Time and memory of a run, summed over its sessions."""
 
     seconds: float  # from the start of its process, where it has one of its own
-    training_seconds: float  # of those, without what it took to load the program
+    training_seconds: float  # of those, without loading the program
     processor_seconds: float  # of all threads, and of its processes that have ended
     peak_memory_gb: float | None  # 10^9 bytes resident at most; None where it had no process of its own
 
 
 class Swept(NamedTuple):
-    """What is known about a run beside its folder."""
+    """The record of a run beside its folder."""
 
     sessions: tuple[Cost, ...]
     answers: dict[str, dict[str, Any]]  # by question
 
     @property
     def cost(self) -> Cost | None:
-        """What all sessions took; None if there was none here."""
+        """The cost of all sessions; None if there was none here."""
         if not self.sessions:
             return None
         seconds, training, processor, peaks = zip(*self.sessions, strict=True)
@@ -46,7 +46,7 @@ class Swept(NamedTuple):
 
 
 def read_record(run_dir: Path) -> Swept:
-    """Return what is known about a run. Raises UsageError for a file that is damaged."""
+    """Return the record of a run. Raises UsageError for a damaged file."""
     path = _path(run_dir)
     try:
         table = json.loads(path.read_text(encoding="utf-8"))
@@ -58,7 +58,7 @@ def read_record(run_dir: Path) -> Swept:
 
 
 def write_record(run_dir: Path, swept: Swept) -> None:
-    """Keep what is known about a run."""
+    """Write the record of a run."""
     table = {"sessions": [session._asdict() for session in swept.sessions], "answers": swept.answers}
     atomic_write(_path(run_dir), json.dumps(table, indent=1) + "\n")
 
@@ -85,7 +85,7 @@ class Meter:
             self._save()
 
     def tick(self) -> None:
-        """Write down what it took so far, if that was not done a moment ago."""
+        """Write the cost so far, unless that was done a moment ago."""
         if time.monotonic() - self._saved >= SAVED_EVERY:
             self._save()
 
@@ -97,7 +97,7 @@ class Meter:
 
 
 def peak_memory() -> float | None:
-    """Return the most memory that this process has had, in 10^9 bytes; None where the system does not tell.
+    """Return this process's peak memory, in 10^9 bytes; None if the system does not report it.
 
     Not ru_maxrss, which on Linux counts the memory that its parent had when it started it.
     """

@@ -1,7 +1,7 @@
 """The runs of a sweep side by side, each in a process of its own: on this machine, or on a cluster.
 
-Plain tasks, not Ray Tune: nothing is searched or stopped early, and where a run goes on is in its own folder already,
-of which Tune would keep a second account.
+Plain tasks, not Ray Tune: nothing is searched or stopped early, and each run's folder already has the state from which
+it resumes, of which Tune would keep a second copy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_DEATHS = 3  # of processes over one run
 
 
 class Processes(Protocol):
-    """Where processes start that train: a part of ``arena.cluster.interface.Cluster``."""
+    """Starts processes that train: a part of ``arena.cluster.interface.Cluster``."""
 
     def start(self, spec: WorkerSpec, number: int, restarts: int) -> WorkerHandle:
         """Return a starting worker."""
@@ -37,12 +37,12 @@ class Processes(Protocol):
         ...
 
     def wait(self, calls: Sequence[PendingCall], timeout: float | None) -> list[PendingCall]:
-        """Wait until a call is done; return all that are."""
+        """Wait until a call is done; return all that are done."""
         ...
 
 
 class SweepCluster(Processes, Protocol):
-    """A cluster that says what its machines have."""
+    """A cluster that reports its machines' resources."""
 
     def nodes(self) -> list[Resources]:
         """Return the resources of each machine that is alive."""
@@ -50,18 +50,18 @@ class SweepCluster(Processes, Protocol):
 
 
 class RunTrainer:
-    """What a process holds: it trains a run in the sweep's folder. What it prints goes to NAME.log there."""
+    """The object in a process that trains a run in the sweep's folder, with output to NAME.log there."""
 
     def __init__(self, folder: Path, task: Task) -> None:
         self._folder, self._task = folder, task
 
     def train(self, name: str, settings: str, began: float | None) -> Trained:
-        """Train a run, whose configuration is given as TOML, from where it stopped, and ask about it.
+        """Train a run, given as TOML, from where it stopped, and ask about it.
 
-        ``began`` is when its process was started, by this machine's monotonic clock; None: it was elsewhere.
+        ``began`` is when its process was started, by this machine's monotonic clock; None: on another machine.
         """
         table = tomllib.loads(settings)
-        plugins.allow(table.get("plugins", ()))  # as the process that sends them was: it may be on another machine
+        plugins.allow(table.get("plugins", ()))  # as in the process that sends them, which may be on another machine
         run = SweepRun(name, validate(table))
         log = self._folder / f"{name}.log"
         with log.open("a", encoding="utf-8") as file, redirect_stdout(file), redirect_stderr(file):
@@ -71,9 +71,9 @@ class RunTrainer:
 def run_on_cluster(
     folder: Path, runs: Sequence[SweepRun], task: Task, cluster: SweepCluster, announce: Callable[[str], object]
 ) -> SweepOutcome:
-    """Train the runs that are not complete, as many at a time as the cluster has room for; ``announce`` tells of each.
+    """Train incomplete runs, as many at a time as the cluster has room for; ``announce`` is called for each.
 
-    Raises UsageError if not one run has room.
+    Raises UsageError if the cluster has no room for a run.
     """
     left = [run for run in runs if not complete(folder, run, task)]
     if not left:
@@ -94,9 +94,9 @@ def run_side_by_side(
     *,
     here: bool = True,
 ) -> SweepOutcome:
-    """Train the runs that are not complete, ``most`` at a time; ``announce`` tells of each.
+    """Train the runs that are not complete, ``most`` at a time; ``announce`` is called for each.
 
-    A run over which a process dies goes on in another one. ``here``: the processes are this machine's.
+    If a process dies, its run continues in another. ``here``: the processes are on this machine.
     """
     waiting = deque((number, run) for number, run in enumerate(runs, 1) if not complete(folder, run, task))
     count = min(most, len(waiting))
@@ -119,7 +119,7 @@ def run_side_by_side(
 
 
 class _SideBySide:
-    """The runs that wait, and those that are under way."""
+    """The runs that wait, and those in progress."""
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ class _SideBySide:
 
 
 def needed(runs: Sequence[SweepRun], nodes: Sequence[Resources]) -> Resources:
-    """Return what a process needs that can train any of the runs: its threads' cores, all of a machine's for 0."""
+    """Return the resources that a process needs to train any run: its threads' cores; all of a machine's for 0."""
     cpus = max((run.config.threads or max(node.cpus for node in nodes)) for run in runs)
     return Resources(
         cpus, float(any(device.startswith(("cuda", "xpu")) for run in runs for device in run.config.devices))
@@ -194,7 +194,7 @@ def needed(runs: Sequence[SweepRun], nodes: Sequence[Resources]) -> Resources:
 
 
 def room_for(need: Resources, nodes: Sequence[Resources]) -> int:
-    """Return how many processes have room on the machines. Raises UsageError if not one has."""
+    """Return how many processes the machines have room for. Raises UsageError for none."""
     count = sum(int(min(node.cpus // need.cpus, node.gpus // need.gpus if need.gpus else node.cpus)) for node in nodes)
     if count < 1:
         have = ", ".join(f"{node.cpus:g} cores and {node.gpus:g} GPUs" for node in nodes)

@@ -1,4 +1,4 @@
-"""What came of a sweep's runs, beside each other: figures at its end, what runs took, and what was answered."""
+"""A sweep's runs compared: figures at their end, costs, and answers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ GENERATED = "reply_tokens"  # the metric of an iteration's tokens
 
 
 def compare_runs(folder: Path, sweep: Sweep, runs: Sequence[SweepRun]) -> RunComparison:
-    """Compare trained runs of a sweep; conditions have the names that the plan gives them.
+    """Compare trained runs of a sweep; conditions have the names in the plan.
 
-    Where the runs end at a number of tokens, a figure is that of a straight line between the measurements before and
-    after it; the comparison's ``iteration`` is then this number.
+    If the runs end at a number of tokens, figures are interpolated linearly between the measurements before and after
+    it; the comparison's ``iteration`` is then this number.
     """
     records, asked = [], dict[str, None]()
     for run in runs:
@@ -42,7 +42,7 @@ def compare_runs(folder: Path, sweep: Sweep, runs: Sequence[SweepRun]) -> RunCom
 
 
 def at_tokens(record: RunRecord, tokens: int) -> RunRecord:
-    """Return a run as it was when all seats had generated so many tokens, which stand for its iterations."""
+    """Return a run as it was when all seats had generated ``tokens`` tokens, with tokens in place of iterations."""
     iterations, counts = record.metrics[GENERATED]
     generated = dict(zip(iterations, accumulate(counts), strict=True))
     metrics = {}

@@ -24,10 +24,10 @@ def run_sweep(
     cluster: str = "",
     questions: Mapping[str, Question] | None = None,
 ) -> SweepOutcome:
-    """Train what is not complete, each run from where it stopped, and ask what is not answered.
+    """Train incomplete runs, each from where it stopped, and ask the questions that are not answered.
 
-    ``workers`` processes side by side; 0: in this one. ``cluster`` is a Ray cluster's address. ``questions`` are asked
-    beside the sweep's commands. Raises UsageError if another process has the folder.
+    ``workers`` is the number of processes side by side; 0: in this one. ``cluster`` is a Ray cluster's address.
+    ``questions`` are asked in addition to the sweep's commands. Raises UsageError if another process has the folder.
     """
     task = Task(sweep.tokens, {**command_questions(sweep.commands), **(questions or {})})
     with run_lock(folder):

@@ -1,4 +1,4 @@
-"""One model in place of a mixture: what the mixture says in each situation, a model that is taught it, and how near.
+"""One model in place of a mixture: the mixture's targets, a model that is fitted to them, and how near it comes.
 
-May import every room of its wing but evaluation, and all that stands below it.
+May import every room of its wing but evaluation, and the wings below it.
 """

@@ -1,7 +1,7 @@
 """Distil: one snapshot that behaves as a run's mixture does on average.
 
-Each policy begins from the member that has the greatest weight, and is taught what the mixture says in every situation
-of its roles, in all games of the run at once. What is measured is exact where the game has tables.
+Each policy begins from the member with the greatest weight, and learns the mixture's replies in every situation of its
+roles, in all games of the run at once. Measurements are exact where the game has tables.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from league.population.storage.run_dir import Run
 from league.theory.exact.exploitability import PolicyTable, exploitability, head_to_head
 
 MIXTURE = "mixture"
-HELD_OUT = 4  # sampled matches to measure by, as a share of those that are imitated: one in so many
+HELD_OUT = 4  # sampled matches for measuring, as a share of those that are imitated: one in this many
 
-Progress = Callable[[str, int, int], None]  # what is done, how much of it, of how much
+Progress = Callable[[str, int, int], None]  # the step, how much of it is done, of how much
 
 
 class Worth(NamedTuple):
-    """What a player is worth in a game: its exploitability, or in a cooperative game its return with itself."""
+    """A player's value in a game: its exploitability, or in a cooperative game its return with itself."""
 
     kind: str  # "exploitability" or "return"
     before: float  # of the member that it begins from
@@ -40,7 +40,7 @@ class GameResult(NamedTuple):
     """How near a distilled model is to the mixture in one game."""
 
     game: str
-    exact: bool  # whether the mixture's table is the target; else its play
+    exact: bool  # whether the mixture's table is the target, or its play
     situations: int
     kl_before: float  # of the targets to the member that it begins from, nats a situation, by how likely they are
     kl_after: float
@@ -88,7 +88,7 @@ class _GameLesson(NamedTuple):
 
     targets: list[Target]
     table: PolicyTable | None  # of the mixture
-    held_out: list[Target]  # by which it is measured
+    held_out: list[Target]  # on which it is measured
 
 
 def _lesson(config: RunConfig, player: Player, seed: int) -> _GameLesson:
@@ -103,14 +103,14 @@ def _lesson(config: RunConfig, player: Player, seed: int) -> _GameLesson:
 def _measured(
     lesson: _GameLesson, learning: Mapping[str, Taught], config: RunConfig, view: Player, limit: int
 ) -> tuple[float, float | None]:
-    """Return the KL of a game's targets to the policies, and what they are worth in it; None if that is not known."""
+    """Return the KL of a game's targets to the policies, and their value in the game; None if that is not known."""
     table = exact_table(view, limit)
     kl = mean_kl(config, learning, lesson.held_out)
     return kl, None if table is None else _value(view, table)
 
 
 def _value(player: Player, table: PolicyTable) -> float:
-    """Return the exploitability over the seats that are not given to others, or the return of a cooperative game."""
+    """Return the exploitability over the seats without fixed players, or the return of a cooperative game."""
     if player.spec.utility is Utility.IDENTICAL:
         return head_to_head([table] * player.spec.seats)[0]
     return exploitability(table, [role.seat for role in player.roles if not role.fixed])

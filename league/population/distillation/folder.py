@@ -22,9 +22,9 @@ REPORT_FILE = "distilled.json"
 
 
 def write_folder(folder: Path, run: Run, distilled: Distilled, source: str) -> list[Snapshot]:
-    """Make a run of the distilled snapshots alone, which appears at once; return them.
+    """Make a run of only the distilled snapshots, written atomically; return them.
 
-    Raises UsageError for a folder with something in it.
+    Raises UsageError for a folder that is not empty.
     """
 
     def fill(partial_folder: Path) -> list[Snapshot]:
@@ -38,8 +38,8 @@ def write_folder(folder: Path, run: Run, distilled: Distilled, source: str) -> l
 def write_run(folder: Path, run: Run, fill: Callable[[Path], list[Snapshot]]) -> list[Snapshot]:
     """Make a run with another's configuration and base, and the snapshots of ``fill``; return them.
 
-    ``fill`` is given a folder of another name, which becomes ``folder`` at once when it is complete. Raises UsageError
-    for a folder with something in it.
+    ``fill`` is given a folder of another name, which is renamed to ``folder`` when it is complete. Raises UsageError
+    for a folder that is not empty.
     """
     check_unused(folder)
     partial_folder = folder.with_name(f".{folder.name}.partial")
@@ -82,7 +82,7 @@ def save_policy(policy: Policy, folder: Path) -> None:
 
 
 def to_json(source: str, snapshots: list[Snapshot], distilled: Distilled) -> dict[str, Any]:
-    """Return what was distilled and how near it is, as JSON data. What was not computed is null."""
+    """Return the distilled policies and how near they are, as JSON data. Values that were not computed are null."""
     return {
         "source": source,
         "snapshots": {s.policy: {"id": s.id, "parents": list(s.parents), "how": s.how} for s in snapshots},

@@ -1,4 +1,4 @@
-"""The policies that are taught: where each begins, how it sits down as a player while it learns, and its lessons."""
+"""The policies that are taught: where each begins, how it plays while it learns, and its lessons."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from roles.role import bound_policies
 
 
 class Taught(NamedTuple):
-    """A policy that was taught, with what it comes from."""
+    """A policy that was taught, with its origin."""
 
     policy: Policy
     start: Snapshot
@@ -32,15 +32,15 @@ class Taught(NamedTuple):
 def students(run: Run, players: Mapping[str, Player]) -> dict[str, Taught]:
     """Return the policies of a run's roles by name, each with the weights of the member that plays it most.
 
-    ``players``, by game, are of the run. Raises UsageError for a snapshot that is not as it was frozen.
+    ``players``, by game, are of the run. Raises UsageError for a snapshot that has changed since it was frozen.
     """
     adapters: dict[str, Adapters] = {}
-    found = _starts(run, players).items()
-    return {name: Taught(_policy(run, start, adapters), start, of) for name, (start, of) in found}
+    starts = _starts(run, players).items()
+    return {name: Taught(_policy(run, start, adapters), start, of) for name, (start, of) in starts}
 
 
 def _starts(run: Run, players: Mapping[str, Player]) -> dict[str, tuple[Snapshot, tuple[str, ...]]]:
-    """Return for each policy the member of greatest weight, the newest of equals, and all members, the oldest first."""
+    """Return, by policy, the member of greatest weight (the newest of equals) and all members, the oldest first."""
     weights: dict[str, dict[str, float]] = {name: {} for name in bound_policies(run_roles(run.config))}
     for player in players.values():
         for home in (player, *player.team):
@@ -48,14 +48,14 @@ def _starts(run: Run, players: Mapping[str, Player]) -> dict[str, tuple[Snapshot
                 for identity, weight in drawn if not role.fixed else ():
                     counted, name = weights[role.policy], identity.rpartition("@")[2]
                     counted[name] = counted.get(name, 0.0) + weight
-    found = {}
+    starts = {}
     for policy, counted in weights.items():
         if not counted:  # of roles in other games
             continue
         members = sorted((run.population.get(name) for name in counted), key=lambda snapshot: snapshot.step)
         start = max(members, key=lambda snapshot: (round(counted[snapshot.id], 9), snapshot.step))
-        found[policy] = start, tuple(snapshot.id for snapshot in members)
-    return found
+        starts[policy] = start, tuple(snapshot.id for snapshot in members)
+    return starts
 
 
 def _policy(run: Run, start: Snapshot, shared: dict[str, Adapters]) -> Policy:
@@ -85,7 +85,7 @@ def _live(policy: str) -> str:
 
 
 def view(player: Player, engine: TorchLM) -> Player:
-    """Return the policies of ``engine_of`` in the seats of a player; who is given a role keeps it."""
+    """Return the policies of ``engine_of`` in the seats of a player; fixed players keep their roles."""
     members = tuple(
         seat if role.fixed else ((_live(role.policy), 1.0),)
         for role, seat in zip(player.roles, player.members, strict=True)
@@ -96,14 +96,14 @@ def view(player: Player, engine: TorchLM) -> Player:
 def teach(
     config: RunConfig, taught: Taught, targets: Sequence[Target], seed: int, tell: Callable[[int, int], None]
 ) -> None:
-    """Teach a policy its own of the targets by the steps of ``[distil]``; ``tell`` hears how many of how many."""
-    mine = [target for target in targets if target.policy == taught.policy.name]
-    if not mine:
+    """Teach a policy its own targets by the steps of ``[distil]``; ``tell`` is called with the progress."""
+    own_targets = [target for target in targets if target.policy == taught.policy.name]
+    if not own_targets:
         return
     settings, rate = config.distil, config.distil.learning_rate
     rate = config.optimizer.learning_rate if rate is None else rate
     teaching = Teaching(settings.steps, settings.prompts, rate, config.optimizer.max_grad_norm)
-    lesson = Lesson(taught.policy.lm, mine, _tokens(config))
+    lesson = Lesson(taught.policy.lm, own_targets, _tokens(config))
     lesson.teach(taught.policy, teaching, seed, lambda step: tell(step + 1, settings.steps))
 
 
@@ -111,10 +111,10 @@ def mean_kl(config: RunConfig, learning: Mapping[str, Taught], targets: Sequence
     """Return the KL of the targets to the policies, nats a situation."""
     parts = []
     for name, taught in learning.items():
-        mine = [target for target in targets if target.policy == name]
-        if mine:
-            share = math.fsum(target.weight for target in mine)
-            parts.append(share * Lesson(taught.policy.lm, mine, _tokens(config)).kl())
+        own_targets = [target for target in targets if target.policy == name]
+        if own_targets:
+            share = math.fsum(target.weight for target in own_targets)
+            parts.append(share * Lesson(taught.policy.lm, own_targets, _tokens(config)).kl())
     return math.fsum(parts)
 
 

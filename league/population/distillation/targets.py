@@ -1,11 +1,11 @@
-"""What a mixture says in each situation: the target that one model is to imitate.
+"""A mixture's replies in each situation: the targets that one model imitates.
 
-A mixture draws a member for each seat when a match begins. Kuhn's theorem (1953) gives the one behaviour that plays
-the same: at an information state each member counts by its weight times how likely its own replies lead there. In a
-game that is small enough that is a table (``exploitability.mixture``), and every information state is a
-situation. Elsewhere the mixture plays, and the situations are the turns of its matches, as in neural fictitious
-self-play (Heinrich and Silver 2016, arXiv 1603.01121); where replies are choices, the target is still that average and
-not the one reply that was drawn, so it has no noise of sampling.
+A mixture draws a member for each seat when a match begins. Kuhn's theorem (1953) gives the single behaviour that plays
+the same: at an information state each member is weighted by its weight times the probability that its own replies lead
+there. In a game that is small enough this is a table (``exploitability.mixture``), and every information state is a
+situation. In other games the mixture plays, and the situations are the turns of its matches, as in neural fictitious
+self-play (Heinrich and Silver 2016, arXiv 1603.01121); where replies are choices, the target is still the average and
+not the reply that was drawn, so it has no sampling noise.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from roles.prompts import messages
 from roles.replies import speaking
 from roles.role import ReplyForm, Role
 
-OFF_PATH = 0.5  # of a situation's weight, how much comes from opponents that play uniformly, not from the mixture
+OFF_PATH = 0.5  # the part of a situation's weight that comes from opponents that play uniformly, not from the mixture
 
 
 class Target(NamedTuple):
-    """One situation and what the mixture says in it."""
+    """One situation and the mixture's replies in it."""
 
     game: str
-    policy: str  # which is to say it
+    policy: str  # the policy that learns it
     chat: tuple[Message, ...]
     legal: tuple[str, ...]  # () of a free reply
     reply: str  # a free one; "" of a choice
     probabilities: tuple[float, ...]  # of the legal replies; of a free reply (1.0,)
-    entropy: float  # nats: what the cross-entropy of the situation cannot go below
+    entropy: float  # nats: the least cross-entropy of the situation
     temperature: float
     weight: float  # a game's sum to one
 
@@ -51,14 +51,14 @@ class Target(NamedTuple):
 def exact_targets(player: Player, table: PolicyTable) -> list[Target]:
     """Return every information state that the player reaches, as its ``table`` plays there.
 
-    The weight is the chance of coming there: the player's own plan times chance and opponents, half of the time the
-    mixture's own play and half uniform play, as an opponent that exploits does what the mixture itself never does.
+    The weight is the probability of getting there: the player's own plan times chance and opponents, half of the time
+    the mixture's own play and half uniform play, as an exploiting opponent does what the mixture itself never does.
     """
     game = player.spec.name
     form = exact_form(game)
     assert isinstance(form, SequenceForm), "boards have no table of a mixture"
     weights = reach(form, [table.probabilities[key] for key in form.keys])
-    found = []
+    targets = []
     for (key, position), weight in zip(
         information_positions(game).items(), _in_order(game, form, weights), strict=True
     ):
@@ -68,8 +68,8 @@ def exact_targets(player: Player, table: PolicyTable) -> list[Target]:
         by_id = dict(zip(sorted(position.legal_ids()), table.probabilities[key], strict=True))
         shares = tuple([by_id[action] for action in position.legal_ids()])
         chat = messages(role, position.observe(key[0]), legal)
-        found.append(choice_target(role, chat, legal, shares, weight))
-    return normalised(found)
+        targets.append(choice_target(role, chat, legal, shares, weight))
+    return normalised(targets)
 
 
 def _in_order(game: str, form: SequenceForm, weights: Sequence[float]) -> Iterator[float]:
@@ -78,42 +78,42 @@ def _in_order(game: str, form: SequenceForm, weights: Sequence[float]) -> Iterat
 
 
 def reach(form: SequenceForm, behaviour: Behaviour) -> list[float]:
-    """Return the chance of coming to each information state [I] by a behaviour [I][actions].
+    """Return the probability of getting to each information state [I] by a behaviour [I][actions].
 
     Half of the time opponents follow it too, half of the time they play uniformly.
     """
-    own = form.plan(behaviour)
+    own_plan = form.plan(behaviour)
     uniform = form.plan([[1.0 / len(legal)] * len(legal) for legal in form.legal])
     total = np.zeros(form.sequences)
     for seat in range(form.seats):
         others = np.delete(form.last, seat, axis=1)
-        for share, plan in ((1.0 - OFF_PATH, own), (OFF_PATH, uniform)):
+        for share, plan in ((1.0 - OFF_PATH, own_plan), (OFF_PATH, uniform)):
             to_here = form.chance * plan[others].prod(axis=1)  # by terminal: the seat's own actions do not count
             total += share * np.bincount(form.last[:, seat], to_here, form.sequences)
     to_state = np.zeros(len(form.keys))
     for index in range(len(form.keys) - 1, -1, -1):  # an information state comes after those the seat passes before
         actions = slice(form.first[index], form.first[index] + len(form.legal[index]))
-        to_state[index] = total[actions].mean()  # equal for all: what others do below an action sums to one
+        to_state[index] = total[actions].mean()  # equal for all: others' probabilities below an action sum to one
         total[form.parent[index]] += to_state[index]
-    return [float(value * own[parent]) for value, parent in zip(to_state, form.parent, strict=True)]
+    return [float(value * own_plan[parent]) for value, parent in zip(to_state, form.parent, strict=True)]
 
 
 def sampled_targets(player: Player, matches: int, seed: int) -> list[Target]:
-    """Return the turns of matches that the player plays with itself, submatches included, each of the same weight."""
+    """Return the turns of matches that the player plays with itself, submatches included, with equal weights."""
     everywhere = {p.spec.name: p for p in (player, *player.team)}
     played: dict[tuple[str, int], list[list[Turn]]] = {}  # by game and seat
     for episode in flatten_episodes(self_play(player, matches, seed)):
         for role in everywhere[episode.request.game].roles:
             if not role.fixed:
-                own = [turn for turn in episode.turns if turn.seat == role.seat]
-                played.setdefault((role.game, role.seat), []).append(own)
-    found: list[Target] = []
+                own_turns = [turn for turn in episode.turns if turn.seat == role.seat]
+                played.setdefault((role.game, role.seat), []).append(own_turns)
+    targets: list[Target] = []
     for (game, seat), by_match in played.items():
         home = everywhere[game]
-        said = _ask_members(home, home.roles[seat], by_match)
+        replies = _ask_members(home, home.roles[seat], by_match)
         for turns in by_match:
-            found += _turns(home, home.roles[seat], turns, said)
-    return normalised(found)
+            targets += _turns(home, home.roles[seat], turns, replies)
+    return normalised(targets)
 
 
 def self_play(player: Player, matches: int, seed: int) -> list[Episode]:
@@ -136,35 +136,35 @@ Said = Mapping[tuple[str, tuple[str, ...]], "np.ndarray[tuple[int, int], np.dtyp
 
 
 def _ask_members(player: Player, role: Role, by_match: Sequence[Sequence[Turn]]) -> Said:
-    """Return what each member would reply in every choice of these turns, by observation and legal replies [N, A]."""
+    """Return each member's distribution in every choice of these turns, by observation and legal replies [N, A]."""
     if role.reply is ReplyForm.FREE:
         return {}
     choices = [turn for turns in by_match for turn in turns if len(turn.legal) > 1 and not turn.form]
-    asked = list(dict.fromkeys((turn.observation, turn.legal) for turn in choices))
+    questions = list(dict.fromkeys((turn.observation, turn.legal) for turn in choices))
     game, rng, rows = make_game(player.spec.name), random.Random(0), []
-    for name, _ in player.members[role.seat] if asked else ():
+    for name, _ in player.members[role.seat] if questions else ():
         engine = player.engine_of(name)
-        requests = [ReplyRequest(name, role, game, observation, legal, (), rng) for observation, legal in asked]
+        requests = [ReplyRequest(name, role, game, observation, legal, (), rng) for observation, legal in questions]
         rows.append(engine.distributions(requests))  # type: ignore[attr-defined]  # of language models
-    return {key: np.array([row[index] for row in rows]) for index, key in enumerate(asked)}
+    return {key: np.array([row[index] for row in rows]) for index, key in enumerate(questions)}
 
 
-def _turns(player: Player, role: Role, turns: Sequence[Turn], said: Said) -> Iterator[Target]:
-    """Yield a seat's turns of one match: of a choice the members' average, of free text what was said."""
+def _turns(player: Player, role: Role, turns: Sequence[Turn], replies: Said) -> Iterator[Target]:
+    """Yield a seat's turns of one match: for a choice the members' average, for free text the reply itself."""
     posterior = np.array([weight for _, weight in player.members[role.seat]])  # given the seat's replies so far  # [N]
     for turn in turns:
-        asked = speaking(role) if turn.form else role
+        turn_role = speaking(role) if turn.form else role
         if turn.action is None:
             continue
-        if asked.reply is ReplyForm.FREE:
+        if turn_role.reply is ReplyForm.FREE:
             if turn.trace is not None:
-                chat = messages(asked, turn.observation, turn.legal, (), turn.form)
+                chat = messages(turn_role, turn.observation, turn.legal, (), turn.form)
                 surprise = -sum(turn.trace.logprobs)
                 yield Target(
-                    role.game, role.policy, tuple(chat), (), turn.reply, (1.0,), surprise, asked.temperature, 1.0
+                    role.game, role.policy, tuple(chat), (), turn.reply, (1.0,), surprise, turn_role.temperature, 1.0
                 )
         elif len(turn.legal) > 1:
-            shares = said[turn.observation, turn.legal]  # [N, A]
+            shares = replies[turn.observation, turn.legal]  # [N, A]
             mixed = tuple((posterior @ shares).tolist())
             yield choice_target(role, messages(role, turn.observation, turn.legal), turn.legal, mixed, 1.0)
             posterior = posterior * shares[:, turn.legal.index(turn.action)]
@@ -172,10 +172,10 @@ def _turns(player: Player, role: Role, turns: Sequence[Turn], said: Said) -> Ite
 
 
 def targets_of(player: Player, matches: int, limit: int, seed: int) -> tuple[list[Target], PolicyTable | None]:
-    """Return a player's targets in its game, and its table; None where the game has no table of a mixture.
+    """Return a player's targets in its game, and its table; None where a mixture has no table in the game.
 
-    That is a game with more than ``limit`` information states, without exact chance, or a board whose positions do not
-    show how they came about.
+    These are games with more than ``limit`` information states, without exact chance, or with boards that do not show
+    the moves before.
     """
     table = exact_table(player, limit)
     if table is not None and isinstance(exact_form(player.spec.name), SequenceForm):
@@ -191,7 +191,7 @@ def exact_table(player: Player, limit: int) -> PolicyTable | None:
     try:
         count_information_states(spec.name, limit)
         form = exact_form(spec.name)
-    except UsageError:  # too large, or chance whose probabilities nobody gives
+    except UsageError:  # too large, or without known probabilities of chance
         return None
     if any(len(members) > 1 for members in player.members) and not isinstance(form, SequenceForm):
         return None
@@ -202,7 +202,7 @@ def exact_table(player: Player, limit: int) -> PolicyTable | None:
 def choice_target(
     role: Role, chat: Sequence[Message], legal: Sequence[str], shares: Sequence[float], weight: float
 ) -> Target:
-    """Return what is to be chosen in a situation: ``shares`` of the legal replies, which sum to one."""
+    """Return the target of a situation: ``shares`` of the legal replies, which sum to one."""
     entropy = -math.fsum(share * math.log(share) for share in shares if share > 0.0)
     return Target(
         role.game, role.policy, tuple(chat), tuple(legal), "", tuple(shares), entropy, role.temperature, weight
@@ -210,7 +210,7 @@ def choice_target(
 
 
 def normalised(targets: Sequence[Target]) -> list[Target]:
-    """Return the targets, equal ones as one, with weights that sum to one."""
+    """Return the targets, with equal ones merged, and weights that sum to one."""
     merged: dict[object, Target] = {}
     for target in targets:
         chat = tuple([tuple(message.items()) for message in target.chat])
@@ -223,7 +223,7 @@ def normalised(targets: Sequence[Target]) -> list[Target]:
             target.temperature,
             target.entropy,
         )
-        known = merged.get(key)
-        merged[key] = target if known is None else known._replace(weight=known.weight + target.weight)
+        equal = merged.get(key)
+        merged[key] = target if equal is None else equal._replace(weight=equal.weight + target.weight)
     total = math.fsum(target.weight for target in merged.values())
     return [target._replace(weight=target.weight / total) for target in merged.values()]

@@ -23,10 +23,10 @@ from league.theory.exact.states import Key
 
 
 class ConstrainedResponse(NamedTuple):
-    """The best policy of an attacker within his budget."""
+    """The best policy of an attacker within its budget."""
 
-    value: float  # what his seat expects
-    policy: Mapping[Key, tuple[float, ...]]  # by his information states; action ids ascending
+    value: float  # the seat's expected return
+    policy: Mapping[Key, tuple[float, ...]]  # by the seat's information states; action ids ascending
 
 
 def constrained_best_response(target: PolicyTable, reference: PolicyTable, seat: int, budget: Budget) -> float:
@@ -42,7 +42,7 @@ def constrained_response(
 ) -> ConstrainedResponse:
     """Return the best policy of ``seat`` within the budget while all other seats follow ``target``, and its value.
 
-    With ``harm`` it is best for him that the others get little: his value is minus their mean return.
+    With ``harm`` the attacker wants the others to get little: its value is minus their mean return.
 
     Raises UsageError for a game that is too large to enumerate.
     """

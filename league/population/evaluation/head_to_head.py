@@ -49,15 +49,15 @@ class RoleResult(NamedTuple):
 
 
 class JudgeResult(NamedTuple):
-    """How good one player's verdicts are."""
+    """The quality of one player's verdicts."""
 
     agreement: Estimate  # share that agrees with the truth
-    position_bias: Estimate | None  # leaning to who is shown first, −1 to 1; None: asked in one order only
+    position_bias: Estimate | None  # towards the side that is shown first, −1 to 1; None: asked in one order only
     matches: int
 
 
 class Winner(StrEnum):
-    """Who is stronger, as far as it is decided."""
+    """Which player is stronger, if it is decided."""
 
     A = "a"
     B = "b"
@@ -66,12 +66,12 @@ class Winner(StrEnum):
 
 
 class Decided(NamedTuple):
-    """What matches came to that went on until they were decided."""
+    """The result of matches that continued until they were decided."""
 
     winner: Winner
     confidence: float
-    margin: float | None  # of a level verdict, as a share of the game's scale; None: none was asked for
-    lead: Estimate  # A's mean return minus B's, with an interval of this confidence that holds whenever one stops
+    margin: float | None  # of a level verdict, as a share of the game's scale; None: not requested
+    lead: Estimate  # A's mean return minus B's, with an interval of this confidence that holds at any stopping time
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class HeadToHead:
     illegal_rates: tuple[float | None, float | None]  # of A's and of B's replies; None: no replies
     forfeits: int
     judges: tuple[JudgeResult | None, JudgeResult | None] = (None, None)  # A and B as judges, where the truth is known
-    decision: Decided | None = None  # where the matches went on until it was made; then all intervals allow for that
+    decision: Decided | None = None  # if matches continued until decided; then all intervals account for that
 
     @property
     def share_of_optimum(self) -> float | None:
@@ -110,7 +110,7 @@ def compare(
     """Play A against B in at least ``matches`` matches and return the result.
 
     Each seating is a batch of its own, because every player has its own role cards.
-    In a game of one seat A and B do not meet: each plays every deal by itself.
+    In a game of one seat A and B do not meet: each plays every deal alone.
     """
     spec, scheduled = players[A].spec, schedule(players, matches, seed, most_seatings)
     episodes = play_scheduled(players, scheduled, on_episode)
@@ -118,7 +118,7 @@ def compare(
 
 
 def role_names(players: tuple[Player, Player]) -> list[str]:
-    """Return A's roles by seat, by which results are told."""
+    """Return A's roles by seat, by which results are reported."""
     return [role.name for role in players[A].roles]
 
 
@@ -177,7 +177,7 @@ def schedule(
 
 
 def seatings(spec: GameSpec) -> list[tuple[int, ...]]:
-    """Return the seatings with both A and B; a team is one's, and of over ``MOST_MIXED`` seats one has each alone."""
+    """Return the seatings with both A and B; teams stay whole; beyond ``MOST_MIXED`` seats one sits alone in each."""
     if 1 < spec.seats <= MOST_MIXED and not spec.teams:
         return [seating for seating in itertools.product((A, B), repeat=spec.seats) if len(set(seating)) == 2]
     parts = spec.teams[:1] or [(seat,) for seat in range(spec.seats)]
@@ -196,7 +196,7 @@ def summarise(
 ) -> HeadToHead:
     """Return the result of the played matches. ``role_names`` are A's roles by seat.
 
-    ``interval`` makes all estimates of scores and returns: another one where somebody looked before the end.
+    ``interval`` makes all estimates of scores and returns; it differs if the results were looked at before the end.
     """
     outcomes = outcomes_of(spec, [(m.deal, m.seating, e.returns) for m, e in zip(matches, episodes, strict=True)])
     names = list(role_names) * (2 if spec.seats == 1 else 1)
@@ -278,15 +278,17 @@ def results_by_role(
 def _judge(
     spec: GameSpec, matches: Sequence[ScheduledMatch], episodes: Sequence[Episode], player: int
 ) -> JudgeResult | None:
-    """Return how good a player judges, A or B; None where it gave no verdict."""
-    found = [v for v in verdicts(spec.name, episodes) if matches[v.match].seating[v.seat] == player]
-    if not found:
+    """Return how well player A or B judges; None if it gave no verdict."""
+    given_verdicts = [v for v in verdicts(spec.name, episodes) if matches[v.match].seating[v.seat] == player]
+    if not given_verdicts:
         return None
-    deals = [matches[verdict.match].deal for verdict in found]
-    biased = [(v.position_bias, deal) for v, deal in zip(found, deals, strict=True) if v.position_bias is not None]
+    deals = [matches[verdict.match].deal for verdict in given_verdicts]
+    biased = [
+        (v.position_bias, deal) for v, deal in zip(given_verdicts, deals, strict=True) if v.position_bias is not None
+    ]
     bias = clustered_mean([b for b, _ in biased], [deal for _, deal in biased], (-1.0, 1.0)) if biased else None
-    agreement = clustered_mean([verdict.agreement for verdict in found], deals, (0.0, 1.0))
-    return JudgeResult(agreement, bias, len(found))
+    agreement = clustered_mean([verdict.agreement for verdict in given_verdicts], deals, (0.0, 1.0))
+    return JudgeResult(agreement, bias, len(given_verdicts))
 
 
 def _illegal_rate(matches: Sequence[ScheduledMatch], episodes: Sequence[Episode], player: int) -> float | None:

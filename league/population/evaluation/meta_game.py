@@ -1,8 +1,8 @@
 """The meta-game of PSRO, whose strategies are a population's players, and its meta-strategies.
 
-Its payoffs are exact where every player has a policy table, else estimated from matches. Where one policy plays all
-seats, the meta-game is the symmetric one, whose payoffs are means over seatings; where roles have different policies,
-each seat has its own set of strategies.
+Its payoffs are exact if every player has a policy table, and otherwise estimated from matches. If one policy plays all
+seats, the meta-game is symmetric, and its payoffs are means over seatings; if roles have different policies, each seat
+has its own set of strategies.
 """
 
 from __future__ import annotations
@@ -114,13 +114,13 @@ def meta_strategy(meta_game: MetaGame, config: RunConfig, seed: int) -> MetaStra
     matchmaking = config.matchmaking
     needs = meta_needs(matchmaking)
     if MIXTURE in needs:
-        own = settings_of(config, "meta_solvers", matchmaking.psro_solver)
-        by_seat = mixture_weights(meta_game, matchmaking.psro_solver, own)
+        settings = settings_of(config, "meta_solvers", matchmaking.psro_solver)
+        by_seat = mixture_weights(meta_game, matchmaking.psro_solver, settings)
         return MetaStrategy({player: weight for weights in by_seat for player, weight in weights.items()})
     if JOINT not in needs:
         return MetaStrategy()
-    own = settings_of(config, "joint_solvers", matchmaking.jpsro_solver)
-    solver = with_settings(JOINT_SOLVERS[matchmaking.jpsro_solver], own)
+    settings = settings_of(config, "joint_solvers", matchmaking.jpsro_solver)
+    solver = with_settings(JOINT_SOLVERS[matchmaking.jpsro_solver], settings)
     joint = solver.make(meta_game.empirical_game())
     support = np.argwhere(joint > 1e-9)
     lineups = [
@@ -163,7 +163,7 @@ def mixture_metrics(
 ) -> dict[str, float]:
     """Return the exact exploitability of a mixture by seat; empty for cooperative games and those without tables.
 
-    ``seats``: over these alone, where the others are given to players that do not train.
+    ``seats``: over these only, where the others have fixed players.
     """
     if meta_game.tables is None or not mixable(spec.name) or spec.utility is Utility.IDENTICAL:
         return {}

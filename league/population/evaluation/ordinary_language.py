@@ -1,8 +1,8 @@
-"""What training in games does to a pretrained model's language: how far it has moved on ordinary prompts.
+"""The effect of training in games on a pretrained model's language: how far it has moved on ordinary prompts.
 
 Two numbers, on a set that ships with the project and never changes: KL(policy | untrained) in nats a token, over the
 tokens of plain answers to plain prompts, exact over the vocabulary; and the mean log-likelihood of a text, in nats a
-token. A player that got better while neither moved much still speaks; one whose KL has risen by nats does not.
+token. A player that improved while neither moved much still speaks; one whose KL has risen by nats does not.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ MAX_TOKENS = 512  # in one pass: each position has a row of the whole vocabulary
 def language_metrics(config: RunConfig, policies: Mapping[str, LanguageModel]) -> dict[str, float]:
     """Return ``POLICY/language_kl`` and ``POLICY/language_logprob`` of policies on a pretrained model.
 
-    None of those whose model began from nothing, and none where ``evaluation.language`` is off. A full model's
-    untrained weights are read again from where they came from.
+    Policies trained from scratch have none, and nobody has if ``evaluation.language`` is off. A full model's untrained
+    weights are read again from their source.
     """
     metrics: dict[str, float] = {}
     loaded: dict[str, LanguageModel] = {}
@@ -70,8 +70,10 @@ def kl_of_answers(lm: LanguageModel, untrained: LanguageModel) -> float:
 @torch.no_grad()
 def text_logprob(lm: LanguageModel) -> float:
     """Return the mean log-likelihood of the text, in nats a token, given its first token."""
-    first, *rest = lm.encode_reply(_texts()["text"].strip())[:-1]  # without an end: the text does not answer anything
-    tokens: Tokens = tuple(rest)
+    first, *following = lm.encode_reply(_texts()["text"].strip())[
+        :-1
+    ]  # without an end: the text does not answer anything
+    tokens: Tokens = tuple(following)
     (chunk,) = lm.plan([(first,)], [(tokens,)], len(tokens) + 1)
     logprobs = lm.reply_logits(chunk, [tokens])[0].float().log_softmax(-1)  # [T, V]
     return float(logprobs.gather(1, torch.tensor(tokens, device=logprobs.device)[:, None]).mean())

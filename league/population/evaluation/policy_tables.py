@@ -16,7 +16,7 @@ from roles.role import ReplyForm, Role
 
 IF_DAMAGED = "Delete it: the run computes it again from its snapshot, and until then the standings leave it out."
 
-Profile = tuple[str, ...]  # by seat a snapshot's id, or the player that is given the role
+Profile = tuple[str, ...]  # a snapshot's id, or the fixed player of the role, by seat
 
 
 class PolicyTables:
@@ -34,16 +34,15 @@ class PolicyTables:
         engine: Sampler,
         roles: tuple[Role, ...],
         seed: int,
-        given: Mapping[str, Sampler] | None = None,
+        fixed: Mapping[str, Sampler] | None = None,
     ) -> PolicyTable | None:
         """Return the table of the snapshots in a game's seats; None if the game is too large for one.
 
-        ``given`` are the engines of players that are given roles: there is no table beside one whose probabilities are
-        not known exactly.
+        ``fixed`` are the engines of fixed players: there is no table with one whose probabilities are not exact.
         """
         if (table := self.stored(profile, spec)) is not None or spec.name in self._without_table:
             return table
-        others = tuple((given or {}).items())
+        others = tuple((fixed or {}).items())
         try:
             members = tuple(((snapshot, 1.0),) for snapshot in profile)
             player = Player("+".join(profile), spec, engine, roles, members, others=others)
@@ -70,7 +69,7 @@ class PolicyTables:
         return self._tables[profile, spec.name]
 
     def _path(self, profile: Profile, game: str) -> Path:
-        players = [player.rpartition("/")[2] for player in dict.fromkeys(profile)]  # a given one may name a folder
+        players = [player.rpartition("/")[2] for player in dict.fromkeys(profile)]  # a fixed player may name a folder
         return self._folder / f"{'+'.join(players)}.{game}.json"
 
 
@@ -81,7 +80,7 @@ def is_tabular(player: Player, role: Role) -> bool:
 
 
 def profiles(snapshots: Sequence[Snapshot], roles: Sequence[Role]) -> list[Profile]:
-    """Return for each freeze who sat in a game's seats: the newest snapshot of each policy at that step."""
+    """Return who sat in a game's seats at each freeze: the newest snapshot of each policy at that step."""
     newest = {role.policy: role.policy for role in roles if role.fixed}
     profile_at: dict[int, Profile] = {}  # by step
     for snapshot in snapshots:
@@ -94,9 +93,9 @@ def profiles(snapshots: Sequence[Snapshot], roles: Sequence[Role]) -> list[Profi
 def exact_metrics(spec: GameSpec, table: PolicyTable, seats: Sequence[int] | None = None) -> dict[str, float]:
     """Return the metrics of the newest snapshots' table.
 
-    For a cooperative game its return; for any other game the exploitability (NashConv / seats), over ``seats`` alone
-    where others are given to players that do not train, and the first seat's value in self-play. In a general-sum game
-    also the CE gap of these policies, whose only recommendation is to play as they do: the sum of what seats gain.
+    For a cooperative game its return; for any other game the exploitability (NashConv / seats), over ``seats`` only if
+    others have fixed players, and the first seat's value in self-play. In a general-sum game also the CE gap of these
+    policies, whose only recommendation is to play as they do: the sum of the seats' gains.
     """
     values = head_to_head([table] * spec.seats)
     if spec.utility is Utility.IDENTICAL:

@@ -1,6 +1,6 @@
 """Rating matches of a new snapshot: against the anchors, and among snapshots by the rule of ``evaluation.pairing``.
 
-The informative rule (information-seeking matchmaking) plays the pair next that tells most about who is better. The
+The informative rule (information-seeking matchmaking) plays the pair next that reveals most about who is better. The
 weight of a pair is the expected opportunity cost of deciding now (Chick and Inoue 2001, Operations Research 49): the
 expected loss, in score a deal, of selecting the leading player although the other may be better,
 
@@ -46,7 +46,7 @@ def rating_matches(
     They are of the games that have more than one seat. Each deal is played once for each seat that the first player of
     a pair may take, with the second in all other seats. A snapshot takes the seats of its policy's roles, an exploiter
     any, and meets opposing policies' snapshots. In a game with ``strangers`` it meets all of them and itself, for a
-    score of ad-hoc teamwork. Given players keep their seats; where that leaves one, matches are against them.
+    score of ad-hoc teamwork. Fixed players keep their seats; if that leaves one seat, matches are against them.
     """
     config, run_seed, roles = context.config.evaluation, context.config.seed, context.roles
     exploiters, specs = context.config.league_roles, [spec for spec in context.specs.values() if spec.seats > 1]
@@ -56,7 +56,7 @@ def rating_matches(
     requests: list[MatchRequest] = []
     for spec in specs:
         cards, pairs = roles[spec.name], [(snapshot, anchor) for anchor in config.anchors]
-        if sum(not role.fixed for role in cards) == 1:  # nobody but given players has a seat beside it
+        if sum(not role.fixed for role in cards) == 1:  # only fixed players have a seat beside it
             pairs = [(snapshot, player) for player in fixed_names({spec.name: cards})[:1]]
         elif config.pairing == "informative":
             pairs += _most_informative([*past, snapshot], spec, cards, exploiters, pair_record)[: len(drawn)]
@@ -72,7 +72,7 @@ def rating_matches(
 
 
 def _drawn_opponents(config: EvaluationConfig, past: Sequence[Snapshot], seed: int) -> list[Snapshot]:
-    """Return as many earlier snapshots as are met, in their order: drawn evenly, or all of them in a round robin."""
+    """Return the earlier snapshots to meet, in their order: drawn evenly, or all of them in a round robin."""
     if not past:
         return []
     size = len(past) if config.pairing == "round_robin" else min(config.opponents, len(past))
@@ -120,7 +120,7 @@ def _most_informative(
     exploiters: Collection[str],
     pair_record: PairRecordOf,
 ) -> list[tuple[Snapshot, str]]:
-    """Return the pairs of opposing snapshots in a game, the most informative first; of equals, the newest."""
+    """Return the pairs of opposing snapshots in a game, the most informative first, among equals the newest."""
     policies = {snapshot.policy for snapshot in snapshots}
     opposing = {policy: _opposing_policies(policy, roles, exploiters) for policy in policies}
     count = len(snapshots)
@@ -147,7 +147,7 @@ def _opposing_policies(policy: str, roles: Sequence[Role], exploiters: Collectio
 
 
 def without_bystanders(episode: Episode, roles: Sequence[Role]) -> Episode:
-    """Return a match without the seats of given players beside whom others are compared: a judge wins no match."""
+    """Return a match without the seats of fixed players while others are compared: a judge wins no match."""
     left_out = bystanders(roles)
     if not left_out:
         return episode

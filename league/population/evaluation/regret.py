@@ -66,7 +66,7 @@ class RegretGrowth(NamedTuple):
 
     trend: (
         float | None
-    )  # p-value: R(t) / t falls as often by chance, if a fall and a rise are as likely; None: one round
+    )  # p-value: R(t) / t falls as often by chance, if falls and rises are equally likely; None: one round
     exponent: Estimate | None  # of the power law fitted to R(t); below 1: no-regret; None: R(t) > 0 too seldom
 
 
@@ -100,7 +100,7 @@ def trend_p_value(curve: NDArray[np.float64]) -> float | None:
         return None
     rates = curve / np.arange(1, len(curve) + 1)
     falls = int((np.diff(rates) < -_TOLERANCE * max(np.abs(rates).max(), _TOLERANCE)).sum())
-    total, ways = 0, math.comb(steps, falls)  # whole numbers: 2 to the power of the steps is no float beyond 1,023
+    total, ways = 0, math.comb(steps, falls)  # integers: 2 to the power of the steps is not a float beyond 1,023
     for k in range(falls, steps + 1):
         total += ways
         ways = ways * (steps - k) // (k + 1)
@@ -110,8 +110,8 @@ def trend_p_value(curve: NDArray[np.float64]) -> float | None:
 def power_law_exponent(curve: NDArray[np.float64]) -> float | None:
     """Return the exponent b of the least-squares fit log R(t) = a + b log t over the rounds with R(t) > 0.
 
-    None where fewer than half of the rounds, or fewer than three, have a positive regret: the curve is no
-    power law then, and mostly falls.
+    None if fewer than half of the rounds, or fewer than three, have a positive regret: then the curve is not a
+    power law, and mostly falls.
     """
     positive = np.flatnonzero(curve > 0.0)
     if len(positive) < max(_MIN_POINTS, len(curve) / 2):

@@ -48,7 +48,7 @@ class Strategies:
         states = shown_states(spec, roles, weights)
         probabilities = tuple(
             tuple(
-                tuple(tables[profile].probabilities[state.key][action.place] for profile in steps)
+                tuple(tables[profile].probabilities[state.key][action.action_index] for profile in steps)
                 for action in state.actions
             )
             for state in states
@@ -57,7 +57,7 @@ class Strategies:
 
 
 def strategy_metrics(game: str, states: Sequence[ShownState], table: PolicyTable) -> dict[str, float]:
-    """Return a table's probabilities at the states, ``strategy/STATE/ACTION``, and what equilibria have there.
+    """Return a table's probabilities at the states, ``strategy/STATE/ACTION``, and the equilibria's.
 
     ``equilibrium/STATE/ACTION/low`` and ``/high`` are the ends of the band, equal where one equilibrium is known. In
     Kuhn poker ``equilibrium_distance`` is the greatest difference of any probability to the nearest equilibrium.
@@ -66,7 +66,7 @@ def strategy_metrics(game: str, states: Sequence[ShownState], table: PolicyTable
     for state in states:
         for action in state.actions:
             name = f"{state.name}/{action.label}"
-            metrics[f"strategy/{name}"] = table.probabilities[state.key][action.place]
+            metrics[f"strategy/{name}"] = table.probabilities[state.key][action.action_index]
             if action.low is not None and action.high is not None:
                 metrics[f"equilibrium/{name}/low"] = action.low
                 metrics[f"equilibrium/{name}/high"] = action.high

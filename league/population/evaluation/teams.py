@@ -34,7 +34,7 @@ def live_cast(spec: GameSpec, roles: Roles, learning: Collection[str] = ()) -> t
 
 
 def single_player_cast(player: str, spec: GameSpec, roles: Roles) -> tuple[Cast, ...]:
-    """Return one player in all seats of a game's submatches but those that are given to a player, not trained."""
+    """Return one player in all seats of a game's submatches except those of fixed players, untrained."""
     return tuple(
         cast._replace(players=all_seats(player, roles[cast.game]), trained=(False,) * len(cast.players))
         for cast in live_cast(spec, roles)
@@ -42,16 +42,16 @@ def single_player_cast(player: str, spec: GameSpec, roles: Roles) -> tuple[Cast,
 
 
 def all_seats(player: str, roles: Sequence[Role]) -> tuple[str, ...]:
-    """Return who sits in a game's seats where one player takes all that are not given to another."""
+    """Return who sits in a game's seats when one player takes all seats without a fixed player."""
     return tuple(role.policy if role.fixed else player for role in roles)
 
 
 def training_metrics(context: RunContext, episodes: Sequence[Episode]) -> Metrics:
-    """Return what training matches show where winning is not the point, and how many submatches a match opened.
+    """Return metrics of training matches in games where winning is not the aim, and the number of submatches per match.
 
-    In cooperative and general-sum games that is each trained role's mean return, and welfare against the best possible;
-    in repeated games also how large a share of the trained seats' actions each action has, such as cooperate. Where
-    there is a judge, how good it is; where questions are asked, how many bits one was to tell.
+    In cooperative and general-sum games these are each trained role's mean return, and welfare against the best
+    possible; in repeated games also each action's share of the trained seats' actions, such as cooperate. Games with a
+    judge have its accuracy; games with questions, the bits that a question was expected to reveal.
     """
     metrics: Metrics = {}
     members = flatten_episodes(episodes)
@@ -71,9 +71,9 @@ def training_metrics(context: RunContext, episodes: Sequence[Episode]) -> Metric
 
 
 def question_metrics(game: str, episodes: Sequence[Episode]) -> Metrics:
-    """Return ``GAME/bits_per_question``, the mean information gain; {} for a game without questions, or where none was.
+    """Return ``GAME/bits_per_question``, the mean information gain; {} if no question was asked.
 
-    Matches are played again from their records, those that ended by forfeit up to there.
+    Matches are replayed from their records, up to a forfeit if there was one.
     """
     match, bits = make_game(game), list[float]()
     if not isinstance(match, HasInformation):

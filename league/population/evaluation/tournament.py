@@ -168,7 +168,7 @@ class MatchRecorder(Iterator[MatchRequest]):
 
 @contextmanager
 def open_tournament(folder: Path, tournament: Tournament) -> Iterator[MatchStore]:
-    """Lock a tournament's folder, which is made if it is missing, and yield the store of its matches.
+    """Lock a tournament's folder, make it if it is missing, and yield the store of its matches.
 
     Raises UsageError if another process has locked it, if it holds another tournament or something else,
     or if a name refers to another player than when the tournament began.
@@ -180,7 +180,7 @@ def open_tournament(folder: Path, tournament: Tournament) -> Iterator[MatchStore
         "stands_for": tournament.members_by_name(),
     }
     if folder.is_dir():
-        _check_folder(folder, json.loads(json.dumps(record)))  # before a lock is left in a folder of something else
+        _check_folder(folder, json.loads(json.dumps(record)))  # before a lock file is left in a foreign folder
     with run_lock(folder):
         _check_folder(folder, json.loads(json.dumps(record)))
         remove_leftovers(folder)
@@ -191,7 +191,7 @@ def open_tournament(folder: Path, tournament: Tournament) -> Iterator[MatchStore
 
 
 def load_plan(folder: Path) -> TournamentPlan:
-    """Return the plan of the tournament in a folder. Raises UsageError where there is none, or it is damaged."""
+    """Return the plan of the tournament in a folder. Raises UsageError if there is none, or it is damaged."""
     record = _read_record(folder)
     return TournamentPlan(
         record["game"],
@@ -236,7 +236,7 @@ def _read_record(folder: Path) -> dict[str, Any]:
     except ValueError as error:
         raise UsageError(f"{path} is damaged ({error}). Restore it from a copy.") from error
     if isinstance(record, dict):
-        record.setdefault("settings", {})  # of a time before there were any
+        record.setdefault("settings", {})  # from before there were any
         record.setdefault("plugins", [])  # likewise
     keys = {*HEADER, *TournamentPlan._fields, "plugins", "stands_for"}
     if not isinstance(record, dict) or set(record) != keys or {**record, **HEADER} != record:

@@ -1,9 +1,8 @@
-"""Welfare: what the seats earn together, against the best that they could have, in games that nobody has to lose.
+"""Welfare: the seats' joint return against the best possible one, in games that nobody has to lose.
 
-The welfare of a match is the sum of its returns. The best possible is the greatest sum that a match dealt as this one
-can end with, whatever the seats know: in a game without chance the best of its terminals, which some play reaches. A
-match is Pareto-optimal if it could not have ended better for one seat and no worse for any other; their share is the
-Pareto share.
+The welfare of a match is the sum of its returns. The best possible is the greatest sum with which a match on the same
+deal can end, whatever the seats know: in a game without chance, the best of its terminals. A match is Pareto-optimal if
+it could not have ended better for one seat and no worse for any other; the share of such matches is the Pareto share.
 """
 
 from __future__ import annotations
@@ -26,29 +25,29 @@ from league.theory.exact.exploitability import count_information_states, exact_f
 Metrics = dict[str, float]
 Outcomes = Collection[tuple[float, ...]]  # returns by seat
 
-MOST_MATCHES = 256  # of an iteration that are compared with what was possible
+MOST_MATCHES = 256  # of an iteration that are compared with the possible outcomes
 MOST_STATES = 1_000  # information states of a game whose terminals are enumerated
 MOST_OUTCOMES = 20_000  # of a repeated game
 SAME = 1e-9  # returns that differ by less, in the game's units, count as equal
 
 
 def welfare_metrics(spec: GameSpec, episodes: Sequence[Episode]) -> Metrics:
-    """Return ``GAME/welfare``, and where it is known what was possible, ``/best_welfare`` and ``/pareto_share``.
+    """Return ``GAME/welfare``, and ``/best_welfare`` and ``/pareto_share`` where the possible outcomes are known.
 
-    They are means over the self-play among the matches, or over all where there is none. Empty for games that are not
-    general-sum: in the others welfare is the return of all, or says nothing.
+    They are means over self-play matches, or over all matches if there are none. Empty for games that are not
+    general-sum: in others welfare is everyone's return, or says nothing.
     """
     if spec.utility is not Utility.GENERAL_SUM or not episodes:
         return {}
-    own = [episode for episode in episodes if episode.request.rule == "self_play"] or list(episodes)
-    shown = own[:: -(-len(own) // MOST_MATCHES)]
+    chosen = [episode for episode in episodes if episode.request.rule == "self_play"] or list(episodes)
+    shown = chosen[:: -(-len(chosen) // MOST_MATCHES)]
     metrics = {f"{spec.name}/welfare": fmean([sum(episode.returns) for episode in shown])}
     outcomes = [outcomes_of(spec, episode) for episode in shown]
-    known = [(episode, possible) for episode, possible in zip(shown, outcomes, strict=True) if possible]
-    if len(known) < len(shown):
+    with_outcomes = [(episode, possible) for episode, possible in zip(shown, outcomes, strict=True) if possible]
+    if len(with_outcomes) < len(shown):
         return metrics
-    best = fmean([max(map(sum, possible)) for _, possible in known])
-    optimal = [e.end is EndReason.FINISHED and is_pareto(e.returns, possible) for e, possible in known]
+    best = fmean([max(map(sum, possible)) for _, possible in with_outcomes])
+    optimal = [e.end is EndReason.FINISHED and is_pareto(e.returns, possible) for e, possible in with_outcomes]
     return metrics | {f"{spec.name}/best_welfare": best, f"{spec.name}/pareto_share": fmean(optimal)}
 
 
@@ -65,7 +64,7 @@ def outcomes_of(spec: GameSpec, episode: Episode) -> Outcomes:
 
 @lru_cache(maxsize=16)
 def fixed_outcomes(game: str) -> Outcomes:
-    """Return the returns that matches of a game can end with, whatever is dealt; empty where it is too large."""
+    """Return the returns that matches of a game can end with on any deal; empty if the game is too large."""
     if is_repeated(game):
         return _repeated(game)
     try:
@@ -82,15 +81,15 @@ def common_interest(spec: GameSpec) -> bool:
     """
     if spec.utility is not Utility.GENERAL_SUM or spec.seats == 1:
         return spec.utility is Utility.IDENTICAL
-    outcomes = () if is_outside(spec.name) else fixed_outcomes(spec.name)  # whose motive is what its name says
+    outcomes = () if is_outside(spec.name) else fixed_outcomes(spec.name)  # its motive is in its name
     return bool(outcomes) and all(max(returns) - min(returns) < SAME for returns in outcomes)
 
 
 def is_pareto(returns: Sequence[float], possible: Outcomes) -> bool:
     """Return whether no possible outcome is better for a seat and no worse for any other."""
-    mine, others = np.array(returns), np.array(list(possible))
-    no_worse = (others >= mine - SAME).all(axis=1)
-    return not bool((no_worse & (others > mine + SAME).any(axis=1)).any())
+    actual, others = np.array(returns), np.array(list(possible))
+    no_worse = (others >= actual - SAME).all(axis=1)
+    return not bool((no_worse & (others > actual + SAME).any(axis=1)).any())
 
 
 def _repeated(game: str) -> Outcomes:

@@ -1,12 +1,12 @@
-"""Branching where it pays (ARPO, arXiv 2507.19849): which turns of played matches are played on from again.
+"""Branching where it pays (ARPO, arXiv 2507.19849): the turns of played matches from which they are forked.
 
 A rule scores every turn of the matches that were played; ``choose`` takes the best that a budget of replies pays for.
-A fork takes the actions up to its branch point as played (``MatchRequest.prefix``), so that nothing of them is computed
-again, and costs at most the turns that are left, each with its retries. Points are taken by falling score, one a match,
-as long as the dearest case of all of them stays within the budget.
+A fork takes the actions up to its branch point as played (``MatchRequest.prefix``), so that they are not computed
+again, and costs at most the remaining turns, each with its retries. Points are taken by falling score, one a match, as
+long as their worst-case cost together stays within the budget.
 
-To add a rule: write its function here and its entry below; from outside, give it to ``league.register_branching``. Its
-own settings, if it has some, are ``branching.NAME``.
+To add a rule, write its function here and its entry below; a plugin passes it to ``league.register_branching``. Its
+own settings, if any, are ``branching.NAME``.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ def by_entropy(episodes: Sequence[Episode], entropies: Entropies, _config: Branc
     answer; here turns are compared with each other.
     """
     turns = [turn for episode in episodes for turn in episode.turns if may_branch(episode, turn)]
-    found = iter(entropies(turns))
-    return [[next(found) if may_branch(episode, turn) else 0.0 for turn in episode.turns] for episode in episodes]
+    scores = iter(entropies(turns))
+    return [[next(scores) if may_branch(episode, turn) else 0.0 for turn in episode.turns] for episode in episodes]
 
 
 def by_value_spread(episodes: Sequence[Episode], _entropies: Entropies, _config: BranchingConfig) -> list[list[float]]:
     """Branch where most is at stake: a turn's score is the standard deviation of returns after turns like it.
 
-    It is in the game's units. Turns are alike if the same role of the same policy saw the same. Only those of other
-    matches count: a match whose own return decided where it is branched would be credited for its luck. Where an
-    observation comes only once, as in a game with many words, its spread is not known, and it is no branch point.
+    It is in the game's units. Turns are alike if the same role of the same policy saw the same. Only other
+    matches' turns count: a match whose own return decided where it is branched would be credited for its luck. If an
+    observation occurs only once, as in a game with many words, its spread is unknown, and it is not a branch point.
     """
     returns: dict[Seen, Counter[float]] = {}
-    own = [_returns_by_turn(episode) for episode in episodes]
-    for of_match in own:
+    returns_by_match = [_returns_by_turn(episode) for episode in episodes]
+    for of_match in returns_by_match:
         for seen, paid in of_match.items():
             returns.setdefault(seen, Counter()).update(paid)
 
@@ -68,7 +68,7 @@ def by_value_spread(episodes: Sequence[Episode], _entropies: Entropies, _config:
             else 0.0
             for turn in episode.turns
         ]
-        for episode, of_match in zip(episodes, own, strict=True)
+        for episode, of_match in zip(episodes, returns_by_match, strict=True)
     ]
 
 
@@ -76,11 +76,11 @@ Seen = tuple[str, ...]  # equal for turns that are alike
 
 
 def _returns_by_turn(episode: Episode) -> dict[Seen, list[float]]:
-    """Return the return of the seat of each turn of a match, by what was seen at it."""
-    found: dict[Seen, list[float]] = {}
+    """Return the seats' returns of a match's turns, by what was seen at each turn."""
+    returns: dict[Seen, list[float]] = {}
     for turn in episode.turns:
-        found.setdefault(_what_was_seen(episode, turn), []).append(episode.returns[turn.seat])
-    return found
+        returns.setdefault(_what_was_seen(episode, turn), []).append(episode.returns[turn.seat])
+    return returns
 
 
 def _what_was_seen(episode: Episode, turn: Turn) -> Seen:
@@ -99,7 +99,7 @@ register = BRANCHING_RULES.register
 
 
 class BranchPoint(NamedTuple):
-    """A turn that is played on from again."""
+    """A turn from which a match is forked."""
 
     episode: Episode
     turn: int  # how many of the match's turns come before
@@ -121,19 +121,19 @@ def choose(
     ranked = sorted(
         (-score, number, turn) for number, row in enumerate(scores) for turn, score in enumerate(row) if score > 0.0
     )
-    points, taken = list[BranchPoint](), set[int]()
+    points, branched = list[BranchPoint](), set[int]()
     for _, number, turn in ranked:
         point = BranchPoint(episodes[number], turn)
         cost = width * most_replies(turns - len(prefix_of(point)), retries)
-        if number not in taken and cost <= left:
-            taken.add(number)
+        if number not in branched and cost <= left:
+            branched.add(number)
             points.append(point)
             left -= cost
     return points
 
 
 def prefix_of(point: BranchPoint) -> tuple[str, ...]:
-    """Return the actions of all seats before a branch point, those that its match began with too."""
+    """Return the actions of all seats before a branch point, including those with which its match began."""
     played = [turn.action for turn in point.episode.turns[: point.turn] if turn.action is not None]
     return point.episode.request.prefix + tuple(played)
 
@@ -151,7 +151,7 @@ def fork_requests(points: Sequence[BranchPoint], width: int, run_seed: int, firs
                     sample_seed=seed,
                     branch=(),
                     prefix=prefix_of(point),
-                    start="",  # the stored start is that of the whole match
+                    start="",  # the stored start belongs to the whole match
                     fork=(origin.index, point.turn),
                 )
             )

@@ -1,6 +1,6 @@
 """Which of a run's games are trained: those neither trivial nor impossible, after XLand (arXiv 2107.12808).
 
-With scores R of the player and R_c of the control on the same deals, a game is let through if
+With scores R of the player and R_c of the control on the same deals, a game passes if
 
     Pr[R > high] < solved,    Pr[R > R_c + margin] > better,    E[R_c] < sufficient,
 
@@ -31,7 +31,7 @@ class Fitness(StrEnum):
 
 
 class Judgement(NamedTuple):
-    """What the matches of one game came to."""
+    """The results of one game's matches."""
 
     score: float  # the player's mean
     high: float  # share of its scores that are high
@@ -56,7 +56,7 @@ def judge(scores_N: Sequence[float], control_N: Sequence[float], settings: Curri
 
 
 def active_games(judged: Mapping[str, Judgement], settings: CurriculumConfig, rng: random.Random) -> tuple[str, ...]:
-    """Return the games to be trained, in their order; all where none is fit or the run does not filter."""
+    """Return the games to train, in their order; all if none is fit or the run does not filter."""
     fit = [game for game, judgement in judged.items() if judgement.fitness is Fitness.FIT or not settings.filter]
     fit = fit or list(judged)
     drawn = set(rng.sample(fit, min(settings.active or len(fit), len(fit))))
@@ -68,10 +68,10 @@ def matches_by_game(
 ) -> dict[str, int]:
     """Return the matches of an iteration by game, of those that are due.
 
-    Active games have those of the others too, in proportion to their own and in whole groups; all are active where
+    Active games also get the matches of the others, in proportion to their own and in whole groups; all are active if
     none is named.
     """
-    due = {game: own.matches for game, own in config.games.items() if (iteration - 1) % own.every == 0}
+    due = {game: settings.matches for game, settings in config.games.items() if (iteration - 1) % settings.every == 0}
     chosen = {game: matches for game, matches in due.items() if game in active}
     if not chosen or len(chosen) == len(due):
         return due

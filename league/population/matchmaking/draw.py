@@ -2,8 +2,8 @@
 
 Against past opponents every seating is played on the same deal, so that no role is trained more often
 than another, and only the learner's seat is trained. Each seating is played ``group_size`` times on its
-deal, so that credit rules which compare within groups get complete groups, role by role; with ``tree`` = n
-n^turns times, as a tree in which each turn has n replies: matches with the same path to a turn share the
+deal, so that credit rules that compare within groups get complete groups, role by role; with ``tree`` = n it is
+played n^turns times, as a tree in which each turn has n replies: matches with the same path to a turn share the
 seeds of all turns up to it.
 """
 
@@ -82,7 +82,7 @@ def _exploiter_seatings(
     groups: int,
     limit: int,
 ) -> list[_Seating]:
-    """Return the seatings in which policies learn that no role binds to, each with its share of the groups."""
+    """Return the seatings in which policies without bound roles learn, each with its share of the groups."""
     context, seatings = sampler.context, list[_Seating]()
     for policy, kind in attackers.items():
         if LEAGUE_ROLES[kind].seats is Seats.ALL:
@@ -104,7 +104,7 @@ def _together_seatings(
     limit: int,
     first: int,
 ) -> list[_Seating]:
-    """Return the seatings in which a policy learns that takes all seats: among others' snapshots, else with itself."""
+    """Return the seatings in which a policy that takes all seats learns: among others' snapshots, or with itself."""
     context, number = sampler.context, int(groups * config.share)
     deals = int(number * config.together) // len(context.free_seats)
     lineups = sampler.for_all_seats(policy, kind, config, deals, limit)

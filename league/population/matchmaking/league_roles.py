@@ -1,7 +1,7 @@
-"""League roles: what a policy is in the league for. A role says which seats it takes, whom it meets, and its life.
+"""League roles: a policy's purpose in the league. A role says which seats it takes, whom it meets, and its life cycle.
 
 ``policies.NAME.league_role`` chooses one. Main policies are those that the games' roles bind to; all others train in a
-share of the matches of their own (``exploiters.share``), freeze into the population, and may begin again.
+share of the matches of their own (``exploiters.share``), freeze into the population, and may be reset.
 AlphaStar (Vinyals et al. 2019, Nature 575) has the two exploiters; partners are of fictitious co-play (Strouse et al.
 2021, arXiv 2110.08176).
 """
@@ -31,7 +31,7 @@ class Seats(Enum):
 
 
 class FreezeFacts(NamedTuple):
-    """What is known when it is decided whether a policy freezes. In rates of winning a draw counts 1/2."""
+    """The facts for deciding whether a policy freezes. In win rates a draw counts 1/2."""
 
     age: int  # iterations since it was frozen last
     mains: Sequence[str]  # the live main policies
@@ -56,8 +56,8 @@ class LeagueRole(Entry[Opponents]):
     freeze_when: Callable[[FreezeFacts, ExploitersConfig], bool] | None = None
     # Whether it is reset to its initial weights once it is frozen, by a number drawn evenly from 0 to 1; None: never.
     reset_when: Callable[[float, ExploitersConfig], bool] | None = None
-    cooperates: bool = False  # it is a partner of those that it meets, which the rule ``partners`` lets mains meet
-    attacks_main: bool = False  # it looks for weaknesses of main policies, which ``verification`` brings back
+    cooperates: bool = False  # whether it is a partner, whose snapshots mains meet by the rule ``partners``
+    attacks_main: bool = False  # whether it looks for weaknesses of main policies, which ``verification`` brings back
 
     @property
     def bound(self) -> bool:
@@ -94,7 +94,7 @@ def league_exploiter(pool: OpponentPool, _config: ExploitersConfig) -> NDArray[n
 
 
 def partner(pool: OpponentPool, _config: ExploitersConfig) -> NDArray[np.float64]:
-    """Come to conventions of one's own: learn with oneself alone, or with other partners' snapshots too [N]."""
+    """Develop conventions of its own: learn only with itself, or with other partners' snapshots too [N]."""
     return alike_by_policy(pool, [is_partner(kind) for kind in pool.kinds])
 
 

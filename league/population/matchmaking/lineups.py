@@ -27,15 +27,15 @@ class DrawContext(NamedTuple):
     """What a draw in one game reads of the league."""
 
     game: str
-    seat_policies: tuple[str, ...]  # the live main policy bound to each seat, or the player it is given to  # [seats]
+    seat_policies: tuple[str, ...]  # the live main policy bound to each seat, or its fixed player  # [seats]
     population: Sequence[Member]  # snapshots, oldest first, and guests
     pair_record: Callable[[str, str, str], PairRecord]  # of (player, opponent, game)
     meta: MetaStrategy = MetaStrategy()
-    fixed: frozenset[str] = frozenset()  # of ``seat_policies``: players that are not trained and keep their seats
+    fixed: frozenset[str] = frozenset()  # of ``seat_policies``: fixed players, which keep their seats
 
     @property
     def free_seats(self) -> list[int]:
-        """Return the seats that are not given to a player."""
+        """Return the seats without a fixed player."""
         return [seat for seat, policy in enumerate(self.seat_policies) if policy not in self.fixed]
 
 
@@ -49,7 +49,7 @@ class LineupSampler:
 
     @property
     def policies(self) -> int:
-        """Return how many policies have seats, each with its own pool of opponents; given players have none."""
+        """Return how many policies have seats, each with its own pool of opponents; fixed players have none."""
         return len(self._pools)
 
     def has_opponents(self, rule: str) -> bool:
@@ -136,7 +136,7 @@ class LineupSampler:
         }
 
     def _pool(self, policy: str) -> OpponentPool:
-        """Return the past players that may take a seat of ``policy``: its own, and those who take any seat."""
+        """Return the past players that may take a seat of ``policy``: its own, and those that take any seat."""
         context = self.context
         members = [member for member in context.population if member.policy == policy or not is_main(member.kind)]
         return OpponentPool(

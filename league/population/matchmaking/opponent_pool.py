@@ -1,4 +1,4 @@
-"""What a matchmaking rule reads when it weighs past opponents, and how players are drawn by such weights."""
+"""The input of a matchmaking rule that weighs past opponents, and drawing players by such weights."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ def prioritised(win_rates: NDArray[np.float64], weighting: str, power: float) ->
 
 
 def alike_by_policy(pool: OpponentPool, chosen: Sequence[bool]) -> NDArray[np.float64]:
-    """Return P(B) = 1 / (K n_k) [N] for the chosen players, which are n_k snapshots of each of K policies; else 0."""
-    snapshots = Counter(policy for policy, one in zip(pool.policies, chosen, strict=True) if one)
+    """Return P(B) = 1 / (K n_k) [N] for the chosen players, n_k snapshots of each of K policies; 0 for others."""
+    snapshots = Counter(policy for policy, is_chosen in zip(pool.policies, chosen, strict=True) if is_chosen)
     shares = [
-        1.0 / (len(snapshots) * snapshots[policy]) if one else 0.0
-        for policy, one in zip(pool.policies, chosen, strict=True)
+        1.0 / (len(snapshots) * snapshots[policy]) if is_chosen else 0.0
+        for policy, is_chosen in zip(pool.policies, chosen, strict=True)
     ]
     return np.array(shares)

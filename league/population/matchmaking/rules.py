@@ -1,11 +1,11 @@
-"""Opponent rules: how often a policy meets each past player, or each line-up of them. All that there are, on one page.
+"""Opponent rules: how often a policy meets each past player, or each line-up of them.
 
-A rule maps an ``OpponentPool`` to the probability of each of its players [N], all 0 where it has none to offer. One
+A rule maps an ``OpponentPool`` to the probability of each of its players [N], all 0 if it has none to offer. A rule
 that needs a joint meta-strategy draws whole line-ups instead: ``rule(meta, seat, size, rng)``. In what follows learner
 A meets player B with P(B), and x_B = P(A beats B).
 
-To add a rule: write its function here and its entry below, with a weight of the same name in ``SharesConfig``; from
-outside, give it to ``league.register_matchmaking``.
+To add a rule, write its function here and its entry below, with a weight of the same name in ``SharesConfig``; a plugin
+passes it to ``league.register_matchmaking``.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def verification(pool: OpponentPool) -> NDArray[np.float64]:
     The third branch of AlphaStar's main players (Vinyals et al. 2019, supplementary pseudocode): if the win rate
     against some main exploiter's snapshot is below ``beaten``, PFSP over those snapshots; else, if that against some
     past main is below ``forgotten``, PFSP over past mains, without the newest ones as long as each is harder than the
-    one before it: that they are hard is progress, not forgetting. All 0 where there is nothing to verify.
+    one before it: their being hard is progress, not forgetting. All 0 if there is nothing to verify.
     """
     rates, config = pool.win_rates(), pool.config
     chosen = np.flatnonzero([attacks_main(kind) for kind in pool.kinds])
@@ -102,10 +102,10 @@ def variance(score: NDArray[np.float64], matches: NDArray[np.float64]) -> NDArra
 def partners(pool: OpponentPool) -> NDArray[np.float64]:
     """Partners: learn to play with strangers, by meeting past partners who have agreed on other things [N].
 
-    Fictitious co-play (Strouse et al. 2021, arXiv 2110.08176): partners of equal settings each learn with themselves
-    alone, so that each comes to conventions of its own; whoever meets all of them, as they were at all times of their
-    training, learns to go along with the unskilled too. The population grows with every snapshot, as in Gupta et al.
-    2021 (arXiv 2110.14241). Each of K partners is met equally often, and each of its n_k snapshots:
+    Fictitious co-play (Strouse et al. 2021, arXiv 2110.08176): partners of equal settings each learn only with
+    themselves, so that each develops conventions of its own; a player that meets all of them, from all stages of
+    their training, learns to cooperate with unskilled partners too. The population grows with every snapshot, as in
+    Gupta et al. 2021 (arXiv 2110.14241). Each of K partners is met equally often, and each of its n_k snapshots:
     P(B) = 1 / (K n_k). All 0 where there is no partner.
     """
     return alike_by_policy(pool, [is_partner(kind) for kind in pool.kinds])
@@ -136,7 +136,7 @@ def jpsro(meta: MetaStrategy, seat: int, size: int, rng: np.random.Generator) ->
 
 
 def check_partners(config: RunConfig) -> None:
-    """Raise UsageError for a run that gives partners a weight and has none that may be met."""
+    """Raise UsageError for a run that gives partners a weight but has none that may be met."""
     met = [name for name, kind in config.league_roles.items() if is_partner(kind) and not config.policy(name).held_out]
     if not met:
         raise UsageError(

@@ -1,6 +1,6 @@
 """Self-play: the live policies meet each other, and every seat of a policy that is learning is trained.
 
-It improves policies fastest, but alone it cycles in games with hidden information or intransitive
+It improves policies fastest, but by itself it cycles in games with hidden information or intransitive
 strategies; the rules for past opponents damp that.
 """
 

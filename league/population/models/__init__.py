@@ -1,4 +1,4 @@
-"""The models that runs and players begin with: what can be had, where it is kept, the base of adapters, how to ask.
+"""The models that runs and players begin with: the catalogue, the cache, the bases of adapters, and example requests.
 
 May import results and storage, config and theory.
 """

@@ -28,7 +28,7 @@ def base_name(config: RunConfig, policy: str) -> str:
 
 
 def base_source(config: RunConfig, policy: str) -> str:
-    """Return where a policy's base is, as its snapshots record it: a folder (a stored one's from theirs), or a hub id.
+    """Return where a policy's base is, as snapshots record it: a folder (relative to theirs if stored), or a hub id.
 
     Raises UsageError for a model that is not on this machine.
     """
@@ -37,7 +37,7 @@ def base_source(config: RunConfig, policy: str) -> str:
 
 
 def save_base(config: RunConfig, run_dir: Path, policy: str, lm: LanguageModel) -> None:
-    """Store the base of a policy's adapter. One that a killed process left is replaced."""
+    """Store the base of a policy's adapter, replacing one that a killed process left."""
     folder = run_dir / base_name(config, policy)
     remove_partial(run_dir)
     if folder.exists():

@@ -1,7 +1,7 @@
 """Where models are kept on this machine: ``models/`` in the cache folder, one immutable folder a model.
 
-A folder appears by one rename when it is complete, so that nothing half-made is ever found. Its card says what it was
-made from, under which licence, and has the SHA-256 of every file.
+A folder appears by one rename when it is complete, so that incomplete folders are never seen. Its card has its source,
+its licence, and the SHA-256 of every file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class StoredModel(NamedTuple):
 
 
 def cache_home() -> Path:
-    """Return ``LEAGUE_HOME``, else the folder ``league`` where this platform keeps caches."""
+    """Return ``LEAGUE_HOME`` or, by default, the folder ``league`` where this platform keeps caches."""
     if home := os.environ.get(HOME_VARIABLE):
         return Path(home).expanduser().absolute()
     if sys.platform == "darwin":
@@ -51,7 +51,7 @@ def models_folder() -> Path:
 
 
 def downloads_folder() -> Path:
-    """Return where ``league models get`` looks for a file that a person has put there."""
+    """Return where ``league models get`` looks for a file that a user has put there."""
     return cache_home() / "downloads"
 
 
@@ -75,10 +75,10 @@ def stored_models() -> list[StoredModel]:
 
 
 def store_model(name: str, needed_bytes: int, write: Callable[[Path], Mapping[str, Any]]) -> StoredModel:
-    """Return a model of the cache; where it is missing, make it: ``write`` fills a folder and returns the card's facts.
+    """Return a model of the cache; if it is missing, make it: ``write`` fills a folder and returns the card's facts.
 
-    The facts are ``made_from`` and ``licence``. Another process that makes it at the same time is waited for. Raises
-    UsageError where the disk has too little room or cannot be written; then nothing is left behind.
+    The facts are ``made_from`` and ``licence``. If another process is making it, this waits. Raises UsageError if the
+    disk has too little room or cannot be written; then nothing is left behind.
     """
     with _room_in(models_folder(), needed_bytes), waiting_lock(models_folder()):
         remove_partial(models_folder())
@@ -93,7 +93,7 @@ def store_model(name: str, needed_bytes: int, write: Callable[[Path], Mapping[st
 
 @contextmanager
 def _room_in(folder: Path, needed_bytes: int) -> Iterator[None]:
-    """Tell in a sentence that a folder cannot be written, or, before anything is, that its disk is too full."""
+    """Raise UsageError if a folder cannot be written or, before anything is written, if its disk is too full."""
     advice = f"Make room, or name a folder on another disk: {HOME_VARIABLE}=DIR."
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -109,7 +109,7 @@ def _room_in(folder: Path, needed_bytes: int) -> Iterator[None]:
 
 
 def format_bytes(count: int) -> str:
-    """Return a number of bytes in the unit that suits it, as disks are sold."""
+    """Return a number of bytes in a fitting decimal unit, as disks are sold."""
     for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6)):
         if count >= size:
             return f"{count / size:.0f} {unit}" if count >= 10 * size else f"{count / size:.1f} {unit}"

@@ -1,4 +1,4 @@
-"""The models that ``league models get`` can fetch: pretrained, free, and to be had without a key or an account."""
+"""The models that ``league models get`` can fetch: pretrained, free, and available without a key or an account."""
 
 from __future__ import annotations
 

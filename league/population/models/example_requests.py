@@ -1,4 +1,4 @@
-"""What a run's policy is asked, by an example of each of its roles: for model cards, and for who serves it."""
+"""Example requests to a run's policy, one for each of its roles, for model cards and for those who serve it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_MOVES = 200  # of a match in which seats are looked for
 
 
 class ExampleRequest(NamedTuple):
-    """A prompt of a role, and what may be answered to it."""
+    """A prompt of a role, and its legal answers."""
 
     game: str
     role: Role
@@ -27,30 +27,30 @@ class ExampleRequest(NamedTuple):
 
 
 def example_requests(config: RunConfig, policy: str) -> dict[str, ExampleRequest]:
-    """Return a request of each of a policy's roles, by game/role, each from the first position in which it acts.
+    """Return a request for each of a policy's roles, by game/role, each from the first position in which it acts.
 
-    The matches begin with the deal of seed 0 and go on by the first legal action. A role that is not met has none. A
+    The matches begin with the deal of seed 0 and continue by the first legal action. A role that never acts has none. A
     policy without roles of its own, such as an exploiter's, may play all of them.
     """
     examples: dict[str, ExampleRequest] = {}
     by_game = run_roles(config)
     has_own = any(role.policy == policy for roles in by_game.values() for role in roles)
     for game, roles in by_game.items():
-        own = {role.seat for role in roles if role.policy == policy or not has_own}
+        seats = {role.seat for role in roles if role.policy == policy or not has_own}
         position = make_game(game)
         position.reset(0)
-        for _ in range(MOST_MOVES if own else 0):
-            if (seat := position.to_act()) is None or not own:
+        for _ in range(MOST_MOVES if seats else 0):
+            if (seat := position.to_act()) is None or not seats:
                 break
-            if seat in own:
-                own.remove(seat)
+            if seat in seats:
+                seats.remove(seat)
                 examples[f"{short_name(game)}/{roles[seat].name}"] = _example(game, roles[seat], position)
             if not (legal := labels(position)):
-                break  # nobody is here who could say anything
+                break  # there is no player that could say anything
             position.apply(legal[0])
     return examples
 
 
 def _example(game: str, role: Role, position: Game) -> ExampleRequest:
-    said = speaking(role) if isinstance(position.actions(), FreeText) else role
-    return ExampleRequest(game, said, position_messages(said, position), labels(position))
+    asked_role = speaking(role) if isinstance(position.actions(), FreeText) else role
+    return ExampleRequest(game, asked_role, position_messages(asked_role, position), labels(position))

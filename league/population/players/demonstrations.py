@@ -29,11 +29,11 @@ class Demonstration(NamedTuple):
     role: Role
     legal: tuple[str, ...]
     observation: str
-    asked: FreeText | None  # where words are asked for, how they are read
+    asked: FreeText | None  # how words are read, if words are asked for
 
 
 def demonstrations(config: RunConfig, roles: Roles) -> list[Demonstration]:
-    """Return every turn of the matches that the cold start imitates, submatches included; none of given players.
+    """Return every turn of the matches that the cold start imitates, submatches included; none of fixed players.
 
     Raises UsageError for a scripted player that is unknown, or cannot play one of the games.
     """

@@ -94,10 +94,10 @@ class Engines:
             self._exploiters[text] = load()
         return self._exploiters[text]
 
-    def believer(self, text: str, game: str, known: Callable[[], Sequence[PolicyTable]]) -> Believer:
+    def believer(self, text: str, game: str, types: Callable[[], Sequence[PolicyTable]]) -> Believer:
         """Return the engine of ``bayes:...`` in a game, made at the first call."""
         if (text, game) not in self._believers:
-            self._believers[text, game] = Believer(known)
+            self._believers[text, game] = Believer(types)
         return self._believers[text, game]
 
     def checkpoint(self, text: str, folder: Path | str, game: str) -> ModelEngine:
@@ -134,8 +134,8 @@ class Engines:
 
         config = self.run_config(run)
         kind, model = engine_kind(config), config.model_of(snapshot.policy)
-        own = run.path / base_name(config, snapshot.policy)
-        key = own if kind.separate_process else (config.engine.kind, model.device, model.dtype)
+        base = run.path / base_name(config, snapshot.policy)
+        key = base if kind.separate_process else (config.engine.kind, model.device, model.dtype)
         if key not in self._of_runs:
 
             def source() -> ModelSource:

@@ -1,7 +1,7 @@
-"""Players that roles of a run are given to (``roles.player``): anyone who can sit down, and is not trained by the run.
+"""Fixed players of a run's roles (``roles.player``): any players, which the run does not train.
 
-A run keeps their names such that they mean the same wherever and whenever it is resumed: paths are absolute, and a run
-without a snapshot is its newest one.
+A run keeps their names so that they mean the same wherever and whenever it is resumed: paths are absolute, and a run
+without a snapshot means its newest one.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ EXPLOITER = "best_response:"
 
 
 class FixedPlayers(NamedTuple):
-    """The players that roles of a run are given to."""
+    """The fixed players of a run's roles."""
 
-    roles: Roles  # of all games of the run; a given one as its player is asked
+    roles: Roles  # of all games of the run; a fixed role as its player is prompted
     engines: Mapping[str, Sampler]  # by the players' names
 
 
 def fixed_players(roles: Roles, engines: Engines) -> FixedPlayers:
-    """Return who is given roles of a run, with the run's roles as they are played.
+    """Return a run's fixed players, with the run's roles as they are played.
 
     Raises UsageError for a player that does not exist.
     """
@@ -53,15 +53,15 @@ def fixed_players(roles: Roles, engines: Engines) -> FixedPlayers:
 
 
 def fixed_engine(name: str, roles: Roles, engines: Engines) -> Sampler | None:
-    """Return the engine of one of the players that roles are given to; None for any other player."""
-    found = [role for seats in roles.values() for role in seats if role.fixed and role.policy == name]
-    return _player_of(found[0], engines).engine_of(name) if found else None
+    """Return the engine of a fixed player; None for any other player."""
+    taken_roles = [role for seats in roles.values() for role in seats if role.fixed and role.policy == name]
+    return _player_of(taken_roles[0], engines).engine_of(name) if taken_roles else None
 
 
 def with_lasting_names(config: RunConfig) -> RunConfig:
-    """Return the configuration of a new run with its given players named for as long as the run lasts.
+    """Return the configuration of a new run with names of its fixed players that stay valid as long as the run.
 
-    Raises UsageError, with the role named, for a player that does not exist or cannot be given a role.
+    Raises UsageError, with the role named, for a player that does not exist or cannot take a role.
     """
     if not config.roles.player:
         return config
@@ -74,9 +74,9 @@ def with_lasting_names(config: RunConfig) -> RunConfig:
 
 
 def check_fixed(roles: Roles, engines: Engines, *, ask_servers: bool = True) -> None:
-    """Raise UsageError, with the role named, for a player that cannot play the role that it is given.
+    """Raise UsageError, with the role named, for a fixed player that cannot play its role.
 
-    Players that are no models of this machine are asked for a reply; those behind servers only if ``ask_servers``.
+    Players that are not models on this machine are asked for a reply; those behind servers only if ``ask_servers``.
     """
     for game, seats in roles.items():
         for role in (role for role in seats if role.fixed):
@@ -91,12 +91,12 @@ def check_fixed(roles: Roles, engines: Engines, *, ask_servers: bool = True) -> 
 
 
 def _player_of(role: Role, engines: Engines) -> Player:
-    """Return the player that a role is given to."""
+    """Return a role's fixed player."""
     return resolve(role.policy, make_game(role.game).spec, engines)
 
 
 def _lasting(text: str, role: Role) -> str:
-    """Return a player's name without what depends on the present folder or on what another run does next."""
+    """Return a player's name that depends neither on the present folder nor on another run's progress."""
     where = f"roles.player of {role.game}/{role.name}"
     if text.startswith(PREFIX):
         read_settings(text)
@@ -118,16 +118,17 @@ def _lasting(text: str, role: Role) -> str:
 
 
 def _snapshot(text: str, run: Run, which: str, role: Role, where: str) -> str:
-    """Return the lasting name of a run's snapshot. Raises UsageError for a mixture, and for one that is not there."""
+    """Return the lasting name of a run's snapshot. Raises UsageError for a mixture or an unknown snapshot."""
     if which == "mixture" or "@" in str(run.path.resolve()):
         why = "a mixture is drawn anew for each match" if which == "mixture" else "the path of its run has an @"
         raise UsageError(f"{where} = {text!r}: {why}. Name one snapshot of a run, RUN@SNAPSHOT.")
-    own = seat_roles(run.config.roles, make_game(role.game).spec)[role.seat]
-    if own.fixed:
+    role_there = seat_roles(run.config.roles, make_game(role.game).spec)[role.seat]
+    if role_there.fixed:
         raise UsageError(
-            f"{where} = {text!r}: in that run {own.game}/{own.name} was given to {own.policy}. Name that player itself."
+            f"{where} = {text!r}: in that run {role_there.game}/{role_there.name} was given to {role_there.policy}. "
+            "Name that player itself."
         )
-    [(snapshot, _)] = run.members(which, own.policy, role.game, role.seat)
+    [(snapshot, _)] = run.members(which, role_there.policy, role.game, role.seat)
     run.population.verify(snapshot)
     return f"{run.path.resolve()}@{snapshot.id}"
 
@@ -139,7 +140,7 @@ def _absolute(path: str) -> str:
 def _try(name: str, engine: Sampler, role: Role, position: Game) -> None:
     """Request one reply of a player in its role, the first time that the seat acts in a match; nothing if it does not.
 
-    The other seats take their first legal action, or a script where they are asked for words.
+    The other seats take their first legal action, or use a script where they are asked for words.
     """
     position.reset(0)
     rng = random.Random(0)
@@ -147,9 +148,9 @@ def _try(name: str, engine: Sampler, role: Role, position: Game) -> None:
         actions = position.actions()
         form = actions.form if isinstance(actions, FreeText) else ""
         if seat == role.seat:
-            asked = speaking(role) if form else role
+            asked_role = speaking(role) if form else role
             engine.sample(
-                [ReplyRequest(name, asked, position, position.observe(seat), labels(position), (), rng, form)]
+                [ReplyRequest(name, asked_role, position, position.observe(seat), labels(position), (), rng, form)]
             )
             return
         scripts = position.scripts() if isinstance(position, HasScripts) else {}

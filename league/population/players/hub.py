@@ -1,4 +1,4 @@
-"""Language models by name: whether there is one, told before torch is imported and a hub is asked again and again."""
+"""Language models by name: checks that one exists, before torch is imported and a hub is asked repeatedly."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from league.population.models.source import snapshot_folder
 
 CONFIG = "config.json"  # of a model in Hugging Face layout
 ADAPTER_CONFIG = "adapter_config.json"  # of an adapter in PEFT's layout, which names its base
-PATIENCE = 10.0  # seconds in which a hub has to answer at all
+PATIENCE = 10.0  # seconds within which a hub must answer at all
 
 
 def check_model(source: str, where: str, *, adapters: bool = False) -> None:
     """Raise UsageError, which begins with ``where``, unless ``source`` is a model's folder or may be a hub's id.
 
-    With ``adapters``, the folder may be an adapter's; its base is left to whoever loads it.
-    Whether the hub knows the id is left to whoever loads the model; that there is a hub is found out here, by one
-    request, unless a copy of the model is kept on this machine.
+    With ``adapters``, the folder may be an adapter's; its base is checked when it is loaded. Whether the hub knows the
+    id is also checked on loading; here one request checks that a hub answers, unless this machine has a copy of the
+    model.
     """
     path = Path(source).expanduser()
     if source in CATALOGUE or path.suffix.lower() == ".gguf":
-        return  # ``model_folder`` tells
+        return  # ``model_folder`` explains
     if path.is_dir():
         path = snapshot_folder(path) or path
         _check_folder(path, where, adapters=adapters)

@@ -1,4 +1,4 @@
-"""What this machine has for a run: cores, a GPU, an engine's package; known without torch, which is slow to import."""
+"""Resources of this machine for a run: cores, a GPU, an engine's package; without torch, which is slow to import."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from games.common.errors import UsageError
 from league.config import RunConfig
 from roles.role import Roles, bound_policies
 
-PROCESSES_PER_CORE = 4  # that learn beside each other; more would only wait for one another
+PROCESSES_PER_CORE = 4  # that learn at the same time; more would only wait for each other
 
 
 def check_processes(config: RunConfig, roles: Roles) -> None:
@@ -27,13 +27,13 @@ def check_processes(config: RunConfig, roles: Roles) -> None:
 
 
 def is_installed(module: str) -> bool:
-    """Return whether Python finds a package, which a folder of its name alone is not."""
+    """Return whether Python finds a package; a mere folder of its name does not count."""
     spec = find_spec(module)
     return spec is not None and spec.origin is not None
 
 
 def require_ray(cluster: str) -> None:
-    """Raise UsageError, which says how to install it, where Ray is missing, which ``cluster`` is to be joined by."""
+    """Raise UsageError, which says how to install it, if Ray, which joins ``cluster``, is missing."""
     if find_spec("ray") is None:
         raise UsageError(
             f"--cluster {cluster} needs Ray, which is not installed. Install it (pip install 'llm-league[ray]'), or "
@@ -42,7 +42,7 @@ def require_ray(cluster: str) -> None:
 
 
 def check_cluster_plays(config: RunConfig, cluster: str) -> None:
-    """Raise UsageError for a run that a cluster cannot play: its players are asked beside matches, or programs ask."""
+    """Raise UsageError for a run that a cluster cannot play: it calls players outside matches, or serves programs."""
     if config.beliefs.asked:
         raise UsageError(
             "[beliefs] asks players beside their matches, which engines on a cluster cannot be. Train without "

@@ -1,8 +1,7 @@
 """The engines for a run's language models, and checks that one can play a run before anything is started.
 
-All that the league knows of an engine is its entry in ``ENGINES``: its settings, and the package that it needs beyond
-the league's own, too. What is slow to import is imported by those who make one, so that names and packages are looked
-up without it.
+The league knows an engine only by its entry in ``ENGINES``: its settings, and the package that it needs beyond the
+league's own. Slow imports happen where an engine is made, so that looking up names and packages does not need them.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ class ModelSource(NamedTuple):
 
 
 def checkpoint_source(config: RunConfig, folder: Path | str) -> tuple[RunConfig, Callable[[], ModelSource]]:
-    """Return what an engine of a single model, in a folder or on the hub, is made from; the folder may be an adapter's.
+    """Return the source of an engine for a single model, in a folder or on the hub; the folder may be an adapter's.
 
     The configuration gets a policy for the adapter, so that the engine is checked and sized for it.
     """
@@ -118,13 +117,13 @@ class EnginePackage(NamedTuple):
 
 
 class Server(Enum):
-    """Who answers the requests of others, where a snapshot is served."""
+    """The server that answers others' requests when a snapshot is served."""
 
     HERE = "the process that serves"
     ITS_OWN = "the server that its makers ship"
 
 
-# The source is what an engine in a separate process is started on.
+# The files that an engine in a separate process is started on.
 MakeEngine = Callable[[RunConfig, Callable[[], ModelSource]], ModelEngine]
 
 
@@ -144,9 +143,9 @@ class EngineKind(Entry[MakeEngine]):
     fit: Callable[[RunConfig], RunConfig] | None = None
     # Raises UsageError, with the number that would work; by game, the tokens of the longest prompt and its reply.
     check_context: Callable[[RunConfig, Mapping[str, int]], None] | None = None
-    package: EnginePackage | None = None  # that it needs, if it does
-    server: Server | None = None  # how `league serve` serves a snapshot by it; None: it does not
-    wants_gpu: bool = False  # it is there for GPUs: a run that it plays and that says nothing of a device has one
+    package: EnginePackage | None = None  # the package that it needs, if any
+    server: Server | None = None  # how `league serve` serves a snapshot with it; None: not at all
+    wants_gpu: bool = False  # it is made for GPUs: a run with it that names no device uses a GPU
 
 
 def engine_kind(config: RunConfig) -> EngineKind:
@@ -155,17 +154,17 @@ def engine_kind(config: RunConfig) -> EngineKind:
 
 
 def require_engine_package(config: RunConfig) -> None:
-    """Raise UsageError, which says how to install it, where the package that a run's engine needs is missing."""
+    """Raise UsageError, which says how to install it, if the package that a run's engine needs is missing."""
     require_engine(config.engine.kind, "engine.kind =")
 
 
-def require_engine(kind: str, given: str) -> None:
-    """Raise UsageError where the package that a kind of engine needs is missing; ``given`` is what chose it."""
+def require_engine(kind: str, chosen_by: str) -> None:
+    """Raise UsageError if the package that a kind of engine needs is missing; ``chosen_by`` is what chose it."""
     package = ENGINES[kind].package
     if package is not None and not is_installed(package.module):
         raise UsageError(
-            f"{given} {kind!r}, but {package.name} is not installed. Install it ({package.how}), or set "
-            f"{given} 'torch'."
+            f"{chosen_by} {kind!r}, but {package.name} is not installed. Install it ({package.how}), or set "
+            f"{chosen_by} 'torch'."
         )
 
 
@@ -200,7 +199,7 @@ def check_context(config: RunConfig, roles: Roles, tokenizer: ChatTokenizer) -> 
 
 
 def longest_prompts(config: RunConfig, roles: Roles, tokenizer: ChatTokenizer) -> dict[str, int]:
-    """Return by game the tokens of the longest prompt and its reply, in the matches that a cold start imitates."""
+    """Return, by game, the tokens of the longest prompt and its reply, in the matches that a cold start imitates."""
     from league.population.players.demonstrations import demonstrations
 
     longest: dict[str, int] = {}

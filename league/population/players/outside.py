@@ -34,7 +34,7 @@ def outside_engines(names: Sequence[str], setting: str, engines: Engines) -> dic
 def scripted_only(names: Sequence[str]) -> dict[str, Sampler]:
     """Return the engines of the scripted players among names, which cost nothing to make.
 
-    Raises UsageError for a name that is no player's from outside.
+    Raises UsageError for a name that is not a player from outside.
     """
     by_name: dict[str, Sampler] = {}
     for name in names:
@@ -66,7 +66,7 @@ def check_players(engines: Mapping[str, Sampler], roles: Roles) -> None:
                 if isinstance(actions, FreeText):
                     action = _try_words(name, engine, seats[seat], position, actions)
                     if action is None:
-                        break  # it can play; what it says is its own affair
+                        break  # it can play; the content of its reply does not matter
                     untried.discard(seat)
                     position.apply(action)
                     continue
@@ -78,7 +78,7 @@ def check_players(engines: Mapping[str, Sampler], roles: Roles) -> None:
 
 
 def _try_words(name: str, engine: Sampler, role: Role, position: Game, asked: FreeText) -> str | None:
-    """Return what a player's words in a position are read as; None for words that say no action."""
+    """Return the action that a player's words name in a position; None if they name none."""
     shown = (position.observe(role.seat), (), (), random.Random(0), asked.form)
     [reply] = engine.sample([ReplyRequest(name, speaking(role), position, *shown)])
     return read_free_text(asked, reply.text)

@@ -63,7 +63,7 @@ class Player:
     roles: tuple[Role, ...]  # [seats]
     members: tuple[Mixture, ...]  # the player ids drawn from in each seat  # [seats]
     team: tuple[Player, ...] = ()  # the same player in the games of its submatches
-    others: tuple[tuple[str, Sampler], ...] = ()  # engines of members that ``engine`` does not answer for
+    others: tuple[tuple[str, Sampler], ...] = ()  # engines of members that ``engine`` does not play
 
     def cast(self, rng: random.Random) -> tuple[Cast, ...]:
         """Return the player ids in the seats of a match's submatches, by game."""
@@ -176,7 +176,7 @@ def _from_run(text: str, run: Run, which: str, spec: GameSpec, engines: Engines)
     others: dict[str, Sampler] = {}
     engine: Any = None
     for role in tuple(roles):
-        if role.fixed:  # whoever played it in the run plays it still
+        if role.fixed:  # its fixed player in the run plays it here too
             given = resolve(role.policy, spec, engines)
             roles[role.seat] = fixed_role(role, given)
             by_seat.append(given.members[role.seat])
@@ -212,7 +212,7 @@ def with_probes(player: Player) -> Player:
 
 
 def fixed_role(role: Role, player: Player) -> Role:
-    """Return a run's role as a player that it is given to is asked: by its own card, under the run's name for it."""
+    """Return a run's role as its fixed player is prompted: by the player's own card, under the run's role name."""
     return player.roles[role.seat].model_copy(update={"name": role.name, "policy": role.policy, "fixed": True})
 
 
@@ -231,7 +231,7 @@ def _checkpoint(text: str, spec: GameSpec, engines: Engines) -> Player:
     config = RolesConfig(wording=wording_for(folder).value)
     speaks = spec.free_text or engines.settings.reply == ReplyForm.FREE
     if config.wording == "full" and speaks and can_be_drawn(make_game(spec.name)):
-        config = RolesConfig(wording="full", demonstrations=1)  # untrained, few of its replies would be legal without
+        config = RolesConfig(wording="full", demonstrations=1)  # without it, few replies would be legal
     roles = seat_roles(engines.settings.roles(config), spec)
     return Player(text, spec, engine, roles, (((text, 1.0),),) * spec.seats)
 
@@ -246,7 +246,7 @@ def exploiter(text: str, engines: Engines) -> PolicyNetEngine | None:
 
 
 def believer(text: str, spec: GameSpec, engines: Engines) -> Believer | None:
-    """Return the engine of ``bayes:PLAYER,PLAYER``, None for any other. Raises UsageError where it cannot play."""
+    """Return the engine of ``bayes:PLAYER,PLAYER``, None for any other. Raises UsageError if it cannot play."""
     if not text.startswith("bayes:"):
         return None
     names = text.removeprefix("bayes:").split(",")

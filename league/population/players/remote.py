@@ -28,11 +28,11 @@ PREFIX = "openai:"
 def open_remote(text: str, max_reply_tokens: int | None = None) -> OpenAIApi:
     """Return the engine of a player, after a first request that its server answered.
 
-    A key that would go to another machine in plain words is told on standard error first.
-    ``max_reply_tokens`` goes before its own setting.
+    Warns on standard error before a key is sent to another machine unencrypted.
+    ``max_reply_tokens`` overrides its own setting.
 
     Raises UsageError, with what to do, for bad settings, a missing key, a server that cannot be reached or does not
-    accept the key or model, and where httpx2 is not installed.
+    accept the key or model, and if httpx2 is not installed.
     """
     settings = read_settings(text)
     if max_reply_tokens is not None:
@@ -72,7 +72,7 @@ def read_settings(text: str) -> RemoteSettings:
 def remote_roles(settings: RemoteSettings, spec: GameSpec, override: PlayerSettings = UNCHANGED) -> tuple[Role, ...]:
     """Return a remote player's roles outside a run: after an illegal reply it may retry.
 
-    One that is asked as a run's models plays in that run's roles. Raises UsageError if there is no such run.
+    A player that is prompted like a run's models plays in that run's roles. Raises UsageError if there is no such run.
     """
     if settings.run is not None:
         load_plugins_of([settings.run])
@@ -82,7 +82,7 @@ def remote_roles(settings: RemoteSettings, spec: GameSpec, override: PlayerSetti
 
 
 def check_price(label: str, engine: object, spec: GameSpec, requests: int) -> None:
-    """Raise UsageError for a player with priced requests, where a table takes ``requests`` for each state."""
+    """Raise UsageError for a player with priced requests, if a table takes ``requests`` for each state."""
     if isinstance(engine, Metered):
         raise UsageError(
             f"{label} returns no probabilities, and to estimate them would take {requests:,} requests, each with its "

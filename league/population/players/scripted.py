@@ -68,6 +68,6 @@ def scripted_player(text: str) -> Sampler | None:
 
 
 def _form(name: str, make: Callable[..., Sampler]) -> str:
-    """Return how a plugin's player is written: with what its constructor takes, if that takes anything."""
+    """Return how a plugin's player is written: with its constructor's argument, if it takes one."""
     taken = list(inspect.signature(make).parameters)
     return f"{name}:{taken[0].upper()}" if taken else name

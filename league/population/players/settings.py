@@ -1,4 +1,4 @@
-"""What a command line says of the language models that it lets play, whatever their run or card says."""
+"""A command line's settings for the language models that play, which override their run's or card's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PlayerSettings(NamedTuple):
     temperature: float | None = None
     dtype: str | None = None
     engine: str | None = None
-    threads: int | None = None  # torch's; no result depends on it but by rounding
+    threads: int | None = None  # of torch; results depend on it only by rounding
     top_k: int | None = None
     top_p: float | None = None
     min_p: float | None = None
@@ -36,7 +36,7 @@ class PlayerSettings(NamedTuple):
         return settings
 
     def given(self) -> dict[str, Any]:
-        """Return the settings that were given, but for ``threads``: what decides which replies are sampled."""
+        """Return the settings that were given, except ``threads``: those that decide which replies are sampled."""
         return {name: value for name, value in self._asdict().items() if value is not None and name != "threads"}
 
     def roles(self, config: RolesConfig) -> RolesConfig:
@@ -56,7 +56,7 @@ class PlayerSettings(NamedTuple):
             for policy in table["policies"].values():
                 policy["model"].pop("dtype", None)
             for of_engine in table["engine"].values():
-                if isinstance(of_engine, dict):  # an engine's own type of weights, which would go before the model's
+                if isinstance(of_engine, dict):  # an engine's own type of weights, which would override the model's
                     of_engine.pop("dtype", None)
         if self.engine is not None:
             table["engine"]["kind"] = self.engine

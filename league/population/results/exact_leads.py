@@ -1,11 +1,11 @@
-"""Leads without rounding, to tell who won a deal where sums of doubles cannot.
+"""Leads without rounding, to decide who won a deal when sums of doubles cannot.
 
-A game that pays in tenths or thirds pays doubles near them, and sums of those need not be level where the tenths are:
-the mean of 0.2 and 0.4 is 6e-17 more than 0.3. So a return counts as the fraction in 2,520ths that reads as its double,
-if there is one and it is below 1e9 (1 to 10 divide 2,520), and else as the decimal that it is written as, the shortest
-that reads as its double. Fractions are added as whole numbers.
+A game that pays in tenths or thirds pays doubles near them, and sums of doubles need not be level where the tenths are:
+the mean of 0.2 and 0.4 is 6e-17 more than 0.3. So a return counts as the fraction in 2,520ths whose double it is, if
+there is one and it is below 1e9 (1 to 10 divide 2,520), and otherwise as the shortest decimal with the same double.
+Fractions are added as whole numbers.
 
-2,520ths are added as fast as doubles; else each different return takes some microseconds, where a deal is near level.
+2,520ths are added as fast as doubles; otherwise each different return takes some microseconds, if a deal is near level.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from league.population.results.match_columns import Columns, Floats, Ints
 Whole = NDArray[Any]  # int64, or objects: Python's integers, which have no bounds
 
 _PARTS = 2520
-_LARGEST = 1e9  # with so many parts doubles are far from running out
+_LARGEST = 1e9  # with this many parts doubles are far from overflowing
 _ROUNDING = (
     2.0**-50
 )  # of the largest return: four times what a step can be off by, as a lead is up to twice that return
 
 
 def may_be_level(totals: Floats, matches: Ints, returns: Floats) -> NDArray[np.bool_]:
-    """Return which sums of leads, each over so many ``matches``, rounding may have given another sign.  # [deals]
+    """Return which sums of leads, each over its number of ``matches``, may have the wrong sign by rounding.  # [deals]
 
-    With n matches of S seats there are n (n + S + 2) steps at most. ``returns`` [M, S] are all that were paid.
+    With n matches of S seats there are n (n + S + 2) steps at most. ``returns`` [M, S] are all returns.
     """
     step = _ROUNDING * np.abs(returns).max(initial=0.0)
     rounding = matches * (matches + returns.shape[1]) * step + np.finfo(float).tiny  # for what is lost below it

@@ -1,8 +1,8 @@
 """A journal of results, one line an iteration, from which a resumed run rebuilds its payoff table.
 
 Appending a line costs the same however large the table is. A line is on disk before the checkpoint of its
-iteration, so the journal is never behind the checkpoint; where it is ahead of it, or ends in half a line,
-the run was killed in between and ``truncate`` removes that.
+iteration, so the journal is never behind the checkpoint; if it is ahead, or ends in half a line, the run was
+killed in between and ``truncate`` removes the rest.
 
 A line is ``[iteration, [result, ...], checksum]``: the SHA-256 of the checksum before it ("" before the first) and of
 the line without its own. So the last checksum, which the checkpoint keeps too, vouches for all lines.
@@ -25,7 +25,7 @@ _CHECKSUM = re.compile(rb'(.*),"([0-9a-f]{64})"\]\n', re.DOTALL)
 
 
 class Replay(NamedTuple):
-    """What a journal holds up to an iteration."""
+    """The contents of a journal up to an iteration."""
 
     results: list[Result]  # in order
     checksum: str  # of its last line; "" of none
@@ -47,7 +47,7 @@ def append(path: Path, iteration: int, results: Iterable[Result], previous: str)
 def replay(path: Path, last_iteration: int) -> Replay:
     """Return all results up to ``last_iteration``; a journal that does not exist is empty.
 
-    Raises DamagedFile when one of those lines is not as it was written. Half a line at the end is left out.
+    Raises DamagedFile if one of those lines has changed since it was written. Half a line at the end is left out.
     """
     results: list[Result] = []
     checksum, size, lines = "", 0, 0
@@ -69,7 +69,7 @@ def replay(path: Path, last_iteration: int) -> Replay:
 
 
 def truncate(path: Path, replayed: Replay) -> None:
-    """Remove what a journal holds after what was replayed."""
+    """Remove a journal's lines after the replayed ones."""
     if path.exists():
         os.truncate(path, replayed.size)
 

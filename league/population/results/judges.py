@@ -1,6 +1,6 @@
-"""Judges: how often a judge's verdicts agree with the truth, and how far it leans to who is shown first.
+"""Judges: how often a judge's verdicts agree with the truth, and how far it favours the side that is shown first.
 
-Both are read off finished matches, played again from their records: equal seeds and actions give equal matches. A
+Both are read off finished matches, replayed from their records: equal seeds and actions give equal matches. A
 match that ended by forfeit has no verdict. The bias is measured where a judge was asked twice, the second time with the
 sides in the other order (Zheng et al. 2023, arXiv 2306.05685, on judges that are language models).
 """
@@ -20,7 +20,7 @@ Metrics = dict[str, float]
 
 
 class Verdict(NamedTuple):
-    """What a finished match shows of its judge."""
+    """A judge's record in a finished match."""
 
     match: int  # index among the episodes
     seat: int  # the judge's
@@ -30,19 +30,19 @@ class Verdict(NamedTuple):
 
 def verdicts(game: str, episodes: Sequence[Episode]) -> list[Verdict]:
     """Return the verdicts of a game's finished matches; none where no seat judges or the truth is not known."""
-    match, found = make_game(game), list[Verdict]()
+    match, judged = make_game(game), list[Verdict]()
     seat = match.judge() if isinstance(match, HasJudge) else None
     if not isinstance(match, HasJudge) or seat is None:
-        return found
+        return judged
     for index, episode in enumerate(episodes):
         if episode.end is EndReason.FINISHED:
             play_again(match, episode)
-            found.append(Verdict(index, seat, match.agreement(), match.position_bias()))
-    return found
+            judged.append(Verdict(index, seat, match.agreement(), match.position_bias()))
+    return judged
 
 
 def judge_metrics(game: str, episodes: Sequence[Episode]) -> Metrics:
-    """Return the means over matches as ``GAME/judge/agreement`` and ``/position_bias``; what was not seen is absent."""
+    """Return the means over matches as ``GAME/judge/agreement`` and ``/position_bias``; unmeasured ones are absent."""
     found = verdicts(game, episodes)
     metrics = {f"{game}/judge/agreement": fmean([verdict.agreement for verdict in found])} if found else {}
     biases = known_biases(found)

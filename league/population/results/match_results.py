@@ -1,4 +1,4 @@
-"""Stored matches as results for the payoff table: bit for bit those of ``payoffs.summarise``."""
+"""Stored matches as results for the payoff table, bit for bit the same as from ``payoffs.summarise``."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _sightings(columns: Columns, role: Ints) -> _Sightings:
 def _roles(origins: Origins, when: Ints, iterations: int) -> tuple[list[str], Ints]:
     """Return role names, sorted, and the role of each seat in each iteration as an index into them.  # [I, S]
 
-    It is that of the latest match in which the seat had a turn. ``when`` is each match's iteration, from 0.  # [M]
+    It is the role in the latest match in which the seat had a turn. ``when`` is each match's iteration, from 0.  # [M]
     """
     found = [[f"seat {seat}" for seat in range(len(origins.casts[0].roles))] for _ in range(iterations)]
     for seat in range(len(origins.casts[0].roles)):

@@ -1,8 +1,8 @@
 """Every finished match of a run or a tournament, in one SQLite file that a kill cannot harm.
 
-What is added at once is one row of packed columns, and what matches add up to is worked out from whole columns
-when it is asked for (``results.match_sums``). A row for every match made reading four times as slow. Sums kept
-beside the matches would save nothing in the large: 1,000 players that all meet have half a million pairs.
+Matches that are added together are one row of packed columns, and sums are computed from whole columns when they are
+needed (``results.match_sums``). A row for every match made reading four times as slow. Stored sums would save nothing
+at scale: 1,000 players that all meet have half a million pairs.
 
 The file is in WAL mode with synchronous = FULL: a match that ``add`` returned from is on disk, and neither a
 kill nor a power cut loses it (NORMAL would do for a kill alone; FULL costs 0.2 ms a call). One process writes,
@@ -78,8 +78,8 @@ class StoredMatch(NamedTuple):
 class MatchStore(SqliteFile):
     """The file of matches at ``path``; see ``SqliteFile`` for what it refuses.
 
-    It is made if it is missing. With ``reads``, for those who only look, it must be there, and may be in a folder that
-    cannot be written.
+    It is made if it is missing. With ``reads``, for readers only, it must exist, and may be in a folder that cannot be
+    written.
     """
 
     def __init__(self, path: Path, *, reads: bool = False) -> None:
@@ -99,7 +99,7 @@ class MatchStore(SqliteFile):
         new: dict[int, Episode] = {}
         with self._transaction("IMMEDIATE"):
             version, known = self._known()
-            self._indices = None  # whoever is interrupted here does not know
+            self._indices = None  # an interrupted caller does not know whether it was stored
             for episode in episodes:
                 if not all(map(math.isfinite, episode.returns)):
                     raise ValueError(f"match {episode.request.index}: {episode.returns} are not all finite")
@@ -124,7 +124,7 @@ class MatchStore(SqliteFile):
                 raise sqlite3.DatabaseError(str(error)) from error
 
     def discard_after(self, iteration: int) -> None:
-        """Forget the matches of later iterations: a resumed run plays them again."""
+        """Remove the matches of later iterations: a resumed run plays them again."""
         with self._transaction("IMMEDIATE"):
             self._indices = None
             if iteration < self._digested:
@@ -140,7 +140,7 @@ class MatchStore(SqliteFile):
         yield from heapq.merge(*parts, key=lambda result: (result.iteration, result[:4]))
 
     def matches(self, game: str) -> Iterator[StoredMatch]:
-        """Yield a game's matches in the order of their indices. A silent seat has its role in other matches."""
+        """Yield a game's matches in the order of their indices. A seat without a turn has its role in other matches."""
         with self._transaction():
             columns, origins = self._read(game), read_origins(self._db, game)
         usual = usual_roles(origins)
@@ -215,7 +215,7 @@ class MatchStore(SqliteFile):
         return self._indices
 
     def _read(self, game: str) -> Columns:
-        """Return a game's matches; those of a file that has not changed are remembered."""
+        """Return a game's matches, cached while the file does not change."""
         state = (self._number("PRAGMA data_version"), self._db.total_changes)
         if game not in self._columns or self._columns[game][0] != state:
             try:

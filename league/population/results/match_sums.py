@@ -1,11 +1,11 @@
-"""What stored matches add up to, by line-up and by pair of players.
+"""Sums over stored matches, by line-up and by pair of players.
 
 Matches of one deal share its luck, so every standard error is clustered by deal, as in
 ``league.population.evaluation.head_to_head``: with N values y_i in G deals and ȳ their mean,
 Var(ȳ) = G/(G−1) Σ_deals (Σ_{i in deal} (y_i − ȳ))² / N² (Liang and Zeger 1986).
 
 Everything is a few passes over whole columns, so a million matches take half a second. The order in which values
-are added depends on the matches alone: the same matches give the same figures, bit for bit, however they came.
+are added depends only on the matches: the same matches give the same figures, bit for bit, in whatever order they came.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from league.population.results.match_columns import Columns, Floats, Ints
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """What every line-up that met came to, by seat, in the order of ``lineup``; C line-ups, S seats, N players.
+    """The results of every line-up that met, by seat, in the order of ``lineup``; C line-ups, S seats, N players.
 
     A score is a seat's share of the comparisons with the other seats: win 1, draw ½, loss 0; nan with one seat.
     """
@@ -41,12 +41,12 @@ class Cells:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """What every two different players that met came to, in the order of (a, b); K pairs, N players, a < b.
+    """The results of every two different players that met, in the order of (a, b); K pairs, N players, a < b.
 
-    A match's lead is the mean return of a's seats less that of b's, its score a's share of the comparisons of its
-    seats with b's. A deal is won by whom its matches' leads add up for: where every seating was played, its luck
-    has cancelled ("duplicate" scoring, as in bridge). It is drawn where they add up to nothing, without any rounding:
-    tenths and thirds count as what they are (``league.population.results.exact_leads``).
+    A match's lead is the mean return of a's seats less the mean of b's seats; its score is a's share of the comparisons
+    of its seats with b's. The sign of the sum of its matches' leads decides who won a deal: if every seating was
+    played, luck has cancelled ("duplicate" scoring, as in bridge). A deal is drawn if the sum is 0 without rounding:
+    tenths and thirds count exactly (``league.population.results.exact_leads``).
     """
 
     players: tuple[str, ...]  # sorted  # [N]
@@ -120,7 +120,7 @@ def cells(columns: Columns) -> Cells:
     seats = columns.seated.shape[1]
     key = columns.seated[:, 0]
     for seat in range(1, seats):
-        if seat > 1:  # the number of line-ups of many seats is more than 64 bits hold, that of those that met is not
+        if seat > 1:  # all possible line-ups of many seats do not fit into 64 bits; those that met do
             key = np.unique(key, return_inverse=True)[1]
         key = key * len(columns.players) + columns.seated[:, seat]
     groups = _Groups(key, columns.deal, len(columns.seeds))
@@ -131,10 +131,10 @@ def cells(columns: Columns) -> Cells:
         columns.seated[groups.first],
         groups.n,
         groups.deals,
-        np.stack([one.mean for one in returns], axis=1),
-        np.stack([one.error for one in returns], axis=1),
-        np.stack([one.mean for one in scores], axis=1),
-        np.stack([one.error for one in scores], axis=1),
+        np.stack([means.mean for means in returns], axis=1),
+        np.stack([means.error for means in returns], axis=1),
+        np.stack([means.mean for means in scores], axis=1),
+        np.stack([means.error for means in scores], axis=1),
     )
 
 
@@ -171,24 +171,24 @@ class _Meetings(NamedTuple):
 def _meetings(columns: Columns) -> _Meetings:
     """Return who met whom, each two players once a match, whatever number of seats they held."""
     counted: list[tuple[Ints, Ints]] = []  # each two seats' players  # both [M]
-    found = []
-    for one, other in itertools.combinations(columns.seated.T, 2):
-        low, high = np.minimum(one, other), np.maximum(one, other)
+    meetings = []
+    for first, second in itertools.combinations(columns.seated.T, 2):
+        low, high = np.minimum(first, second), np.maximum(first, second)
         new = low != high
         for earlier_low, earlier_high in counted:
             new &= (earlier_low != low) | (earlier_high != high)
         counted.append((low, high))
         match = np.flatnonzero(new)
-        found.append(_Meetings(match, low[match], high[match], *_compared(columns, match, low[match], high[match])))
-    if not found:
+        meetings.append(_Meetings(match, low[match], high[match], *_compared(columns, match, low[match], high[match])))
+    if not meetings:
         nothing, none = np.zeros(0, np.int64), np.zeros(0)
         return _Meetings(nothing, nothing, nothing, none, none)
-    match, a, b, lead, score = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    match, a, b, lead, score = (np.concatenate(parts) for parts in zip(*meetings, strict=True))
     return _Meetings(match, a, b, lead, score)
 
 
 def _signs(columns: Columns, met: _Meetings, groups: _Groups) -> Floats:
-    """Return the sign of what a's leads in each deal add up to, without any rounding."""  # [clusters]
+    """Return the sign of the sum of a's leads in each deal, without any rounding."""  # [clusters]
     total = groups.by_deal(met.lead)
     near = may_be_level(total, groups.sizes, columns.returns)
     sign, (places, starts) = np.sign(total), groups.within(near)
@@ -202,9 +202,9 @@ def _compared(columns: Columns, match: Ints, a: Ints, b: Ints) -> tuple[Floats, 
     returns, seated = columns.returns[match], columns.seated[match]
     is_a, is_b = ([seats == player for seats in seated.T] for player in (a, b))
     points, comparisons = np.zeros(len(match)), np.zeros(len(match))
-    for mine, theirs in itertools.permutations(range(returns.shape[1]), 2):
-        meets = is_a[mine] & is_b[theirs]
-        points += seat_points(returns, mine, theirs) * meets
+    for seat, opponent in itertools.permutations(range(returns.shape[1]), 2):
+        meets = is_a[seat] & is_b[opponent]
+        points += seat_points(returns, seat, opponent) * meets
         comparisons += meets
     return _mean_where(returns, is_a) - _mean_where(returns, is_b), points / comparisons
 
@@ -215,9 +215,9 @@ def _mean_where(returns: Floats, chosen: Sequence[NDArray[np.bool_]]) -> Floats:
     return np.asarray(sum(gains * its for gains, its in seats) / sum(its.astype(np.float64) for _, its in seats))
 
 
-def seat_points(returns: Floats, mine: int, theirs: int) -> Floats:
-    """Return what one seat scores against another: win 1, draw ½, loss 0."""  # [M]
-    return (np.sign(returns[:, mine] - returns[:, theirs]) + 1.0) / 2.0
+def seat_points(returns: Floats, seat: int, opponent: int) -> Floats:
+    """Return one seat's score against another: win 1, draw ½, loss 0."""  # [M]
+    return (np.sign(returns[:, seat] - returns[:, opponent]) + 1.0) / 2.0
 
 
 def _seat_scores(returns: Floats) -> list[Floats]:
@@ -227,6 +227,6 @@ def _seat_scores(returns: Floats) -> list[Floats]:
         return [np.full(len(returns), np.nan)]
     others = [[other for other in range(seats) if other != seat] for seat in range(seats)]
     return [
-        np.stack([seat_points(returns, seat, other) for other in rest]).sum(0) / len(rest)
-        for seat, rest in enumerate(others)
+        np.stack([seat_points(returns, seat, other) for other in opponents]).sum(0) / len(opponents)
+        for seat, opponents in enumerate(others)
     ]

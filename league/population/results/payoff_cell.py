@@ -1,8 +1,8 @@
-"""What the payoff table knows of a pair in one role: weighted sums, and how certain they make a mean.
+"""The payoff table's cell for a pair in one role: weighted sums, and how certain they make a mean.
 
 Matches of one deal share its luck, so a mean's variance is clustered by deal: with N matches, of which n_d with mean
 y_d were played on deal d, and ȳ the mean of all, Var(ȳ) = G/(G−1) Σ_d n_d² (y_d − ȳ)² / N² (Liang and Zeger 1986). With
-weights w_d that decay leaves, N = Σ w_d n_d and G is Kish's (Σ w_d n_d)² / Σ (w_d n_d)².
+weights w_d after decay, N = Σ w_d n_d and G is Kish's (Σ w_d n_d)² / Σ (w_d n_d)².
 """
 
 from __future__ import annotations

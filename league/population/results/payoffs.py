@@ -1,6 +1,6 @@
 """The payoff table: results by pair, game and role, with their uncertainty. Matchmaking reads it.
 
-A score compares two seats' returns: win 1, draw 1/2, loss 0. Results between frozen players add up for ever.
+A score compares two seats' returns: win 1, draw 1/2, loss 0. Results between frozen players add up forever.
 A live policy changes while its results come in, so a cell with a live player decays: each iteration multiplies
 its weights by ``forgetting``. The decay is computed when a cell is read or written, so a large population
 costs nothing. The same results in the same order give the same table bit for bit.
@@ -112,7 +112,7 @@ class PayoffTable:
     def __init__(self, live: Iterable[str] = (), forgetting: float = 1.0, resets: dict[str, int] | None = None) -> None:
         """Make an empty table; ``resets`` holds the iteration after which each live player was reset, and is updated.
 
-        Results up to that iteration are ignored, as they were those of other weights.
+        Results up to that iteration are ignored, as they belong to other weights.
         """
         self.live = frozenset(live)
         self.forgetting = forgetting
@@ -137,7 +137,7 @@ class PayoffTable:
             roles[result.role] = cell.plus(*result[4:])
 
     def reset(self, player: str) -> None:
-        """Drop a live player's results up to now: its weights are replaced, and those were results of the old ones."""
+        """Drop a live player's results up to now: its weights are replaced, and the results belong to the old ones."""
         self.resets[player] = self.iteration
         self._cells = {key: cells for key, cells in self._cells.items() if player not in key[:2]}
 
@@ -164,7 +164,7 @@ class PayoffTable:
     def matrix(self, players: Sequence[str], game: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return mean returns and scores of row against column [P, P], NaN for pairs that never met.
 
-        All roles have equal weight. The diagonal is NaN: self-play is no meeting.
+        All roles have equal weight. The diagonal is NaN: self-play does not count.
         """
         sums = ("sum_return", "sum_score")
         values = [[[self._mean(a, b, game, name) for b in players] for a in players] for name in sums]

@@ -31,7 +31,7 @@ Skill = tuple[float, float]  # mean mu and standard deviation sigma
 MU, SIGMA = 25.0, 25.0 / 3.0  # of a newcomer
 _MODEL = PlackettLuce(mu=MU, sigma=SIGMA, tau=0.0)
 _ANCHOR_SIGMA = 1e-3  # not zero, because openskill divides by it
-_DECIMALS = 9  # of mean returns that are compared: equal ones may differ by rounding
+_DECIMALS = 9  # in comparing mean returns: equal ones may differ by rounding
 
 
 class PlayerRating(NamedTuple):
@@ -79,7 +79,7 @@ class Ratings:
         return mu - 3.0 * sigma
 
     def roles(self, game: str) -> list[str]:
-        """Return the roles in which anybody was rated, sorted."""
+        """Return the roles in which any player was rated, sorted."""
         return sorted(self._roles.get(game, {}))
 
     def role_rating(self, player: str, game: str, role: str) -> Skill | None:

@@ -26,7 +26,7 @@ HEADER = {"format": "league matches", "version": 1}
 
 
 class ReplyRow(NamedTuple):
-    """One reply of one seat, with all that training on it takes."""
+    """One reply of one seat, with all data that training on it needs."""
 
     prompt: list[Message]
     reply: str
@@ -46,7 +46,7 @@ class ReplyRow(NamedTuple):
     match: int
     turn: int  # in its match, from 0
     iteration: int | None
-    form: str  # what an answer was to look like where free text was asked for, else ""
+    form: str  # the expected form of the answer, if free text was asked for; otherwise ""
 
 
 def reply_rows(samples: Iterable[SampledMatch], roles: Roles, all_seats: bool = False) -> Iterator[ReplyRow]:
@@ -92,7 +92,7 @@ def _row(
 
 
 def _refusals(before: Sequence[Turn], turn: Turn, role: Role) -> list[tuple[str, str]]:
-    """Return the illegal replies to the same request, oldest first, with what the seat was told."""
+    """Return the illegal replies to the same request, oldest first, with the message to the seat."""
     refused: list[tuple[str, str]] = []
     for earlier in reversed(before):
         same = (earlier.seat, earlier.observation, earlier.legal) == (turn.seat, turn.observation, turn.legal)
@@ -111,7 +111,7 @@ def trl_record(row: ReplyRow) -> dict[str, Any]:
 
 
 def openai_record(row: ReplyRow) -> dict[str, Any]:
-    """Return a reply as a chat of OpenAI's format for fine-tuning, which has nothing else."""
+    """Return a reply as a chat in OpenAI's format for fine-tuning, without any other columns."""
     return {"messages": [*row.prompt, {"role": "assistant", "content": row.reply}]}
 
 
@@ -143,7 +143,7 @@ def load_matches(path: Path) -> list[SampledMatch]:
 def matches_at(path: Path, given_as: str = "") -> list[SampledMatch]:
     """Return the matches of a file, or of a folder of ``league import`` or a run.
 
-    Raises UsageError for any other; ``given_as`` is what stood before the path where it was named.
+    Raises UsageError for any other; ``given_as`` is the option or setting that named the path.
     """
     if path.is_dir():
         samples = [sample for file in sample_files(path) for sample in load_samples(file)]

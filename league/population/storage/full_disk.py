@@ -1,4 +1,4 @@
-"""Errors that say that a disk has no more room, whichever library raises them."""
+"""Errors that mean a full disk, whichever library raises them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import errno
 import re
 import sqlite3
 
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # also where a user's share, or the size of one file, is at its limit
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # also if a user's quota, or the size of one file, is at its limit
 
 
 def full_disk_errno(error: BaseException) -> int | None:
-    """Return the system's number of an error that says that there is no more room; None for any other error.
+    """Return the system's number of an error that means a full disk; None for any other error.
 
-    Libraries written in Rust (safetensors, tokenizers) tell it in words alone: "... (os error 28)".
+    Libraries written in Rust (safetensors, tokenizers) report it only in words: "... (os error 28)".
     """
     number = error.errno if isinstance(error, OSError) else None
     if match := re.search(r"\(os error (\d+)\)", str(error)):

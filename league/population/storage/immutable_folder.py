@@ -1,7 +1,7 @@
 """Folders that appear atomically, are hashed, and never change afterwards.
 
 Each has a card: a JSON file with facts about the folder and the SHA-256 of every other file in it. A folder of saved
-state has a manifest instead, with the hashes alone: the last file that is written before the folder gets its name.
+state has a manifest instead, with only the hashes: the last file that is written before the folder gets its name.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def freeze(folder: Path, card: str, write: Callable[[Path], None], facts: Mappin
 
 
 def hashes_of(folder: Path, card: str) -> dict[str, str]:
-    """Return the SHA-256 of each file of a folder but its card."""
+    """Return the SHA-256 of each file of a folder except its card."""
     return {name: sha256(folder / name) for name in _files(folder, card)}
 
 
@@ -71,7 +71,7 @@ def remove_partial(parent: Path) -> None:
 
 
 def _files(folder: Path, card: str) -> list[str]:
-    """Return the relative paths of all files in the folder but the card."""
+    """Return the relative paths of all files in the folder except the card."""
     paths = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir())
     return sorted(path for path in paths if path != card)
 
@@ -97,7 +97,7 @@ MANIFEST_FILE = "manifest.json"
 
 
 def write_manifest(folder: Path) -> None:
-    """Write the manifest of a folder; one that is there is replaced."""
+    """Write the manifest of a folder, replacing an existing one."""
     write_sealed(folder / MANIFEST_FILE, hashes_of(folder, MANIFEST_FILE))
 
 

@@ -1,4 +1,4 @@
-"""The members of a population, the mixture that a best response is trained against, and what games came to."""
+"""The members of a population, the mixture that a best response is trained against, and the games' judgements."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MetaStrategy(NamedTuple):
 
 
 class JudgedGames(NamedTuple):
-    """What the matches that judge a run's games have come to; it holds until the next ones."""
+    """The results of the matches that judge a run's games; they hold until the next ones."""
 
     active: tuple[str, ...] = ()  # games that are trained; (): all
     fitness: Mapping[str, str] = {}  # whether a game is worth training, by game

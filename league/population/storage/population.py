@@ -28,13 +28,13 @@ class Origin(StrEnum):
     """How a snapshot came to be from its parent."""
 
     START = "start"  # the weights before training; it has no parent
-    TRAINED = "trained"  # by training on from its policy's last snapshot
+    TRAINED = "trained"  # by continued training from its policy's last snapshot
     RESET = "reset"  # by training from the initial weights, to which its policy was reset
-    RESPONSE = "response"  # by training from the snapshot that its policy's best response was to begin from
+    RESPONSE = "response"  # by training from the snapshot that its policy's best response started from
     EXPLOITER = "exploiter"  # an exploiter's first: by training from the initial weights
     DISTILLED = "distilled"  # by imitating its parent, or a mixture in which it has the greatest weight
-    MERGED = "merged"  # by merging the weights of its parents, and training on
-    CROSSED = "crossed"  # by crossing or mutating its parents' weights along singular vectors, and training on
+    MERGED = "merged"  # by merging the weights of its parents, and further training
+    CROSSED = "crossed"  # by crossing or mutating its parents' weights along singular vectors, and further training
 
 
 HOW = {
@@ -56,12 +56,12 @@ class Snapshot:
     id: str  # "main-000120"
     policy: str
     step: int
-    parent: str | None  # the snapshot whose weights its training began from; None: of none
+    parent: str | None  # the snapshot whose weights its training began from; None: none
     origin: Origin  # how it came to be from its parent
     sha256: Mapping[str, str] = field(hash=False)  # by file name: weights, configuration and tokenizer alike
     path: Path = field(compare=False)
-    parents: tuple[str, ...] = ()  # all that it came from: snapshots of its run, or others by run: RUN, RUN@SNAPSHOT
-    how: str = ""  # in words, where the origin does not say enough
+    parents: tuple[str, ...] = ()  # all its sources: snapshots of its run, or of others: RUN, RUN@SNAPSHOT
+    how: str = ""  # in words, if the origin does not say enough
 
 
 class Population:
@@ -89,8 +89,8 @@ class Population:
     ) -> Snapshot:
         """Freeze a policy: ``write`` fills a new folder with its files, which are hashed and made read-only.
 
-        Without an ``origin`` it was trained from its parent, or is a start where it has none. ``parents``: where there
-        are others than the parent, such as snapshots of other runs.
+        Without an ``origin`` it was trained from its parent, or is a start if it has none. ``parents``: if there are
+        others than the parent, such as snapshots of other runs.
 
         Raises UsageError for a policy name that cannot be a folder's, ValueError when the snapshot
         exists, is older than the newest, has an unknown parent or no safetensors weights.
@@ -115,7 +115,7 @@ class Population:
         return self._snapshots[identity]
 
     def all(self, policy: str | None = None) -> list[Snapshot]:
-        """Return the snapshots, of one policy or of all, in the order of their steps, of equal ones by policy."""
+        """Return the snapshots, of one policy or of all, in the order of their steps, then by policy."""
         return [snapshot for snapshot in self._snapshots.values() if policy in (None, snapshot.policy)]
 
     def newest(self, policy: str) -> Snapshot:
@@ -171,7 +171,7 @@ class Population:
 
 
 def parents_of(snapshot: Snapshot) -> str:
-    """Return the names of a snapshot's parents; of many the first and how many more."""
+    """Return the names of a snapshot's parents; if there are many, the first and how many more."""
     first, *others = snapshot.parents or ("nothing",)
     return f"{first} and {len(others)} more" if len(others) > 2 else ", ".join([first, *others])
 
@@ -190,8 +190,8 @@ def _read(folder: Path) -> Snapshot:
     try:
         card = json.loads((folder / _CARD).read_text(encoding="utf-8"))
         parent = card["parent"]
-        origin = Origin(card.get("origin", _usual_origin(parent)))  # cards were once without it
-        of = tuple(card.get("parents", [parent] if parent is not None else []))  # so were they once
+        origin = Origin(card.get("origin", _usual_origin(parent)))  # older cards lack it
+        of = tuple(card.get("parents", [parent] if parent is not None else []))  # older cards lack these too
         how = card.get("how", HOW[origin])
         snapshot = Snapshot(card["id"], card["policy"], card["step"], parent, origin, card["sha256"], folder, of, how)
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -205,7 +205,7 @@ def _read(folder: Path) -> Snapshot:
 
 
 def newest_strangers(config: RunConfig, spec: GameSpec, snapshots: Sequence[Snapshot]) -> list[str]:
-    """Return the newest snapshot of each partner that is held out; none where roles have different policies."""
+    """Return the newest snapshot of each partner that is held out; none if roles have different policies."""
     if spec.seats < 2 or len({role.policy for role in seat_roles(config.roles, spec) if not role.fixed}) != 1:
         return []
     newest = {snapshot.policy: snapshot.id for snapshot in snapshots if config.policy(snapshot.policy).held_out}

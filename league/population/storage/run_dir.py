@@ -25,7 +25,7 @@ from league.theory.meta_solvers import META_SOLVERS
 
 STATE_FOLDER = "state"  # of a run: its checkpoint
 DISTILLED = "distilled"  # of a run: the population of its distilled snapshots, and RUN@distilled
-RUNS = Path("runs")  # the folder of new runs, which may be left out of a run's name
+RUNS = Path("runs")  # the folder of new runs, which a run's name may omit
 SWEEP_FILE = "sweep.json"  # in the folder of a sweep, whose runs are folders beside it
 PLAN_FILE = "tournament.json"  # in the folder of a tournament
 EXPLOITER_FILE = "exploiter.json"  # in the folder of a best response (arena.samplers.policy_net.FACTS_FILE)
@@ -44,7 +44,7 @@ class Run:
 
     @cached_property
     def population(self) -> Population:
-        """The snapshots. Raises UsageError while there is none."""
+        """The snapshots. Raises UsageError if there is none yet."""
         root = self.path / "population"
         population = Population(root) if root.is_dir() else ()
         if not population:
@@ -68,7 +68,7 @@ class Run:
 
     @cached_property
     def payoffs(self) -> PayoffTable:
-        """The payoff table. Raises UsageError while there is none."""
+        """The payoff table. Raises UsageError if there is none yet."""
         with self._read("payoffs.json") as data:
             return PayoffTable.from_json(data)
 
@@ -96,7 +96,7 @@ class Run:
         return [(self.population.newest(policy), 1.0)]
 
     def _mixture(self, policy: str, game: str, seat: int) -> list[tuple[Snapshot, float]]:
-        """Return the run's meta-strategy: as computed with the newest snapshot, or by age in games without one."""
+        """Return the run's meta-strategy: computed with the newest snapshot, or by age in games without one."""
         with self._read("mixtures.json") as mixtures:
             if (weights := mixtures.get(game)) is not None:
                 drawn = [(identity, float(weight)) for identity, weight in weights[seat].items() if weight > 0.0]
@@ -130,7 +130,7 @@ class Run:
 
 
 def check_unused(run_dir: Path) -> None:
-    """Raise UsageError if a new run cannot begin in a folder, because there is something in it."""
+    """Raise UsageError if a new run cannot begin in a folder because it is not empty."""
     if not run_dir.is_dir():
         return
     present = [path.name for path in run_dir.iterdir() if path.name != LOCK_FILE and not is_leftover(path)]
@@ -187,36 +187,36 @@ def runs_in(name: str) -> list[Run]:
 def load_plugins_of(names: Iterable[str]) -> None:
     """Load the plugins of runs, named as players are (RUN@SNAPSHOT), tournaments and best responses.
 
-    Other names are passed over, but for those within ``bayes:``. Raises UsageError for a plugin that is missing, that
-    the person did not choose, or that is in one of these folders.
+    Other names are skipped, except those within ``bayes:``. Raises UsageError for a plugin that is missing, that the
+    user did not choose, or that is in one of these folders.
     """
     folders = folders_of(names)
     for folder in folders:
         if (folder / CONFIG_FILE).is_file():
             plugins.require(plugins_in(folder), folders)
-        for kept in (PLAN_FILE, EXPLOITER_FILE):
-            plugins.require(_plugins_kept_in(folder / kept), folders)
+        for name in (PLAN_FILE, EXPLOITER_FILE):
+            plugins.require(_plugins_kept_in(folder / name), folders)
 
 
 def folders_of(names: Iterable[str]) -> list[Path]:
-    """Return the folders of what is named as players are; of other names there are none."""
+    """Return the folders that names of players refer to; other names have none."""
     named = [part.removeprefix("best_response:").partition("@")[0] for text in names for part in _parts(text)]
     places = [path for name in named if name for path in (Path(name).expanduser(), RUNS / name)]
     return [path for path in dict.fromkeys(places) if path.is_dir()]
 
 
 def _parts(player: str) -> list[str]:
-    """Return the players that ``bayes:PLAYER,PLAYER`` names, or the one that is named."""
+    """Return the players that ``bayes:PLAYER,PLAYER`` names, or the single player that is named."""
     return player.removeprefix("bayes:").split(",") if player.startswith("bayes:") else [player]
 
 
 def _plugins_kept_in(path: Path) -> list[str]:
-    """Return the plugins that a file of a tournament or a best response names; what is wrong with it is told later."""
+    """Return the plugins that a tournament's or best response's file names; its other mistakes are reported later."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8")).get("plugins", [])
+        listed = json.loads(path.read_text(encoding="utf-8")).get("plugins", [])
     except (OSError, ValueError, AttributeError):
         return []
-    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+    return [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
 
 
 def run_names() -> list[str]:

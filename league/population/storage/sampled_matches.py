@@ -1,4 +1,4 @@
-"""Some matches of each iteration that froze a snapshot, kept to be read: the first, best, worst and most surprising.
+"""Sampled matches of each iteration that froze a snapshot, for reading: the first, best, worst and most surprising.
 
 ``episodes/iteration-000010.jsonl`` holds the matches as ``arena.replays`` writes them, and beside it
 ``iteration-000010.credit.json`` why each was kept and the advantage of each trained turn. A resumed run writes both
@@ -43,58 +43,63 @@ def sample_matches(
 ) -> list[SampledMatch]:
     """Return at most ``per_game`` matches of each game: the named ones before others, which are the next in order.
 
-    The best match has the greatest return of a trained seat; of equal ones, the greatest mean over its trained seats,
+    The best match has the greatest return of a trained seat; among equals, the greatest mean over its trained seats,
     so that a win over another player precedes a win over itself. The worst is the opposite, and the most surprising
-    has the turn with the largest absolute advantage. ``episodes`` are all of the iteration, which ``trajectories`` were
-    made from; these and their advantages may be empty.
+    has the turn with the largest absolute advantage. ``episodes`` are all matches of the iteration, from which
+    ``trajectories`` were made; these and their advantages may be empty.
     """
     numbers = _numbers(episodes)
     surprises = _surprises(numbers, trajectories, advantages)
     by_game: dict[str, list[int]] = {}
-    for place, episode in enumerate(episodes):
-        by_game.setdefault(episode.request.game, []).append(place)
+    for index, episode in enumerate(episodes):
+        by_game.setdefault(episode.request.game, []).append(index)
     chosen = {
-        place: reasons
-        for places in by_game.values()
-        for place, reasons in _choose(episodes, places, surprises, per_game).items()
+        index: reasons
+        for indices in by_game.values()
+        for index, reasons in _choose(episodes, indices, surprises, per_game).items()
     }
-    credit = _credit({place: (episodes[place], numbers[place]) for place in chosen}, trajectories, advantages)
-    return [SampledMatch(episodes[place], iteration, kept_as, credit[place]) for place, kept_as in chosen.items()]
+    credit = _credit({index: (episodes[index], numbers[index]) for index in chosen}, trajectories, advantages)
+    return [SampledMatch(episodes[index], iteration, kept_as, credit[index]) for index, kept_as in chosen.items()]
 
 
 def _choose(
-    episodes: Sequence[Episode], places: Sequence[int], surprises: Mapping[int, float], most: int
+    episodes: Sequence[Episode], indices: Sequence[int], surprises: Mapping[int, float], most: int
 ) -> dict[int, tuple[str, ...]]:
-    """Return at most ``most`` places of one game's matches, in their order, with why each is kept."""
+    """Return at most ``most`` indices of one game's matches, in their order, with why each is kept."""
     measures: dict[str, Callable[[int], tuple[float, float]]] = {
         FIRST: lambda _: (0.0, 0.0),
-        BEST: lambda place: (max(returns[place]), sum(returns[place]) / len(returns[place])),
-        WORST: lambda place: (-min(returns[place]), -sum(returns[place]) / len(returns[place])),
-        SURPRISING: lambda place: (surprises[place], 0.0),
+        BEST: lambda index: (max(returns[index]), sum(returns[index]) / len(returns[index])),
+        WORST: lambda index: (-min(returns[index]), -sum(returns[index]) / len(returns[index])),
+        SURPRISING: lambda index: (surprises[index], 0.0),
     }
-    returns = {place: gains for place in places if (gains := _trained_returns(episodes[place]))}
-    known = {FIRST: places, BEST: [*returns], WORST: [*returns], SURPRISING: [p for p in places if p in surprises]}
-    reasons: dict[int, list[str]] = {}  # by place, in the order of choosing
+    returns = {index: gains for index in indices if (gains := _trained_returns(episodes[index]))}
+    candidates = {
+        FIRST: indices,
+        BEST: [*returns],
+        WORST: [*returns],
+        SURPRISING: [p for p in indices if p in surprises],
+    }
+    reasons: dict[int, list[str]] = {}  # by index, in the order of choosing
     for reason, measure in measures.items():
-        if known[reason]:
-            reasons.setdefault(max(known[reason], key=measure), []).append(reason)
-    others = (place for place in places if place not in reasons)
+        if candidates[reason]:
+            reasons.setdefault(max(candidates[reason], key=measure), []).append(reason)
+    others = (index for index in indices if index not in reasons)
     filled = [*reasons, *islice(others, max(most - len(reasons), 0))]
-    return {place: tuple(reasons.get(place, ())) for place in sorted(filled[:most])}
+    return {index: tuple(reasons.get(index, ())) for index in sorted(filled[:most])}
 
 
 def with_credit(
     samples: Sequence[SampledMatch], trajectories: Sequence[Trajectory], advantages: Sequence[Sequence[float]]
 ) -> list[SampledMatch]:
-    """Return matches of one iteration with other credit: that of the trajectories that were made from all of them."""
+    """Return matches of one iteration with new credit, from the trajectories that were made from all of them."""
     episodes = [sample.episode for sample in samples]
     chosen = dict(enumerate(zip(episodes, _numbers(episodes), strict=True)))
     credit = _credit(chosen, trajectories, advantages)
-    return [sample._replace(advantages=credit[place]) for place, sample in enumerate(samples)]
+    return [sample._replace(advantages=credit[index]) for index, sample in enumerate(samples)]
 
 
 def save_samples(run_dir: Path, iteration: int, samples: Sequence[SampledMatch]) -> None:
-    """Write an iteration's kept matches, the file of credit first: a kill in between leaves none without it."""
+    """Write an iteration's kept matches, the credit file first: a kill in between leaves no matches without credit."""
     path = run_dir / EPISODES_FOLDER / f"iteration-{iteration:06d}.jsonl"
     notes = [{"kept_as": sample.kept_as, "advantages": sample.advantages} for sample in samples]
     atomic_write(_credit_file(path), json.dumps({"iteration": iteration, "matches": notes}))
@@ -156,12 +161,12 @@ def _submatches(episode: Episode) -> int:
 def _surprises(
     numbers: Sequence[Sequence[int]], trajectories: Sequence[Trajectory], advantages: Sequence[Sequence[float]]
 ) -> dict[int, float]:
-    """Return the largest absolute advantage of a turn by the place of its match; none of a match without any."""
-    place_of = {number: place for place, of_match in enumerate(numbers) for number in of_match}
+    """Return the largest absolute advantage of a turn by the index of its match, omitting matches without any."""
+    index_of = {number: index for index, of_match in enumerate(numbers) for number in of_match}
     surprises: dict[int, float] = {}
     for trajectory, advantages_K in zip(trajectories, advantages, strict=True):
-        if advantages_K and (place := place_of.get(trajectory.match)) is not None:
-            surprises[place] = max(surprises.get(place, 0.0), *map(abs, advantages_K))
+        if advantages_K and (index := index_of.get(trajectory.match)) is not None:
+            surprises[index] = max(surprises.get(index, 0.0), *map(abs, advantages_K))
     return surprises
 
 
@@ -178,12 +183,12 @@ def _credit(
         if trajectory.match in wanted
     }
     credit: dict[int, tuple[TurnAdvantages, ...]] = {}
-    for place, (episode, numbers) in chosen.items():
+    for index, (episode, numbers) in chosen.items():
         turns: list[TurnAdvantages] = []
         for number, match in zip(numbers, flatten_episodes([episode]), strict=True):
             left = [iter(of_seat.get((number, seat), ())) for seat in range(len(match.returns))]
             turns.append(tuple(next(left[turn.seat], None) for turn in match.turns))
-        credit[place] = tuple(turns)
+        credit[index] = tuple(turns)
     return credit
 
 

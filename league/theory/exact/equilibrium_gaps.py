@@ -1,18 +1,18 @@
-"""Exact payoffs of line-ups of tables, and what leaving a joint distribution over them gains in the full game.
+"""Exact payoffs of line-ups of tables, and the gain from leaving a joint distribution over them in the full game.
 
 A strategy of a player (a seat) is a ``PolicyTable``, of which only that seat's rows are read. σ is a joint
 distribution over line-ups, one strategy for each seat. σ is a coarse correlated equilibrium (CCE) of the full
-game if no player p gains by leaving it for any behaviour whatever, against the others' marginal σ(a_-p), and
-a correlated one (CE) if none gains by that after a_p was recommended to it, against σ(a_-p | a_p). The gaps are
-those of Marris et al. 2021 (arXiv 2106.09435), in units of the game a match:
+game if no player p gains by leaving it for any other behaviour, against the others' marginal σ(a_-p), and
+a correlated one (CE) if none gains by doing so after a_p was recommended to it, against σ(a_-p | a_p). The gaps
+(Marris et al. 2021, arXiv 2106.09435), in the game's units a match:
 
     CCE gap_p = max over b of Σ_a σ(a) [u_p(b, a_-p) - u_p(a)]
     CE gap_p = Σ_{a_p} σ(a_p) max over b of Σ_{a_-p} σ(a_-p | a_p) [u_p(b, a_-p) - u_p(a)]
 
-Neither is below 0: a player who would lose by leaving obeys. ``meta_solvers.gaps`` allows deviations to strategies
-in the population only. Everything is sums over the terminals z of the sequence form: the others, though correlated,
-reach z with probability Σ σ(a_-p) Π_{q≠p} x_q(a_q, z), x being their realisation plans, and against that backward
-induction is exact.
+Neither is below 0: a player who would lose by leaving stays. ``meta_solvers.gaps`` allows deviations to strategies
+in the population only. All of it is sums over the terminals z of the sequence form: the others, though correlated,
+reach z with probability Σ σ(a_-p) Π_{q≠p} x_q(a_q, z), where x are their realisation plans, and backward induction
+against that probability is exact.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Reach = NDArray[np.float64]  # probability of a seat's moves on the way to each 
 def exact_game(tables_PN: Tables) -> EmpiricalGame:
     """Return the exact expected returns [P, n_1, …, n_P] of every line-up, in the game's units a match.
 
-    Raises UsageError for a game too large to enumerate, ValueError for tables that are not one game's, by seat.
+    Raises UsageError for a game too large to enumerate, ValueError unless each seat of one game has tables.
     """
     form = _exact_form(tables_PN)
     if isinstance(form, PositionGraph):
@@ -55,12 +55,12 @@ def exact_game(tables_PN: Tables) -> EmpiricalGame:
 
 
 def cce_gap(joint: Joint, tables_PN: Tables) -> float:
-    """Return the sum over players of what the best behaviour of the full game gains; 0 exactly for a CCE."""
+    """Return the sum over players of the best behaviour's gain in the full game; 0 exactly for a CCE."""
     return float(gaps_by_player(joint, tables_PN, "cce").sum())
 
 
 def ce_gap(joint: Joint, tables_PN: Tables) -> float:
-    """Return the sum over players of what best responses to their recommendations gain; 0 exactly for a CE."""
+    """Return the sum over players of the gain of best responses to recommendations; 0 exactly for a CE."""
     return float(gaps_by_player(joint, tables_PN, "ce").sum())
 
 
@@ -77,7 +77,7 @@ def gaps_by_player(joint: Joint, tables_PN: Tables, concept: Concept) -> NDArray
 
 
 def gains_by_recommendation(joint: Joint, tables_PN: Tables, seat: int, concept: Concept) -> NDArray[np.float64]:
-    """Return what a player gains by its best response to each recommended strategy [n_p], weighted by σ(a_p).
+    """Return a player's gain by its best response to each recommended strategy [n_p], weighted by σ(a_p).
 
     For a CCE nothing is recommended, so there is one gain [1]. The sum is the player's gap. Raises as
     ``gaps_by_player``.
@@ -100,8 +100,8 @@ def opponent_reach(joint: Joint, tables_PN: Tables, seat: int, concept: Concept)
 def best_response_table(seat: int, reach: NDArray[np.float64], form: SequenceForm) -> PolicyTable:
     """Return a best strategy of ``seat``, its rows only, against the opponents' ``reach`` of the terminals [Z].
 
-    It is pure, and of equally good actions takes the one of the lowest id; at information states of no reach
-    it is uniform. OpenSpiel's does the same.
+    It is pure, and among equally good actions takes the lowest id; at information states with zero reach it is
+    uniform, as in OpenSpiel.
     """
     _, best_actions = form.response(seat, reach)
     rows = {}

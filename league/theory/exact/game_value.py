@@ -1,6 +1,6 @@
-"""The value of a two-seat zero-sum game: by backward induction over a board game's positions, else a linear program.
+"""The value of a two-seat zero-sum game: backward induction over a board game's positions, otherwise a linear program.
 
-The program also gives an equilibrium.
+The linear program also gives an equilibrium.
 
 Koller, Megiddo and von Stengel 1996, "Efficient computation of equilibria for extensive two-person
 games": with realisation plans x and y, payoff matrix A (first seat's return, chance included) and flow
@@ -25,12 +25,12 @@ from league.theory.exact.sequence_form import SequenceForm, sequence_form
 from league.theory.exact.states import Key
 
 SEQUENCE_LIMIT = 5_000  # of both seats; leduc_poker has about 2,500 and takes a second
-PLAYED_LIMIT = 20_000  # where an equilibrium is to be played, which pays for more time: goofspiel of 4 cards has 7,474
+PLAYED_LIMIT = 20_000  # where an equilibrium is to be played, which is worth more time: goofspiel of 4 cards has 7,474
 _UNREACHED = 1e-12  # probability of a seat's own moves; less is rounding
 
 
 def game_value(spec: GameSpec) -> float | None:
-    """Return what the first seat expects under optimal play, in the game's units per match.
+    """Return the first seat's expected return under optimal play, in the game's units per match.
 
     None for a game that is not two-seat zero-sum, or too large for the program.
     """
@@ -41,8 +41,9 @@ def game_value(spec: GameSpec) -> float | None:
 
 
 def nash_equilibrium(spec: GameSpec) -> PolicyTable | None:
-    """Return one of a game's equilibria, of which there may be many; where a seat never gets by its own moves it is
-    uniform. None as ``game_value``, and for board games.
+    """Return one of a game's equilibria, of which there may be many; uniform where a seat never gets by its own moves.
+
+    None as ``game_value``, and for board games.
     """
     reached = reached_equilibrium(spec, SEQUENCE_LIMIT)
     if reached is None:
@@ -56,8 +57,9 @@ def nash_equilibrium(spec: GameSpec) -> PolicyTable | None:
 
 
 def reached_equilibrium(spec: GameSpec, limit: int = PLAYED_LIMIT) -> dict[Key, dict[int, float]] | None:
-    """Return one of a game's equilibria: the probability of each action id in the information states that a seat gets
-    to by its own moves. None as ``nash_equilibrium``, but with another ``limit`` on sequences.
+    """Return one of a game's equilibria, for the information states that a seat reaches by its own moves.
+
+    Probabilities are by action id. None as ``nash_equilibrium``, but with another ``limit`` on sequences.
     """
     form = _solvable(spec, limit)
     if form is None or isinstance(form, PositionGraph):

@@ -1,4 +1,4 @@
-"""A board game's positions, each enumerated once: what exact values of board games are computed from.
+"""A board game's positions, each enumerated once, from which exact values are computed.
 
 With perfect information and no chance moves, the moves before a position do not matter, and backward
 induction over positions gives values and best responses (Zermelo 1913). Tic-tac-toe has 5,478 boards;
@@ -41,7 +41,7 @@ class PositionGraph:
         return tuple(self._walk(behaviour, seat, responder=seat) for seat in range(self.seats))
 
     def value(self) -> float:
-        """Return what the first of two seats expects when each plays best, in a zero-sum game."""
+        """Return the first of two seats' expected return when both play optimally, in a zero-sum game."""
         values: list[float] = []
         for (owner, _), children in zip(self.keys, self.children, strict=True):
             of_children = [values[child] if child >= 0 else self.returns[-1 - child][0] for child in children]
@@ -49,7 +49,7 @@ class PositionGraph:
         return values[-1]
 
     def _walk(self, behaviour: Behaviour, seat: int, responder: int | None) -> float:
-        """Return what ``seat`` expects while ``responder``, if any, picks the best action for it."""
+        """Return the expected return of ``seat`` while ``responder``, if any, picks the best action for it."""
         terminal_values = [row[seat] for row in self.returns]
         values: list[float] = []
         for (owner, _), children, probabilities in zip(self.keys, self.children, behaviour, strict=True):

@@ -1,6 +1,6 @@
-"""Regret where a game is small enough: of a run over its snapshots, and of a policy by information state.
+"""Regret in games that are small enough: of a run over its snapshots, and of a policy by information state.
 
-A run's regret is what the best fixed policy would have won more, in hindsight. Snapshot t of a seat meets the other
+A run's regret is how much more the best fixed policy would have won, in hindsight. Snapshot t of a seat meets the other
 seats' snapshot t, and u_s is the exact expected return:
 
     R_s = 1/T [max over π of sum_t u_s(π, σ_-s^t) − sum_t u_s(σ^t)]
@@ -9,13 +9,13 @@ The maximum is one best response to the sum of the others' reach probabilities, 
 goes to 0 for all seats, the mean of the snapshots approaches a coarse correlated equilibrium; in a zero-sum game of two
 the mixture of all snapshots has Σ_s R_s as its NashConv (Zinkevich et al. 2007, theorem 2).
 
-A policy loses most where it is often and where its best action would gain much. For seat s at information state I
-under the behaviour σ of all seats,
+A policy loses most at states that it visits often and where its best action would gain much. For seat s at information
+state I under the behaviour σ of all seats,
 
     visit(I) · regret(I) = visit(I) · max over a of A(I, a)
 
-with the visit chance and the advantages of ``exact.turn_values``: the seat's own chance of getting there times its
-counterfactual regret (ibid.). It is 0 everywhere in an equilibrium.
+with visits and advantages from ``exact.turn_values``. It equals the probability of the seat's own moves there times its
+counterfactual regret (ibid.), and is 0 everywhere in an equilibrium.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from league.theory.exact.turn_values import turn_values
 
 
 def snapshot_regrets(form: SequenceForm, tables: Sequence[PolicyTable]) -> tuple[float, ...]:
-    """Return R by seat [S], in the game's units a match, of tables in the order of their snapshots."""
+    """Return R by seat [S], in the game's units a match, for tables in the order of their snapshots."""
     plans = [form.plan([table.probabilities[key] for key in form.keys]) for table in tables]
     regrets = []
     for seat in range(form.seats):

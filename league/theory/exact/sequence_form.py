@@ -1,10 +1,10 @@
-"""A game's tree in sequence form, enumerated once: what exact play values are computed from.
+"""A game's tree in sequence form, enumerated once, from which exact values are computed.
 
 The sequence form (Koller, Megiddo and von Stengel 1996; von Stengel 1996, "Efficient computation of
 behavior strategies") keeps, of a whole game tree, only the terminals and the sequences of actions
 of each seat. A seat's behaviour becomes a realisation plan x, with x(empty) = 1 and
 x(sequence + action) = x(sequence) * probability, and every expected return is a sum over terminals
-of chance * product over seats of x(last sequence) * return. It needs perfect recall, which is checked.
+of chance * product over seats of x(last sequence) * return. This needs perfect recall, which is checked.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class SequenceForm:
 
         ``opponent_reach`` [Z] is the probability that the other seats play towards each terminal. It need not be
         a product of plans, as they may be correlated, nor sum to one, as the value is linear in it. Of actions
-        that are equal but for rounding the first is best; information states of no opponent reach have none.
+        equal up to rounding the first is best; information states that the opponents never reach have none.
         """
         weights = self.chance * opponent_reach
         gains = np.bincount(self.last[:, seat], weights * self.returns[:, seat], self.sequences).tolist()
@@ -95,7 +95,7 @@ class SequenceForm:
     def plans(self, seat: int, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return many realisation plans of one seat at once, each [Q], as columns [Q, N].
 
-        ``probabilities`` [A, N] are those of the actions of the seat's information states, in order.
+        ``probabilities`` [A, N] belong to the actions of the seat's information states, in order.
         The other seats' sequences are zero.
         """
         plans = np.zeros((self.sequences, probabilities.shape[1]))
@@ -116,7 +116,7 @@ def sequence_form(game: str, limit: int = HISTORY_LIMIT) -> SequenceForm:
     Raises UsageError for a game with more than ``limit`` positions, one that OpenSpiel cannot
     enumerate, or one without perfect recall, whose information states forget what the seat did.
     """
-    if is_native(game) and has_more_positions(game, limit):  # a walk over so many takes long where rules are in Python
+    if is_native(game) and has_more_positions(game, limit):  # such a walk takes long if the rules are in Python
         raise too_many_positions(game, limit)
     return enumerated(game, root_state(game), partial(state_key, game), limit)
 

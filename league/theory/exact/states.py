@@ -1,4 +1,4 @@
-"""The states that exact measures walk: OpenSpiel's, or those of games written here whose chance is data."""
+"""The states that exact measures walk: OpenSpiel's, or states of our own games whose chance moves are data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_native(game: str) -> bool:
 def root_state(game: str) -> Any:
     """Return the first state of a game: a ``pyspiel.State``, or one with its methods.
 
-    Raises UsageError for a game without exact probabilities, NotEnumerable for one written here without data of chance.
+    Raises UsageError for a game without exact probabilities, NotEnumerable for one of ours without chance data.
     """
     if is_native(game):
         return native_root(game)
@@ -48,17 +48,17 @@ def state_key(game: str, state: Any, seat: int) -> str:
 def has_more_positions(game: str, limit: int) -> bool:
     """Return whether a game's tree has more than ``limit`` positions; the answer is kept for the life of the process.
 
-    Positions are counted level by level as children of those before them, and only set up to count their own: those of
-    the level at which the limit is passed, which are most of them, never are. Raises as ``root_state`` does.
+    Positions are counted level by level, as children of the level above, and are set up only to count their own
+    children. The level that passes the limit, which has most of them, is never set up. Raises as ``root_state`` does.
     """
-    known, waiting = 1, deque[tuple[Any, int | None]]([(root_state(game), None)])
-    while waiting and known <= limit:
+    count, waiting = 1, deque[tuple[Any, int | None]]([(root_state(game), None)])
+    while waiting and count <= limit:
         parent, action = waiting.popleft()
         state = parent if action is None else parent.child(action)
         if state.is_chance_node():
             actions = [outcome for outcome, probability in state.chance_outcomes() if probability > 0.0]
         else:
             actions = [] if state.is_terminal() else state.legal_actions()
-        known += len(actions)
+        count += len(actions)
         waiting.extend([(state, action) for action in actions])
-    return known > limit
+    return count > limit

@@ -1,10 +1,10 @@
-"""The information states at which a game's strategy is shown, and what equilibria do there.
+"""The information states at which a game's strategy is shown, and what equilibria play there.
 
 Kuhn poker has names for what matters (Kuhn 1950, "A simplified two-person poker"): its equilibria are a family with
 one parameter α in [0, 1/3]. The first player bets the jack with α, the king with 3α, never the queen, and calls with
 the queen with α + 1/3; the second player bets the jack after a pass with 1/3, and calls with the queen with 1/3. In any
-other game with policy tables, the states are shown at which the population has lost most by visit times regret
-(``league.theory.exact.regret``), with one equilibrium, as the linear program finds it, where there is one.
+other game with policy tables, the states shown are those where the population has lost most by visit times regret
+(``league.theory.exact.regret``), with one equilibrium from the linear program, if there is one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ShownAction(NamedTuple):
     """One action of a shown information state, and the least and greatest probability of it in equilibria."""
 
     label: str
-    place: int  # among the legal actions, by ascending id
+    action_index: int  # among the legal actions, by ascending id
     low: float | None  # None: no equilibrium is known
     high: float | None
 
@@ -63,9 +63,9 @@ NAMED = {
 
 
 def distance_to_kuhn_equilibria(table: PolicyTable) -> float:
-    """Return the greatest difference of any probability of Kuhn poker to the nearest equilibrium of the family.
+    """Return the greatest difference between any probability of Kuhn poker and the nearest equilibrium of the family.
 
-    A band may hold every probability by itself though no single α gives them all, so this says more than bands.
+    Each probability may lie within its own band though no single α gives them all, so this says more than the bands.
     """
     bets = {key: row[1] for key, row in table.probabilities.items()}
     fixed = {(0, "0pb"): 0.0, (0, "1"): 0.0, (0, "2pb"): 1.0, (1, "0b"): 0.0, (1, "1p"): 0.0, (1, "2b"): 1.0}
@@ -103,10 +103,10 @@ def shown_states(spec: GameSpec, roles: Sequence[str], weights: np.ndarray) -> t
     return tuple(states)
 
 
-def _action(label: str, place: int, row: Sequence[float] | None) -> ShownAction:
+def _action(label: str, index: int, row: Sequence[float] | None) -> ShownAction:
     """Return an action with the probability of one equilibrium, whose row is None where none is known."""
-    known = None if row is None else row[place]
-    return ShownAction(label, place, known, known)
+    probability = None if row is None else row[index]
+    return ShownAction(label, index, probability, probability)
 
 
 def _short(name: str, index: int) -> str:

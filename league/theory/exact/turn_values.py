@@ -1,6 +1,6 @@
-"""What a turn was worth, exactly: visit chance, V, Q and advantage of every information state under a joint policy.
+"""Exact turn values: visit probability, V, Q and advantage of every information state under a joint policy.
 
-For the seat s that decides at information state I, under the behaviour σ of all seats, any number of them,
+For the seat s that decides at information state I, under the behaviour σ of all seats (any number),
 
     Q(I, a) = E[return of s | I is reached, s plays a there, then all follow σ]
     V(I) = Σ_a σ(a | I) Q(I, a),   A(I, a) = Q(I, a) − V(I),   visit(I) = P(I is reached in a match)
@@ -37,7 +37,7 @@ class TurnValues:
     """
 
     seats: NDArray[np.intp]  # who decides  # [I]
-    turns: NDArray[np.intp]  # how many decisions of the same seat come before, in every match that gets there  # [I]
+    turns: NDArray[np.intp]  # how many decisions of the same seat come before, in every match that reaches it  # [I]
     first: NDArray[np.intp]  # [I + 1]
     probabilities: Floats  # σ  # [P]
     visits: Floats  # probability of getting there in a match  # [I]
@@ -88,15 +88,15 @@ def _summed(
 ) -> tuple[NDArray[np.intp], Floats, Floats]:
     """Add up from the last states to the first; return turn indices [I], visits [I] and action values [P].
 
-    ``earned`` and ``reached`` [Q] hold, of the terminals whose last sequence of the seat it is, the probability of
-    chance and the other seats times the return, and without it; they are added to.
+    For each sequence [Q] that ends a terminal for the seat, ``reached`` holds the terminals' probability by chance and
+    the other seats, and ``earned`` that times the return. Both are added to in place.
     """
     count = len(form.keys)
     visits, action_values = np.zeros(count), [np.zeros(0)] * count
     for index in range(count - 1, -1, -1):
         actions = slice(form.first[index], form.first[index] + len(form.legal[index]))
         probabilities = behaviour[index]
-        reach = reached[form.first[index]]  # the same after every action: it is the others' and chance's
+        reach = reached[form.first[index]]  # the same after every action, as only the others and chance contribute
         action_values[index] = np.array(earned[actions]) / reach if reach > 0.0 else np.full(len(probabilities), np.nan)
         earned[form.parent[index]] += sum(p * value for p, value in zip(probabilities, earned[actions], strict=True))
         reached[form.parent[index]] += reach

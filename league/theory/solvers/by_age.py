@@ -15,8 +15,8 @@ def uniform(payoffs: Matrix) -> Mixture:
 def linear(payoffs: Matrix) -> Mixture:
     """Return weights [N] in proportion to 1, 2, … N, the newest largest.
 
-    CFR+'s linear averaging (Tammelin 2014, arXiv 1407.5042): what was played early, and badly,
-    fades, while the average still damps cycles among the newest.
+    CFR+'s linear averaging (Tammelin 2014, arXiv 1407.5042): early, weak play fades, while the
+    average still damps cycles among the newest.
     """
     ages = np.arange(1.0, len(payoffs) + 1.0)
     return np.asarray(ages / ages.sum())

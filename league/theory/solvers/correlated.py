@@ -57,8 +57,8 @@ def mecce(game: EmpiricalGame) -> Joint:
 def gaps(game: EmpiricalGame, joint: Joint, concept: Concept, missing: Missing = "refuse") -> NDArray[np.float64]:
     """Return the most that each player [P] gains by leaving ``joint``, in the game's units; 0 at an equilibrium.
 
-    For a CCE that is the gain of the best fixed strategy. For a CE each recommendation has its own best
-    response, and the gains add up, so the gap is what the best swap of strategies gains (never less than the CCE's).
+    For a CCE this is the gain of the best fixed strategy. For a CE each recommendation has its own best
+    response, and the gains add up, so the gap is the gain of the best swap of strategies (never less than the CCE's).
     """
     rows = deviation_gains(game.filled(missing), concept) @ joint.ravel()
     gaps_P, first = [], 0

@@ -20,7 +20,7 @@ MAX_ADDED = 16  # best responses at once: another linear program costs more than
 TOLERANCE = 1e-9  # of a gain, as a share of the largest payoff
 MAX_PLAYERS = 256  # of a linear program; beyond, regret matching+ takes over
 ROUNDS = 1_000  # of regret matching+: among 1,000 equal players nobody then gains a thousandth of the largest payoff
-_FACE = 1e-7  # as TOLERANCE: a player who loses less than this to an equilibrium may be in another
+_FACE = 1e-7  # as TOLERANCE: a player who loses less than this to an equilibrium may belong to another
 
 
 def nash_of_many(payoffs: Matrix) -> Mixture:
@@ -36,9 +36,9 @@ def nash_of_many(payoffs: Matrix) -> Mixture:
 def nash_average_of_many(payoffs: Matrix) -> NashAverage:
     """Return what ``nash_average`` does, for thousands of players.
 
-    No equilibrium uses a player who loses to another equilibrium, so the one of greatest entropy is sought among
-    the players who tie with a first equilibrium, under constraints for those only who would beat it. Where more than
-    ``MAX_PLAYERS`` different players tie it is not sought: the mixture is that of ``nash_of_many``.
+    No equilibrium uses a player who loses to another equilibrium, so the equilibrium of greatest entropy is sought
+    among the players who tie with a first one, with constraints only for players who would beat it. If more than
+    ``MAX_PLAYERS`` different players tie, it is not sought, and ``nash_of_many`` gives the mixture.
     """
     from league.theory.solvers.max_entropy import max_entropy  # takes a third of a second to import
 

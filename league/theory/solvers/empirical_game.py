@@ -1,4 +1,4 @@
-"""The empirical game among players of a population: measured payoffs, their errors, and which are missing.
+"""The empirical game among a population's players: measured payoffs, their errors, and which are missing.
 
 A profile names one strategy (a snapshot, say) for each player of the meta-game. A profile that was
 never played is nan, and "not measured" is not zero: each solver says how it fills such cells.
@@ -18,7 +18,7 @@ Matrix = NDArray[np.float64]  # row's mean return or score against column, nan w
 Mixture = NDArray[np.float64]  # sums to one  # [N]
 Joint = NDArray[np.float64]  # a distribution over profiles, sums to one  # [n_1, …, n_P]
 
-Criterion = Literal["gini", "entropy"]  # that selects among equilibria: greatest 1 - Σ x², or -Σ x ln x in nats
+Criterion = Literal["gini", "entropy"]  # how an equilibrium is selected: greatest 1 - Σ x², or -Σ x ln x in nats
 Missing = Literal["refuse", "zero", "mean"]
 """What fills a profile that was never played: an error, a tie, or the player's mean over the profiles played.
 
@@ -28,7 +28,7 @@ is the default wherever the answer is a claim of equilibrium.
 """
 
 
-ROUNDING = 1e-12  # of the largest payoff: more than sums of thousands of doubles are off by
+ROUNDING = 1e-12  # of the largest payoff: more than the rounding of sums of thousands of doubles
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,18 +98,18 @@ def antisymmetric(payoffs: Matrix) -> Matrix:
     """
     if np.isinf(payoffs).any():
         raise ValueError("expected finite payoffs, or nan for a pair that never met, got infinite ones")
-    known = np.nan_to_num(payoffs, nan=0.0)
-    margins = np.where(np.isnan(payoffs) | np.isnan(payoffs.T), 0.0, known / 2.0 - known.T / 2.0)
-    return without_rounding(margins, max(largest(known), np.finfo(float).eps / ROUNDING))
+    measured = np.nan_to_num(payoffs, nan=0.0)
+    margins = np.where(np.isnan(payoffs) | np.isnan(payoffs.T), 0.0, measured / 2.0 - measured.T / 2.0)
+    return without_rounding(margins, max(largest(measured), np.finfo(float).eps / ROUNDING))
 
 
 def without_rounding(differences: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
-    """Return ``differences`` of payoffs up to ``scale``, 0 for those that sums of doubles do not tell from 0."""
+    """Return ``differences`` of payoffs up to ``scale``, with those within rounding error of 0 set to 0."""
     return np.asarray(np.where(np.abs(differences) <= ROUNDING * scale, 0.0, differences))
 
 
 def largest(values: NDArray[np.float64]) -> float:
-    """Return the largest absolute value, for tolerances in proportion to it; never 0, so that it divides."""
+    """Return the largest absolute value, for relative tolerances; never 0, so that one can divide by it."""
     return max(float(np.abs(values).max(initial=0.0)), 1e-300)
 
 

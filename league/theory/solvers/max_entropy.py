@@ -7,9 +7,9 @@ exponential cone a variable.
 
 An interior-point solver needs an interior, and a set of equilibria often has none: strategies that no
 equilibrium uses are fixed at 0, constraints at their bounds. So these are identified first, by one linear program.
-Where payoffs differ by no more than the linear program's tolerance (nearly equal players) it may find constraints at
-their bounds that cannot all be there. Then bounds are widened, by the first of ``WIDENED`` that gives an answer: near
-an equilibrium a set so widened has an interior, so no constraint is at its bound everywhere.
+Where payoffs differ by less than the linear program's tolerance (nearly equal players), it may report constraints at
+their bounds that cannot all hold there. Then bounds are widened, by the first of ``WIDENED`` that gives an answer: near
+an equilibrium the widened set has an interior, so no constraint is at its bound everywhere.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from scipy.optimize import linprog
 from league.theory.solvers.empirical_game import Criterion, largest
 
 TOLERANCE = 1e-7  # of a constraint, as a share of the largest coefficient
-SMALLEST = 1e-6  # an entry that no allowed distribution raises above this is taken for 0
-ITERATIONS = 100  # of the simplex method, for each entry and constraint: it takes two, or with bad luck runs in circles
-WIDENED = (0.0, 1e-6, 1e-5)  # of bounds, in turn until there is an answer, as TOLERANCE
+SMALLEST = 1e-6  # an entry that no allowed distribution raises above this counts as 0
+ITERATIONS = 100  # of the simplex method, for each entry and constraint: it takes two, or with bad luck cycles
+WIDENED = (0.0, 1e-6, 1e-5)  # of bounds, tried in turn until there is an answer, as TOLERANCE
 
 
 def max_entropy(rows: NDArray[np.float64], bounds: NDArray[np.float64], criterion: Criterion) -> NDArray[np.float64]:
@@ -33,7 +33,7 @@ def max_entropy(rows: NDArray[np.float64], bounds: NDArray[np.float64], criterio
 
     The criterion is within 1e-7 of its maximum. No constraint is broken by more than a ten-millionth of the largest
     coefficient, or a hundred-thousandth where bounds had to be widened. Raises ArithmeticError when no distribution
-    meets the constraints, or the solver gets no nearer.
+    meets the constraints, or the solver does not converge.
     """
     scale = largest(rows)
     reasons = []
@@ -46,7 +46,7 @@ def max_entropy(rows: NDArray[np.float64], bounds: NDArray[np.float64], criterio
 
 
 def _within(rows: NDArray[np.float64], bounds: NDArray[np.float64], criterion: Criterion) -> NDArray[np.float64]:
-    """Return what ``max_entropy`` does for coefficients up to 1, from constraints as they are."""
+    """Return ``max_entropy`` for coefficients up to 1, with the constraints as they are."""
     used, slack = _face(rows, bounds)
     inside, size = rows[:, used], int(used.sum())
     tight = ~slack & inside.any(axis=1)
@@ -57,7 +57,7 @@ def _within(rows: NDArray[np.float64], bounds: NDArray[np.float64], criterion: C
     answer, status = solve(sparse.csc_matrix(linear), limits, cones)
     distribution = np.zeros(len(used))
     distribution[used] = np.maximum(answer, 0.0)
-    with np.errstate(invalid="ignore"):  # of a solver that failed, and says so
+    with np.errstate(invalid="ignore"):  # of a solver that reports failure
         distribution /= distribution.sum()
     excess = float((rows @ distribution - bounds).max(initial=0.0))
     if status not in ("Solved", "AlmostSolved") or not excess <= TOLERANCE:

@@ -17,7 +17,7 @@ from league.theory.solvers.empirical_game import (
 )
 
 METHODS = ("highs-ds", "highs-ipm")  # the simplex method gives a vertex; where it fails, an interior-point method
-ITERATIONS = 100  # for each strategy; it takes about one, or with bad luck runs in circles
+ITERATIONS = 100  # for each strategy; it takes about one, or with bad luck cycles
 
 
 def nash(payoffs: Matrix) -> Mixture:
@@ -54,7 +54,7 @@ def zero_sum_nash(game: EmpiricalGame, missing: Missing = "refuse") -> tuple[Mix
 def maximin(matrix: NDArray[np.float64]) -> tuple[Mixture, float]:
     """Return the row mixture [N] whose worst column [M] is best, and that column's payoff: the game's value.
 
-    The solver's tolerances are absolute, so it is given payoffs between -1 and 1, which have the same mixture.
+    The solver's tolerances are absolute, so payoffs are scaled to lie between -1 and 1; the mixture stays the same.
     Raises ArithmeticError when the solver fails.
     """
     from scipy.optimize import linprog  # takes a third of a second to import

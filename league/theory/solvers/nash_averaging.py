@@ -2,8 +2,8 @@
 
 "Re-evaluating evaluation" (Balduzzi et al. 2018, arXiv 1806.02643). A is the antisymmetric matrix of
 a population, p* its Nash equilibrium of greatest entropy; a player's rating is (A p*), its mean payoff
-against that equilibrium, zero for all who are in it. Elo averages over the opponents that happen to be present
-and cannot tell a cycle from equally strong players; Nash averaging can.
+against that equilibrium, zero for every player in it. Elo averages over the opponents that happen to be present
+and cannot distinguish a cycle from equally strong players; Nash averaging can.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def nash_average(payoffs: Matrix) -> NashAverage:
 
 
 def distinct_players(payoffs: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return one row of each different player [K], and which of those each player equals but for rounding [N].
+    """Return one row of each different player [K], and which of those each player equals up to rounding [N].
 
     ``payoffs`` [N, M] are the rows' against some or all players.
     """

@@ -47,8 +47,8 @@ def projected_replicator_dynamics(
 def prd(payoffs: Matrix) -> Mixture:
     """Return the dynamics' average [N] in the symmetric zero-sum meta-game; pairs that never met count as tied.
 
-    Payoffs are divided by the largest, so a game's units do not matter. Both players start alike, and
-    so stay alike: one mixture stands for both.
+    Payoffs are divided by the largest, so a game's units do not matter. Both players start alike and
+    stay alike, so one mixture stands for both.
     """
     matrix = antisymmetric(payoffs)
     matrix = matrix / largest(matrix)

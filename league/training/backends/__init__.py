@@ -1,4 +1,4 @@
-"""Where a run's matches are played and its policies learn: this machine, or a Ray cluster.
+"""The backends on which a run plays and its policies learn: this machine, or a Ray cluster.
 
 May import every room of its wing but loop.
 """

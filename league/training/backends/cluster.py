@@ -1,7 +1,7 @@
-"""The backend of a Ray cluster: its workers play a run's matches, and may learn.
+"""The backend on a Ray cluster: its workers play a run's matches, and may learn.
 
 The driver process draws matches, keeps the run's state and its disk, and sends weights: each version once, through the
-cluster's object store. Every other process may die.
+cluster's object store. Any other process may die.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ClusterDeployment:
     """A ``Deployment`` on a cluster."""
 
     def __init__(self, context: RunContext, address: str) -> None:
-        """Prepare to join the cluster at an address, which is that of ``RayCluster``."""
+        """Prepare to join the cluster at an address, as ``RayCluster`` takes it."""
         self._context, self._config, self._address = context, context.config, address
         self._learners = learners_of(context)
         check_resources(context.config, len(self._learners))  # before Ray starts, which takes a while
@@ -155,7 +155,7 @@ class ClusterRollouts:
     def __init__(
         self, pool: MatchPool, cluster: Cluster, policies: Mapping[str, Policy], fixed: FixedPlayers | None = None
     ) -> None:
-        """``policies`` are those in training."""
+        """``policies`` are the ones in training."""
         self._pool, self._engine = pool, ClusterEngine(pool, cluster, policies)
         self.fixed = fixed or FixedPlayers({}, {})
         self.engine: ModelEngine = self._engine
@@ -185,7 +185,7 @@ class ClusterRollouts:
 
 
 class ClusterEngine:
-    """The engines of a pool, as a ``ModelEngine`` that holds all players' weights and sends them with each call."""
+    """A pool's engines as one ``ModelEngine``, which holds all players' weights and sends them with each call."""
 
     def __init__(self, pool: MatchPool, cluster: Cluster, policies: Mapping[str, Policy]) -> None:
         self._pool, self._cluster, self._policies = pool, cluster, policies
@@ -229,10 +229,10 @@ class ClusterEngine:
         self._stale.update(self._live)
 
     def sleep(self) -> None:
-        """Do nothing: learners have GPUs of their own, or a part of one."""
+        """Do nothing: learners have their own GPUs, or their own part of one."""
 
     def weights(self, players: Collection[str]) -> dict[str, WeightMessage]:
-        """Return the present weights of those players that are language models."""
+        """Return the current weights of those players that are language models."""
         return {player: self._message(player) for player in sorted(players) if self._has(player)}
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
@@ -274,7 +274,7 @@ class ClusterEngine:
         return self._messages[player]
 
     def _put_live(self, player: str) -> None:
-        """Put a live player's weights into the store, unless they are those that were put last."""
+        """Put a live player's weights into the store, unless they equal the last ones put there."""
         lm, files = self._live[player], live_files(self._live[player])
         self._stale.discard(player)
         if files != self._sent.get(player):

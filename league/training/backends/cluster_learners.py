@@ -1,7 +1,7 @@
-"""Learners on a cluster: each is a group of workers that learns from one iteration after the other.
+"""Learners on a cluster: each is a group of workers that learns from the iterations in order.
 
-After an iteration a learner sends back all that it would resume from. If it dies, the driver starts a replacement from
-the last iteration that was collected, and submits the trajectories since to it again.
+After an iteration a learner sends back everything that it would resume from. If it dies, the driver starts a
+replacement from the last iteration that was collected, and submits all later trajectories to it again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from league.training.learning.learner_pool import LearnerFailed, learner_failed
 from league.training.learning.learner_process import learners_of
 from learners.trajectories import Evidence, Trajectory
 
-MAX_DEATHS = 3  # of a learner over one iteration
+MAX_DEATHS = 3  # of a learner in one iteration
 
 
 class ClusterLearner:
@@ -118,7 +118,7 @@ class ClusterLearner:
             waiting = [call for call in waiting if call not in done]
 
     def _replace(self, name: str) -> None:
-        """Restart a learner from its last checkpoint, and submit again what was submitted since."""
+        """Restart a learner from its last checkpoint, and submit all later iterations again."""
         old = self._groups[name]
         old.stop()
         self._start(name, old.number, old.restarts + 1)

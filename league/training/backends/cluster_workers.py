@@ -1,7 +1,7 @@
 """The objects in a cluster's processes that play: workers for matches, and the players behind servers.
 
-The driver process sends each of them all that it needs: the configuration, base models and weights are values, and
-nothing is read from the driver's disk. A replacement starts empty.
+The driver process sends each of them everything that it needs: the configuration, base models and weights are values,
+and nothing is read from the driver's disk. A replacement starts empty.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from roles.role import Roles
 class MatchWorker:
     """Plays matches, with an engine in its own process or in another worker's.
 
-    ``play`` may be called while another call plays: the matches are then played side by side (``FedPlay``).
+    ``play`` may be called while another call plays: the matches are then played together (``FedPlay``).
     """
 
     def __init__(self, config: RunConfig, bases: Mapping[str, BaseWeights], cpus: float, roles: Roles) -> None:
-        """``roles`` are those that matches are played with; a given one as its player is asked."""
+        """``roles`` are the roles that matches are played with; a fixed one is as its player is asked."""
         self._config, self._roles = config, roles
         self._make_engine = partial(EngineWorker, config, bases, cpus)
         self._engine: EngineWorker | None = None
         self._outside = outside = Engines()
         self._find = cache(lambda name: outside_engine(name, outside) or fixed_engine(name, self._roles, outside))
-        self._models: Callable[[str], Engine] | None = None  # engines of language models for the present chunks
+        self._models: Callable[[str], Engine] | None = None  # engines of language models for the current chunks
         self._model_players: set[str] = set()
         self._fed = FedPlay()
 

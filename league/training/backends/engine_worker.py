@@ -1,7 +1,7 @@
 """An engine's process on a cluster: the language models of a run, which it loads as their weights change.
 
-The driver process sends it all that it needs: the configuration, base models and weights are values, and nothing is
-read from the driver's disk. Policies on one base model share an engine; a replacement starts empty.
+The driver process sends it everything that it needs: the configuration, base models and weights are values, and nothing
+is read from the driver's disk. Policies on one base model share an engine; a replacement starts empty.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class EngineWorker:
             self._engines[player] = self._on_base[message.policy].engine
             self._versions[player] = message.version
         if any(message.live for message in changed.values()):
-            for one in self._all():
-                one.engine.refresh()
+            for on_base in self._all():
+                on_base.engine.refresh()
 
     def engine_of(self, player: str) -> ModelEngine:
         """Return the engine that has a player's weights."""
@@ -61,8 +61,8 @@ class EngineWorker:
 
     def answer(self, requests: Sequence[RemoteRequest]) -> list[RemoteReply]:
         """Answer a batch with the loaded weights."""
-        asked = to_requests(requests)
-        replies = asked_by_engine(asked, self.engine_of, lambda engine, mine: engine.sample(mine))
+        local_requests = to_requests(requests)
+        replies = asked_by_engine(local_requests, self.engine_of, lambda engine, batch: engine.sample(batch))
         return to_remote_replies(requests, replies)
 
     async def submit(self, request: RemoteRequest) -> RemoteReply:
@@ -79,13 +79,13 @@ class EngineWorker:
     ) -> list[tuple[float, ...]]:
         """Return for each request the probability of each legal reply, with these weights."""
         self.load_weights(weights)
-        asked = to_requests(requests)
-        return asked_by_engine(asked, self.engine_of, lambda engine, mine: engine.distributions(mine))
+        local_requests = to_requests(requests)
+        return asked_by_engine(local_requests, self.engine_of, lambda engine, batch: engine.distributions(batch))
 
     def close(self) -> None:
         """Close the engines, and remove their files."""
-        for one in self._all():
-            one.close()
+        for on_base in self._all():
+            on_base.close()
 
     def _all(self) -> list[_EngineOnBase]:
         return list(dict.fromkeys(self._on_base.values()))
@@ -121,14 +121,14 @@ class _EngineOnBase:
 
     def _load_from_disk(self, player: str, message: WeightMessage) -> None:
         if message.live:
-            # of a live model the engine calls ``save`` alone
+            # for a live model the engine only calls ``save``
             self.engine.add(player, cast(LanguageModel, _MessageSaver(message, self._folder)))
             return
         folder = self._folder.path / player.replace("/", "_")
         self.engine.register(player, folder, lambda: self._folder.write(message, folder))
 
     def _loader(self, adapter: bool) -> LoadsWeights:
-        """Return what loads weights: the base's adapters, or a model of its shape."""
+        """Return the object that loads weights: the base's adapters, or a model of its shape."""
         if adapter not in self._loaders:
             model = self._config.model
             with tempfile.TemporaryDirectory() as folder:
@@ -139,7 +139,7 @@ class _EngineOnBase:
 
 
 def base_folder(base: BaseWeights, folder: Path) -> str:
-    """Return where the base is: a hub id, or ``folder`` with its files."""
+    """Return the base's location: a hub id, or ``folder`` with its files."""
     return base.source if base.files is None else str(write_files(fetch(base.files), folder))
 
 
@@ -165,7 +165,7 @@ class _EngineFolder:
 
     @cached_property
     def base(self) -> str:
-        """Where the base is, a hub id or a folder; the folder is written at the first access."""
+        """The base's location, a hub id or a folder; the folder is written at the first access."""
         return base_folder(self._base, self.path / "base")
 
     def write(self, message: WeightMessage, folder: Path) -> None:
@@ -180,7 +180,7 @@ class _EngineFolder:
 
 
 class _MessageSaver:
-    """Saves the weights of a message as the model that they came from would."""
+    """Saves the weights of a message as their model would."""
 
     def __init__(self, message: WeightMessage, folder: _EngineFolder) -> None:
         self._message, self._folder = message, folder

@@ -1,6 +1,6 @@
-"""Engines of a run whose policies begin from several base models: one for each, which its policies' players share.
+"""Engines of a run whose policies start from several base models: one for each, shared by its policies' players.
 
-A player belongs to the engine of the model that it was added with, or is loaded like.
+A player belongs to the engine of the model that it was added with, or whose shape it has.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ModelsEngine(NamedTuple):
 
 
 class EnginesByModel:
-    """A ``ModelEngine`` of several, each for the players of some models."""
+    """A ``ModelEngine`` made of several, each for the players of some models."""
 
     def __init__(self, engines: Sequence[ModelsEngine]) -> None:
         self._engines = tuple(engines)
@@ -34,7 +34,7 @@ class EnginesByModel:
     @property
     def tokens(self) -> int:
         """See ``ModelEngine``."""
-        return sum(one.engine.tokens for one in self._engines)
+        return sum(member.engine.tokens for member in self._engines)
 
     def engine_of(self, player: str) -> ModelEngine:
         """Return a player's engine."""
@@ -58,33 +58,33 @@ class EnginesByModel:
 
     def refresh(self) -> None:
         """See ``ModelEngine``."""
-        for one in self._engines:
-            one.engine.refresh()
+        for member in self._engines:
+            member.engine.refresh()
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
         """See ``ModelEngine``."""
-        return asked_by_engine(requests, self.engine_of, lambda engine, mine: engine.sample(mine))
+        return asked_by_engine(requests, self.engine_of, lambda engine, batch: engine.sample(batch))
 
     def distributions(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
         """See ``ModelEngine``."""
-        return asked_by_engine(requests, self.engine_of, lambda engine, mine: engine.distributions(mine))
+        return asked_by_engine(requests, self.engine_of, lambda engine, batch: engine.distributions(batch))
 
     def beliefs(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...] | None]:
         """See ``arena.records.Believing``."""
-        return asked_by_engine(requests, self.engine_of, lambda engine, mine: cast(Believing, engine).beliefs(mine))
+        return asked_by_engine(requests, self.engine_of, lambda engine, batch: cast(Believing, engine).beliefs(batch))
 
     def sleep(self) -> None:
         """See ``ModelEngine``."""
-        for one in self._engines:
-            one.engine.sleep()
+        for member in self._engines:
+            member.engine.sleep()
 
     def close(self) -> None:
         """See ``ModelEngine``."""
-        for one in self._engines:
-            one.engine.close()
+        for member in self._engines:
+            member.engine.close()
 
     def _engine_for(self, lm: object) -> ModelEngine:
-        return next(one.engine for one in self._engines if any(lm is model for model in one.models))
+        return next(member.engine for member in self._engines if any(lm is model for model in member.models))
 
 
 def asked_by_engine(
@@ -92,10 +92,10 @@ def asked_by_engine(
     engine_of: Callable[[str], ModelEngine],
     ask: Callable[[ModelEngine, list[ReplyRequest]], Sequence[Answer]],
 ) -> list[Answer]:
-    """Return one answer for each request, in their order; each engine is asked once."""
+    """Return one answer for each request, in order; each engine is asked once."""
     answers: dict[int, Answer] = {}
     engines = [engine_of(request.player) for request in requests]
     for engine in {id(engine): engine for engine in engines}.values():
-        mine = [i for i, other in enumerate(engines) if other is engine]
-        answers |= zip(mine, ask(engine, [requests[i] for i in mine]), strict=True)
+        indices = [i for i, other in enumerate(engines) if other is engine]
+        answers |= zip(indices, ask(engine, [requests[i] for i in indices]), strict=True)
     return [answers[i] for i in range(len(requests))]

@@ -1,7 +1,7 @@
-"""One learner on a cluster: a worker, or several that take every update together, each with a share of its rows.
+"""One learner on a cluster: one worker, or several that take every update together, each with a share of its rows.
 
 All workers of a group get the same trajectories, credit them in the same way and take the same steps
-(``learners.parallel.process_group``), so each of them knows the result; rank 0 sends it. If a worker dies, its whole
+(``learners.parallel.process_group``), so each has the result; rank 0 sends it. If a worker dies, its whole
 group is restarted.
 """
 
@@ -37,7 +37,7 @@ class GroupReply(NamedTuple):
     """A group's reply for an iteration."""
 
     report: LearnerReport
-    files: Files  # that ``save_learning`` writes
+    files: Files  # the files that ``save_learning`` writes
 
 
 class LearnerWorker:
@@ -50,7 +50,7 @@ class LearnerWorker:
         cpus: float,
         imitated: Mapping[str, Sequence[ImitatedReply]],
     ) -> None:
-        """``bases`` are those of the policies that learn here, by policy."""
+        """``bases`` are the bases of the policies that learn here, by policy."""
         ExitStack().enter_context(tuned_process(max(int(cpus), 1)))  # for as long as the process lives
         self._config, self._policies = context.config, tuple(bases)
         with tempfile.TemporaryDirectory() as folder:
@@ -67,7 +67,7 @@ class LearnerWorker:
 
     def join(self, init_method: str, rank: int, size: int) -> None:
         """Join the process group, and shard the policies over it if they are configured so."""
-        # Ray shows this process its own GPUs alone, hence local rank 0
+        # Ray shows this process only its own GPUs, hence local rank 0
         self._process_group = processes = join_process_group(Rendezvous(rank, size, 0, init_method))
         self._rank = rank
         if self._config.optimizer.sharded:
@@ -81,7 +81,7 @@ class LearnerWorker:
         """Learn from an iteration; only rank 0 returns the result. Raises as ``learners.update.learner.update``."""
         group_update = partial(update, process_group=self._process_group)
         report = learn_subset(self._config, self._state, *batch, iteration, group_update)
-        files = learning_to_files(self._state, self._policies)  # of shards this takes all ranks
+        files = learning_to_files(self._state, self._policies)  # gathering shards takes all ranks
         return GroupReply(report, files) if self._rank == 0 else None
 
 
@@ -105,12 +105,12 @@ class LearnerGroup:
         self._calls: dict[int, list[PendingCall]] = {}  # of ``learn``, by iteration
 
     def submit(self, iteration: int, batch: Ref) -> None:
-        """Let the workers learn from an iteration after those that were submitted before."""
+        """Let the workers learn from an iteration after the ones submitted before."""
         self._calls[iteration] = [worker.call("learn", iteration, batch) for worker in self._workers]
 
     def collect(self, iteration: int) -> GroupReply:
         """Wait for all workers; return rank 0's reply. Raises WorkerDied, or the error within a worker as it is."""
-        waiting = [*self._starting, *self._calls[iteration]]  # an error in starting is raised nowhere else
+        waiting = [*self._starting, *self._calls[iteration]]  # an error at the start is raised nowhere else
         rank_0 = self._calls[iteration][0]
         replies: list[GroupReply] = []
         while waiting:

@@ -86,7 +86,7 @@ class LocalRollouts:
         self.engine.close()
 
     def _roles_of(self, game: str) -> tuple[Role, ...]:
-        """Return a game's roles as they are played: a program may say nothing, so its replies are not masked."""
+        """Return a game's roles as they are played: a program may not answer, so its replies are not masked."""
         roles = self.fixed.roles[game]
         return tuple(unmasked(role) if f"{game}/{role.name}" in self._asked else role for role in roles)
 

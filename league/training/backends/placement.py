@@ -1,4 +1,4 @@
-"""Whether a cluster has the resources that a run asks for; checked before anything is started there."""
+"""Whether a cluster has the resources that a run needs, checked before anything is started there."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def worker_demands(config: RunConfig, learners: int) -> list[WorkerDemand]:
 def assign_bundles(config: RunConfig, learners: int) -> tuple[list[Resources], dict[str, tuple[int, ...]]]:
     """Return the bundles with GPUs to reserve, and each kind's bundle indices by worker number.
 
-    Both are empty where no GPU is asked for. If engines and learners share GPUs, the n-th engine and the n-th learner
-    share a bundle, and the longer of the two lists starts again at the first bundle.
+    Both are empty if no GPU is requested. If engines and learners share GPUs, the n-th engine and the n-th learner
+    share a bundle, and the longer list wraps around to the first bundle.
     """
     demands = {demand.kind: demand for demand in worker_demands(config, learners) if demand.resources.gpus}
     if config.cluster.placement == "separate" or len(demands) < 2:
@@ -70,8 +70,8 @@ def check_cluster(config: RunConfig, learners: int, nodes: Sequence[Resources]) 
 def check_resources(config: RunConfig, learners: int) -> None:
     """Raise UsageError for settings that no cluster could meet.
 
-    These are update processes without a learner, a GPU device with no GPU asked for, and parts of GPUs that Ray cannot
-    assign.
+    These are update processes without a learner, a GPU device without a requested GPU, and fractions of GPUs that Ray
+    cannot assign.
     """
     table = config.cluster
     if config.optimizer.processes > 1 and not learners:
@@ -79,8 +79,12 @@ def check_resources(config: RunConfig, learners: int) -> None:
             f"optimizer.processes = {config.optimizer.processes}: on a cluster, those are the processes of a learner "
             "apart from the one that drives the run. Set async_learners.processes = 'each', or optimizer.processes = 1."
         )
-    own = {f"policies.{name}.model": config.model_of(name) for name, policy in config.policies.items() if policy.model}
-    on_gpu = {where: m.device for where, m in ({"model": config.model} | own).items() if m.device.startswith("cuda")}
+    own_models = {
+        f"policies.{name}.model": config.model_of(name) for name, policy in config.policies.items() if policy.model
+    }
+    on_gpu = {
+        where: m.device for where, m in ({"model": config.model} | own_models).items() if m.device.startswith("cuda")
+    }
     gpus_by_setting = {"engine_gpus": table.engine_gpus} | ({"learner_gpus": table.learner_gpus} if learners else {})
     for setting, gpus in gpus_by_setting.items():
         if on_gpu and not gpus:

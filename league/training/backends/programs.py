@@ -1,4 +1,4 @@
-"""Programs that take turns in a run: the endpoint that they ask, or a function of this process, and its engine."""
+"""Programs that take turns in a run: the endpoint that they call, or a function in this process, and its engine."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ ADDRESS_FILE = "programs.json"  # where the run listens, while it does
 class RunPrograms:
     """The programs of a run's session. ``tokenizers`` are of its policies in training, by the names they play under.
 
-    Without a ``program`` in this process the run listens for others. Raises UsageError for an address that it cannot
-    have.
+    Without a ``program`` in this process, the run listens for others. Raises UsageError for an address that is not
+    available.
     """
 
     def __init__(
@@ -57,14 +57,14 @@ class RunPrograms:
 
     @property
     def note(self) -> str:
-        """What a person is told of where programs ask; "" if none has to."""
+        """A sentence on where programs connect; "" if none has to."""
         if self._server is None:
             return ""
         roles = " and ".join(self._settings.roles)
         return f"Programs take the turns of {roles}: they ask {self._server.url} (league docs programs)."
 
     def sampler(self, engine: Sampler) -> ProgramSampler:
-        """Return the engine that plays all that ``engine`` does, with programs at their roles."""
+        """Return an engine like ``engine``, with programs in their roles."""
         return ProgramSampler(
             engine, self._function or self._board, self._tokenizers, self._takes, ahead=self._settings.ahead
         )
@@ -81,7 +81,7 @@ class RunPrograms:
         }
 
     def close(self) -> None:
-        """Refuse whoever still asks, and stop listening."""
+        """Refuse programs that still call, and stop listening."""
         self._board.close()
         if self._server is not None:
             self._server.stop()

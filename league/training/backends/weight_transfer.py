@@ -1,4 +1,4 @@
-"""Weights sent between machines that share no disk: the files that they would be saved as, in bytes."""
+"""Weights sent between machines that share no disk: the bytes of the files that they would be saved as."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class WeightMessage(NamedTuple):
 
 
 class BaseWeights(NamedTuple):
-    """A base model of a run: adapters are on it, and whole models have its shape and tokenizer."""
+    """A base model of a run: adapters are attached to it, and whole models have its shape and tokenizer."""
 
     source: str  # a hub id, from which every machine loads; or empty
     files: Ref | None  # to Files, in Hugging Face layout
@@ -52,7 +52,7 @@ def write_files(files: Mapping[str, bytes], folder: Path) -> Path:
 
 
 def live_files(lm: LanguageModel) -> Files:
-    """Return a model's present weights: an adapter's files as PEFT writes them, else the parameters alone."""
+    """Return a model's current weights: an adapter's files as PEFT writes them, or only the parameters."""
     if isinstance(lm, AdapterLM):
         return saved_files(lm)
     tensors = {name: parameter.detach().contiguous() for name, parameter in lm.parameters().items()}
@@ -60,7 +60,7 @@ def live_files(lm: LanguageModel) -> Files:
 
 
 def snapshot_files(folder: Path) -> Files:
-    """Return the weights in a snapshot's folder, without the files that the base has as well."""
+    """Return the weights in a snapshot's folder, without the files that the base also has."""
     return {
         name: content
         for name, content in read_files(folder).items()
@@ -76,7 +76,7 @@ def saved_files(lm: LanguageModel) -> Files:
 
 
 def put_base(cluster: Cluster, context: RunContext, policies: Mapping[str, Policy]) -> BaseWeights:
-    """Put the base that policies share into the cluster's store, unless it is a hub's; return where it is."""
+    """Put the base that policies share into the cluster's store, unless it is on a hub; return its location."""
     adapted = [name for name in policies if context.config.policy(name).adapted]
     if not adapted:
         first = next(iter(policies.values()))

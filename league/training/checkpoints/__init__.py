@@ -1,1 +1,1 @@
-"""What a run resumes from: its state, checkpoints, and each learner's own. May import league.population."""
+"""Checkpoints: a run's state, everything it resumes from, and each learner's own. May import league.population."""

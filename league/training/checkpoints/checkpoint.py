@@ -3,12 +3,12 @@
 ``state/iteration-000123/`` holds ``state.json``, a safetensors file for each policy, the trajectories that policies
 have gathered, and matches that were played ahead. It appears by one rename, and all but the newest are removed
 afterwards. The payoff table is folded from ``state/journal.jsonl``, which has the sums of each iteration in order. The
-ratings, which only a snapshot changes, have a file of their own. So a checkpoint costs the same however large the
-population is. Every match goes to ``results.sqlite`` when its batch ends; matches that a resumed run plays again are
+ratings, which only a snapshot changes, have a separate file. So the cost of a checkpoint does not grow with the
+population. Every match goes to ``results.sqlite`` when its batch ends; matches that a resumed run plays again are
 removed first.
 
-Nothing is read back in that is not as it was saved: ``manifest.json`` has the SHA-256 of every file of the checkpoint,
-and ``state.json`` those of the ratings, of the journal's lines, of the matches and of the starts so far.
+Every file is checked against its SHA-256 before it is read: ``manifest.json`` has the checksum of every file of the
+checkpoint, and ``state.json`` those of the ratings, of the journal's lines, of the matches and of the starts so far.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _AHEAD = "ahead-"
 def save_checkpoint(run_dir: Path, state: RunState, keep: int) -> None:
     """Write the state after an iteration; when this returns, a kill loses nothing before it.
 
-    The newest ``keep`` checkpoints stay. After an error, as of a full disk, there is no half of one.
+    The newest ``keep`` checkpoints stay. An error, such as a full disk, never leaves half a checkpoint.
     """
     state.journal_sha256 = journal.append(
         run_dir / STATE_FOLDER / JOURNAL_FILE, state.iteration, state.unsaved, state.journal_sha256
@@ -81,7 +81,7 @@ def load_checkpoint(config: RunConfig, run_dir: Path, policies: dict[str, Policy
     """Return the state of the newest checkpoint, with the weights restored into ``policies``.
 
     Newer snapshots, matches and journal lines, which a killed process left, are removed. Raises DamagedFile, and
-    removes nothing, if any file is not as it was saved.
+    removes nothing, if any file has changed since it was saved.
     """
     folder = newest_checkpoint(run_dir)
     saved = verified_record(folder)
@@ -116,7 +116,7 @@ def write_record(folder: Path, record: Checkpoint) -> None:
 
 
 def _renamed(record: bytes) -> bytes:
-    """Return a record with the names that its fields have now; one of them had another in older runs."""
+    """Return a record with the current names of its fields; one of them had another name in older runs."""
     facts = json.loads(record)
     if isinstance(facts, dict) and "begun" in facts:
         facts["origins"] = facts.pop("begun")
@@ -125,7 +125,7 @@ def _renamed(record: bytes) -> bytes:
 
 
 def verified_record(folder: Path) -> Checkpoint:
-    """Return the record of a checkpoint. Raises DamagedFile if any of its files is not as it was saved."""
+    """Return the record of a checkpoint. Raises DamagedFile if any of its files has changed since it was saved."""
     check_manifest(folder)
     try:
         record = _CHECKPOINT.validate_json(_renamed((folder / STATE_FILE).read_bytes()))
@@ -137,7 +137,7 @@ def verified_record(folder: Path) -> Checkpoint:
 
 
 def verified_ratings(path: Path, record: Checkpoint) -> Ratings:
-    """Return the ratings of a checkpoint from their file. Raises DamagedFile if it is not as it was saved."""
+    """Return the ratings of a checkpoint from their file. Raises DamagedFile if it has changed since it was saved."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -148,7 +148,7 @@ def verified_ratings(path: Path, record: Checkpoint) -> Ratings:
 
 
 def verified_journal(run_dir: Path, record: Checkpoint) -> journal.Replay:
-    """Return the journal up to a checkpoint. Raises DamagedFile if a line is missing or not as it was written."""
+    """Return the journal up to a checkpoint. Raises DamagedFile if a line is missing or has changed."""
     path = run_dir / STATE_FOLDER / JOURNAL_FILE
     replayed = journal.replay(path, record.iteration)
     if replayed.checksum != record.journal_sha256:
@@ -157,7 +157,7 @@ def verified_journal(run_dir: Path, record: Checkpoint) -> journal.Replay:
 
 
 def check_results(run_dir: Path, record: Checkpoint) -> None:
-    """Raise DamagedFile if ratings, journal or matches are not as they were when a checkpoint was saved."""
+    """Raise DamagedFile if ratings, journal or matches have changed since a checkpoint was saved."""
     verified_ratings(ratings_file(run_dir, record.rated_at), record)
     verified_journal(run_dir, record)
     check_matches(run_dir, record)
@@ -165,16 +165,16 @@ def check_results(run_dir: Path, record: Checkpoint) -> None:
 
 
 def check_matches(run_dir: Path, record: Checkpoint) -> None:
-    """Raise DamagedFile if the matches up to a checkpoint are missing, or not those that were played."""
+    """Raise DamagedFile if the matches up to a checkpoint are missing, or differ from those that were played."""
     path = run_dir / STORE_FILE
     if not path.is_file():
         raise DamagedFile(path, "it is missing")
     try:
         with MatchStore(path, reads=True) as store:
-            store.check_integrity()  # of what the digest does not read: the indices of names
+            store.check_integrity()  # the digest does not read the indices of names
             digest = store.digest(record.iteration)
     except DamagedFile as error:
-        raise DamagedFile(path, error.what) from error  # there is more to be done about it than the store knows
+        raise DamagedFile(path, error.what) from error  # there are more remedies than the store knows
     except ForeignFile as error:
         raise DamagedFile(path, "it holds no matches") from error
     if digest != record.matches_sha256:
@@ -182,7 +182,7 @@ def check_matches(run_dir: Path, record: Checkpoint) -> None:
 
 
 def check_starts(run_dir: Path, record: Checkpoint) -> None:
-    """Raise DamagedFile if the pool of starts up to a checkpoint is missing, or not as it was."""
+    """Raise DamagedFile if the pool of starts up to a checkpoint is missing, or has changed."""
     path = run_dir / POOL_FILE
     if not record.starts_sha256:
         return
@@ -201,7 +201,7 @@ def check_starts(run_dir: Path, record: Checkpoint) -> None:
 
 
 def clear_unfinished(folder: Path, policies: Iterable[str]) -> None:
-    """Remove from a checkpoint the matches played ahead, and the trajectories of all policies but these."""
+    """Remove from a checkpoint the matches played ahead, and the trajectories of all policies except these."""
     for path in [*folder.glob(f"{_AHEAD}*"), *folder.glob(f"*{PENDING}")]:
         if path.name.removesuffix(PENDING) not in policies:
             path.unlink()
@@ -228,7 +228,7 @@ def checkpoints(run_dir: Path) -> list[Path]:
 
 
 def newest_checkpoint(run_dir: Path) -> Path:
-    """Return the folder of the newest complete checkpoint. Raises IndexError where there is none."""
+    """Return the folder of the newest complete checkpoint. Raises IndexError if there is none."""
     return checkpoints(run_dir)[-1]
 
 
@@ -238,7 +238,7 @@ def has_checkpoint(run_dir: Path) -> bool:
 
 
 def finished_iterations(run_dir: Path) -> int:
-    """Return the iteration of the newest checkpoint; 0 where there is none."""
+    """Return the iteration of the newest checkpoint; 0 if there is none."""
     return number_of(newest_checkpoint(run_dir)) if has_checkpoint(run_dir) else 0
 
 
@@ -262,13 +262,15 @@ def clear_learners(run_dir: Path) -> None:
 def _remove_stale(run_dir: Path, newest: int, keep: int) -> None:
     """Remove all but the newest checkpoints, incomplete ones too, and the ratings that none of these refers to.
 
-    Ratings of a later iteration than the newest checkpoint's are a killed process's.
+    Ratings of an iteration after the newest checkpoint's were left by a killed process.
     """
-    kept = checkpoints(run_dir)[-keep:]
+    newest_checkpoints = checkpoints(run_dir)[-keep:]
     rated = {number_of(path): path for path in (run_dir / STATE_FOLDER).glob(f"{_RATINGS}*.json")}
-    needed = max((number for number in rated if number <= number_of(kept[0])), default=0)  # by the oldest
+    needed = max(
+        (number for number in rated if number <= number_of(newest_checkpoints[0])), default=0
+    )  # by the oldest of them
     for path in (run_dir / STATE_FOLDER).iterdir():
-        if path.name.lstrip(".").startswith(_PREFIX) and path not in kept:
+        if path.name.lstrip(".").startswith(_PREFIX) and path not in newest_checkpoints:
             shutil.rmtree(path)
     for number, path in rated.items():
         if not needed <= number <= newest:
@@ -276,13 +278,13 @@ def _remove_stale(run_dir: Path, newest: int, keep: int) -> None:
 
 
 def number_of(path: Path) -> int:
-    """Return the iteration in the name of a checkpoint or a file of ratings; -1 of another name."""
+    """Return the iteration in the name of a checkpoint or a file of ratings; -1 for another name."""
     match = _NUMBERED.fullmatch(path.name)
     return int(match[1]) if match else -1
 
 
 def ratings_file(run_dir: Path, iteration: int) -> Path:
-    """Return the file of the ratings that a snapshot's iteration has left."""
+    """Return the file of the ratings after a snapshot's iteration."""
     return run_dir / STATE_FOLDER / f"{_RATINGS}{iteration:06d}.json"
 
 

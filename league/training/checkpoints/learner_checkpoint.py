@@ -1,4 +1,4 @@
-"""The checkpoint of learning: policies, the trajectories that they have gathered, and running baselines."""
+"""The checkpoint of learning: policies, their gathered trajectories, and running baselines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Learning(Protocol):
 
     policies: dict[str, Policy]  # by name
     credit: dict[str, Any]  # state of running baselines, by rule
-    values: dict[str, Any]  # what estimators of turn values have learned, by estimator
+    values: dict[str, Any]  # what value estimators have learned, by estimator
     pending: dict[str, TrajectoryBuffer]  # turns of policies whose update is not due, by policy
     imitated: Mapping[str, Sequence[ImitatedReply]]  # replies of others to imitate, by policy; not saved with it
 

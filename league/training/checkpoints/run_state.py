@@ -23,12 +23,12 @@ from learners.update.policy import Policy
 
 
 class Beginning(NamedTuple):
-    """What a policy's weights were replaced with, and why, since its last snapshot."""
+    """The weights that replaced a policy's since its last snapshot, and why."""
 
     origin: Origin
     parent: str | None  # the snapshot whose weights it got
-    parents: tuple[str, ...] = ()  # all that they came from, where there are others
-    how: str = ""  # in words, where the origin does not say enough
+    parents: tuple[str, ...] = ()  # all that they came from, if there are several
+    how: str = ""  # in words, if the origin does not say enough
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Checkpoint:
     next_match: int = 0  # index of the next match
     rated_at: int = 0  # iteration of the last snapshot, after which the ratings were saved
     credit: dict[str, Any] = field(default_factory=dict)  # state of running baselines, by rule
-    values: dict[str, Any] = field(default_factory=dict)  # what estimators of turn values have learned, by estimator
+    values: dict[str, Any] = field(default_factory=dict)  # what value estimators have learned, by estimator
     alarms: dict[str, Any] = field(default_factory=dict)  # baselines of the alarms
     frozen_at: dict[str, int] = field(default_factory=dict)  # iteration of a policy's last snapshot
     resets: dict[str, int] = field(default_factory=dict)  # iteration of an exploiter's last reset
@@ -54,7 +54,7 @@ class Checkpoint:
     meta: dict[str, MetaStrategy] = field(default_factory=dict)  # for the next draw of matches, by game
     mixtures: dict[str, list[dict[str, float]]] = field(default_factory=dict)  # RUN@mixture by game, seat and snapshot
     judged: JudgedGames = field(default_factory=JudgedGames)  # which games are trained
-    # By these a resumed run knows what stands outside its checkpoint, as it was when the checkpoint was saved.
+    # Checksums of the data outside the checkpoint when it was saved, for a resumed run to verify.
     ratings_sha256: str = ""  # of the file of ratings
     journal_sha256: str = ""  # the last line's checksum
     matches_sha256: str = ""  # ``MatchStore.digest``
@@ -70,15 +70,15 @@ class RunState(Checkpoint):
     payoffs: PayoffTable
     ratings: Ratings
     store: MatchStore  # every match that was played
-    starts: StartPool | None = None  # where matches begin; None: every deal is new
+    starts: StartPool | None = None  # where matches start; None: every deal is new
     pending: dict[str, TrajectoryBuffer] = field(
         default_factory=dict
     )  # turns of policies whose update is not due, by policy
     imitated: Mapping[str, Sequence[ImitatedReply]] = field(
         default_factory=dict
     )  # replies of others that policies imitate, by policy
-    played_ahead: dict[int, list[Episode]] = field(default_factory=dict)  # by iteration, which is not learned from yet
-    unsaved: list[Result] = field(default_factory=list)  # of the iteration under way
+    played_ahead: dict[int, list[Episode]] = field(default_factory=dict)  # by iteration, not learned from yet
+    unsaved: list[Result] = field(default_factory=list)  # of the current iteration
 
     def close(self) -> None:
         """Close the files of matches and of starts."""

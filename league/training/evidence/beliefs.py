@@ -1,4 +1,4 @@
-"""Answers to probes that a policy learns from: what its seats were asked about a position, and what was true."""
+"""Probe answers to learn from: the questions that a policy's seats were asked about a position, and the truth."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def listens(context: RunContext, game: str, role: str) -> bool:
 
 
 def probe_answers(context: RunContext, play: AfterPlay) -> Column:
-    """Return what each seat was asked about the position, and what was true."""
+    """Return the probes that each seat was asked about the position, with the true answers."""
     prompts: dict[object, Tokens] = {}
     column: list[tuple[ProbeAnswers, ...] | None] = []
-    for one in play.trajectories:
-        if one.policy not in play.policies:
+    for trajectory in play.trajectories:
+        if trajectory.policy not in play.policies:
             column.append(None)
             continue
-        lm, role = play.policies[one.policy].lm, context.roles[one.game][one.seat]
+        lm, role = play.policies[trajectory.policy].lm, context.roles[trajectory.game][trajectory.seat]
         probes = {probe.name: probed(role, probe) for probe in role.probes}
         answered = []
-        for belief in play.matches[one.match].beliefs:
-            if belief.seat == one.seat and belief.truths:
+        for belief in play.matches[trajectory.match].beliefs:
+            if belief.seat == trajectory.seat and belief.truths:
                 asking = probes[belief.probe], belief.observation, belief.answers
-                if (key := (one.policy, *asking)) not in prompts:
+                if (key := (trajectory.policy, *asking)) not in prompts:
                     prompts[key] = lm.encode_prompt(messages(*asking))
                 answered.append(ProbeAnswers(prompts[key], belief.answers, belief.truths))
         column.append(tuple(answered))

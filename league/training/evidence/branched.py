@@ -1,4 +1,4 @@
-"""An iteration's matches played on from their branch points, within the budget of replies (``[branching]``)."""
+"""An iteration's matches, forked at their branch points within the budget of replies (``[branching]``)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PlayWhole = Callable[[Sequence[MatchRequest]], list[Episode]]
 
 
 def with_forks(context: RunContext, state: RunState, play: PlayWhole, episodes: list[Episode]) -> list[Episode]:
-    """Return an iteration's matches, followed by their forks; the same without a rule.
+    """Return an iteration's matches, followed by their forks; unchanged without a rule.
 
     The policies of ``state`` have the weights that the matches were played with.
     """
@@ -46,9 +46,9 @@ def with_forks(context: RunContext, state: RunState, play: PlayWhole, episodes: 
 
 
 def entropies_of(policies: Mapping[str, Policy]) -> Entropies:
-    """Return what tells the entropy of the policy at turns, in nats: exact for ``choice`` replies.
+    """Return a function that gives the policy's entropy at turns, in nats: exact for ``choice`` replies.
 
-    A ``free`` reply has the mean of what its tokens surprise by, an estimate; a player without a policy has 0.
+    For a ``free`` reply it is an estimate, the mean surprisal of its tokens; for a player without a policy, 0.
     """
 
     def entropies(turns: Sequence[Turn]) -> list[float]:
@@ -56,33 +56,33 @@ def entropies_of(policies: Mapping[str, Policy]) -> Entropies:
         for turn in turns:
             if turn.player in policies and turn.trace is not None and turn.trace.mask is not None:
                 exact[turn.player].append(turn)
-        known = {
-            name: reply_probabilities(policies[name].lm, [prompt_key(turn) for turn in mine])
-            for name, mine in exact.items()
+        probabilities = {
+            name: reply_probabilities(policies[name].lm, [prompt_key(turn) for turn in policy_turns])
+            for name, policy_turns in exact.items()
         }
-        return [_entropy(turn, known.get(turn.player, {})) for turn in turns]
+        return [_entropy(turn, probabilities.get(turn.player, {})) for turn in turns]
 
     return entropies
 
 
-def _entropy(turn: Turn, known: Mapping[PromptKey, Sequence[float]]) -> float:
+def _entropy(turn: Turn, probabilities: Mapping[PromptKey, Sequence[float]]) -> float:
     if turn.trace is None:
         return 0.0
-    if turn.trace.mask is None or not known:
+    if turn.trace.mask is None or not probabilities:
         return -sum(turn.trace.logprobs) / max(len(turn.trace.logprobs), 1)
-    return -sum(p * log(p) for p in known[prompt_key(turn)] if p > 0.0)
+    return -sum(p * log(p) for p in probabilities[prompt_key(turn)] if p > 0.0)
 
 
-def _after_fork(fork: Episode, origin: Episode, cut: int) -> Episode:
-    """Return a fork whose turns have what was paid for after its branch point, as in the match that it comes from.
+def _after_fork(fork: Episode, origin: Episode, fork_turn: int) -> Episode:
+    """Return a fork whose turns have only the rewards after its branch point, as in the match that it comes from.
 
-    A seat that had a turn before has been paid for that already. Its return stays that of the whole match.
+    A seat that had a turn before the fork was paid for it there. Its return is still the whole match's.
     """
     game = make_game(fork.request.game)
     begin_match(game, fork.request)
-    paid, turns = game.returns(), list(fork.turns)
-    for seat in {turn.seat for turn in origin.turns[:cut]}:
-        first = next((place for place, turn in enumerate(turns) if turn.seat == seat), None)
+    before_fork, turns = game.returns(), list(fork.turns)
+    for seat in {turn.seat for turn in origin.turns[:fork_turn]}:
+        first = next((index for index, turn in enumerate(turns) if turn.seat == seat), None)
         if first is not None:
-            turns[first] = turns[first]._replace(reward=turns[first].reward - paid[seat])
+            turns[first] = turns[first]._replace(reward=turns[first].reward - before_fork[seat])
     return fork._replace(turns=tuple(turns))

@@ -1,4 +1,4 @@
-"""Repeated matrix games: what every action would have paid in each round, with the other seats' actions held fixed.
+"""Counterfactual payoffs in repeated matrix games: every action's payoff in each round, others' actions held fixed.
 
 This is full information in the sense of online learning. Regret (``evaluation.regret``) and credit rules with
 the need ``counterfactuals`` need the payoffs of the actions that were not taken, and only the stage game knows them.
@@ -38,7 +38,7 @@ class SeatRounds(NamedTuple):
 
 
 class PromptKey(NamedTuple):
-    """What the probabilities of a policy's replies depend on, beside its weights."""
+    """All that the probabilities of a policy's replies depend on, besides its weights."""
 
     prompt: Tokens
     legal: tuple[str, ...]
@@ -46,9 +46,9 @@ class PromptKey(NamedTuple):
 
 
 def seat_rounds(stage: StageGame, turns: Sequence[Turn], seat: int) -> SeatRounds:
-    """Return a seat's rounds in a match with these turns, of all seats. A round that a forfeit cut short is left out.
+    """Return a seat's rounds in a match, given the turns of all seats. A round that a forfeit cut short is left out.
 
-    Illegal replies are no actions, so they are skipped.
+    Illegal replies are not actions, so they are skipped.
     """
     by_seat = [
         [actions.index(turn.action) for turn in turns if turn.seat == actor and turn.action is not None]
@@ -62,7 +62,7 @@ def seat_rounds(stage: StageGame, turns: Sequence[Turn], seat: int) -> SeatRound
 
 
 def counterfactuals(context: RunContext, play: AfterPlay) -> Column:
-    """Return what every action would have paid in each turn, the other seats' actions held fixed.
+    """Return every action's payoff in each turn, with the other seats' actions held fixed.
 
     The trajectories' returns were divided by the run's scales. In a round that was not completed every action pays the
     reward of that turn, so nothing is learned from it.
@@ -70,10 +70,10 @@ def counterfactuals(context: RunContext, play: AfterPlay) -> Column:
     trajectories = play.trajectories
     column: list[Counterfactuals | None] = [None] * len(trajectories)
     for name, policy in play.policies.items():
-        mine = [i for i, trajectory in enumerate(trajectories) if trajectory.policy == name]
-        turns = [turn for i in mine for turn in trajectories[i].turns]
+        indices = [i for i, trajectory in enumerate(trajectories) if trajectory.policy == name]
+        turns = [turn for i in indices for turn in trajectories[i].turns]
         probabilities = reply_probabilities(policy.lm, [prompt_key(turn) for turn in turns]) if turns else {}
-        for i in mine:
+        for i in indices:
             trajectory = trajectories[i]
             rounds = seat_rounds(stage_game(trajectory.game), play.matches[trajectory.match].turns, trajectory.seat)
             payoffs = np.repeat(np.array(trajectory.rewards)[:, None], rounds.payoffs.shape[1], axis=1)  # [K, A]
@@ -85,7 +85,7 @@ def counterfactuals(context: RunContext, play: AfterPlay) -> Column:
 
 
 def check(rule: str, facts: CreditFacts) -> None:
-    """Raise UsageError for a game that is no repeated matrix game, and for replies without probabilities."""
+    """Raise UsageError for a game that is not a repeated matrix game, and for replies without probabilities."""
     game = facts.game.name
     if not is_repeated(game):
         raise UsageError(
@@ -122,7 +122,7 @@ def reply_probabilities(lm: LanguageModel, keys: Sequence[PromptKey]) -> dict[Pr
 
 
 def prompt_key(turn: Turn) -> PromptKey:
-    """Return what the probabilities of a turn's replies depend on. Raises ValueError for a free reply."""
+    """Return the key of a turn's reply probabilities. Raises ValueError for a free reply."""
     if turn.trace is None or turn.trace.mask is None:
         raise ValueError(
             f"a turn of {turn.player!r} was not sampled from the legal replies alone, so these have no probabilities"

@@ -1,8 +1,8 @@
-"""The exact advantage of each turn of an iteration, by enumeration of the whole game (the estimator ``exact``).
+"""The exact advantage of each turn of an iteration, by enumerating the whole game (the estimator ``exact``).
 
 The policies that play are read at every information state, and A(I, a) = Q(I, a) − V(I) follows from their joint play
-(``exact.turn_values``): no luck is left in a turn's credit, neither the deal's nor that of later replies. What
-is left to chance is which turns are played.
+(``exact.turn_values``): a turn's credit contains no luck, neither of the deal nor of later replies. Chance decides only
+which turns are played.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from roles.role import Role
 
 
 def check_exact(context: RunContext) -> None:
-    """Refuse games that are too large to be enumerated, where the estimator that does so is asked."""
+    """Refuse games that are too large to enumerate, where the exact estimator is used."""
     for game in context.specs:
         for role in context.roles[game]:
             if computed_by(context.config, game, role.name, How.EXACT):
@@ -49,16 +49,16 @@ def check_exact(context: RunContext) -> None:
 def exact_turns(
     context: RunContext, engine: Sampler, episodes: Sequence[Episode], trajectories: Sequence[Trajectory]
 ) -> list[ExactTurns]:
-    """Return what the turns of trajectories were worth; ``engine`` has the weights that played their matches."""
-    found = [ExactTurns((), ())] * len(trajectories)
+    """Return the exact advantages of trajectories' turns; ``engine`` has the weights that played their matches."""
+    turns_N = [ExactTurns((), ())] * len(trajectories)
     for game in context.specs:
-        mine = [i for i, trajectory in enumerate(trajectories) if trajectory.game == game]
-        if mine:
-            asked = [trajectories[i] for i in mine]
-            worth = exact_advantages(game, context.roles[game], engine, episodes, asked, context.scales[game])
-            for i, turns in zip(mine, worth, strict=True):
-                found[i] = turns
-    return found
+        indices = [i for i, trajectory in enumerate(trajectories) if trajectory.game == game]
+        if indices:
+            of_game = [trajectories[i] for i in indices]
+            advantages = exact_advantages(game, context.roles[game], engine, episodes, of_game, context.scales[game])
+            for i, turns in zip(indices, advantages, strict=True):
+                turns_N[i] = turns
+    return turns_N
 
 
 def exact_advantages(
@@ -69,27 +69,29 @@ def exact_advantages(
     trajectories: Sequence[Trajectory],
     scale: float,
 ) -> list[ExactTurns]:
-    """Return what each turn of trajectories of one game was worth, in the game's units divided by ``scale``.
+    """Return the exact advantages of the turns of one game's trajectories, in the game's units divided by ``scale``.
 
     ``engine`` knows all players of their matches, with the weights that they played with. Raises NotEnumerable or
     UsageError for a game that is too large.
     """
-    found = [ExactTurns((), ())] * len(trajectories)
+    turns_N = [ExactTurns((), ())] * len(trajectories)
     by_match = {episode.request.index: episode for episode in episodes if episode.request.game == game}
     tables: dict[str, PolicyTable] = {}
-    places = _places(game)
+    state_numbers = _state_numbers(game)
     for players in dict.fromkeys(trajectory.players for trajectory in trajectories):
         for player in players:
             if player not in tables:
                 tables[player] = _table(game, roles, engine, player)
-        turns = turn_values(exact_form(game), [tables[players[key[0]]].probabilities[key] for key in places])
-        mine = [i for i, trajectory in enumerate(trajectories) if trajectory.players == players]
-        asked = [trajectories[i] for i in mine]
-        where = iter(locate([by_match[m] for m in dict.fromkeys(t.match for t in asked)], asked, places))
+        turns = turn_values(exact_form(game), [tables[players[key[0]]].probabilities[key] for key in state_numbers])
+        indices = [i for i, trajectory in enumerate(trajectories) if trajectory.players == players]
+        of_players = [trajectories[i] for i in indices]
+        located = iter(
+            locate([by_match[m] for m in dict.fromkeys(t.match for t in of_players)], of_players, state_numbers)
+        )
         rows = _Rows(turns.first, turns.advantages / scale, turns.probabilities)
-        for i, trajectory in zip(mine, asked, strict=True):
-            found[i] = _of_trajectory(rows, trajectory, list(islice(where, len(trajectory.turns))))
-    return found
+        for i, trajectory in zip(indices, of_players, strict=True):
+            turns_N[i] = _of_trajectory(rows, trajectory, list(islice(located, len(trajectory.turns))))
+    return turns_N
 
 
 class _Rows(NamedTuple):
@@ -100,25 +102,25 @@ class _Rows(NamedTuple):
     probabilities: NDArray[np.float64]  # [P]
 
 
-def _of_trajectory(rows: _Rows, trajectory: Trajectory, where: Sequence[PlaceOfTurn]) -> ExactTurns:
-    """Return what the turns of a trajectory were worth."""
+def _of_trajectory(rows: _Rows, trajectory: Trajectory, located: Sequence[PlaceOfTurn]) -> ExactTurns:
+    """Return the exact advantages of a trajectory's turns."""
     advantages, reply_credits = list[float](), list[tuple[float, ...]]()
-    for turn, place in zip(trajectory.turns, where, strict=True):
-        actions = slice(rows.first[place.state], rows.first[place.state + 1])
-        advantages.append(float(rows.advantages[actions][place.action]))
+    for turn, located_turn in zip(trajectory.turns, located, strict=True):
+        actions = slice(rows.first[located_turn.state], rows.first[located_turn.state + 1])
+        advantages.append(float(rows.advantages[actions][located_turn.action]))
         weighted = (rows.advantages[actions] * rows.probabilities[actions]).tolist()
-        by_action = dict(zip(place.legal, weighted, strict=True))
+        by_action = dict(zip(located_turn.legal, weighted, strict=True))
         reply_credits.append(tuple([by_action[reply] for reply in trace_of(trajectory, turn).mask or ()]))
     return ExactTurns(tuple(advantages), tuple(reply_credits))
 
 
 @lru_cache(maxsize=8)
-def _places(game: str) -> dict[Key, int]:
+def _state_numbers(game: str) -> dict[Key, int]:
     """Return the number of each information state, in the order of ``exact_form``."""
     return {key: index for index, key in enumerate(exact_form(game).keys)}
 
 
 def _table(game: str, roles: tuple[Role, ...], engine: Sampler, player: str) -> PolicyTable:
-    """Return how a player of the engine plays every seat."""
+    """Return the policy of an engine's player in every seat."""
     spec = make_game(game).spec
     return Player(player, spec, engine, roles, (((player, 1.0),),) * spec.seats).tabulate().table

@@ -1,4 +1,4 @@
-"""What turns were worth by estimators of play: an iteration's matches played on from their middles, or enumerated."""
+"""Values of turns by estimators that play: Monte Carlo continuations of an iteration's matches, or enumeration."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def monte_carlo_estimates(
     episodes: Sequence[Episode],
     trajectories: Sequence[Trajectory],
 ) -> MonteCarloEstimates:
-    """Return what turns were worth, with the weights that play now, where a role's rule asks an estimator of play."""
+    """Return the values of turns under the weights that play now, where a role's rule uses an estimator that plays."""
 
-    def exact(asked: Sequence[Trajectory]) -> list[ExactTurns]:
-        return exact_turns(context, rollouts.engine, episodes, asked)
+    def exact(chosen: Sequence[Trajectory]) -> list[ExactTurns]:
+        return exact_turns(context, rollouts.engine, episodes, chosen)
 
     simulator = Simulator(
         {episode.request.index: episode for episode in flatten_episodes(episodes)},
@@ -38,8 +38,8 @@ def monte_carlo_estimates(
     )
     columns: dict[str, dict[tuple[int, int], Any]] = {}
     for name, indices in by_estimator(context.config, trajectories, *OF_PLAY).items():
-        asked = [trajectories[i] for i in indices]
-        for column, cells in ESTIMATORS[name].make(asked, simulator, context.config.values.settings_of(name)).items():
-            found = {(one.match, one.seat): cell for one, cell in zip(asked, cells, strict=True)}
-            columns.setdefault(column, {}).update(found)
+        chosen = [trajectories[i] for i in indices]
+        for column, cells in ESTIMATORS[name].make(chosen, simulator, context.config.values.settings_of(name)).items():
+            by_seat = {(t.match, t.seat): cell for t, cell in zip(chosen, cells, strict=True)}
+            columns.setdefault(column, {}).update(by_seat)
     return MonteCarloEstimates(columns)

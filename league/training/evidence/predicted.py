@@ -1,8 +1,8 @@
-"""What seats were shown next of the others' turns and of their tools, for policies that learn to predict it.
+"""What seats were shown next, of other seats' turns and of their own tools, for policies that learn to predict it.
 
-A seat's own view alone is told: what it saw before another's turn is the question, and the words that are new in its
-view after it the answer. Where nothing is new to it, as where others move in secret, there is nothing to predict. What
-chance shows it at the same moment is among the new words, and a thought before a reply is not, since nobody sees it.
+Only the seat's own view is used: its view before another's turn is the question, and the words that are new in its view
+afterwards are the answer. Where nothing is new, as when others move in secret, there is nothing to predict. The new
+words include what chance reveals at the same moment, but not thoughts before a reply, since nobody sees them.
 """
 
 from __future__ import annotations
@@ -33,37 +33,38 @@ class Shown(NamedTuple):
     """Words that were new in a seat's view, and the chat that asks for them."""
 
     source: str  # of ``learners.trajectories.SOURCES``
-    asked: tuple[object, ...]  # equal where the chats are
+    asked: tuple[object, ...]  # equal for equal chats
     chat: list[Message]
     words: str
 
 
 def predicts(context: RunContext, game: str, role: str) -> bool:
     """Return whether a role learns to predict what it is shown."""
-    return bool(_wanted(context, game, role))
+    return bool(_sources(context, game, role))
 
 
-def _wanted(context: RunContext, game: str, role: str) -> list[str]:
+def _sources(context: RunContext, game: str, role: str) -> list[str]:
     terms = context.config.prediction.terms
     return [source for source, term in terms.items() if term.on and term.factor(game, role)]
 
 
 def predicted(context: RunContext, play: AfterPlay) -> Column:
-    """Return what each seat was shown next of the others' turns and of its tools."""
-    known: dict[object, tuple[Tokens, Tokens]] = {}
+    """Return what each seat was shown next, of the others' turns and of its tools."""
+    encoded: dict[object, tuple[Tokens, Tokens]] = {}
     column: list[tuple[Predicted, ...] | None] = []
-    for one in play.trajectories:
-        if one.policy not in play.policies:
+    for trajectory in play.trajectories:
+        if trajectory.policy not in play.policies:
             column.append(None)
             continue
-        lm, texts = play.policies[one.policy].lm, []
-        role, wanted = context.roles[one.game][one.seat], _wanted(context, one.game, one.role)
-        for shown in _shown(wanted, role, play.matches[one.match], one):
-            key = one.policy, shown.source, shown.asked, shown.words
-            if key not in known:
-                known[key] = _encoded(lm, shown, context.config.prediction.most_tokens)
-            if known[key][1]:
-                texts.append(Predicted(shown.source, *known[key]))
+        lm, texts = play.policies[trajectory.policy].lm, []
+        role = context.roles[trajectory.game][trajectory.seat]
+        sources = _sources(context, trajectory.game, trajectory.role)
+        for shown in _shown(sources, role, play.matches[trajectory.match], trajectory):
+            key = trajectory.policy, shown.source, shown.asked, shown.words
+            if key not in encoded:
+                encoded[key] = _encoded(lm, shown, context.config.prediction.most_tokens)
+            if encoded[key][1]:
+                texts.append(Predicted(shown.source, *encoded[key]))
         column.append(tuple(texts))
     return column
 
@@ -71,10 +72,10 @@ def predicted(context: RunContext, play: AfterPlay) -> Column:
 SOURCE = Source(predicted, asked=predicts)
 
 
-def _shown(wanted: Sequence[str], role: Role, episode: Episode, trajectory: Trajectory) -> Iterator[Shown]:
-    if "replies" in wanted:
+def _shown(sources: Sequence[str], role: Role, episode: Episode, trajectory: Trajectory) -> Iterator[Shown]:
+    if "replies" in sources:
         yield from of_others(role, episode)
-    if "tools" in wanted:
+    if "tools" in sources:
         yield from of_tools(role, trajectory)
 
 
@@ -91,16 +92,16 @@ def of_tools(role: Role, trajectory: Trajectory) -> Iterator[Shown]:
     for turn, following in zip(trajectory.turns[:-1], trajectory.turns[1:], strict=True):
         words = new_words(turn.observation, following.observation).removeprefix(turn.action or "").strip()
         if turn.tool and words:
-            asked: list[Message] = [
+            question: list[Message] = [
                 {"role": "assistant", "content": turn.reply},
                 {"role": "user", "content": WHAT_RETURNS},
             ]
-            chat = [*messages(role, turn.observation, turn.legal), *asked]
+            chat = [*messages(role, turn.observation, turn.legal), *question]
             yield Shown("tools", (role, turn.observation, turn.legal, turn.reply), chat, words)
 
 
 def new_words(before: str, after: str) -> str:
-    """Return the words of ``after`` between what it begins and what it ends with as ``before`` does."""
+    """Return the words of ``after`` without the prefix and the suffix that it shares with ``before``."""
     old, new = _WORDS.findall(before), _WORDS.findall(after)
     start = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
     most = min(len(old), len(new)) - start
@@ -109,7 +110,7 @@ def new_words(before: str, after: str) -> str:
 
 
 def _encoded(lm: LanguageModel, shown: Shown, most: int) -> tuple[Tokens, Tokens]:
-    """Return the tokens of a prompt, and of what is to be predicted as far as the model's context reaches."""
+    """Return the tokens of a prompt, and of the text to predict, cut to the model's context."""
     prompt, text = lm.encode_prompt(shown.chat), lm.encode_reply(shown.words)
     room = most if lm.context is None else min(most, lm.context - len(prompt))
     return prompt, text[: max(room, 0)]

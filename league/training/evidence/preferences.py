@@ -1,7 +1,7 @@
-"""Judges: which of two matches of one start is preferred, by the game itself or by a player that is asked.
+"""Judges: which of two matches of one start is preferred, according to the game itself or to a player.
 
-A player is asked in the words of the seat's role card, after both matches, "first" or "second", and both ways round, so
-that a leaning to what is shown first cancels: P(a > b) = (p(first | a, b) + 1 - p(first | b, a)) / 2.
+A player is asked, in the words of the seat's role card and after both matches, "first" or "second", in both orders, so
+that position bias cancels: P(a > b) = (p(first | a, b) + 1 - p(first | b, a)) / 2.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FIRST, SECOND = "first", "second"
 
 
 class JudgedPair(NamedTuple):
-    """Two matches of one start that are compared for what a seat did."""
+    """Two matches of one start, compared by what a seat did."""
 
     first: Episode
     second: Episode
@@ -39,10 +39,10 @@ class JudgedPair(NamedTuple):
 
 
 class Judge(Protocol):
-    """Who compares matches of one game."""
+    """A judge of one game's matches."""
 
     def preferences(self, contests: Sequence[JudgedPair]) -> list[float]:
-        """Return for each the probability that the first match is preferred."""
+        """Return, for each pair, the probability that the first match is preferred."""
         ...
 
 
@@ -50,7 +50,7 @@ class Judges:
     """The judges of a run's games; none where no role's credit or shaping asks for one."""
 
     def __init__(self, context: RunContext, engines: Engines) -> None:
-        """Find the judges. Raises UsageError, with what to set instead, for a game that has none."""
+        """Find the judges. Raises UsageError, with the setting to change, for a game that has none."""
         config, self._roles = context.config, context.roles
         self._seats = {game: seats_compared(config, game, seats) for game, seats in context.roles.items()}
         name, question = config.shaping.preferred.judge, config.shaping.preferred.question
@@ -64,23 +64,23 @@ class Judges:
             self._judges[game] = PlayerJudge(name, game, question, engines) if name else GameJudge(game)
 
     def compare(self, episodes: list[Episode]) -> list[Episode]:
-        """Return matches with the share of the others of its start that a judge prefers each to."""
+        """Return matches, each with the share of the others of its start that a judge ranks below it."""
         for game, judge in self._judges.items():
-            mine = [place for place, episode in enumerate(episodes) if episode.request.game == game]
-            compared = self._compared(judge, [episodes[place] for place in mine], self._seats[game])
+            indices = [index for index, episode in enumerate(episodes) if episode.request.game == game]
+            compared = self._compared(judge, [episodes[index] for index in indices], self._seats[game])
             episodes = list(episodes)
-            for place, episode in zip(mine, compared, strict=True):
-                episodes[place] = episode
+            for index, episode in zip(indices, compared, strict=True):
+                episodes[index] = episode
         return episodes
 
     def _compared(self, judge: Judge, episodes: Sequence[Episode], seats: set[int]) -> list[Episode]:
-        """Return one game's matches, compared for what some seats did."""
+        """Return one game's matches, compared by what some seats did."""
         plain = [episode._replace(children=()) for episode in episodes]
-        all_of = to_trajectories(plain, self._roles.__getitem__, {one.request.game: 1.0 for one in episodes})
-        trajectories = [one for one in all_of if one.seat in seats]
-        places = {episode.request.index: place for place, episode in enumerate(episodes)}
+        all_of = to_trajectories(plain, self._roles.__getitem__, {episode.request.game: 1.0 for episode in episodes})
+        trajectories = [trajectory for trajectory in all_of if trajectory.seat in seats]
+        index_of = {episode.request.index: number for number, episode in enumerate(episodes)}
         pairs = pairs_within_groups(trajectories)
-        played = [episodes[places[one.match]] for one in trajectories]
+        played = [episodes[index_of[trajectory.match]] for trajectory in trajectories]
         contests = [JudgedPair(played[i], played[j], trajectories[i].seat) for i, j in pairs]
         shares = win_shares(dict(zip(pairs, judge.preferences(contests), strict=True)))
         by_match: dict[int, dict[int, float]] = {}
@@ -88,8 +88,8 @@ class Judges:
             by_match.setdefault(trajectories[index].match, {})[trajectories[index].seat] = share
         of_match = [by_match.get(episode.request.index, {}) for episode in episodes]
         return [
-            episode._replace(preferred=tuple([found.get(seat) for seat in range(len(episode.returns))]))
-            for episode, found in zip(episodes, of_match, strict=True)
+            episode._replace(preferred=tuple([shares_by_seat.get(seat) for seat in range(len(episode.returns))]))
+            for episode, shares_by_seat in zip(episodes, of_match, strict=True)
         ]
 
 
@@ -108,7 +108,7 @@ class GameJudge:
     """A game that judges its own matches."""
 
     def __init__(self, game: str) -> None:
-        """Take a game. Raises UsageError for one that does not."""
+        """Take a game. Raises UsageError for one that does not judge its matches."""
         if not isinstance(make_game(game), JudgesMatches):
             raise UsageError(
                 f"{game} does not say which of two matches is preferred. Name a player that judges with "
@@ -117,7 +117,7 @@ class GameJudge:
         self._game = game
 
     def preferences(self, contests: Sequence[JudgedPair]) -> list[float]:
-        """Return the game's preferences, but for forfeits."""
+        """Return the game's preferences, except where a match was forfeited."""
         ends = _Ends(self._game)
 
         def preference(contest: JudgedPair) -> float:
@@ -126,19 +126,20 @@ class GameJudge:
             assert isinstance(second, JudgesMatches)
             return first.preference(second, contest.seat)
 
-        settled = [by_forfeit(contest) for contest in contests]
+        forfeits = [by_forfeit(contest) for contest in contests]
         return [
-            preference(contest) if known is None else known for contest, known in zip(contests, settled, strict=True)
+            preference(contest) if by_rule is None else by_rule
+            for contest, by_rule in zip(contests, forfeits, strict=True)
         ]
 
 
 class PlayerJudge:
-    """A player that is asked which of two matches is better."""
+    """A player that says which of two matches is better."""
 
     def __init__(self, name: str, game: str, question: str, engines: Engines) -> None:
         """Find the player.
 
-        Raises UsageError for one that does not exist, that cannot be asked, or that is drawn for each match.
+        Raises UsageError for a player that does not exist, cannot be asked, or is drawn for each match.
         """
         self._player, self._game = resolve(name, make_game(game).spec, engines), game
         self._probe = Probe(name="preferred", question=question, answers=(FIRST, SECOND))
@@ -150,18 +151,23 @@ class PlayerJudge:
                 )
 
     def preferences(self, contests: Sequence[JudgedPair]) -> list[float]:
-        """Return the player's preferences, both ways round, but for forfeits and for matches in the same words."""
+        """Return the player's preferences, averaged over both orders, except for forfeits and identical matches."""
         ends = _Ends(self._game)
-        shown = [(ends.told(one.first, one.seat), ends.told(one.second, one.seat)) for one in contests]
-        settled = [0.5 if a == b else by_forfeit(one) for one, (a, b) in zip(contests, shown, strict=True)]
-        asked: dict[tuple[int, str], ReplyRequest] = {}
-        for one, (a, b), known in zip(contests, shown, settled, strict=True):
-            for text in (_both(a, b), _both(b, a)) if known is None else ():
-                asked.setdefault((one.seat, text), self._request(one.seat, text, ends.of(one.first)))
-        answers = dict(zip(asked, self._ask(list(asked.values())), strict=True))
+        shown = [
+            (ends.transcript(contest.first, contest.seat), ends.transcript(contest.second, contest.seat))
+            for contest in contests
+        ]
+        by_rule = [0.5 if a == b else by_forfeit(contest) for contest, (a, b) in zip(contests, shown, strict=True)]
+        requests: dict[tuple[int, str], ReplyRequest] = {}
+        for contest, (a, b), preference in zip(contests, shown, by_rule, strict=True):
+            for text in (_both(a, b), _both(b, a)) if preference is None else ():
+                requests.setdefault((contest.seat, text), self._request(contest.seat, text, ends.of(contest.first)))
+        answers = dict(zip(requests, self._ask(list(requests.values())), strict=True))
         return [
-            (answers[one.seat, _both(a, b)] + 1.0 - answers[one.seat, _both(b, a)]) / 2 if known is None else known
-            for one, (a, b), known in zip(contests, shown, settled, strict=True)
+            (answers[contest.seat, _both(a, b)] + 1.0 - answers[contest.seat, _both(b, a)]) / 2
+            if preference is None
+            else preference
+            for contest, (a, b), preference in zip(contests, shown, by_rule, strict=True)
         ]
 
     def _request(self, seat: int, text: str, position: Game) -> ReplyRequest:
@@ -170,33 +176,33 @@ class PlayerJudge:
         return request._replace(probe=self._probe.name)
 
     def _ask(self, requests: Sequence[ReplyRequest]) -> list[float]:
-        """Return the probability that each is answered with the first match. Raises UsageError where there is none."""
-        found: list[float] = []
+        """Return the probability that each answer is the first match. Raises UsageError where there is no answer."""
+        probabilities: list[float] = []
         by_player: dict[str, list[int]] = {}
-        for place, request in enumerate(requests):
-            by_player.setdefault(request.player, []).append(place)
+        for index, request in enumerate(requests):
+            by_player.setdefault(request.player, []).append(index)
         answers: dict[int, tuple[float, ...] | None] = {}
-        for player, places in by_player.items():
+        for player, indices in by_player.items():
             engine = self._player.engine_of(player)
             if refresh := getattr(engine, "refresh", None):
-                refresh()  # so that its passes are those of a run that is resumed here
+                refresh()  # so that its passes are the same in a run that is resumed here
             assert isinstance(engine, Believing)
-            answers |= dict(zip(places, engine.beliefs([requests[place] for place in places]), strict=True))
-        for place in range(len(requests)):
-            shares = answers[place]
+            answers |= dict(zip(indices, engine.beliefs([requests[index] for index in indices]), strict=True))
+        for index in range(len(requests)):
+            shares = answers[index]
             if shares is None:
                 raise UsageError(
                     f"{self._player.label} has no answer to which of two matches of {self._game} is better. Set "
                     "shaping.preferred.judge to a language model."
                 )
-            found.append(shares[0] / sum(shares))
-        return found
+            probabilities.append(shares[0] / sum(shares))
+        return probabilities
 
 
 def by_forfeit(contest: JudgedPair) -> float | None:
-    """Return the preference where a match ended by a forfeit; None where none did.
+    """Return the preference where a match ended by a forfeit; None where neither did.
 
-    Who forfeited is preferred to nobody who did not; where others did there is nothing to compare.
+    A seat that forfeited loses to one that did not; where other seats forfeited, there is nothing to compare.
     """
     first, second = (episode.offender for episode in contest[:2])
     if (first == contest.seat) != (second == contest.seat):
@@ -205,20 +211,20 @@ def by_forfeit(contest: JudgedPair) -> float | None:
 
 
 class _Ends:
-    """The last positions of matches of one game, each played again once."""
+    """The final positions of matches of one game, each replayed once."""
 
     def __init__(self, game: str) -> None:
         self._game, self._ends = game, dict[int, Game]()
 
     def of(self, episode: Episode) -> Game:
-        """Return the position in which a match ended."""
+        """Return a match's final position."""
         if episode.request.index not in self._ends:
             self._ends[episode.request.index] = match = make_game(self._game)
             play_again(match, episode)
         return self._ends[episode.request.index]
 
-    def told(self, episode: Episode, seat: int) -> str:
-        """Return what a seat sees when a match is over, and what it replied in it."""
+    def transcript(self, episode: Episode, seat: int) -> str:
+        """Return what a seat sees when a match is over, and its replies in the match."""
         replies = [turn.reply for turn in episode.turns if turn.seat == seat]
         return "\n".join([self.of(episode).observe(seat), *replies])
 

@@ -1,13 +1,13 @@
 """Regularised Nash dynamics (R-NaD; Perolat et al. 2021, arXiv 2002.08456; DeepNash, arXiv 2206.15378): the rewards.
 
-A seat that replies a pays for leaving the regularisation policy, here the magnet, and the other seats are paid for it,
-so that a zero-sum game stays one:
+A seat that replies a pays for leaving the regularisation policy, here the magnet, and the other seats receive what it
+pays, so that a zero-sum game stays zero-sum:
 
     r_i <- r_i - eta log(pi(a) / magnet(a)) for a reply of seat i,   r_j <- r_j + eta log(...) / (seats - 1) for others
 
-The transformed game has one equilibrium, which play approaches; then the magnet moves there, and all begins anew. A
-divergence in the loss pulls at each position by itself; rewards also make a seat answer for where it leads to.
-Where returns are not zero-sum, each seat pays for itself and nobody is paid.
+The transformed game has one equilibrium, which play approaches; then the magnet moves there, and the process
+repeats. A divergence in the loss acts at each position separately; rewards also charge a seat for the positions that it
+leads to. Where returns are not zero-sum, each seat pays for itself and no seat receives anything.
 """
 
 from __future__ import annotations
@@ -47,30 +47,32 @@ def regularise(
 def log_ratios(policies: Mapping[str, Policy], trajectories: Sequence[Trajectory], uniform: float) -> list[list[float]]:
     """Return log(pi / magnet) of each turn's reply (nats), the magnet mixed with this share of the uniform policy.
 
-    ``[i][k]`` is that of turn k of trajectory i; 0 for a policy without a magnet.
+    ``[i][k]`` belongs to turn k of trajectory i; 0 for a policy without a magnet.
     """
     ratios = [[0.0] * len(trajectory.turns) for trajectory in trajectories]
     for name, policy in policies.items():
-        mine = [i for i, trajectory in enumerate(trajectories) if trajectory.policy == name]
+        indices = [i for i, trajectory in enumerate(trajectories) if trajectory.policy == name]
         if policy.magnet is None:
             continue
-        known = reply_probabilities(policy.magnet, [prompt_key(turn) for i in mine for turn in trajectories[i].turns])
-        for i in mine:
+        probabilities = reply_probabilities(
+            policy.magnet, [prompt_key(turn) for i in indices for turn in trajectories[i].turns]
+        )
+        for i in indices:
             for k, turn in enumerate(trajectories[i].turns):
                 key = prompt_key(turn)
                 assert turn.trace is not None, "prompt_key refuses a turn without a trace"
-                magnet = known[key][key.legal.index(turn.reply)]
+                magnet = probabilities[key][key.legal.index(turn.reply)]
                 mixed = (1 - uniform) * magnet + uniform / len(key.legal)
                 ratios[i][k] = sum(turn.trace.logprobs) - log(max(mixed, 1e-30))
     return ratios
 
 
 def _transformed(trajectory: Trajectory, ratios_K: Sequence[float], of_others: float, weight: float) -> Trajectory:
-    """Return a trajectory that pays for its own log-ratios and is paid for the others' sum in the last turn."""
+    """Return a trajectory that pays for its own log-ratios and receives the others' sum in its last turn."""
     spec = make_game(trajectory.game).spec
-    paid = weight * of_others / (spec.seats - 1) if spec.utility is Utility.ZERO_SUM else 0.0
+    received = weight * of_others / (spec.seats - 1) if spec.utility is Utility.ZERO_SUM else 0.0
     rewards = [reward - weight * ratio for reward, ratio in zip(trajectory.rewards, ratios_K, strict=True)]
     if rewards:
-        rewards[-1] += paid
-    match_return = trajectory.match_return - weight * sum(ratios_K) + paid
+        rewards[-1] += received
+    match_return = trajectory.match_return - weight * sum(ratios_K) + received
     return trajectory._replace(rewards=tuple(rewards), match_return=match_return)

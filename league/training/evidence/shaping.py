@@ -1,11 +1,11 @@
-"""Rewards beside the game's, paid between play and credit and recorded with the match: for beliefs, for being preferred
-by a judge, and for doing what was thought.
+"""Shaping rewards, added between play and credit and recorded with the match: for beliefs, for being preferred by a
+judge, and for agreement of thoughts and actions.
 
 Preferred (SPO, Swamy et al. 2024, arXiv 2401.04056): a seat's last turn is paid the share of the other matches of its
-start that a judge prefers its match to. Agreement: a free reply is paid 1 where the last sentence of intent in its
-thoughts names the action that it then plays, -1 where that is another legal one, and 0 where none or several are named
-(``reasoning.intended``). Each is multiplied by its weight and by the role's factor. Both change what is
-best to play in the game; weights are there to fall.
+start that a judge ranks below its match. Agreement: a free reply is paid 1 where the last sentence of intent in its
+thoughts names the action that it then plays, -1 where it names another legal action, and 0 where it names none or
+several (``reasoning.intended``). Each is multiplied by its weight and by the role's factor. Both change which play is
+best; their weights should fall over a run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Metrics = dict[str, float]
 
 
 def with_shaping(context: RunContext, judges: Judges | None, iteration: int, episodes: list[Episode]) -> list[Episode]:
-    """Return an iteration's matches with what judges say of them and what each turn is paid beside the game.
+    """Return an iteration's matches with judges' preferences and each turn's shaping reward.
 
     The same matches where nothing is paid and no judge is asked.
     """
@@ -37,13 +37,13 @@ def with_shaping(context: RunContext, judges: Judges | None, iteration: int, epi
 
 
 def _shaped(episode: Episode, payers: dict[str, _Payer]) -> Episode:
-    paid = payers[episode.request.game].rewards(episode)
+    rewards = payers[episode.request.game].rewards(episode)
     children = tuple([_shaped(child, payers) for child in episode.children])
-    return episode._replace(shaping=paid, children=children) if paid or children else episode
+    return episode._replace(shaping=rewards, children=children) if rewards or children else episode
 
 
 class _Payer:
-    """What the turns of one game are paid in one iteration."""
+    """The shaping rewards of one game's turns in one iteration."""
 
     def __init__(self, config: RunConfig, game: str, roles: Sequence[Role], iteration: int) -> None:
         terms = config.beliefs.terms | config.shaping.terms
@@ -56,27 +56,27 @@ class _Payer:
         self._roles, self._probes = roles, list[Probe](probes_of(roles))
 
     def rewards(self, episode: Episode) -> tuple[float, ...]:
-        """Return what each turn of a match is paid; () where no seat is paid for anything.  # [K]"""
+        """Return each turn's shaping reward; () where no seat is paid for anything.  # [K]"""
         of_beliefs = shaping_rewards(episode, self._beliefs, self._probes)
         if not any((*self._preferred, *self._agreement)):
             return of_beliefs
-        paid = list(of_beliefs or [0.0] * len(episode.turns))
+        rewards_K = list(of_beliefs or [0.0] * len(episode.turns))
         for seat, share in enumerate(episode.preferred):
-            mine = [place for place, turn in enumerate(episode.turns) if turn.seat == seat]
-            if mine and share is not None:
-                paid[mine[-1]] += self._preferred[seat] * share
-        for place, turn in enumerate(episode.turns):
+            seat_turns = [index for index, turn in enumerate(episode.turns) if turn.seat == seat]
+            if seat_turns and share is not None:
+                rewards_K[seat_turns[-1]] += self._preferred[seat] * share
+        for index, turn in enumerate(episode.turns):
             if self._agreement[turn.seat]:
-                paid[place] += self._agreement[turn.seat] * agreement(self._roles[turn.seat], turn)
-        return tuple(paid)
+                rewards_K[index] += self._agreement[turn.seat] * agreement(self._roles[turn.seat], turn)
+        return tuple(rewards_K)
 
 
 def agreement(role: Role, turn: Turn) -> float:
-    """Return 1 where the thoughts of a free reply end on the action that it plays, -1 where on another; else 0.
+    """Return 1 where a free reply's thoughts end on the action that it plays, -1 where they end on another; else 0.
 
-    Words that free text asks for, calls of tools, illegal replies and choices have no thoughts to agree with.
+    Replies to requests for free text, tool calls, illegal replies and choices have no thoughts to agree with.
     """
     if role.reply is not ReplyForm.FREE or turn.form or turn.tool or turn.action is None:
         return 0.0
-    meant = intended(thoughts(role, turn.reply), turn.legal)
-    return 0.0 if meant is None else 1.0 if meant == turn.action else -1.0
+    intention = intended(thoughts(role, turn.reply), turn.legal)
+    return 0.0 if intention is None else 1.0 if intention == turn.action else -1.0

@@ -1,6 +1,6 @@
-"""What a critic with more sight reads of each turn: the turn's prompt, and below what the seat saw what it did not.
+"""Privileged prompts for critics: each turn's prompt, and below the seat's observation what the seat did not see.
 
-It is for training only: the trajectories, and all that play sees, stay as they are.
+They are for training only: the trajectories, and everything that play sees, stay as they are.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ Known = dict[object, Tokens]
 
 
 def sees_more(context: RunContext, game: str, role: str) -> bool:
-    """Return whether a role is valued by a critic that sees more (``critic.sees``)."""
+    """Return whether a role's values come from a critic with privileged information (``critic.sees``)."""
     return bool(context.config.critic.sees) and from_critic(context.config, game, role)
 
 
 def prompts_of_critics(context: RunContext, play: AfterPlay) -> Column:
-    """Return what a critic that sees more reads in place of each turn's prompt.
+    """Return what a critic with privileged information reads in place of each turn's prompt.
 
-    A reply after a refused one has the prompt of the first: what the seat was told of the refusal is left out.
+    A reply after a refused one has the first one's prompt: the message about the refusal is left out.
     """
-    known: dict[str, Known] = {}
+    encoded: dict[str, Known] = {}
     column: list[tuple[Tokens, ...] | None] = []
-    for one in play.trajectories:
-        if one.policy not in play.policies:
+    for trajectory in play.trajectories:
+        if trajectory.policy not in play.policies:
             column.append(None)
             continue
-        lm, role = play.policies[one.policy].lm, context.roles[one.game][one.seat]
-        asked = lm, role, play.matches[one.match], one, context.config.critic.sees
-        column.append(critic_prompts(*asked, known.setdefault(one.policy, {})))
+        lm, role = play.policies[trajectory.policy].lm, context.roles[trajectory.game][trajectory.seat]
+        arguments = lm, role, play.matches[trajectory.match], trajectory, context.config.critic.sees
+        column.append(critic_prompts(*arguments, encoded.setdefault(trajectory.policy, {})))
     return column
 
 
@@ -56,7 +56,7 @@ SOURCE = Source(prompts_of_critics, asked=sees_more)
 def critic_prompts(
     lm: LanguageModel, role: Role, episode: Episode, trajectory: Trajectory, sees: Sequence[str], known: Known
 ) -> tuple[Tokens, ...]:
-    """Return what a critic that ``sees`` more reads of each turn [K]; ``known`` holds what this model has encoded."""
+    """Return the prompt of a critic that ``sees`` more at each turn [K]; ``known`` caches this model's encodings."""
     prompts = []
     for turn, more in zip(trajectory.turns, _privileged(episode, trajectory, sees), strict=True):
         key = role, turn.observation, turn.legal, turn.form, more
@@ -67,12 +67,14 @@ def critic_prompts(
 
 
 def _privileged(episode: Episode, trajectory: Trajectory, sees: Sequence[str]) -> list[str]:
-    """Return what is to be seen beyond the seat's observation before each of its turns."""
-    wanted, game = set(trajectory.order), make_game(trajectory.game)
-    return [seen(at, trajectory.seat, sees) for place, at in enumerate(positions(game, episode)) if place in wanted]
+    """Return the privileged information beyond the seat's observation before each of its turns."""
+    turn_indices, game = set(trajectory.order), make_game(trajectory.game)
+    return [
+        seen(at, trajectory.seat, sees) for index, at in enumerate(positions(game, episode)) if index in turn_indices
+    ]
 
 
 def _request(role: Role, turn: Turn, more: str) -> list[Message]:
-    """Return the request of a turn with more in its observation."""
+    """Return a turn's request with privileged information in its observation."""
     card = speaking(role) if turn.form else role
     return messages(card, with_privileged(turn.observation, more), turn.legal, (), turn.form)

@@ -1,4 +1,4 @@
-"""All sources of evidence by name, and the two moments in which they are asked: after play, and before learning."""
+"""All sources of evidence by name, and the two times at which they are called: after play, and before learning."""
 
 from __future__ import annotations
 
@@ -36,47 +36,51 @@ SOURCES = Registry(
         "critic_prompts": CRITIC_PROMPTS,
         "predicted": PREDICTED,
     },
-    reserved=("rollout_tokens",),  # which is counted when weights are known
+    reserved=("rollout_tokens",),  # counted when weights are known
 )
 register = SOURCES.register
 
 
 def evidence_from_play(context: RunContext, play: AfterPlay) -> list[Evidence]:
-    """Return what sources know of each trajectory after play, where its role's credit rule or a loss asks for it."""
+    """Return the evidence about each trajectory after play, where its role's credit rule or a loss needs it."""
     evidence = [Evidence()] * len(play.trajectories)
     for name, source, needing in _sources(context.config, play.trajectories):
-        asked = source.asked
-        asking = needing | {key for key in _keys(play.trajectories) if asked is not None and asked(context, *key)}
-        mine = [i for i, t in enumerate(play.trajectories) if (t.game, t.role) in asking]
-        if source.make is not None and mine:
-            narrowed = replace(play, trajectories=[play.trajectories[i] for i in mine])
-            _fill(evidence, name, mine, source.make(context, narrowed))
+        needed_by_loss = source.asked
+        keys = needing | {
+            key for key in _keys(play.trajectories) if needed_by_loss is not None and needed_by_loss(context, *key)
+        }
+        indices = [i for i, t in enumerate(play.trajectories) if (t.game, t.role) in keys]
+        if source.make is not None and indices:
+            narrowed = replace(play, trajectories=[play.trajectories[i] for i in indices])
+            _fill(evidence, name, indices, source.make(context, narrowed))
     return evidence
 
 
 def gather_evidence(
     config: RunConfig, state: Learning, trajectories: Sequence[Trajectory], from_play: Sequence[Evidence]
 ) -> list[Evidence]:
-    """Return the evidence from play, with what sources know in the learner, where a role's credit rule needs it.
+    """Return the evidence from play, with the learner's sources added where a role's credit rule needs them.
 
-    They are asked before anything is learned from these trajectories.
+    They are called before anything is learned from these trajectories.
     """
     evidence = list(from_play)
     for name, source, needing in _sources(config, trajectories):
-        mine = [i for i, t in enumerate(trajectories) if (t.game, t.role) in needing]
-        if source.learner is not None and mine:
-            known = BeforeLearning(state, [trajectories[i] for i in mine], [evidence[i] for i in mine])
-            _fill(evidence, name, mine, source.learner(config, known))
+        indices = [i for i, t in enumerate(trajectories) if (t.game, t.role) in needing]
+        if source.learner is not None and indices:
+            before_learning = BeforeLearning(state, [trajectories[i] for i in indices], [evidence[i] for i in indices])
+            _fill(evidence, name, indices, source.learner(config, before_learning))
     return evidence
 
 
 def _sources(
     config: RunConfig, trajectories: Sequence[Trajectory]
 ) -> Iterator[tuple[str, Source, set[tuple[str, str]]]]:
-    """Yield all sources with the games and roles of trajectories whose rules need them."""
+    """Yield all sources, each with the games and roles whose rules need it."""
     needs = {key: config.credit.needs(*key) - OF_PLAY for key in _keys(trajectories)}
-    for name in dict.fromkeys([*SOURCES.loaded(), *(need for own in needs.values() for need in sorted(own))]):
-        yield name, SOURCES[name], {key for key, own in needs.items() if name in own}
+    for name in dict.fromkeys(
+        [*SOURCES.loaded(), *(need for role_needs in needs.values() for need in sorted(role_needs))]
+    ):
+        yield name, SOURCES[name], {key for key, role_needs in needs.items() if name in role_needs}
 
 
 def _keys(trajectories: Sequence[Trajectory]) -> list[tuple[str, str]]:

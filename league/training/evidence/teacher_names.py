@@ -1,4 +1,4 @@
-"""Which players teach and judge in a run, by names that mean the same wherever and whenever the run is resumed."""
+"""A run's teachers and judge, by names that mean the same wherever and whenever the run is resumed."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from league.population.players.scripted import scripted_forms, scripted_player
 from league.population.storage.run_dir import DISTILLED, Run, find_run, run_names
 from roles.role import Role
 
-FILES = ("hf:", "best_response:")  # before what may be a path
+FILES = ("hf:", "best_response:")  # prefixes of what may be a path
 AVERAGES = ("mixture", DISTILLED)
 
 
 def teachers_by_role(context: RunContext) -> dict[tuple[str, str], str]:
-    """Return the teacher's name by game and role; roles that nobody teaches, or that are given away, are left out."""
+    """Return the teacher's name by game and role; roles that are fixed or have no teacher are left out."""
     config = context.config
     if not config.objective.distill:
         return {}
-    found = {}
+    names = {}
     for game, seats in context.roles.items():
         for role in seats:
             of_game = config.teacher.players.get(game, config.teacher.player)
             name = config.teacher.players.get(f"{game}/{role.name}", of_game)
             if name and not role.fixed:
-                found[game, role.name] = name
-    return found
+                names[game, role.name] = name
+    return names
 
 
 def with_lasting_teachers(context: RunContext) -> RunContext:
@@ -39,11 +39,11 @@ def with_lasting_teachers(context: RunContext) -> RunContext:
     Paths are absolute, and a run without a snapshot is its newest one. A run's mixture stays one only while that run is
     not trained on. Raises UsageError for a player that does not exist.
     """
-    named = teachers_by_role(context)
-    if not named:
+    teachers = teachers_by_role(context)
+    if not teachers:
         return context
     cards = {(game, role.name): role for game, seats in context.roles.items() for role in seats}
-    players = {f"{game}/{role}": _lasting(text, cards[game, role]) for (game, role), text in named.items()}
+    players = {f"{game}/{role}": _lasting(text, cards[game, role]) for (game, role), text in teachers.items()}
     teacher = context.config.teacher.model_copy(update={"player": "", "players": players})
     return replace(context, config=context.config.model_copy(update={"teacher": teacher}))
 
@@ -64,9 +64,9 @@ def with_lasting_judge(context: RunContext) -> RunContext:
 
 
 def _lasting(text: str, role: Role, to: str = "teach") -> str:
-    """Return a teacher's name without what depends on the present folder or on what another run does next.
+    """Return a teacher's name in a form independent of the current folder and of another run's future.
 
-    ``to`` is what it is to do with the role, as a verb.
+    ``to`` is the verb for what it does with the role.
     """
     if text == SELF or scripted_player(text):
         return text
@@ -80,11 +80,11 @@ def _lasting(text: str, role: Role, to: str = "teach") -> str:
         forms = [*scripted_forms(), SELF, "RUN", "RUN@SNAPSHOT", "RUN@mixture", "hf:NAME"]
         raise unknown_name("player", name, [*forms, *run_names()], f"It is to {to} {role.game}/{role.name}.")
     run = Run(path)
-    own = seat_roles(run.config.roles, make_game(role.game).spec)[role.seat]
-    if own.fixed:
+    card = seat_roles(run.config.roles, make_game(role.game).spec)[role.seat]
+    if card.fixed:
         raise UsageError(
-            f"{text} cannot {to} {role.game}/{role.name}: in that run the role was given to {own.policy}. Name that "
+            f"{text} cannot {to} {role.game}/{role.name}: in that run the role was given to {card.policy}. Name that "
             "player itself."
         )
-    members = run.members(which, own.policy, role.game, role.seat)
+    members = run.members(which, card.policy, role.game, role.seat)
     return f"{run.path.resolve()}@{which if which in AVERAGES else members[0][0].id}"

@@ -1,4 +1,4 @@
-"""The log-probs that a teacher, a language model, gives to the tokens of a student's free replies."""
+"""A teacher's log-probs of the tokens of a student's free replies; the teacher is a language model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_TOKENS = 8192  # padded tokens in one forward pass
 
 
 class Asked(NamedTuple):
-    """A turn that a teacher is asked about, or, with neither ``legal`` nor ``tokens``, is not."""
+    """A turn that a teacher is asked about; with neither ``legal`` nor ``tokens``, it is not asked."""
 
     position: Game  # where the seat was to act; a new match for a teacher that is a model
     observation: str
@@ -29,7 +29,7 @@ class Asked(NamedTuple):
     tokens: tuple[int, ...]  # of a free reply
     taken: int  # of a choice, the index of the student's reply
     turn: Turn
-    key: object  # equal for choices to which a teacher says the same
+    key: object  # equal for choices that a teacher scores equally
 
 
 @runtime_checkable
@@ -42,7 +42,7 @@ class HasModels(Protocol):
 
 
 class InTraining:
-    """The policies in training as an engine: what they would reply with their present weights, without gradient."""
+    """The policies in training as an engine: their reply probabilities under the current weights, without gradient."""
 
     def __init__(self, policies: Mapping[str, Policy]) -> None:
         self._policies = policies
@@ -52,23 +52,23 @@ class InTraining:
         return self._policies[player].lm
 
     def sample(self, requests: Sequence[ReplyRequest]) -> list[Reply]:
-        """Refuse: in matches policies play by the run's own engine."""
+        """Refuse: in matches, policies play through the run's own engine."""
         raise NotImplementedError("policies in training are asked for distributions only")
 
     def distributions(self, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
         """Return the probabilities of each request's legal replies."""
         from league.training.evidence.counterfactuals import PromptKey, reply_probabilities
 
-        found: list[tuple[float, ...]] = []
+        probabilities: list[tuple[float, ...]] = []
         for player in dict.fromkeys(request.player for request in requests):
-            lm, own = self.model_of(player), [request for request in requests if request.player == player]
+            lm, player_requests = self.model_of(player), [request for request in requests if request.player == player]
             keys = [
                 PromptKey(lm.encode_prompt(messages(r.role, r.observation, r.legal)), r.legal, r.role.temperature)
-                for r in own
+                for r in player_requests
             ]
-            known = reply_probabilities(lm, keys)
-            found += [known[key] for key in keys]
-        return found
+            by_key = reply_probabilities(lm, keys)
+            probabilities += [by_key[key] for key in keys]
+        return probabilities
 
 
 def check_tokens(teacher: Player, role: Role, policies: Mapping[str, Policy]) -> None:
@@ -76,9 +76,9 @@ def check_tokens(teacher: Player, role: Role, policies: Mapping[str, Policy]) ->
     for name, _ in teacher.members[role.seat]:
         engine = teacher.engine_of(name)
         assert isinstance(engine, HasModels), "check_teacher refuses others"
-        known = engine.model_of(name).tokenizer.get_vocab()
+        vocabulary = engine.model_of(name).tokenizer.get_vocab()
         for student, policy in policies.items():
-            if known != policy.lm.tokenizer.get_vocab():
+            if vocabulary != policy.lm.tokenizer.get_vocab():
                 raise UsageError(
                     f"{name} cannot teach {role.game}/{role.name}, where {student} answers in free text: it has "
                     "another tokenizer, so its tokens are others. Name a teacher of the same base, or set roles.reply "
@@ -96,13 +96,13 @@ def free_logprobs(lm: LanguageModel, role: Role, asked: Sequence[Asked]) -> list
     from arena.lm.scoring import plan_passes
 
     prompts = [_prompt(lm, role, turn) for turn in asked]
-    found: list[tuple[float, ...]] = [()] * len(asked)
+    logprobs_N: list[tuple[float, ...]] = [()] * len(asked)
     with torch.inference_mode():
-        for each in plan_passes(lm, prompts, [turn.tokens for turn in asked], MAX_TOKENS):
-            scores = each.scores(lm, ScoreOptions(role.temperature, entropy_gradient=False)).logprobs.tolist()
-            for item, row in zip(each.items, scores, strict=True):
-                found[item] = tuple(row[: len(asked[item].tokens)])
-    return found
+        for replies_pass in plan_passes(lm, prompts, [turn.tokens for turn in asked], MAX_TOKENS):
+            scores = replies_pass.scores(lm, ScoreOptions(role.temperature, entropy_gradient=False)).logprobs.tolist()
+            for item, row in zip(replies_pass.items, scores, strict=True):
+                logprobs_N[item] = tuple(row[: len(asked[item].tokens)])
+    return logprobs_N
 
 
 def _prompt(lm: LanguageModel, role: Role, asked: Asked) -> tuple[int, ...]:

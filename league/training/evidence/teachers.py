@@ -1,8 +1,8 @@
-"""What teachers say to the turns of an iteration: the distribution over a choice, or the log-probs of a free reply.
+"""Teachers' scores of an iteration's turns: the distribution over a choice, or the log-probs of a free reply.
 
-A teacher is any player that gives probabilities. One that draws a member for each match, such as RUN@mixture, says what
-its members say on average, each by its weight times how likely it would have replied as the student has so far: the
-behaviour that plays as the mixture does (Kuhn 1953), and in a small game exactly the mixture's table.
+A teacher is any player that gives probabilities. One that draws a member for each match, such as RUN@mixture, averages
+its members, each weighted by its weight times the likelihood of the student's replies so far: the behaviour strategy
+equivalent to the mixture (Kuhn 1953), and in a small game exactly the mixture's table.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ Said = tuple[float, ...]
 
 
 class Teacher(NamedTuple):
-    """Who teaches one role."""
+    """The teacher of one role."""
 
     player: Player
-    role: Role  # as the teacher is asked in it
+    role: Role  # as the teacher is asked to play it
 
     def of_student(self, policy: str) -> Teacher:
-        """Return who teaches a policy: a teacher that is the policy in training is this one."""
+        """Return the teacher of a policy; the teacher "self" becomes the policy itself."""
         if not isinstance(self.player.engine, InTraining):
             return self
         return self._replace(player=replace(self.player, members=(((policy, 1.0),),) * self.player.spec.seats))
 
     def say(self, asked: Sequence[Sequence[Asked]]) -> Sayings:
-        """Return what each member says to each turn of each trajectory: [trajectory][turn] is [M, A] or [M, T]."""
+        """Return each member's scores of each turn of each trajectory: [trajectory][turn] is [M, A] or [M, T]."""
         members = self.player.members[self.role.seat]
         return [
             [_stacked(said) for said in zip(*by_member, strict=True)]
@@ -57,15 +57,15 @@ class Teacher(NamedTuple):
         ]
 
     def _ask(self, name: str, asked: Sequence[Sequence[Asked]]) -> list[list[Said]]:
-        """Return what one member says to each turn of each trajectory; () to turns that it is not asked about."""
+        """Return one member's scores of each turn of each trajectory; () for turns that it is not asked about."""
         engine = self.player.engine_of(name)
         if refresh := getattr(engine, "refresh", None):
-            refresh()  # so that its passes are those of a run that is resumed here
+            refresh()  # so that its passes are the same in a run that is resumed here
         requests: dict[object, ReplyRequest] = {}
         for turn in (turn for turns in asked for turn in turns):
             if turn.legal:
-                shown = (turn.position, turn.observation, turn.legal, (), random.Random(0))
-                requests.setdefault(turn.key, ReplyRequest(name, self.role, *shown))
+                arguments = (turn.position, turn.observation, turn.legal, (), random.Random(0))
+                requests.setdefault(turn.key, ReplyRequest(name, self.role, *arguments))
         answers = engine.distributions(list(requests.values())) if requests else []  # type: ignore[attr-defined]
         choices: dict[object, Said] = dict(zip(requests, answers, strict=True))
         free = [turn for turns in asked for turn in turns if turn.tokens]
@@ -80,7 +80,7 @@ Sayings = list[list[Floats]]
 
 
 class Teachers:
-    """The teachers of a run's roles. ``policies`` are those in training; none: only what needs no model is checked."""
+    """The teachers of a run's roles. ``policies`` are in training; none: only checks without a model are made."""
 
     def __init__(self, context: RunContext, engines: Engines, policies: Mapping[str, Policy]) -> None:
         """Find the teachers. Raises UsageError, with the role named, for one that cannot teach it."""
@@ -97,30 +97,30 @@ class Teachers:
     def advise(
         self, matches: Mapping[int, Episode], trajectories: Sequence[Trajectory]
     ) -> list[tuple[Said, ...] | None]:
-        """Return what teachers say to trajectories' turns, of matches by index; None where none is asked."""
+        """Return the teachers' scores of trajectories' turns, of matches by index; None where no teacher is asked."""
         advised: list[tuple[Said, ...] | None] = [None] * len(trajectories)
         for (game, role), teacher in self._teachers.items():
-            mine: dict[str, list[int]] = {}  # by student
+            by_student: dict[str, list[int]] = {}  # by student
             for i, trajectory in enumerate(trajectories):
                 if (trajectory.game, trajectory.role) == (game, role) and trajectory.policy not in self._exploiters:
-                    mine.setdefault(trajectory.policy, []).append(i)
-            for student, indices in mine.items():
-                own, questions = teacher.of_student(student), _Questions(teacher, self._sees)
+                    by_student.setdefault(trajectory.policy, []).append(i)
+            for student, indices in by_student.items():
+                student_teacher, questions = teacher.of_student(student), _Questions(teacher, self._sees)
                 asked = [questions.of(trajectories[i], matches[trajectories[i].match]) for i in indices]
-                prior = np.array([weight for _, weight in own.player.members[own.role.seat]])
-                for i, turns, said in zip(indices, asked, own.say(asked), strict=True):
+                prior = np.array([weight for _, weight in student_teacher.player.members[student_teacher.role.seat]])
+                for i, turns, said in zip(indices, asked, student_teacher.say(asked), strict=True):
                     advised[i] = _averaged(turns, said, prior, self._uniform)
         return advised
 
 
 def taught(_context: RunContext, play: AfterPlay) -> Column:
-    """Return what a teacher says to each turn."""
+    """Return a teacher's scores of each turn."""
     nothing = [None] * len(play.trajectories)
     return nothing if play.teachers is None else play.teachers.advise(play.matches, play.trajectories)
 
 
 def has_teacher(context: RunContext, game: str, role: str) -> bool:
-    """Return whether somebody teaches a role."""
+    """Return whether a role has a teacher."""
     return (game, role) in teachers_by_role(context)
 
 
@@ -128,7 +128,7 @@ SOURCE = Source(taught, asked=has_teacher)
 
 
 def open_teacher(name: str, role: Role, engines: Engines, policies: Mapping[str, Policy]) -> Teacher:
-    """Return who teaches a role. Raises UsageError for a player that does not exist."""
+    """Return the teacher of a role. Raises UsageError for a player that does not exist."""
     spec = make_game(role.game).spec
     if name == SELF:
         members = (((role.policy, 1.0),),) * spec.seats
@@ -138,7 +138,7 @@ def open_teacher(name: str, role: Role, engines: Engines, policies: Mapping[str,
 
 
 def check_teacher(teacher: Teacher, role: Role, sees: Sequence[str]) -> None:
-    """Raise UsageError, with what to set instead, for a teacher that cannot say how likely a role's replies are."""
+    """Raise UsageError, with the setting to change, for a teacher that cannot score a role's replies."""
     where = f"{teacher.player.label} cannot teach {role.game}/{role.name}"
     engine = teacher.player.engine_of(teacher.player.members[role.seat][0][0])
     spec, models = make_game(role.game).spec, isinstance(engine, HasModels)
@@ -165,7 +165,7 @@ def check_teacher(teacher: Teacher, role: Role, sees: Sequence[str]) -> None:
 
 
 def _check_privileged(role: Role, sees: Sequence[str], models: bool, where: str) -> None:
-    """Raise UsageError for a teacher that cannot be shown more, and for privileged information that there is not."""
+    """Raise UsageError for a teacher that cannot be shown privileged information, or where there is none to show."""
     if sees and not models:
         raise UsageError(
             f"{where} with teacher.sees = {list(sees)}: it plays by the rules of the game, and has no prompt in which "
@@ -180,7 +180,7 @@ def _check_privileged(role: Role, sees: Sequence[str], models: bool, where: str)
 
 
 def _try(teacher: Teacher, role: Role, where: str) -> None:
-    """Ask a teacher that is no model about the first choice that the seat has in a match, if it has one."""
+    """Ask a teacher that is not a model about the seat's first choice in a match, if it has one."""
     match = make_game(role.game)
     engine = teacher.player.engine_of(teacher.player.members[role.seat][0][0])
     while not isinstance(engine, HasModels) and (seat := match.to_act()) is not None:
@@ -195,63 +195,63 @@ def _try(teacher: Teacher, role: Role, where: str) -> None:
 
 
 class _Questions:
-    """What a teacher is asked about turns; ``sees`` is what it is shown beyond the student's observation."""
+    """The questions to a teacher about turns; ``sees`` is what it is shown beyond the student's observation."""
 
     def __init__(self, teacher: Teacher, sees: Sequence[str]) -> None:
         engine = teacher.player.engine_of(teacher.player.members[teacher.role.seat][0][0])
         self._blank, self._sees, self._models = make_game(teacher.role.game), sees, isinstance(engine, HasModels)
 
     def of(self, trajectory: Trajectory, episode: Episode) -> list[Asked]:
-        """Return what the teacher is asked about each turn of a trajectory."""
-        known = {} if self._models and not self._sees else _positions(episode, trajectory)
-        found = []
+        """Return the questions about each turn of a trajectory."""
+        position_of = {} if self._models and not self._sees else _positions(episode, trajectory)
+        questions = []
         for k, turn in enumerate(trajectory.turns):
-            position = known.get(k, self._blank)
+            position = position_of.get(k, self._blank)
             observation = with_privileged(turn.observation, seen(position, trajectory.seat, self._sees))
             legal, tokens = self._compared(position, turn, again=k > 0 and trajectory.turns[k - 1].action is None)
             state = "" if self._models else position.information_state(trajectory.seat)
             taken = legal.index(turn.reply) if legal else 0
-            found.append(Asked(position, observation, legal, tokens, taken, turn, (observation, legal, state)))
-        return found
+            questions.append(Asked(position, observation, legal, tokens, taken, turn, (observation, legal, state)))
+        return questions
 
     def _compared(self, position: Game, turn: Turn, again: bool) -> tuple[tuple[str, ...], tuple[int, ...]]:
-        """Return the legal replies of a choice, or the tokens of a free reply; neither of what is not compared."""
-        if turn.trace is None or (again and turn.trace.mask is None):  # asked once more, after an illegal reply
+        """Return the legal replies of a choice, or the tokens of a free reply; neither for an uncompared turn."""
+        if turn.trace is None or (again and turn.trace.mask is None):  # asked again, after an illegal reply
             return (), ()
         if turn.trace.mask is None:
             return (), turn.trace.reply_ids
-        fits = self._models or labels(position) == turn.trace.mask  # a call of a tool is no action
+        fits = self._models or labels(position) == turn.trace.mask  # a tool call is not an action
         return turn.trace.mask if len(turn.trace.mask) > 1 and fits else (), ()
 
 
 def _positions(episode: Episode, trajectory: Trajectory) -> dict[int, Game]:
-    """Return the positions in which the turns of a trajectory were taken, by their number."""
-    wanted = {place: k for k, place in enumerate(trajectory.order)}
+    """Return the positions at which a trajectory's turns were taken, by turn number."""
+    turn_of = {index: k for k, index in enumerate(trajectory.order)}
     match = make_game(episode.request.game)
-    return {wanted[place]: at.copy() for place, at in enumerate(positions(match, episode)) if place in wanted}
+    return {turn_of[index]: at.copy() for index, at in enumerate(positions(match, episode)) if index in turn_of}
 
 
 def _averaged(asked: Sequence[Asked], said: Sequence[Floats], prior: Floats, uniform: float) -> tuple[Said, ...]:
-    """Return what members of these weights [M] say together, each by how it would have replied as the student did."""
-    weights, found = prior / prior.sum(), list[Said]()
+    """Return the members' average scores, by their prior weights [M] times the likelihood of the student's replies."""
+    weights, averaged = prior / prior.sum(), list[Said]()
     for turn, shares in zip(asked, said, strict=True):  # [M, A], or of a free reply [M, T], or nothing
         if turn.legal:
             mixed = (1.0 - uniform) * (weights @ shares) + uniform / len(turn.legal)
-            found.append(tuple(mixed.tolist()))
+            averaged.append(tuple(mixed.tolist()))
             weights = _posterior(weights, shares[:, turn.taken], prior)
         elif turn.tokens:
             logprobs = []
             for token in shares.T:
                 logprobs.append(float(np.log(weights @ np.exp(token - token.max())) + token.max()))
                 weights = _posterior(weights, np.exp(token - token.max()), prior)
-            found.append(tuple(logprobs))
+            averaged.append(tuple(logprobs))
         else:
-            found.append(())
-    return tuple(found)
+            averaged.append(())
+    return tuple(averaged)
 
 
 def _posterior(weights: Floats, likely: Floats, prior: Floats) -> Floats:
-    """Return the members' weights after a reply; the first ones where none of them would have given it."""
+    """Return the members' weights after a reply; the prior where none of them would have given it."""
     after = weights * likely
     chosen = after if after.sum() > 0.0 else prior
     return np.asarray(chosen / chosen.sum(), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Where in a small game each turn of a match was: its information state and the action that was played."""
+"""The place of each turn in a small game: its information state and the action that was played."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from learners.trajectories import Trajectory
 
 
 class PlaceOfTurn(NamedTuple):
-    """Where in a game a turn was."""
+    """A turn's place in a game."""
 
     state: int  # of the information state
     legal: tuple[str, ...]  # actions there, by ascending id
@@ -27,7 +27,7 @@ def locate(
 ) -> list[PlaceOfTurn]:
     """Return where each trajectory's turns were, in order; ``places`` numbers the information states.
 
-    Matches are played again from their records, since what a seat observed need not tell all it knows.
+    Matches are replayed from their records, since a seat's observation need not contain all it knows.
     """
     turns: dict[tuple[int, int], list[PlaceOfTurn]] = {}  # by match and seat
     game = choice_game(make_game(episodes[0].request.game))

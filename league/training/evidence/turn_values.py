@@ -1,4 +1,4 @@
-"""What turns are worth, for the rules that ask: by estimators of play, by critics, or by what was learned."""
+"""Values of turns, for the rules that need them: from estimators that play, critics, or learned estimators."""
 
 from __future__ import annotations
 
@@ -13,74 +13,74 @@ from learners.trajectories import Trajectory
 from learners.values import ESTIMATORS
 from learners.values.estimator import How
 
-OF_PLAY = (How.PLAY, How.EXACT)  # estimators of play, which are asked while the engine that played is awake
+OF_PLAY = (How.PLAY, How.EXACT)  # estimators that play, which run while the engine that played is awake
 
 
 def estimator_for(config: RunConfig, game: str, role: str) -> str | None:
-    """Return the estimator that a role's rule asks; None for a rule that asks none."""
+    """Return the estimator that a role's rule uses; None for a rule that uses none."""
     needs = config.credit.needs(game, role)
     asks = Need.VALUES in needs or Need.CONTRIBUTIONS in needs
     return config.values.estimator_for(game, role) if asks else None
 
 
 def computed_by(config: RunConfig, game: str, role: str, *ways: How) -> bool:
-    """Return whether a role's rule asks an estimator that computes in one of these ways."""
+    """Return whether a role's rule uses an estimator that computes in one of these ways."""
     name = estimator_for(config, game, role)
     return name is not None and ESTIMATORS[name].how in ways
 
 
 def from_critic(config: RunConfig, game: str, role: str) -> bool:
-    """Return whether a role's values are those of its policy's critic."""
+    """Return whether a role's values come from its policy's critic."""
     return computed_by(config, game, role, How.CRITIC)
 
 
 def by_estimator(config: RunConfig, trajectories: Sequence[Trajectory], *ways: How) -> dict[str, list[int]]:
-    """Return the indices of the trajectories by the estimator that they ask, of those that compute in these ways."""
-    known: dict[tuple[str, str], str | None] = {}
+    """Return the indices of trajectories by the estimator that they use, of those that compute in these ways."""
+    estimator_of: dict[tuple[str, str], str | None] = {}
     indices: dict[str, list[int]] = {}
     for index, trajectory in enumerate(trajectories):
         key = trajectory.game, trajectory.role
-        if key not in known:
-            known[key] = estimator_for(config, *key) if computed_by(config, *key, *ways) else None
-        if (name := known[key]) is not None:
+        if key not in estimator_of:
+            estimator_of[key] = estimator_for(config, *key) if computed_by(config, *key, *ways) else None
+        if (name := estimator_of[key]) is not None:
             indices.setdefault(name, []).append(index)
     return indices
 
 
 def learn_values(config: RunConfig, state: Learning, trajectories: Sequence[Trajectory]) -> None:
-    """Let the estimators learn from an iteration's trajectories."""
+    """Update the learned estimators with an iteration's trajectories."""
     for name, indices in by_estimator(config, trajectories, How.LEARNED).items():
-        known, settings = state.values.get(name, {}), config.values.settings_of(name)
+        estimator_state, settings = state.values.get(name, {}), config.values.settings_of(name)
         learn = ESTIMATORS[name].learn
         if learn is not None:
-            state.values = {**state.values, name: learn([trajectories[i] for i in indices], known, settings)}
+            state.values = {**state.values, name: learn([trajectories[i] for i in indices], estimator_state, settings)}
 
 
 def estimated(config: RunConfig, learning: BeforeLearning) -> Column:
-    """Return what critics and the estimators that learn say of each turn."""
+    """Return the values or contributions of each turn from critics and learned estimators."""
     trajectories, state = learning.trajectories, learning.state
     column: list[tuple[float, ...] | None] = [None] * len(trajectories)
     for name, indices in by_estimator(config, trajectories, How.CRITIC).items():
         for policy in [policy for policy in state.policies.values() if policy.critic is not None]:
-            mine = [i for i in indices if trajectories[i].policy == policy.name]
-            known = [trajectories[i] for i in mine], [learning.evidence[i] for i in mine]
-            for i, values_K in zip(mine, ESTIMATORS[name].make(policy, *known), strict=True):
+            of_policy = [i for i in indices if trajectories[i].policy == policy.name]
+            arguments = [trajectories[i] for i in of_policy], [learning.evidence[i] for i in of_policy]
+            for i, values_K in zip(of_policy, ESTIMATORS[name].make(policy, *arguments), strict=True):
                 column[i] = values_K
     for name, indices in by_estimator(config, trajectories, How.LEARNED).items():
-        known_of, settings = state.values.get(name, {}), config.values.settings_of(name)
-        estimates = ESTIMATORS[name].make([trajectories[i] for i in indices], known_of, settings)
+        estimator_state, settings = state.values.get(name, {}), config.values.settings_of(name)
+        estimates = ESTIMATORS[name].make([trajectories[i] for i in indices], estimator_state, settings)
         for i, numbers in zip(indices, estimates, strict=True):
             column[i] = numbers
     return column
 
 
 def asked_of_play(context: RunContext, game: str, role: str) -> bool:
-    """Return whether a role's rule asks an estimator of play, which may say more than the rule needs."""
+    """Return whether a role's rule uses an estimator that plays, which may return more than the rule needs."""
     return computed_by(context.config, game, role, *OF_PLAY)
 
 
 def _values(_context: RunContext, play: AfterPlay) -> Column:
-    """Return an estimate of the return from each turn on."""
+    """Return an estimate of the return to go from each turn."""
     return play.estimates.column(Need.VALUES, play.trajectories)
 
 

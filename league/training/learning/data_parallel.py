@@ -1,9 +1,8 @@
 """Updates that several processes take together: rank 0 plays and leads, and the followers wait for updates.
 
-Each process holds the policies, complete or (``optimizer.sharded``) a shard of them, and every update is one of the
-complete batch (``learners.parallel.process_group``). The leader broadcasts batches, and weights where they were set
-outside an update. Followers are started here, one for each GPU, or by ``torchrun``; then `league train` leads where
-RANK is 0.
+Each process holds the policies, complete or (``optimizer.sharded``) a shard of them, and every update uses the complete
+batch (``learners.parallel.process_group``). The leader broadcasts batches, and weights that were set outside an update.
+Followers are started here, one for each GPU, or by ``torchrun``; then `league train` leads where RANK is 0.
 
 With shards the leader also has a complete copy of each policy, which plays and is saved.
 """
@@ -47,7 +46,7 @@ from learners.trajectories import Evidence, Trajectory
 from learners.update.learner import LearningError, StepSettings, update
 from learners.update.policy import Policy
 
-TIMEOUT = timedelta(days=7)  # followers wait while the leader plays, however long that takes
+TIMEOUT = timedelta(days=7)  # followers wait while the leader plays, no matter how long
 _SPAWN = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
 
 
@@ -55,7 +54,7 @@ class UpdateTask(NamedTuple):
     """An update for all processes to take."""
 
     policy: str
-    new_weights: bool  # its weights are broadcast first: they were set outside an update
+    new_weights: bool  # its weights were set outside an update, so they are broadcast first
     batch: TrainBatch
     objective: Objective
     steps: StepSettings
@@ -80,7 +79,7 @@ class Rendezvous(NamedTuple):
 
 
 def torchrun_rendezvous() -> Rendezvous | None:
-    """Return the rendezvous that torchrun arranged, or None where this process was started in another way."""
+    """Return the rendezvous that torchrun arranged, or None if torchrun did not start this process."""
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         return None
     rank, size, local_rank = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
@@ -124,7 +123,7 @@ class FollowerProcesses:
         if self._learner is not None and self._learner.started and error is None:
             self._learner.end()
         for process in self._processes:
-            process.kill()  # they hold nothing that the leader does not
+            process.kill()  # they hold nothing that the leader lacks
             process.join()
         if self._processes:
             self._folder.cleanup()
@@ -145,7 +144,7 @@ class FollowerProcesses:
 
 
 class DataParallelLearner:
-    """Learning in this process and its followers."""
+    """Learns in this process and its followers."""
 
     lead = 0
 
@@ -158,7 +157,7 @@ class DataParallelLearner:
         self._sent_resets: dict[str, int] = {}  # ``Policy.resets`` when its weights were last broadcast
 
     def begin(self) -> None:
-        """Join the followers, and let them open the policies as they were saved."""
+        """Join the followers, and let them open the saved policies."""
         with self._lost_process_fails():
             self._process_group = join_process_group(self._rendezvous)
             self._process_group.broadcast_text(str(self._run_dir.resolve()))
@@ -167,7 +166,7 @@ class DataParallelLearner:
             self.started = True
 
     def submit(self, iteration: int, trajectories: Sequence[Trajectory], evidence: Sequence[Evidence]) -> None:
-        """Hold them until ``collect``."""
+        """Keep them until ``collect``."""
         self._submitted[iteration] = trajectories, evidence
 
     def collect(self, iteration: int) -> LearnResult:
@@ -182,7 +181,7 @@ class DataParallelLearner:
 
     @contextmanager
     def _lost_process_fails(self) -> Iterator[None]:
-        """Raise LearnerFailed where torch.distributed finds a process gone; other errors stay as they are."""
+        """Raise LearnerFailed where torch.distributed loses a process; other errors stay as they are."""
         try:
             yield
         except LearningError:
@@ -223,7 +222,7 @@ def run_follower(rendezvous: Rendezvous) -> None:
 
 
 def _read_task(text: str) -> UpdateTask | None:
-    """Return the task of a leader's message, as it was sent; None at the end."""
+    """Return the task in a leader's message; None at the end."""
     task = _MESSAGES.validate_json(text).task
     return task and task._replace(batch=task.batch._replace(terms=read_terms(task.batch.terms)))
 
@@ -231,7 +230,7 @@ def _read_task(text: str) -> UpdateTask | None:
 def follower_main(heartbeat: Heartbeat, rank: int, size: int, local_rank: int, init_method: str) -> None:
     """Run a follower that this module started, as a ``child_process``, which ends with the leader."""
     heartbeat.start()
-    with suppress(LearningError):  # the leader raises the same one
+    with suppress(LearningError):  # the leader raises the same error
         run_follower(Rendezvous(rank, size, local_rank, init_method))
 
 
@@ -250,7 +249,7 @@ def _run_task(
 
 
 def join_process_group(rendezvous: Rendezvous) -> TorchProcessGroup:
-    """Join the other processes; return when all are there."""
+    """Join the other processes; return when all have joined."""
     gpu = torch.cuda.is_available()
     if gpu:
         torch.cuda.set_device(rendezvous.local_rank)
@@ -265,7 +264,7 @@ def join_process_group(rendezvous: Rendezvous) -> TorchProcessGroup:
 
 
 def _open_policies(context: RunContext, process_group: TorchProcessGroup) -> dict[str, Policy]:
-    """Return a run's policies, sharded if they are configured so; their weights come with the first task."""
+    """Return a run's policies, sharded if so configured; their weights come with the first task."""
     policies = policies_for_resume(context)
     if context.config.optimizer.sharded:
         shard_policies(context.config, policies, process_group)

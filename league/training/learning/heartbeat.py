@@ -1,7 +1,7 @@
-"""Signs of life: a process that is stopped or starved beats no more, and the one that waits for it notices.
+"""Heartbeats: a process that is stopped or starved stops beating, and the process that waits for it notices.
 
-A process that has died is seen by its exit status. One that hangs, stopped by SIGSTOP or in a system call that does not
-return, would be waited for without an end.
+The exit status shows that a process has died. A process that hangs, stopped by SIGSTOP or in a system call that does
+not return, would otherwise be waited for forever.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 
 INTERVAL = 0.5  # seconds between two beats
-SILENCE = 30.0  # seconds without a beat after which a process is given up
-PAUSE = 5.0  # seconds between two looks after which the one who looks was held up itself, as by Ctrl-Z
+SILENCE = 30.0  # seconds without a beat until a process counts as lost
+PAUSE = 5.0  # seconds between two checks, above which the checking process was itself suspended, as by Ctrl-Z
 
 
 class Heartbeat:
@@ -25,7 +25,7 @@ class Heartbeat:
         self._beats = context.RawValue(ctypes.c_uint64, 0)
 
     def start(self) -> None:
-        """Let a thread of this process count, as long as the process runs."""
+        """Start a thread that counts as long as this process runs."""
         threading.Thread(target=self._beat, daemon=True).start()
 
     def count(self) -> int:
@@ -39,14 +39,14 @@ class Heartbeat:
 
 
 class Listener:
-    """Tells for how long a heartbeat has been silent. ``clock`` returns seconds."""
+    """Measures how long a heartbeat has been silent. ``clock`` returns seconds."""
 
     def __init__(self, heartbeat: Heartbeat, clock: Callable[[], float] = time.monotonic) -> None:
         self._heartbeat, self._clock = heartbeat, clock
         self._count, self._heard, self._looked = -1, 0.0, 0.0
 
     def silence(self) -> float:
-        """Return the seconds since the last beat, as far as this process was looking; 0 before the first beat."""
+        """Return the seconds since the last beat, not counting this process's own pauses; 0 before the first beat."""
         now, count = self._clock(), self._heartbeat.count()
         if not count or count != self._count or now - self._looked > PAUSE:
             self._count, self._heard = count, now
@@ -55,9 +55,9 @@ class Listener:
 
 
 class Watch:
-    """Kills child processes that hang, so that a collective operation that waits for them fails instead of waiting.
+    """Kills child processes that hang, so that a collective operation fails instead of waiting for them.
 
-    A thread of its own looks, since the one that waits is in a library meanwhile.
+    It checks in a separate thread, because the waiting thread is inside a library.
     """
 
     def __init__(self) -> None:
@@ -65,11 +65,11 @@ class Watch:
         self.killed: list[str] = []  # a sentence for each
 
     def add(self, process: BaseProcess, heartbeat: Heartbeat) -> None:
-        """Watch a process too."""
+        """Watch one more process."""
         self._watched.append((process, Listener(heartbeat)))
 
     def start(self) -> None:
-        """Begin to look, until this process ends."""
+        """Start checking, until this process ends."""
         threading.Thread(target=self._look, daemon=True).start()
 
     def _look(self) -> None:
@@ -83,7 +83,7 @@ class Watch:
 
 
 def gone_silent(who: str, process_id: int | None) -> str:
-    """Return the sentence about a process that was given up."""
+    """Return the sentence about a process that counts as lost."""
     return (
         f"{who} (process {process_id}) has given no sign of life for {SILENCE:.0f} s: it was stopped, or this machine "
         "is too busy to let it run."

@@ -1,7 +1,7 @@
 """The matches that a run imitates beside its policy gradient (``[imitation]``), kept with the run.
 
-They are read once, when the run begins. Prompts are rebuilt from the run's own role cards, so matches that were played
-with other words, or in the other reply form, are imitated as the run's roles would have been asked and would answer.
+They are read once, when the run starts. Prompts are rebuilt from the run's own role cards, so matches that were played
+with other wording, or in the other reply form, are imitated in the run's own prompts and reply form.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from learners.update.policy import Policy
 from roles.replies import format_reply, parse_reply, speaking
 from roles.role import ReplyForm, Role, bound_policies
 
-IMITATION_FILE = "imitation.jsonl"  # of a run: the SHA-256 of what follows, then whole matches, one a line
+IMITATION_FILE = "imitation.jsonl"  # of a run: the SHA-256 of the following lines, then whole matches, one a line
 
 
 def matches_to_imitate(context: RunContext) -> list[SampledMatch]:
     """Return the matches that ``imitation.matches`` names; none where nothing is imitated.
 
-    Raises UsageError for what cannot be read, for matches that are not of the run's games, and where a policy that is
-    trained finds no reply to imitate.
+    Raises UsageError for files that cannot be read, for matches that are not of the run's games, and if a trained
+    policy finds no reply to imitate.
     """
     config = context.config
     if not config.imitation.weight:
         return []
     samples = matches_at(Path(config.imitation.matches).expanduser(), "imitation.matches = ")
-    found = {role.policy for role, _ in _replies(context, samples)}
+    policies = {role.policy for role, _ in _replies(context, samples)}
     trained = {name for name in bound_policies(context.roles) if not config.policy(name).frozen}
-    if missing := sorted(trained - found):
+    if missing := sorted(trained - policies):
         of_players = f" of {', '.join(config.imitation.players)}" if config.imitation.players else ""
         present = sorted({player for sample in samples for player in sample.episode.request.players})
         raise UsageError(
@@ -57,27 +57,27 @@ def keep_matches(run_dir: Path, samples: Sequence[SampledMatch]) -> None:
 
 
 def imitated_replies(context: RunContext, policies: Mapping[str, Policy]) -> dict[str, list[ImitatedReply]]:
-    """Return what each of the ``policies`` imitates, from the run's own copy of the matches; equal replies are one.
+    """Return the replies that each policy imitates, from the run's own copy of the matches; equal replies are merged.
 
-    Raises DamagedFile if that is not as it was written.
+    Raises DamagedFile if that copy has changed since it was written.
     """
     if not context.config.imitation.weight:
         return {}
-    kept = _kept(context.run_dir / IMITATION_FILE)
-    given = Counter(_Given.of(role, row) for role, row in _replies(context, kept))
-    found: dict[str, list[ImitatedReply]] = {name: [] for name in policies}
-    for reply, times in given.items():
-        if reply.policy in found:
+    samples = _saved_matches(context.run_dir / IMITATION_FILE)
+    counts = Counter(_RoleReply.of(role, row) for role, row in _replies(context, samples))
+    imitated: dict[str, list[ImitatedReply]] = {name: [] for name in policies}
+    for reply, times in counts.items():
+        if reply.policy in imitated:
             lm = policies[reply.policy].lm
             prompt = lm.encode_prompt([dict(message) for message in reply.chat])
             tokens = () if reply.legal else lm.encode_reply(reply.text)
             fields = (reply.game, prompt, reply.legal, reply.text, tokens, reply.temperature, times)
-            found[reply.policy].append(ImitatedReply(*fields))
-    return {name: replies for name, replies in found.items() if replies}
+            imitated[reply.policy].append(ImitatedReply(*fields))
+    return {name: replies for name, replies in imitated.items() if replies}
 
 
-class _Given(NamedTuple):
-    """A reply as a role of the run would have been asked for it, and would have given it."""
+class _RoleReply(NamedTuple):
+    """A reply in the prompt and the reply form of a role of the run."""
 
     policy: str
     game: str
@@ -87,7 +87,7 @@ class _Given(NamedTuple):
     temperature: float
 
     @classmethod
-    def of(cls, role: Role, row: ReplyRow) -> _Given:
+    def of(cls, role: Role, row: ReplyRow) -> _RoleReply:
         """Return the reply of a row, whose action is legal."""
         assert row.action is not None, "only legal replies are imitated"
         masked = role.reply is ReplyForm.CHOICE
@@ -103,7 +103,7 @@ class _Given(NamedTuple):
 
 
 def _replies(context: RunContext, samples: Sequence[SampledMatch]) -> Iterator[tuple[Role, ReplyRow]]:
-    """Yield the legal replies to imitate, with the run's roles; what had no alternative is left out."""
+    """Yield the legal replies to imitate, with the run's roles; forced replies are left out."""
     settings, roles = context.config.imitation, context.roles
     try:
         rows = list(reply_rows(samples, roles, all_seats=True))
@@ -118,8 +118,8 @@ def _replies(context: RunContext, samples: Sequence[SampledMatch]) -> Iterator[t
             yield role, row
 
 
-def _kept(path: Path) -> list[SampledMatch]:
-    """Return the matches of a file of ``keep_matches``. Raises DamagedFile for any other."""
+def _saved_matches(path: Path) -> list[SampledMatch]:
+    """Return the matches that ``keep_matches`` wrote. Raises DamagedFile for any other file."""
     remedy = "Bring it back from a copy of the run, or go on without it: league evolve RUN --set imitation.weight=0"
     try:
         digest, _, lines = path.read_text(encoding="utf-8").partition("\n")

@@ -1,4 +1,4 @@
-"""One iteration's learning: which policies train, from which turns, credited by which rule."""
+"""One iteration's learning: which policies train, on which turns, credited by which rule."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Update = Callable[[Policy, TrainBatch, Objective, StepSettings], Metrics]
 def learning_now(config: RunConfig, policies: Sequence[str], iteration: int) -> list[str]:
     """Return the policies that train in an iteration (counted from 1).
 
-    All that are not frozen; with ``alternate`` one at a time, in the order of ``policies``.
+    All that are not frozen; with ``alternate``, one at a time, in the order of ``policies``.
     """
     trained = [name for name in policies if not config.policy(name).frozen]
     if config.alternate and trained:
@@ -42,7 +42,7 @@ def learning_now(config: RunConfig, policies: Sequence[str], iteration: int) -> 
 def credit_turns(
     config: RunConfig, state: Learning, trajectories: Sequence[Trajectory], evidence: Sequence[Evidence]
 ) -> Credited:
-    """Return one advantage per turn and one weight per trajectory; updates the running baselines."""
+    """Return one advantage per turn and one weight per trajectory; update the running baselines."""
     credit = config.credit
     credited = assign_credit(
         trajectories, evidence, state.credit, credit.rule_for, credit.settings_of, credit.settings_for
@@ -65,19 +65,19 @@ def update_policies(
         evidence = count_rollout_tokens(trajectories, evidence, credited.weights)
     metrics: Metrics = {}
     for name, policy in state.policies.items():
-        mine = [i for i, trajectory in enumerate(trajectories) if trajectory.policy == name]
-        if mine:
+        indices = [i for i, trajectory in enumerate(trajectories) if trajectory.policy == name]
+        if indices:
             state.pending.setdefault(name, TrajectoryBuffer()).add(
-                [trajectories[i] for i in mine],
-                [evidence[i] for i in mine],
-                [credited.advantages[i] for i in mine],
-                [credited.weights[i] for i in mine],
+                [trajectories[i] for i in indices],
+                [evidence[i] for i in indices],
+                [credited.advantages[i] for i in indices],
+                [credited.weights[i] for i in indices],
             )
         if name in state.pending and _is_due(config, name, state.pending[name], iteration):
-            gathered, imitated = state.pending.pop(name), state.imitated.get(name, ())
-            results = _update(config, policy, gathered, imitated, iteration, update)
+            buffer, imitated = state.pending.pop(name), state.imitated.get(name, ())
+            results = _update(config, policy, buffer, imitated, iteration, update)
             metrics |= {f"{name}/{key}": value for key, value in results.items()}
-            if "gap" in results:  # where matches ended before its first turn, there is nothing to compare
+            if "gap" in results:  # if all matches ended before its first turn, there is nothing to compare
                 metrics["gap"] = max(metrics.get("gap", 0.0), results["gap"])
     return metrics
 
@@ -95,7 +95,7 @@ def _update(
     iteration: int,
     update: Update,
 ) -> Metrics:
-    """Update one policy, and its critic if it has one, on what it has gathered, and on what it imitates if anything."""
+    """Update one policy, and its critic if it has one, on its gathered trajectories and replies to imitate."""
     share = imitation_at(config, iteration) if imitated else 0.0
     loss_weights = {game: (1.0 - share) * settings.loss_weight for game, settings in config.games.items()}
     max_matches = config.policy(policy.name).matches
@@ -132,10 +132,10 @@ def _update(
 def _terms(config: RunConfig, objective: Objective, facts: UpdateFacts, iteration: int) -> dict[str, Any]:
     """Return the rows that each term of the loss adds to an update, by its name."""
     name, settings = objective.surrogate.name, objective.surrogate.table
-    asked = [(name, LOSSES[name], settings)]
-    asked += [(name, AUXILIARY[name], settings) for name, settings in auxiliary_at(config, iteration).items()]
-    rows = {name: term.rows(facts, settings) for name, term, settings in asked if term.rows is not None}
-    return {name: mine for name, mine in rows.items() if mine is not None}
+    terms = [(name, LOSSES[name], settings)]
+    terms += [(name, AUXILIARY[name], settings) for name, settings in auxiliary_at(config, iteration).items()]
+    rows = {name: term.rows(facts, settings) for name, term, settings in terms if term.rows is not None}
+    return {name: term_rows for name, term_rows in rows.items() if term_rows is not None}
 
 
 def _weighted(advantages: Sequence[Sequence[float]], weight: float) -> Sequence[Sequence[float]]:
@@ -144,19 +144,19 @@ def _weighted(advantages: Sequence[Sequence[float]], weight: float) -> Sequence[
 
 
 def _of_all_replies(evidence: Sequence[Evidence], weight: float) -> Sequence[Evidence]:
-    """Return evidence whose credit of all replies is multiplied by the weight of the policy gradient."""
+    """Return evidence with the credit of all replies multiplied by the weight of the policy gradient."""
     if weight == 1.0:
         return evidence
     return [
-        one
-        if one.reply_credits is None
-        else one.with_cells(reply_credits=tuple(map(tuple, _weighted(one.reply_credits, weight))))
-        for one in evidence
+        cells
+        if cells.reply_credits is None
+        else cells.with_cells(reply_credits=tuple(map(tuple, _weighted(cells.reply_credits, weight))))
+        for cells in evidence
     ]
 
 
 def _fit_critic(policy: Policy, critic: Critic, gathered: TrajectoryBuffer) -> Metrics:
-    """Fit a critic to the targets of its values, where it gave any."""
+    """Fit a critic to the targets of its values, if it estimated any."""
     values = {i: evidence.values for i, evidence in enumerate(gathered.evidence) if evidence.values is not None}
     targets = critic_targets(list(values.values()), [gathered.advantages[i] for i in values])
     evidence = [gathered.evidence[i] for i in values]

@@ -1,4 +1,4 @@
-"""The learner of the loop in the process that plays; ``learner_pool`` has those in processes of their own."""
+"""The loop's learner in the process that plays; ``learner_pool`` has learners in separate processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from learners.update.learner import update
 
 
 class InProcessLearner:
-    """Learning in the process that plays."""
+    """Learns in the process that plays."""
 
     lead = 0
 
@@ -31,7 +31,7 @@ class InProcessLearner:
         """Do nothing: policies are updated in place."""
 
     def submit(self, iteration: int, trajectories: Sequence[Trajectory], evidence: Sequence[Evidence]) -> None:
-        """Hold them until ``collect``."""
+        """Keep them until ``collect``."""
         self._submitted[iteration] = trajectories, evidence
 
     def collect(self, iteration: int) -> LearnResult:
@@ -47,7 +47,7 @@ def learn(
     iteration: int,
     update: Update = update,
 ) -> LearnResult:
-    """Credit every turn, and update the policies that are due, by ``update``."""
+    """Credit every turn, and update the policies that are due with ``update``."""
     learned = regularise(config, state.policies, trajectories, iteration)
     evidence = gather_evidence(config, state, learned, evidence)
     credited = credit_turns(config, state, learned, evidence)
@@ -76,8 +76,9 @@ def learn_subset(
 ) -> LearnerReport:
     """Learn from an iteration as one of several learners, each of which has some of the policies.
 
-    A credit rule may compare a trajectory with any other, so all are credited. Those whose rule needs a critic's values
-    are the exception: it takes one trajectory at a time, and only the learner of that policy has the critic.
+    A credit rule may compare a trajectory with any other, so all are credited. Trajectories whose rule needs a critic's
+    values are the exception: such a rule takes one trajectory at a time, and only the policy's own learner has the
+    critic.
     """
     indices = [
         index
@@ -97,7 +98,8 @@ def learn_subset(
 def staleness(iteration: int, lead: int) -> int:
     """Return how many updates lie between the weights that play an iteration and those that learn from it.
 
-    Iteration k is played with the weights after iteration k − 1 − ``lead``, or with the first ones where there is none.
+    Iteration k is played with the weights after iteration k − 1 − ``lead``, or with the initial weights if there is
+    none.
     """
     return min(lead, iteration - 1)
 
@@ -105,7 +107,7 @@ def staleness(iteration: int, lead: int) -> int:
 def merge_reports(
     reports: Sequence[LearnerReport], trajectories: Sequence[Trajectory], updates_behind: int
 ) -> LearnResult:
-    """Return what several learners learned from an iteration that weights of so many updates before played."""
+    """Return several learners' result of an iteration, played with weights that are ``updates_behind`` updates old."""
     dropped = max(report.dropped for report in reports)
     if dropped:
         return LearnResult([], [], {"dropped": float(dropped)})

@@ -1,11 +1,11 @@
-"""Learner processes, as the process that plays sees them (M-GRPO, https://arxiv.org/abs/2511.13288).
+"""Learner processes, seen from the process that plays (M-GRPO, https://arxiv.org/abs/2511.13288).
 
 This process draws and plays matches, appends trajectories to the record store, and reads reports and weights. With
 ``async_learners.max_staleness`` = s it plays iteration k with exactly the weights after iteration k − 1 − s. So results
-do not depend on how fast the processes are, and a run that was killed resumes bit for bit, for every s.
+do not depend on the processes' speed, and a killed run resumes bit for bit, for every s.
 
 A learner's report in the store says that its checkpoint of that iteration is complete. It is loaded, optimiser state
-included, into the run's state, which then is saved as if this process had learned; so a run may be evolved into one
+included, into the run's state, which is then saved as if this process had learned; so a run can be evolved into one
 that learns in the process that plays.
 """
 
@@ -50,7 +50,7 @@ from learners.trajectories import Evidence, Trajectory
 # A forked process has imported everything already. On other systems than Linux, system libraries do not survive a fork.
 _CONTEXT = multiprocessing.get_context("fork") if sys.platform == "linux" else multiprocessing.get_context("spawn")
 
-STORE_WAIT = 0.5  # seconds for the record store before this process looks whether a learner hangs that holds it
+STORE_WAIT = 0.5  # seconds to wait for the record store before checking whether the learner that holds it hangs
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ class LearnerFailed(RuntimeError):
 
 
 def learner_failed(what: str, iteration: int, run_dir: Path) -> LearnerFailed:
-    """Return the error of a run that has lost a learner; ``what`` is a sentence."""
+    """Return the error of a run that has lost a learner; ``what`` is a sentence about it."""
     return LearnerFailed(
         f"{what} Everything up to iteration {iteration} is saved. To go on:\n"
         f"  league train --resume --run-dir {shlex.quote(str(run_dir))}{plugins.as_options()}"
@@ -123,7 +123,7 @@ class AsyncLearner:
         self._store: SqliteRecordStore | None = None
 
     def begin(self) -> None:
-        """Make the record store where there is none, and let the learners start or resume."""
+        """Create the record store if there is none, and let the learners start or resume."""
         path, iteration = self._run_dir / RECORDS_FILE, self._state.iteration
         if not path.exists():
             for name, policies in learners_of(self._context).items():
@@ -161,7 +161,7 @@ class AsyncLearner:
         return self._store
 
     def _when_free(self, change: Callable[[], T]) -> T:
-        """Change the record store. Raises as ``_wait`` does: whoever holds it may have been stopped while it did."""
+        """Change the record store. Raises like ``_wait``: the process that holds it may have been stopped."""
         deadline = time.monotonic() + WAIT
         while True:
             try:
@@ -181,17 +181,17 @@ class AsyncLearner:
         return LearnerReport(**fields | {"advantages": advantages})
 
     def _wait(self) -> None:
-        """Wait a moment. Raises what a learner has sent, and LearnerFailed if one has ended too early or hangs."""
+        """Wait a moment. Raises the error that a learner sent, and LearnerFailed if one ended too early or hangs."""
         for name, (process, connection, listener) in self._processes.items():
             status = process.exitcode  # read before the connection: an error might be sent in between
             if connection.poll() and (error := _receive_error(connection)):
                 raise error
             if status is not None and self._records.progress(name).batch < self._config.iterations:
-                what = f"The process that learns for {name} {_how(status)}."
-                raise learner_failed(what, self._state.iteration, self._run_dir)
+                failure = f"The process that learns for {name} {_how(status)}."
+                raise learner_failed(failure, self._state.iteration, self._run_dir)
             if status is None and listener.silence() > heartbeat.SILENCE:
-                what = heartbeat.gone_silent(f"The process that learns for {name}", process.pid)
-                raise learner_failed(what, self._state.iteration, self._run_dir)
+                failure = heartbeat.gone_silent(f"The process that learns for {name}", process.pid)
+                raise learner_failed(failure, self._state.iteration, self._run_dir)
         time.sleep(POLL_INTERVAL)
 
 
@@ -199,7 +199,7 @@ def _receive_error(connection: Connection) -> UsageError | LearnerFailed | OSErr
     """Return the error that a learner has sent; None if it ended without sending one."""
     try:
         kind, message = json.loads(connection.recv_bytes())
-    except (EOFError, ConnectionResetError):  # the latter if it was killed before it had read the start
+    except (EOFError, ConnectionResetError):  # the latter if it was killed before it read the start
         return None
     if kind == "damaged":
         path, what, remedy = json.loads(message)

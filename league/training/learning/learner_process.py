@@ -33,12 +33,12 @@ from learners.update.learner import LearningError
 
 FAILED_BATCH_FILE = "failed-batch.json"
 POLL_INTERVAL = 0.005  # seconds between two queries of the record store
-LEASE_SECONDS = 3600.0  # that learning from a batch may take
-LOCK_TIMEOUT = 20.0  # seconds within which the processes of a killed run end
+LEASE_SECONDS = 3600.0  # the longest that learning from a batch may take
+LOCK_TIMEOUT = 20.0  # seconds within which a killed run's processes end
 
 
 def learners_of(context: RunContext) -> dict[str, tuple[str, ...]]:
-    """Return the policies of each learner process, by its name; empty if the process that plays also learns."""
+    """Return each learner process's policies, by its name; empty if the process that plays also learns."""
     config = context.config
     learners = config.async_learners.processes
     if isinstance(learners, dict):
@@ -53,7 +53,7 @@ def checkpoint_folder(run_dir: Path, learner: str, batch: int) -> Path:
 
 
 def open_records(config: RunConfig, run_dir: Path, wait: float | None = None) -> SqliteRecordStore:
-    """Return a run's record store; an operation waits at most ``wait`` seconds for another process."""
+    """Return a run's record store; its operations wait at most ``wait`` seconds for another process."""
     settings = config.async_learners
     return SqliteRecordStore(
         run_dir / RECORDS_FILE,
@@ -122,8 +122,8 @@ def _learn_all(run_dir: Path, name: str) -> None:
 def _open_state(context: RunContext, names: tuple[str, ...]) -> LearningState:
     """Return the policies that learn in this process; their weights are not loaded yet."""
     policies = policies_for_resume(context)
-    mine = {name: policies[name] for name in names}
-    return LearningState(mine, imitated=imitated_replies(context, mine))
+    own_policies = {name: policies[name] for name in names}
+    return LearningState(own_policies, imitated=imitated_replies(context, own_policies))
 
 
 def _learn(config: RunConfig, state: LearningState, lease: Lease) -> str:

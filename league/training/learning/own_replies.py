@@ -1,11 +1,11 @@
-"""Cold start of a pretrained model with free replies: it imitates legal replies of its own (rejection sampling).
+"""Cold start of a pretrained model with free replies: it imitates its own legal replies (rejection sampling).
 
-Untrained, such a model rarely answers in the form that it is asked for, and learning by results has nothing to
-compare. So it is asked for many replies to each position of random legal play, with demonstrations before the question,
-and those that the parser accepts (or, where words are asked for, the game) are imitated without the demonstrations: the
-model learns from the prompt alone what it could say with help. No word is another's, so that its language stays. Every
-legal action of a position is imitated equally often, so that nothing about good play is learned, and no action is lost
-before play has begun.
+Untrained, such a model rarely answers in the required format, so learning from results has nothing to compare.
+Therefore it samples many replies to each position of random legal play, with demonstrations before the question; the
+replies that the parser accepts (or the game, for free text) are imitated without the demonstrations, so that the model
+learns to give them from the prompt alone. Every word is the model's own, so its language is preserved. Every legal
+action of a position is imitated equally often, so that nothing about good play is learned, and no action is lost before
+play starts.
 
 Rejection sampling as in STaR (Zelikman et al. 2022, https://arxiv.org/abs/2203.14465), with legality for correctness.
 """
@@ -28,7 +28,7 @@ from roles.prompts import messages
 from roles.replies import parse_reply, read_free_text
 from roles.role import ReplyForm, Role
 
-REPLIES_PER_ACTION = 8  # of a position that are imitated, at most: enough to keep its ways to say one thing
+REPLIES_PER_ACTION = 8  # of a position that are imitated, at most: enough to keep the variety of its wording
 BATCH_TOKENS = 8192  # padded tokens of prompts in a forward pass
 
 
@@ -44,7 +44,7 @@ class OwnReply(NamedTuple):
 def imitate_own_replies(
     config: RunConfig, models: Mapping[str, LanguageModel], positions: Sequence[Demonstration]
 ) -> None:
-    """Let each policy imitate the legal replies that the untrained model gives in the policy's roles.
+    """Train each policy to imitate the untrained model's legal replies in the policy's roles.
 
     ``models`` are the policies in training by name, all equal so far. Exploiters imitate the replies of all roles.
     Raises UsageError for a role in which no reply was legal.
@@ -52,11 +52,11 @@ def imitate_own_replies(
     replies = own_replies(config, next(iter(models.values())), positions)
     settings = config.cold_start
     for name, lm in models.items():
-        mine = [reply for reply in replies if reply.role.policy == name or name in config.league_roles]
-        if mine and not config.policy(name).frozen:
+        of_policy = [reply for reply in replies if reply.role.policy == name or name in config.league_roles]
+        if of_policy and not config.policy(name).frozen:
             cold_start(
                 lm,
-                balanced(mine, derive_seed(config.seed, "own replies", "order")),
+                balanced(of_policy, derive_seed(config.seed, "own replies", "order")),
                 steps=settings.steps,
                 batch_size=settings.batch_size,
                 learning_rate=settings.learning_rate,
@@ -66,32 +66,32 @@ def imitate_own_replies(
 
 
 def own_replies(config: RunConfig, lm: LanguageModel, positions: Sequence[Demonstration]) -> list[OwnReply]:
-    """Return the legal replies that the model gives to the free roles' positions, each position asked once.
+    """Return the model's legal replies to the free roles' distinct positions.
 
-    It is asked ``cold_start.own_replies`` times in each. Raises UsageError for a role in which no reply was legal.
+    It samples ``cold_start.own_replies`` replies to each. Raises UsageError for a role in which no reply was legal.
     """
     settings = config.cold_start
-    asked = {
+    distinct = {
         (position.role, position.chat[-1]["content"]): position
         for position in positions
         if position.role.reply is ReplyForm.FREE
     }
-    found: list[OwnReply] = []
-    for role in dict.fromkeys(role for role, _ in asked):
-        mine = [position for (of, _), position in asked.items() if of == role]
+    legal_replies: list[OwnReply] = []
+    for role in dict.fromkeys(role for role, _ in distinct):
+        of_role = [position for (position_role, _), position in distinct.items() if position_role == role]
         helped = role.model_copy(update={"demonstrations": settings.demonstrations})
-        legal = _legal_replies(lm, helped, mine, settings.own_replies, config.seed)
+        legal = _legal_replies(lm, helped, of_role, settings.own_replies, config.seed)
         if not legal:
-            raise _none_was_legal(config, role, len(mine) * settings.own_replies)
-        found += [reply._replace(role=role) for reply in legal]
-    return found
+            raise _none_was_legal(config, role, len(of_role) * settings.own_replies)
+        legal_replies += [reply._replace(role=role) for reply in legal]
+    return legal_replies
 
 
 def _legal_replies(
     lm: LanguageModel, helped: Role, positions: Sequence[Demonstration], draws: int, seed: int
 ) -> list[OwnReply]:
     """Draw replies to each position of a role with its demonstrations; return those that are legal and complete."""
-    asked = [position for position in positions for _ in range(draws)]
+    repeated = [position for position in positions for _ in range(draws)]
     plain = {id(position): lm.encode_prompt(position.chat) for position in positions}
     with_help = {
         id(position): lm.encode_prompt(messages(helped, position.observation, position.legal, (), _form(position)))
@@ -99,18 +99,18 @@ def _legal_replies(
     }
     sampled = generate(
         lm,
-        [with_help[id(position)] for position in asked],
-        [random.Random(derive_seed(seed, "own replies", helped.game, helped.seat, i)) for i in range(len(asked))],
+        [with_help[id(position)] for position in repeated],
+        [random.Random(derive_seed(seed, "own replies", helped.game, helped.seat, i)) for i in range(len(repeated))],
         temperature=helped.temperature,
         max_tokens=helped.max_reply_tokens,
         max_batch_tokens=BATCH_TOKENS,
     )
-    found = []
-    for position, (ids, _) in zip(asked, sampled, strict=True):
+    replies = []
+    for position, (ids, _) in zip(repeated, sampled, strict=True):
         action = _read(helped, position, lm.decode(ids))
         if action is not None and ids[-1] == lm.end_token:
-            found.append(OwnReply(helped, plain[id(position)], ids, action))
-    return found
+            replies.append(OwnReply(helped, plain[id(position)], ids, action))
+    return replies
 
 
 def _form(position: Demonstration) -> str:
@@ -129,8 +129,8 @@ def balanced(replies: Sequence[OwnReply], seed: int) -> list[Example]:
     rng = random.Random(seed)
     return [
         Example(prompt, reply)
-        for (prompt, _), said in by_action.items()
-        for reply in rng.choices(said, k=REPLIES_PER_ACTION)
+        for (prompt, _), texts in by_action.items()
+        for reply in rng.choices(texts, k=REPLIES_PER_ACTION)
     ]
 
 

@@ -1,4 +1,4 @@
-"""The policies of a run: made on a base model for a new run, or opened to load a checkpoint into."""
+"""The policies of a run: created on a base model for a new run, or opened to load a checkpoint into."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def start_policies(context: RunContext) -> dict[str, Policy]:
     """Return the policies of a new run by name, after their cold start.
 
-    Those on one base model start from equal weights, but for what each imitates of a pretrained model's own replies.
+    Policies on one base model start from equal weights, except that each may imitate a pretrained model's own replies.
     The base that adapters share is saved in the run's folder. Raises UsageError for an adapter that does not fit the
     model, and for a role in which no reply of a pretrained model was legal.
     """
@@ -44,16 +44,16 @@ def start_policies(context: RunContext) -> dict[str, Policy]:
 
 def _start_models(context: RunContext, names: Sequence[str], examples: list[Demonstration]) -> dict[str, LanguageModel]:
     """Return the models of policies on one base model, after their cold start."""
-    config, own = context.config, context.config.for_policy(names[0])
+    config, group_config = context.config, context.config.for_policy(names[0])
     adapted = [name for name in names if config.policy(name).adapted]
-    lm = base_model(own, examples)
+    lm = base_model(group_config, examples)
     linear = linear_layers(lm.model)
     for name in adapted:
         try:
             check_targets(lm.model, linear, config.policy(name).targets)
         except UsageError as error:
             raise UsageError(f"policies.{name}.targets: {error}") from error
-    if config.cold_start.steps and own.model.source == "pocket":
+    if config.cold_start.steps and group_config.model.source == "pocket":
         imitate(config, lm, examples)
     if adapted:
         save_base(config, context.run_dir, adapted[0], lm)
@@ -61,8 +61,8 @@ def _start_models(context: RunContext, names: Sequence[str], examples: list[Demo
     models = {name: lm.copy() if adapted or name != full[-1] else lm for name in full}
     if adapted:
         models |= _adapters(config, adapted, lm)
-    if config.cold_start.own_replies and own.model.source != "pocket":
-        imitate_own_replies(own, models, examples)
+    if config.cold_start.own_replies and group_config.model.source != "pocket":
+        imitate_own_replies(group_config, models, examples)
     return models
 
 
@@ -86,7 +86,7 @@ def policies_for_resume(context: RunContext) -> dict[str, Policy]:
 
 
 def policies_on_bases(context: RunContext, bases: Mapping[str, str]) -> dict[str, Policy]:
-    """Return policies on bases (folders or hub ids, by policy), with weights still to be loaded."""
+    """Return policies on bases (folders or hub ids, by policy); their weights are still to be loaded."""
     config, models = context.config, dict[str, LanguageModel]()
     for first, group in config.by_model(bases).items():
         adapted = [name for name in group if config.policy(name).adapted]
@@ -96,7 +96,7 @@ def policies_on_bases(context: RunContext, bases: Mapping[str, str]) -> dict[str
 
 
 def _loaded(config: RunConfig, policy: str, source: Path | str) -> LanguageModel:
-    """Return the model in a folder or on the hub, held as a policy's is."""
+    """Return the model in a folder or on the hub, with a policy's device and type."""
     model = config.model_of(policy)
     return LanguageModel.load(source, device=model.device, dtype=model.dtype)
 

@@ -1,6 +1,4 @@
-"""The starts that a run makes: those its pool begins with, those that follow from what was mastered, and the tasks that
-its matches have written.
-"""
+"""A run's starts: the initial ones, those that follow mastered starts, and the tasks that its matches wrote."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ Metrics = dict[str, float]
 
 
 def first_starts(context: RunContext, games: Sequence[str] = (), born: int = 0) -> list[StoredStart]:
-    """Return the starts that the pool begins with, of all games of the run or of some; none without a rule.
+    """Return the pool's initial starts, of all games of the run or of some; none without a rule.
 
     Raises UsageError for an expert that cannot play one of the games.
     """
@@ -35,13 +33,13 @@ def first_starts(context: RunContext, games: Sequence[str] = (), born: int = 0) 
     if rule is None:
         return []
     make = _of_deals if START_RULES[rule].children is None else _of_expert
-    return [one._replace(born=born) for game in games or context.specs for one in make(context, game)]
+    return [start._replace(born=born) for game in games or context.specs for start in make(context, game)]
 
 
 def with_starts(
     config: RunConfig, pool: StartPool | None, requests: list[MatchRequest], iteration: int
 ) -> list[MatchRequest]:
-    """Return an iteration's matches of one game from the starts that the run's rule draws."""
+    """Return an iteration's matches of one game, from starts that the run's rule draws."""
     if pool is None or not requests:
         return requests
     moment = Moment(iteration, config.iterations, config.starts)
@@ -60,7 +58,7 @@ def record_starts(context: RunContext, pool: StartPool | None, episodes: Sequenc
     children = None if config.starts.rule is None else START_RULES[config.starts.rule].children
     for game in context.specs:
         starts = pool.starts(game)
-        if not starts:  # a game that an evolved run has added
+        if not starts:  # a game that an evolved run added
             made += first_starts(context, [game], iteration)
         elif children is not None:
             made += children(starts, config.starts, iteration)
@@ -74,24 +72,24 @@ def record_starts(context: RunContext, pool: StartPool | None, episodes: Sequenc
 
 def _proposed(episodes: Sequence[Episode], iteration: int) -> list[StoredStart]:
     """Return the tasks that were attempted in matches that wrote them, each once; its author is the writing player."""
-    found: dict[str, StoredStart] = {}
+    by_name: dict[str, StoredStart] = {}
     members = flatten_episodes(episodes)
     by_index = {episode.request.index: episode.request for episode in members}
     for request in (episode.request for episode in members):
-        if request.parent is not None and request.start and request.start not in found:
+        if request.parent is not None and request.start and request.start not in by_name:
             writer, start = by_index[request.parent], Start(request.game, request.deal_seed, request.task)
             size = _task_size(start)
-            found[start.name] = StoredStart(start, size, writer.start, writer.players[0], iteration)
-    return list(found.values())
+            by_name[start.name] = StoredStart(start, size, writer.start, writer.players[0], iteration)
+    return list(by_name.values())
 
 
 def _attempts(episodes: Sequence[Episode]) -> Iterator[Episode]:
-    """Yield the matches that began from starts: an iteration's own, and the attempts that they opened."""
+    """Yield the matches that started from starts: an iteration's own, and the attempts that they opened."""
     return (episode for episode in flatten_episodes(episodes) if episode.request.start)
 
 
 def _task_size(start: Start) -> int:
-    """Return the size of a start's task, or the most turns of its game where that has no tasks."""
+    """Return the size of a start's task, or the most turns of its game if the game has no tasks."""
     game = make_game(start.game)
     game.reset(start.seed)
     if not isinstance(game, TakesTasks):
@@ -103,10 +101,10 @@ def _task_size(start: Start) -> int:
 
 def _author_metrics(game: str, starts: Sequence[StoredStart]) -> Metrics:
     """Return each author's share of a game's starts, and the solve rate of its starts that were played."""
-    metrics, counts = Metrics(), Counter(one.author for one in starts)
+    metrics, counts = Metrics(), Counter(start.author for start in starts)
     for author, count in sorted(counts.items()) if set(counts) != {"seed"} else ():
         metrics[f"{game}/starts/by/{author}"] = count / len(starts)
-        if rates := [one.rate for one in starts if one.author == author and one.plays]:
+        if rates := [start.rate for start in starts if start.author == author and start.plays]:
             metrics[f"{game}/starts/solved_of/{author}"] = fmean(rates)
     return metrics
 
@@ -130,12 +128,12 @@ def _of_expert(context: RunContext, game: str) -> Iterator[StoredStart]:
         MatchRequest(
             number,
             game,
-            one.start.seed,
+            start.start.seed,
             derive_seed(context.config.seed, "expert", game, number),
             (expert,) * seats,
             (False,) * seats,
         )
-        for number, one in enumerate(_of_deals(context, game))
+        for number, start in enumerate(_of_deals(context, game))
     ]
     episodes = play(requests, roles_of=context.roles.__getitem__, engine_of=lambda _: engine, make_game=make_game)
     for episode in episodes:

@@ -1,6 +1,6 @@
-"""Evolve: continue the population of a run in a new run under new settings.
+"""Evolve: continue a run's population in a new run with new settings.
 
-The new run has a copy of the source's snapshots, matches, ratings and curves, and its policies continue from their
+The new run gets a copy of the source's snapshots, matches, ratings and curves, and its policies continue from their
 weights. Policies that the new settings add start from snapshots of the first policy on their base model: exploiters
 from its oldest, as they would in a new run, and main policies from its newest.
 """
@@ -55,7 +55,7 @@ _SHARED = ("population", "base", "base-*", "distilled")  # immutable folders, wh
 
 
 class Replacement(NamedTuple):
-    """What a policy goes on from in place of its source's newest weights."""
+    """The weights from which a policy continues, in place of its source's newest."""
 
     beginning: Beginning
     weights: Mapping[str, Tensor] | None  # by parameter name; None: the newest
@@ -71,9 +71,9 @@ def evolve(
     """Create a run in ``run_dir`` that resumes where ``source`` has stopped; return its configuration.
 
     ``iterations`` is how many more it will train; None: as many as ``source`` has done. ``replaced`` are policies, by
-    name, whose next snapshots come from elsewhere. Raises UsageError, and leaves
-    nothing, for settings that do not fit the weights, a directory that is not empty or cannot be written, and a source
-    that is training now or damaged; RunFailed where the disk is full.
+    name, whose next snapshots come from elsewhere. Raises UsageError, and leaves nothing behind, for settings that do
+    not fit the weights, a directory that is not empty or cannot be written, and a source that is training now or
+    damaged; RunFailed where the disk is full.
     """
     if not has_checkpoint(source):
         raise UsageError(
@@ -105,7 +105,7 @@ def evolve(
 
 @contextmanager
 def _appearing(run_dir: Path) -> Iterator[Path]:
-    """Yield where to make a folder, which then appears at once and durably under its name; nothing after an error."""
+    """Yield a path to build a folder in; it then appears atomically and durably under its name, or never on error."""
     partial = run_dir.with_name(f".{run_dir.name}.partial")
     try:
         run_dir.parent.mkdir(parents=True, exist_ok=True)
@@ -124,14 +124,14 @@ def _appearing(run_dir: Path) -> Iterator[Path]:
 
 
 def _copy_run(source: Path, partial: Path) -> None:
-    """Copy what a run goes on from: of its checkpoints the newest, and nothing of its learner processes."""
+    """Copy what a run continues from: the newest of its checkpoints, and nothing of its learner processes."""
     older = [folder.name for folder in checkpoints(source)[:-1]]
     unfinished = (".*", "episodes", SET_ASIDE, f"{RECORDS_FILE}*", LEARNERS_FOLDER)  # the first: the lock too
     _copy_below(source, partial, (*unfinished, *older), may_share=False)
 
 
 def _copy_below(source: Path, target: Path, left_out: Sequence[str], may_share: bool) -> None:
-    """Copy what is in a folder but for some names; files that ``may_share`` are hard-linked where that can be."""
+    """Copy a folder's content except some names; with ``may_share``, hard-link files where possible."""
     for path in source.iterdir():
         if any(path.match(pattern) for pattern in left_out):
             continue
@@ -144,7 +144,7 @@ def _copy_below(source: Path, target: Path, left_out: Sequence[str], may_share: 
 
 
 def _linked(path: Path, target: Path) -> bool:
-    """Hard-link a file; return whether the file system could."""
+    """Hard-link a file; return whether the file system allowed it."""
     with suppress(OSError):
         os.link(path, target)
         return True
@@ -166,7 +166,7 @@ def _check_weights_fit(old: RunContext, new: RunContext) -> None:
 
 
 def _changed(before: ModelConfig, after: ModelConfig) -> list[str]:
-    """Return what of a model is another, but for where and in which type its weights are held."""
+    """Return the model settings that differ, except the device and type of the weights."""
     names = (name for name in ModelConfig.model_fields if getattr(before, name) != getattr(after, name))
     return [name for name in names if name not in ("device", "dtype")]
 
@@ -192,7 +192,7 @@ def _check_policies_fit(old: RunContext, new: RunContext) -> None:
 
 
 def _adapt_checkpoint(old: RunContext, new: RunContext, replaced: Mapping[str, Replacement]) -> None:
-    """Rewrite the checkpoint in the folder, which both have, for the policies and objectives of the new run."""
+    """Rewrite the checkpoint in their common folder for the policies and objectives of the new run."""
     config, run_dir = new.config, new.run_dir
     folder = newest_checkpoint(run_dir)
     record = verified_record(folder)
@@ -218,12 +218,12 @@ def _adapt_checkpoint(old: RunContext, new: RunContext, replaced: Mapping[str, R
         record.credit = forget_policy(record.credit, name)
         record.values = values.forget_policy(record.values, name)
     if config.model_copy(update={"iterations": old.config.iterations}) != old.config:
-        record.alarms = {}  # the alarms' thresholds were learned under the old settings
+        record.alarms = {}  # the alarms' baselines were learned under the old settings
     write_record(folder, record)
 
 
 def _replace(policies: Mapping[str, Policy], record: Checkpoint, replaced: Mapping[str, Replacement]) -> None:
-    """Let policies go on from elsewhere, and forget what credit rules knew of weights that are gone."""
+    """Continue policies from other weights, and forget what credit rules know about the weights that are gone."""
     for name, (beginning, weights) in replaced.items():
         record.origins[name] = beginning
         if weights is not None:
@@ -235,7 +235,7 @@ def _replace(policies: Mapping[str, Policy], record: Checkpoint, replaced: Mappi
 def _evolved_policy(
     context: RunContext, name: str, old_policies: Mapping[str, Policy], population: Population
 ) -> Policy:
-    """Return a policy of the new configuration, which continues the old policy of its name if there is one."""
+    """Return a policy of the new configuration, which continues the old policy of the same name if there is one."""
     config = context.config
     if name in old_policies:
         policy = new_policy(context, name, old_policies[name].lm)

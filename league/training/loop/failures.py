@@ -1,4 +1,4 @@
-"""What stops a run, in sentences that say what is saved and how to go on."""
+"""Failures that stop a run, as sentences that say what is saved and how to continue."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _OF_THE_CPU = ("can't allocate memory", "not enough memory")  # in the words of 
 
 
 class RunFailed(RuntimeError):
-    """Training stopped: an update failed its checks, a learner died, disk or memory is full, or nothing legal is said.
+    """Training stopped: an update failed its checks, a learner died, disk or memory is full, or no reply is legal.
 
-    It says what to do.
+    The message says what to do.
     """
 
 
@@ -46,7 +46,7 @@ def stop_if_going_wrong(config: RunConfig, state: RunState) -> None:
 
 @contextmanager
 def telling_of_a_full_disk(run_dir: Path) -> Iterator[None]:
-    """Raise RunFailed where the disk, or the user's share of it, has no more room."""
+    """Raise RunFailed where the disk, or the user's quota, is full."""
     try:
         yield
     except Exception as error:
@@ -56,7 +56,7 @@ def telling_of_a_full_disk(run_dir: Path) -> Iterator[None]:
 
 
 def _full_disk(run_dir: Path, number: int) -> str:
-    """Return what is needed, what is saved, and how to go on."""
+    """Return what is needed, what is saved, and how to continue."""
     saved = checkpoints(run_dir)
     sentences = [f"There is no room left for {run_dir} ({os.strerror(number)})."]
     if saved:
@@ -82,7 +82,7 @@ def _megabytes(folder: Path) -> str:
 
 @contextmanager
 def telling_of_memory(config: RunConfig, run_dir: Path, policies: Mapping[str, Policy]) -> Iterator[None]:
-    """Raise RunFailed, with the settings that take less, where a device has no memory left."""
+    """Raise RunFailed, with settings that need less, where a device is out of memory."""
     try:
         yield
     except RuntimeError as error:
@@ -93,7 +93,7 @@ def telling_of_memory(config: RunConfig, run_dir: Path, policies: Mapping[str, P
 
 
 def _full_memory(config: RunConfig, run_dir: Path, error: str, measured: int) -> str:
-    """Return what takes less; ``measured``: the tokens of a pass for which there was room at first, 0: not known."""
+    """Return settings that need less; ``measured``: the tokens of a pass that fit at first, 0: not known."""
     optimizer, folder = config.optimizer, shlex.quote(str(run_dir))
     last = f"Everything up to iteration {finished_iterations(run_dir)}" if checkpoints(run_dir) else "Nothing"
     tokens = min(optimizer.micro_batch_tokens, measured or optimizer.micro_batch_tokens)

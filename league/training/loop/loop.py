@@ -66,9 +66,9 @@ def run_loop(league: League, stop: StopRequest) -> bool:
         league.checkpoint()
     league.start_learning()
     for iteration in range(state.iteration + 1, context.config.iterations + 1):
-        for due in league.iterations_to_play(iteration):
-            whole = league.play(league.draw_matches(due))
-            league.submit(due, with_forks(context, state, league.play, whole))
+        for played_iteration in league.iterations_to_play(iteration):
+            episodes = league.play(league.draw_matches(played_iteration))
+            league.submit(played_iteration, with_forks(context, state, league.play, episodes))
         learned = league.collect(iteration)
         results = league.record(iteration, learned)
         snapshot = league.snapshot(iteration)
@@ -133,7 +133,7 @@ class League:
     def iterations_to_play(self, iteration: int) -> range:
         """Return the iterations whose matches are to be played before this one is collected.
 
-        These are the iteration itself and those up to the learner's lead, without those that were played before.
+        These are this iteration and the ones up to the learner's lead, except those already played.
         """
         self._started = time.perf_counter()
         played = max(self.state.played_ahead, default=self.state.iteration)
@@ -143,7 +143,7 @@ class League:
     def draw_matches(self, iteration: int) -> list[MatchRequest]:
         """Return an iteration's match requests, of every game that is due."""
         specs, roles = self.context.specs, self.context.roles
-        members, given = self._snapshots.members(), frozenset(fixed_names(roles))
+        members, fixed = self._snapshots.members(), frozenset(fixed_names(roles))
         learning = learning_now(self.config, list(self.state.policies), iteration)
         requests: list[MatchRequest] = []
         for game, matches in matches_by_game(self.config, specs, self.state.judged.active, iteration).items():
@@ -152,7 +152,7 @@ class League:
             live = rotate_seats(self.context.live[game], iteration, self.config.matchmaking.swap_every)
             drawn = draw_matches(
                 self.context,
-                DrawContext(game, live, members, self.state.payoffs.pair_record, meta, given),
+                DrawContext(game, live, members, self.state.payoffs.pair_record, meta, fixed),
                 iteration=iteration,
                 learning=learning,
                 matches=matches,
@@ -166,9 +166,9 @@ class League:
 
     @counts_as("play")
     def play(self, requests: Sequence[MatchRequest]) -> list[Episode]:
-        """Play matches with the present weights; submatches have live policies unless a request has its own cast.
+        """Play matches with the current weights; submatches have live policies unless a request has its own cast.
 
-        ``flatten_episodes`` numbers submatches after the matches, so the next match's index moves on by them too.
+        ``flatten_episodes`` numbers submatches after the matches, so they count towards the next match's index too.
         """
         self._engine.refresh()
         casts = {game: live_cast(spec, self.context.roles) for game, spec in self.context.specs.items()}
@@ -179,7 +179,7 @@ class League:
 
     @counts_as("learn")
     def submit(self, iteration: int, episodes: list[Episode]) -> None:
-        """Give an iteration's trajectories and evidence to the learner; keep its matches until its turn comes."""
+        """Give an iteration's trajectories and evidence to the learner; keep its matches until they are collected."""
         episodes = with_shaping(self.context, self._judges, iteration, episodes)
         trajectories = to_trajectories(episodes, self.context.roles.__getitem__, self.context.scales)
         estimates = monte_carlo_estimates(self.context, self.rollouts, iteration, episodes, trajectories)
@@ -190,7 +190,7 @@ class League:
         self.learner.submit(iteration, trajectories, evidence_from_play(self.context, play))
 
     def collect(self, iteration: int) -> LearnResult:
-        """Wait for an iteration's learning; the policies of the run's state are then as after it."""
+        """Wait for an iteration's learning; the run's state then has the policies after it."""
         with self.phases.phase("learn" if isinstance(self.learner, InProcessLearner) else "wait"):
             return self.learner.collect(iteration)
 
@@ -207,12 +207,12 @@ class League:
 
     @counts_as("evaluate")
     def snapshot(self, iteration: int) -> Metrics:
-        """Freeze the policies that are due into the population, and return their measurements; empty if none is."""
+        """Freeze the policies that are due into the population; return their measurements, empty if none is due."""
         main = iteration % self.config.snapshot_every == 0 or iteration == self.config.iterations
         kinds = self.config.league_roles
         due = [name for name in self.state.policies if main and name not in kinds]
         if iteration:
-            if main:  # partners come first, so that new main snapshots are rated with strangers as old as they are
+            if main:  # partners come first, so that new main snapshots are rated with partners of the same age
                 due = due_with_mains(self.config) + due
             due += exploiters_due(self.context, self.state, self._snapshots.members(), iteration)
         if not due:
@@ -221,7 +221,7 @@ class League:
         if main:
             tell = self.view.print_line if self.view is not None else None
             measured |= judge_games(self.context, self.state, self.play, tell)
-        return measured or {"snapshots": float(len(self.state.population.all()))}  # where nothing is to be measured
+        return measured or {"snapshots": float(len(self.state.population.all()))}  # where there is nothing to measure
 
     def report(self, iteration: int, results: Results | None, snapshot: Metrics) -> None:
         """Log and show an iteration and its alarms; after a snapshot, save some of its episodes.
@@ -242,7 +242,7 @@ class League:
 
     @counts_as("watch")
     def _watch(self, record: Record, metrics: Metrics, frozen: Frozen | None) -> tuple[Metrics, list[Alarm]]:
-        """Return an iteration's metrics, with those of snapshots, time and alarms, and the alarms that ring."""
+        """Return an iteration's metrics, including snapshots, time and alarms, and the alarms that ring."""
         alarms, alarm_metrics, self.state.alarms = check_alarms(
             self.context,
             self.state.alarms,
@@ -264,7 +264,7 @@ class League:
 
     @counts_as("watch")
     def _frozen(self, record: Record | None) -> Frozen | None:
-        """Return what the board shows of a snapshot beside its metrics; before the first iteration nothing was done."""
+        """Return the board's data of a snapshot beside its metrics; before the first iteration there is no conduct."""
         measured = self._snapshots.measured
         if measured is None:
             return None
@@ -277,7 +277,7 @@ class League:
         return Frozen(measured, comparisons, conducts)
 
     def _save_samples(self, record: Record) -> list[SampledMatch]:
-        """Save some of an iteration's matches of each game, for a person to read, and return them."""
+        """Save some of an iteration's matches of each game, for people to read, and return them."""
         per_game = -(-self.config.episodes_kept // len(self.context.specs))
         learned = record.learned
         samples = sample_matches(record.episodes, learned.trajectories, learned.advantages, record.iteration, per_game)

@@ -1,4 +1,4 @@
-"""Whether a new run can begin, as far as that is known without torch, which takes seconds to import."""
+"""Whether a new run can start, as far as that is known without torch, which takes seconds to import."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from league.training.board.loggers import check_loggers
 
 
 def check_start(config: RunConfig, cluster: str) -> None:
-    """Raise UsageError, with what would work, for a new run that could not begin here, or on the Ray ``cluster``."""
+    """Raise UsageError, with what would work, for a new run that could not start here, or on the Ray ``cluster``."""
     names = [*config.evaluation.anchors, *config.matchmaking.guests, *config.curriculum.controls]
     roles = run_roles(config)
     check_players(scripted_only(names), roles)

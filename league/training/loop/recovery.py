@@ -1,8 +1,8 @@
-"""Damaged state: what can be done about it, and the going back that ``league train --resume --from N`` does.
+"""Recovery from damaged state, and rewinding a run with ``league train --resume --from N``.
 
-Going back to a whole checkpoint makes again what can be made from other files: the journal from the stored matches, the
-ratings from their published copy, policy tables from snapshots, learners' files from the checkpoint. What it replaces
-is kept in ``RUN/set_aside``.
+Rewinding to an intact checkpoint rebuilds what other files allow: the journal from the stored matches, the ratings from
+their published copy, policy tables from snapshots, learners' files from the checkpoint. Replaced files are kept in
+``RUN/set_aside``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from league.training.checkpoints.checkpoint import (
 from league.training.checkpoints.run_state import Checkpoint
 from league.training.starts.pool import POOL_FILE
 
-SET_ASIDE = "set_aside"  # folder of a run: what going back has replaced
+SET_ASIDE = "set_aside"  # folder of a run: the files that rewinding replaced
 
 
 @contextmanager
@@ -61,15 +61,15 @@ def telling_what_to_do(run_dir: Path) -> Iterator[None]:
 
 
 def go_back(run_dir: Path, iteration: int) -> list[str]:
-    """Make the checkpoint of an iteration the newest, and everything else agree with it; return what was done.
+    """Make an iteration's checkpoint the newest, and everything else agree with it; return what was done.
 
-    The caller holds the run's lock. Raises UsageError for an iteration without a checkpoint, DamagedFile, and changes
-    nothing, for one that is damaged itself or lacks what cannot be made again.
+    The caller holds the run's lock. Raises UsageError for an iteration without a checkpoint; raises DamagedFile, and
+    changes nothing, for one that is damaged itself or lacks what cannot be rebuilt.
     """
     folders = {number_of(folder): folder for folder in checkpoints(run_dir)}
     if iteration not in folders:
-        kept = ", ".join(map(str, folders)) or "none"
-        raise UsageError(f"--from {iteration}: {run_dir} has no checkpoint of that iteration. It has: {kept}.")
+        available = ", ".join(map(str, folders)) or "none"
+        raise UsageError(f"--from {iteration}: {run_dir} has no checkpoint of that iteration. It has: {available}.")
     folder = folders[iteration]
     record = _recoverable(run_dir, folder)
     aside = _SetAside(run_dir)
@@ -89,7 +89,7 @@ def go_back(run_dir: Path, iteration: int) -> list[str]:
 
 
 def check_state(run_dir: Path) -> None:
-    """Raise DamagedFile for what a run reads back besides its checkpoint: its logs and policy tables."""
+    """Raise DamagedFile for the files that a run reads besides its checkpoint: its logs and policy tables."""
     done = finished_iterations(run_dir)
     if all(metrics["iteration"] != done for metrics in read_metrics(run_dir)):
         raise DamagedFile(run_dir / METRICS_FILE, f"it lacks iteration {done}")
@@ -101,7 +101,7 @@ def check_state(run_dir: Path) -> None:
 
 
 def check_never_trained(run_dir: Path) -> None:
-    """Raise UsageError for a run without a checkpoint that has trained: beginning again would replace its snapshots."""
+    """Raise UsageError for a run without a checkpoint that has trained: starting over would replace its snapshots."""
     numbered = [re.fullmatch(r"(.+)-(\d{6,})", path.name) for path in (run_dir / "population").glob("*")]
     later = sorted((int(match[2]), match[0]) for match in numbered if match and int(match[2]))
     if later:
@@ -125,7 +125,7 @@ class _SetAside:
         self.notes: list[str] = []
 
     def move(self, path: Path, why: str) -> None:
-        """Move a file or folder out of the way, under a name that is free."""
+        """Move a file or folder out of the way, under an unused name."""
         folder, number = self._run_dir / SET_ASIDE, 1
         folder.mkdir(exist_ok=True)
         while (target := folder / f"{path.name}.{number}").exists():
@@ -135,7 +135,7 @@ class _SetAside:
 
 
 def _remedy(run_dir: Path) -> str:
-    """Return what can be done about a damaged file, with the newest checkpoint from which a run can go on."""
+    """Return what can be done about a damaged file, with the newest checkpoint from which a run can continue."""
     for folder in reversed(checkpoints(run_dir)):
         try:
             _recoverable(run_dir, folder)
@@ -151,7 +151,7 @@ def _remedy(run_dir: Path) -> str:
 
 
 def _recoverable(run_dir: Path, folder: Path) -> Checkpoint:
-    """Return the record of a checkpoint from which a run can go on. Raises DamagedFile for any other."""
+    """Return the record of a checkpoint from which a run can continue. Raises DamagedFile for any other."""
     record = verified_record(folder)
     _whole_ratings(run_dir, record)
     try:
@@ -174,28 +174,28 @@ def _matches_are_whole(run_dir: Path, record: Checkpoint) -> bool:
 
 def _whole_ratings(run_dir: Path, record: Checkpoint) -> Path:
     """Return a file that holds a checkpoint's ratings: their own or the published one. Raises DamagedFile."""
-    own, published = ratings_file(run_dir, record.rated_at), run_dir / "ratings.json"
+    saved, published = ratings_file(run_dir, record.rated_at), run_dir / "ratings.json"
     try:
-        verified_ratings(own, record)
+        verified_ratings(saved, record)
     except DamagedFile as error:
         try:
             verified_ratings(published, record)
         except DamagedFile:
             raise error from None
         return published
-    return own
+    return saved
 
 
 def _restore_ratings(run_dir: Path, record: Checkpoint, aside: _SetAside) -> None:
-    own, whole = ratings_file(run_dir, record.rated_at), _whole_ratings(run_dir, record)
-    if whole != own:
-        if own.exists():
-            aside.move(own, "damaged, and was copied anew from ratings.json")
-        atomic_write(own, whole.read_bytes())
+    path, whole = ratings_file(run_dir, record.rated_at), _whole_ratings(run_dir, record)
+    if whole != path:
+        if path.exists():
+            aside.move(path, "damaged, and was copied anew from ratings.json")
+        atomic_write(path, whole.read_bytes())
 
 
 def _restore_results(run_dir: Path, record: Checkpoint, aside: _SetAside) -> bool:
-    """Make the journal or the matches anew where one of them is damaged; return whether the record has changed."""
+    """Rebuild the journal or the matches where one of them is damaged; return whether the record has changed."""
     path, store = run_dir / STATE_FOLDER / JOURNAL_FILE, run_dir / STORE_FILE
     if not _matches_are_whole(run_dir, record):
         for file in sorted(run_dir.glob(f"{STORE_FILE}*")):
@@ -215,7 +215,7 @@ def _restore_results(run_dir: Path, record: Checkpoint, aside: _SetAside) -> boo
 
 
 def _restore_starts(run_dir: Path, record: Checkpoint, aside: _SetAside) -> bool:
-    """Put a damaged pool of starts away, so that it begins anew; return whether the record has changed."""
+    """Set a damaged pool of starts aside, so that a new one is made; return whether the record has changed."""
     try:
         check_starts(run_dir, record)
     except DamagedFile:
@@ -227,7 +227,7 @@ def _restore_starts(run_dir: Path, record: Checkpoint, aside: _SetAside) -> bool
 
 
 def _rebuild_journal(path: Path, store: Path, last_iteration: int) -> str:
-    """Write the journal that stored matches give; return its last checksum. Sums may differ in their last bits."""
+    """Rebuild the journal from stored matches; return its last checksum. Sums may differ in their last bits."""
     partial = path.with_name(f".{path.name}.partial")
     partial.unlink(missing_ok=True)
     with MatchStore(store) as matches:
@@ -268,7 +268,7 @@ def _tables(run_dir: Path) -> list[Path]:
 
 
 def _mend_logs(run_dir: Path, record: Checkpoint, aside: _SetAside) -> None:
-    """Leave out of the logs what cannot be read or is later, and give them the iterations to go on from."""
+    """Remove unreadable and later lines from the logs, and add the iteration to continue from."""
     needed = {METRICS_FILE: (record.iteration, {}), MIXTURES_FILE: (record.rated_at, record.mixtures)}
     for name, (iteration, content) in needed.items():
         path = run_dir / name

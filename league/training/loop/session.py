@@ -65,8 +65,8 @@ class Outcome(NamedTuple):
     usage: dict[str, Usage]  # in this session, by player behind a server
 
 
-# Called with the number and the metrics of each iteration, 0 for what is measured before the first one. Where it
-# returns True the run stops when that iteration is saved.
+# Called with the number and the metrics of each iteration, 0 for the measurements before the first. If it returns
+# True, the run stops when that iteration is saved.
 Watch = Callable[[int, Mapping[str, float]], object]
 
 
@@ -79,13 +79,13 @@ def train(
 ) -> Outcome:
     """Train a new run, on this machine or on the Ray cluster at the address ``cluster``.
 
-    A ``program`` takes the turns of the roles in ``programs.roles``, in place of others outside.
+    A ``program`` takes the turns of the roles in ``programs.roles``, in place of outside programs.
 
     Raises UsageError if the directory is in use or not empty, and RunFailed if an update or a policy's weights are not
     finite, its log-probs disagree with the engine's, a learner dies, or the disk is full.
     """
     RULES[config.credit.rule]
-    context = run_context(with_lasting_names(config), run_dir)  # a given role has its player's name, so names first
+    context = run_context(with_lasting_names(config), run_dir)  # a fixed role has its player's name, so names first
     check_exact(context)
     context = with_lasting_judge(with_lasting_teachers(context))
     with Engines() as engines:
@@ -104,7 +104,7 @@ def train(
             session.open_loggers()
             state = session.first_state()
             session.open_teachers(state)
-        except UsageError:  # found out only now, such as a model that is none: nothing is left of it
+        except UsageError:  # discovered only now, such as a file that is not a model: nothing of the run is left
             session.discard()
             raise
         return session.run(state)
@@ -118,9 +118,9 @@ def resume(
     program: Program | None = None,
     address: Mapping[str, Any] | None = None,
 ) -> Outcome:
-    """Resume a run from its newest checkpoint, or from that of an iteration, under its own configuration.
+    """Resume a run from its newest checkpoint, or from an iteration's, with its own configuration.
 
-    ``program`` as in ``train``; ``address`` may have another ``host``, ``port`` and ``allow_hosts`` than the run's.
+    ``program`` as in ``train``; ``address`` may replace the run's ``host``, ``port`` and ``allow_hosts``.
 
     Raises UsageError if there is no such run, another process trains it or its state is damaged, and RunFailed as
     ``train``.
@@ -136,7 +136,7 @@ def resume(
         _Session(context, cluster, watch, program) as session,
     ):
         notes = [] if from_iteration is None else go_back(run_dir, from_iteration)
-        if not has_checkpoint(run_dir):  # it was killed in its cold start
+        if not has_checkpoint(run_dir):  # it was killed during its cold start
             check_never_trained(run_dir)
             session.start_view()
             session.open_loggers()
@@ -153,7 +153,7 @@ def resume(
 class _Session:
     """The resources of a process that trains a run: the deployment, the run's lock, engines, and the live view.
 
-    ``context`` has the driver's devices: with a cluster, its policies may be on another than the workers'.
+    ``context`` has the driver's devices: with a cluster, they may differ from the workers'.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class _Session:
         with ExitStack() as stack:  # the deployment first: its processes must inherit no lock, thread or view
             self._deployment = stack.enter_context(_deployment(self.context, self._cluster, self._program))
             self.context = _on_driver(self.context, self._deployment)
-            if self._new:  # after the machine, because a hub may be slow, and before there is a folder
+            if self._new:  # after checking the machine, because a hub may be slow, and before there is a folder
                 check_model(self.context)
             stack.enter_context(run_lock(self._run_dir))
             self._engines = stack.enter_context(Engines())
@@ -197,7 +197,7 @@ class _Session:
         self.start_view([budget(self.context)] if self._config.curriculum.matches else [])
 
     def discard(self) -> None:
-        """Remove a run that could not begin: the folder, which was empty before ``write_config``, and its lock."""
+        """Remove a run that could not start: the folder, which was empty before ``write_config``, and its lock."""
         shutil.rmtree(self._run_dir, ignore_errors=True)
 
     def start_view(self, notes: Sequence[str] = ()) -> None:
@@ -221,7 +221,7 @@ class _Session:
         self._stop = enter(StopRequest(lambda: self._view.announce(message)))
 
     def open_loggers(self) -> None:
-        """Open the services that get the run's metrics, before anything that takes long.
+        """Open the services that get the run's metrics, before anything slow.
 
         Raises UsageError, with what to do, for one that cannot be opened.
         """
@@ -237,7 +237,7 @@ class _Session:
         self._loggers = open_loggers(names, self._run_dir, settings, earlier, self._view.print_line)
 
     def _tell(self, iteration: int, metrics: Mapping[str, float]) -> None:
-        """Tell ``watch`` of an iteration, and stop the run if it says so."""
+        """Call ``watch`` with an iteration, and stop the run if it returns True."""
         if self._watch is not None and self._watch(iteration, metrics) is True:
             self._stop.requested = True
 

@@ -1,6 +1,6 @@
 """The distilled snapshots of a run (``distil_every``): one model in place of the mixture, beside the population.
 
-They are no opponents and nothing is trained from them, so a run learns the same with them and without.
+They are not opponents and nothing is trained from them, so a run learns the same with or without them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from league.population.storage.run_dir import DISTILLED, Run
 
 
 def distil_if_due(context: RunContext, iteration: int) -> dict[str, float]:
-    """Distil the mixture that was published last into a snapshot, if one is due; return its measures."""
+    """Distil the last published mixture into a snapshot, if one is due; return its metrics."""
     config = context.config
     if not config.distil_every or not iteration or iteration % config.distil_every:
         return {}

@@ -1,6 +1,6 @@
-"""What is measured of a game's snapshots after each freeze, by name: the family "evaluations".
+"""Evaluations of a game's snapshots after each freeze, by name: the family "evaluations".
 
-An evaluation is ``measure(measured) -> metrics``, logged as ``GAME/KEY``. One that needs ``TABLES`` is asked only in
+An evaluation is ``measure(measured) -> metrics``, logged as ``GAME/KEY``. One that needs ``TABLES`` is called only in
 games that are small enough to have them; the others in every game of the run.
 """
 
@@ -27,7 +27,7 @@ TABLES = "tables"  # a need: the exact policy tables of all snapshots
 
 
 class Measured(NamedTuple):
-    """A game's snapshots, and what is known of them."""
+    """A game's snapshots, and what is known about them."""
 
     context: RunContext
     spec: GameSpec
@@ -35,16 +35,16 @@ class Measured(NamedTuple):
     snapshots: Sequence[Snapshot]  # the whole population, oldest first
     line_ups: Sequence[Profile]  # the main policies' snapshots by seat, one for each freeze, the newest last
     tables: Mapping[Profile, PolicyTable]  # of all line-ups, exploiters' too; empty in a game that is too large
-    mixed_game: MetaGame  # that the mixture was solved from
+    mixed_game: MetaGame  # the game that the mixture was solved from
     mixture: Sequence[Mapping[str, float]]  # RUN@mixture: each snapshot's weight, by seat
-    meta_game: MetaGame  # that the meta-strategy was solved from
+    meta_game: MetaGame  # the game that the meta-strategy was solved from
     meta: MetaStrategy
     strategy: GameStrategy | None  # of the main policies over their line-ups, where there are tables
-    play: Callable[[Sequence[MatchRequest]], list[Episode]]  # with the present weights; what it plays is not recorded
+    play: Callable[[Sequence[MatchRequest]], list[Episode]]  # with the current weights; its matches are not recorded
 
     @property
     def free_seats(self) -> list[int]:
-        """The seats that are not given to a player."""
+        """The seats without a fixed player."""
         return [role.seat for role in self.context.roles[self.spec.name] if not role.fixed]
 
 
@@ -59,12 +59,12 @@ def _mixture(measured: Measured) -> Metrics:
 
 
 def _joint(measured: Measured) -> Metrics:
-    """Gaps of the correlated equilibrium that is trained against."""
+    """Gaps of the correlated equilibrium that training plays against."""
     return joint_metrics(measured.meta_game, measured.meta)
 
 
 def _strategy(measured: Measured) -> Metrics:
-    """Chances of the newest snapshots at single information states."""
+    """Choice probabilities of the newest snapshots at single information states."""
     if measured.strategy is None:
         return {}
     newest = measured.tables[measured.line_ups[-1]]

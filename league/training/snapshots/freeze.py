@@ -52,12 +52,12 @@ class Snapshots:
         self._context, self._config = context, context.config
         self._state, self._engine, self._play = state, engine, play
         self._measurements = Measurements(context, state, engine, play, fixed)
-        self.measured: PopulationMeasurement | None = None  # when the last snapshot was frozen in this process
+        self.measured: PopulationMeasurement | None = None  # at the last freeze in this process
         for snapshot in state.population.all():
             self._register(snapshot)
 
     def members(self) -> list[Member]:
-        """Return the population that matchmaking may draw from: snapshots neither retired nor held out, and guests."""
+        """Return the players that matchmaking may draw: snapshots that are neither retired nor held out, and guests."""
         snapshots = [
             Member(snapshot.id, snapshot.policy, self._config.policy(snapshot.policy).league_role)
             for snapshot in self._state.population.all()
@@ -66,7 +66,7 @@ class Snapshots:
         return snapshots + [Member(guest, guest, GUEST) for guest in self._config.matchmaking.guests]
 
     def freeze(self, names: Sequence[str], iteration: int) -> Metrics:
-        """Freeze policies and measure them, one that never trains only once; then reset exploiters that are due."""
+        """Freeze policies and measure them (one that never trains only once); then reset exploiters that are due."""
         state, ratings = self._state, list[Metrics]()
         earlier = state.population.all()
         metrics: Metrics = {}
@@ -78,9 +78,11 @@ class Snapshots:
                 metrics |= self._gates(name, last, iteration)
                 if not metrics.get(f"{name}/promoted", 1.0):
                     continue
-            begun = state.origins.get(name) or self._beginning(name, last)
+            origin = state.origins.get(name) or self._origin(name, last)
             save = partial(_save, state.policies[name])
-            snapshot = state.population.add(name, iteration, begun.parent, save, begun.origin, begun.parents, begun.how)
+            snapshot = state.population.add(
+                name, iteration, origin.parent, save, origin.origin, origin.parents, origin.how
+            )
             self._register(snapshot)
             if name in state.origins:
                 del state.origins[name]
@@ -95,8 +97,8 @@ class Snapshots:
         publish(self._context.run_dir, state)
         return metrics
 
-    def _beginning(self, name: str, last: str | None) -> Beginning:
-        """Return where a policy began whose weights were not replaced since its last snapshot."""
+    def _origin(self, name: str, last: str | None) -> Beginning:
+        """Return the origin of a policy whose weights were not replaced since its last snapshot."""
         if last is not None:
             return Beginning(Origin.TRAINED, last)
         league_role = LEAGUE_ROLES[self._config.policy(name).league_role]
@@ -106,26 +108,26 @@ class Snapshots:
         return Beginning(origin, initial_snapshot(self._config, self._state))
 
     def _gates(self, name: str, parent: str, iteration: int) -> Metrics:
-        """Compare a policy with its last snapshot by the gates that are set; return what they found, if any is."""
+        """Compare a policy with its last snapshot by the gates that are set; return their metrics, if any is set."""
         settings, metrics, promoted = self._config.evaluation, Metrics(), True
         if settings.gate is not None:
-            found, promoted = self._gate(name, parent, settings.gate)
-            metrics |= found
+            gate_metrics, promoted = self._gate(name, parent, settings.gate)
+            metrics |= gate_metrics
         if settings.gate_flips is not None:
             episodes = self._play(_all(self._gate_requests(name, parent, suite=True)))
             flips, pairs = find_flips(episodes, name, self._context.specs.__getitem__)
             fixed = sum(flip.fixed for flip in flips)
             metrics |= {f"{name}/flips/fixed": float(fixed), f"{name}/flips/broken": float(len(flips) - fixed)}
             promoted &= outweigh(flips, pairs, settings.gate_flips)
-            kept = {"parent": parent, "pairs": pairs, "flips": [flip._asdict() for flip in flips]}
+            record = {"parent": parent, "pairs": pairs, "flips": [flip._asdict() for flip in flips]}
             path = self._context.run_dir / FLIPS_FOLDER / f"{name}-{iteration:06d}.json"
             path.parent.mkdir(exist_ok=True)
-            atomic_write(path, json.dumps(kept, indent=2) + "\n")
+            atomic_write(path, json.dumps(record, indent=2) + "\n")
         gated = settings.gate is not None or settings.gate_flips is not None
         return metrics | ({f"{name}/promoted": float(promoted)} if gated else {})
 
     def _gate(self, name: str, parent: str, confidence: float) -> tuple[Metrics, bool]:
-        """Compare a policy with its last snapshot; return what was found, and whether it is surely better."""
+        """Compare a policy with its last snapshot; return metrics, and whether it is better with this confidence."""
         by_game, scale_of = self._gate_requests(name, parent), self._context.scales.__getitem__
         if not self._config.evaluation.gate_until_decided:
             gain, error = estimate_gain(self._play(_all(by_game)), name, scale_of)
@@ -140,7 +142,7 @@ class Snapshots:
         return spec.max_return - spec.min_return
 
     def _gate_requests(self, name: str, parent: str, suite: bool = False) -> dict[str, list[MatchRequest]]:
-        """Return the matches that a gate compares by, by game."""
+        """Return a gate's matches, by game."""
         newest = {policy: self._state.population.newest(policy).id for policy in self._main_policies()}
         by_game: dict[str, list[MatchRequest]] = {}
         for game in self._context.specs:

@@ -31,9 +31,9 @@ def gate_matches(
 ) -> list[MatchRequest]:
     """Return matches, numbered from ``first``, that compare a live policy with its last snapshot on the same deals.
 
-    The deals are fresh or, of the ``suite``, always the same, and all matches of a deal draw alike. In the first match
-    of each deal the ``newest`` snapshots take all seats; in each further match the live policy replaces its snapshot in
-    one of its seats.
+    The deals are fresh or, for the ``suite``, always the same, and all matches of a deal have the same random draws. In
+    the first match of each deal the ``newest`` snapshots take all seats; in each further match the live policy replaces
+    its snapshot in one of its seats.
     """
     config, spec, roles = context.config, context.specs[game], context.roles[game]
     policy_seats = [seat for seat, role in enumerate(roles) if role.policy == policy]
@@ -69,7 +69,7 @@ class Flip(NamedTuple):
 
     @property
     def fixed(self) -> bool:
-        """Whether it is the live policy that wins it."""
+        """Whether the live policy is the one that wins it."""
         return self.after > self.before
 
 
@@ -90,7 +90,7 @@ def find_flips(episodes: Sequence[Episode], policy: str, spec_of: Callable[[str]
 
 
 def outweigh(flips: Sequence[Flip], pairs: int, limit: float) -> bool:
-    """Return whether more matches were fixed than broken, and at most the share ``limit`` of all was broken."""
+    """Return whether more matches were fixed than broken, and at most the share ``limit`` of all were broken."""
     broken = sum(not flip.fixed for flip in flips)
     return len(flips) - broken > broken and broken <= limit * pairs
 
@@ -105,7 +105,7 @@ def _pairs(episodes: Sequence[Episode], policy: str) -> Iterator[tuple[Episode, 
 
 
 def _by_deal(episodes: Sequence[Episode]) -> dict[tuple[str, int], list[Episode]]:
-    """Return the matches of each game and deal, in their order: the snapshots' own first."""
+    """Return the matches of each game and deal, in order: the snapshots' own first."""
     deals: dict[tuple[str, int], list[Episode]] = {}
     for episode in episodes:
         deals.setdefault((episode.request.game, episode.request.deal_seed), []).append(episode)
@@ -113,13 +113,13 @@ def _by_deal(episodes: Sequence[Episode]) -> dict[tuple[str, int], list[Episode]
 
 
 def estimate_gain(episodes: Sequence[Episode], policy: str, scale_of: Callable[[str], float]) -> tuple[float, float]:
-    """Return the mean gain of a deal from seating the live policy, in scaled returns, and its standard error."""
+    """Return the mean gain per deal from seating the live policy, in scaled returns, and its standard error."""
     gains = [gain / scale_of(game) for game, of_game in _gains(episodes, policy).items() for gain in of_game]
     return fmean(gains), stdev(gains) / len(gains) ** 0.5
 
 
 def _gains(episodes: Sequence[Episode], policy: str) -> dict[str, list[float]]:
-    """Return by game each deal's gain from seating the live policy, in the game's units."""
+    """Return, by game, each deal's gain from seating the live policy, in the game's units."""
     gains: dict[str, list[float]] = {}
     for (game, _), (baseline, *attempts) in _by_deal(episodes).items():
         differences = [
@@ -139,21 +139,21 @@ def play_until_decided(
     span_of: Callable[[str], float],
     confidence: float,
 ) -> tuple[list[Episode], bool]:
-    """Play a gate's matches, as many deals of every game, until it is decided.
+    """Play a gate's matches, the same number of deals of every game, until it is decided.
 
     Return them, and whether the live policy is better with this confidence. An observation is the mean over games of
-    half of a deal's gain as a share of the game's range, plus ½. Its bounds are those of a confidence sequence, each of
-    which errs as seldom as ``confidence`` says however often one looks; where the policy is worse, that ends it too.
+    half of a deal's gain as a share of the game's range, plus ½. Its bounds come from a confidence sequence: each holds
+    with probability ``confidence``, no matter how often one looks. Play also ends where the policy is surely worse.
     """
     deals = {game: len({request.deal_seed for request in requests}) for game, requests in by_game.items() if requests}
     sizes = {game: len(by_game[game]) // count for game, count in deals.items()}  # matches of a deal
-    episodes, done, better = list[Episode](), 0, False
+    episodes, deals_done, better = list[Episode](), 0, False
     for look in looks(min(deals.values())):
         new: list[MatchRequest] = []
         for game, size in sizes.items():
-            new += by_game[game][done * size : look * size]
+            new += by_game[game][deals_done * size : look * size]
         episodes += play(new)
-        gains, done = _gains(episodes, policy), look
+        gains, deals_done = _gains(episodes, policy), look
         shares = zip(*([gain / span_of(game) for gain in of_game] for game, of_game in gains.items()), strict=True)
         observations = [0.5 + min(max(fmean(share), -1.0), 1.0) / 2.0 for share in shares]
         low, high = confidence_interval(observations, 2.0 * confidence - 1.0)

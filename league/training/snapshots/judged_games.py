@@ -1,8 +1,8 @@
 """The matches that judge a run's games: the newest snapshots, a control and the best snapshots so far, deal by deal.
 
-On each deal every one of them takes the same seats beside the same co-players, who are snapshots of the population. So
-scores can be compared, and the newest one's share of the best is known (``league.theory.statistics``). What is
-trained until the next snapshot is decided by ``league.population.matchmaking.curriculum``.
+On each deal all of them take the same seats beside the same co-players, which are snapshots of the population. So their
+scores can be compared, and the newest one's share of the best score is known (``league.theory.statistics``).
+``league.population.matchmaking.curriculum`` decides which games are trained until the next snapshot.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NEWEST, CONTROL, BEST = "newest", "control", "best"
 
 
 class _JudgingMatch(NamedTuple):
-    """A match before it is played: who is watched in it, and in which seat."""
+    """A match before it is played: the player that is scored in it, and its seat."""
 
     who: str
     seat: int
@@ -45,7 +45,7 @@ class _JudgingMatch(NamedTuple):
 def judge_games(
     context: RunContext, state: RunState, play: Play, tell: Callable[[str], object] | None = None
 ) -> Metrics:
-    """Judge the games of a run after its main policies were frozen; decide which are trained, and return metrics.
+    """Judge a run's games after its main policies were frozen; decide which are trained, and return metrics.
 
     ``tell`` is called with a sentence. Nothing is played without ``curriculum.matches``, or beyond its bound.
     """
@@ -75,18 +75,18 @@ def judge_games(
 
 
 def budget(context: RunContext) -> str:
-    """Return in words what a run plays at most, before it begins."""
+    """Return a sentence on the most that a run plays, before it starts."""
     judging = _bound(context.config, context.roles)
     return f"Budget: {_training(context.config):,} training matches and {judging:,} that judge games, at most."
 
 
 def most_matches(config: RunConfig) -> int:
-    """Return how many matches a run plays at most, to train and to judge games."""
+    """Return the most matches that a run plays, to train and to judge games."""
     return _training(config) + _bound(config, run_roles(config))
 
 
 def sentence(context: RunContext, state: RunState) -> str:
-    """Return in words which games are trained, why others are not, and what was spent of the budget."""
+    """Return a sentence on which games are trained, why others are not, and how much of the budget was spent."""
     judged = state.judged
     unfit = {
         kind: [short_name(game) for game, fitness in judged.fitness.items() if fitness == kind]
@@ -101,19 +101,19 @@ def sentence(context: RunContext, state: RunState) -> str:
 
 
 def _training(config: RunConfig) -> int:
-    """Return how many matches train a run, at most."""
-    return sum(own.matches * -(-config.iterations // own.every) for own in config.games.values())
+    """Return the most matches that train a run."""
+    return sum(game.matches * -(-config.iterations // game.every) for game in config.games.values())
 
 
 def _bound(config: RunConfig, roles: Roles) -> int:
-    """Return how many matches judge games in the whole run, at most."""
+    """Return the most matches that judge games in the whole run."""
     snapshots = 1 + -(-config.iterations // config.snapshot_every)
     needed = snapshots * matches_to_judge(config, roles)
     return min(needed, config.curriculum.most_matches or needed)
 
 
 def _places(config: RunConfig, roles: Sequence[Role]) -> list[tuple[int, int]]:
-    """Return the deals of a game and the seats that are watched in them, each free seat on every deal."""
+    """Return a game's deals with the scored seats, each free seat on every deal."""
     free = [role.seat for role in roles if not role.fixed]
     deals = -(-config.curriculum.matches // max(len(free), 1))
     return [(deal, seat) for deal in range(deals) for seat in free]
@@ -128,14 +128,14 @@ def _matches_of(config: RunConfig, spec: GameSpec, roles: Sequence[Role], state:
     matches = []
     for deal, seat in _places(config, roles):
         stream = spec.name, state.iteration, deal
-        others = coplayers[deal % len(coplayers)]
+        coplayers_of_deal = coplayers[deal % len(coplayers)]
         for who, lineup in lineups.items():
             request = MatchRequest(
                 index=0,
                 game=spec.name,
                 deal_seed=derive_seed(config.seed, "judging deal", *stream),
                 sample_seed=derive_seed(config.seed, "judging sample", *stream, seat, who),
-                players=(*others[:seat], lineup[seat], *others[seat + 1 :]),
+                players=(*coplayers_of_deal[:seat], lineup[seat], *coplayers_of_deal[seat + 1 :]),
                 trained=(False,) * spec.seats,
                 rule="curriculum",
             )
@@ -144,7 +144,7 @@ def _matches_of(config: RunConfig, spec: GameSpec, roles: Sequence[Role], state:
 
 
 def _newest(roles: Sequence[Role], state: RunState) -> Lineup:
-    """Return the newest snapshots by seat, beside given players."""
+    """Return the newest snapshots by seat, beside fixed players."""
     return tuple(role.policy if role.fixed else state.population.newest(role.policy).id for role in roles)
 
 
@@ -156,43 +156,43 @@ def _control(config: RunConfig, roles: Sequence[Role], state: RunState) -> Lineu
 
 
 def _coplayers(config: RunConfig, game: str, roles: Sequence[Role], state: RunState) -> list[Lineup]:
-    """Return line-ups drawn from the population, of each policy as many snapshots as an iteration's matches meet."""
+    """Return line-ups drawn from the population, with as many snapshots of each policy as an iteration meets."""
     rng = random.Random(derive_seed(config.seed, "co-players", game, state.iteration))
-    drawn: dict[str, list[str]] = {}
+    ids_of: dict[str, list[str]] = {}
     for name in dict.fromkeys(role.policy for role in roles if not role.fixed):
         ids = [s.id for s in state.population.all(name) if s.id not in state.retired]
-        drawn[name] = rng.sample(ids, min(config.matchmaking.opponents, len(ids)))
-    count = max(map(len, drawn.values()), default=1)
+        ids_of[name] = rng.sample(ids, min(config.matchmaking.opponents, len(ids)))
+    count = max(map(len, ids_of.values()), default=1)
     return [
-        tuple(role.policy if role.fixed else drawn[role.policy][i % len(drawn[role.policy])] for role in roles)
+        tuple(role.policy if role.fixed else ids_of[role.policy][i % len(ids_of[role.policy])] for role in roles)
         for i in range(count)
     ]
 
 
 def _scores(spec: GameSpec, matches: Sequence[_JudgingMatch], episodes: Iterator[Episode]) -> dict[str, list[float]]:
-    """Return the scores by who was watched, each a return's place in the game's range; takes as many episodes."""
+    """Return the scores by player, each a return's position in the game's range; consumes one episode a match."""
     scores: dict[str, list[float]] = {}
     for match, episode in zip(matches, islice(episodes, len(matches)), strict=True):
-        place = (episode.returns[match.seat] - spec.min_return) / (spec.max_return - spec.min_return)
-        scores.setdefault(match.who, []).append(place)
+        score = (episode.returns[match.seat] - spec.min_return) / (spec.max_return - spec.min_return)
+        scores.setdefault(match.who, []).append(score)
     return scores
 
 
 def _best(scores: Mapping[str, Sequence[float]], newest: Lineup, before: Lineup | None) -> Lineup:
-    """Return the line-up with the best score so far: another takes its place only by a better one on the same deals."""
+    """Return the line-up with the best score so far; only a better score on the same deals replaces it."""
     if before is None or BEST not in scores or fmean(scores[NEWEST]) > fmean(scores[BEST]):
         return newest
     return before
 
 
 def _share(scores: Mapping[str, Sequence[float]]) -> float:
-    """Return the newest snapshots' score as a share of the best that the population has reached on the same deals."""
+    """Return the newest snapshots' score as a share of the population's best on the same deals."""
     newest = fmean(scores[NEWEST])
     return normalised(newest, max(newest, fmean(scores.get(BEST, [newest]))))
 
 
 def _metrics(judged: Mapping[str, Judgement], shares: Mapping[str, float], after: JudgedGames) -> Metrics:
-    """Return what the board shows of the games and of the population over them."""
+    """Return the board's metrics of the games, and of the population over them."""
     metrics: Metrics = {"curriculum/active": float(len(after.active)), "curriculum/matches": float(after.matches)}
     metrics |= {f"curriculum/percentile_{p}": value for p, value in percentiles(shares).items()}
     for game, judgement in judged.items():

@@ -42,8 +42,8 @@ class PopulationMeasurement(NamedTuple):
 
     metrics: Metrics
     mixtures: dict[str, list[dict[str, float]]]  # the weight of each snapshot in RUN@mixture, by seat
-    meta: dict[str, MetaStrategy]  # that the next matches are drawn from
-    meta_games: dict[str, MetaGame]  # that ``meta`` was solved from
+    meta: dict[str, MetaStrategy]  # the one that the next matches are drawn from
+    meta_games: dict[str, MetaGame]  # the game that ``meta`` was solved from
     tables: dict[str, dict[Profile, PolicyTable]]  # of all line-ups of snapshots, where the game is small enough
     strategies: dict[str, GameStrategy]  # of main policies, where there are tables
 
@@ -51,7 +51,7 @@ class PopulationMeasurement(NamedTuple):
 class Measurements:
     """Rates and measures the snapshots of one run. ``play`` plays with the current weights.
 
-    The matches played here are recorded in the run's state, with the ratings that they change.
+    Its matches are recorded in the run's state, with the ratings that they change.
     """
 
     def __init__(
@@ -77,8 +77,8 @@ class Measurements:
             tables = self._tabulated(spec)
             by_age = META_SOLVERS[config.evaluation.mixture].by_age
             mixed_game = self._meta_game(spec, tables, exploiters=not by_age)
-            own = settings_of(config, "meta_solvers", config.evaluation.mixture)
-            mixture = [dict(weights) for weights in mixture_weights(mixed_game, config.evaluation.mixture, own)]
+            settings = settings_of(config, "meta_solvers", config.evaluation.mixture)
+            mixture = [dict(weights) for weights in mixture_weights(mixed_game, config.evaluation.mixture, settings)]
             meta_game = self._meta_game(spec, tables, exploiters=reads_payoffs(config.matchmaking))
             meta = meta_strategy(meta_game, config, derive_seed(config.seed, game, iteration))
             if tables:
@@ -142,18 +142,18 @@ class Measurements:
         return with_prefix(snapshot.policy, metrics) if exploiter else metrics
 
     def _scores(self, snapshot: Snapshot, results: Sequence[Result]) -> Metrics:
-        """Return a snapshot's scores against the anchors, and, where it is the only free seat, beside given players."""
+        """Return a snapshot's scores against the anchors and, if it has the only free seat, beside fixed players."""
         metrics: Metrics = {}
         for game in self._specs:
-            against = [(f"score_against_{anchor}", anchor) for anchor in self._config.evaluation.anchors]
+            opponents = [(f"score_against_{anchor}", anchor) for anchor in self._config.evaluation.anchors]
             if len(_free_seats(self._roles[game])) == 1:
-                against += [("score_against_given", given) for given in fixed_names(self._roles)]
-            found = [(name, score_against(results, snapshot.id, player, game)) for name, player in against]
-            metrics |= {f"{game}/{name}": score for name, score in found if score is not None}
+                opponents += [("score_against_given", fixed) for fixed in fixed_names(self._roles)]
+            scores = [(name, score_against(results, snapshot.id, player, game)) for name, player in opponents]
+            metrics |= {f"{game}/{name}": score for name, score in scores if score is not None}
         return metrics
 
     def rate_teams(self) -> Metrics:
-        """Play the live policies, which equal the newest snapshots now, in games of one seat; return their metrics."""
+        """Play the live policies, now equal to the newest snapshots, in games of one seat; return their metrics."""
         metrics: Metrics = {}
         settings = self._config.evaluation
         for spec in [spec for spec in self._specs.values() if spec.seats == 1 and settings.matches]:
@@ -177,7 +177,7 @@ class Measurements:
         return tables
 
     def _profiles(self, game: str, exploiters: bool = False) -> list[Profile]:
-        """Return the line-ups of main policies, one for each freeze; with ``exploiters``, these too, in all seats."""
+        """Return the line-ups of main policies, one for each freeze; with ``exploiters``, also theirs, in all seats."""
         snapshots = self._state.population.all()
         mains = profiles([snapshot for snapshot in snapshots if snapshot.policy in self._main], self._roles[game])
         if not exploiters:
@@ -186,7 +186,7 @@ class Measurements:
         return [all_seats(player, self._roles[game]) for player in exploiters_of] + mains
 
     def _meta_game(self, spec: GameSpec, tables: Mapping[Profile, PolicyTable], *, exploiters: bool) -> MetaGame:
-        """Return the game among snapshots that have not retired, with those of ``exploiters`` or without."""
+        """Return the game among snapshots that have not retired, with or without the exploiters'."""
         seats: list[dict[str, PolicyTable | None]] = [{} for _ in range(spec.seats)]
         for profile in self._profiles(spec.name, exploiters=exploiters):
             for seat, player in enumerate(profile):
@@ -202,7 +202,7 @@ class Measurements:
 
 
 def _free_seats(roles: Sequence[Role]) -> list[int]:
-    """Return the seats that are not given to a player."""
+    """Return the seats without a fixed player."""
     return [role.seat for role in roles if not role.fixed]
 
 

@@ -11,13 +11,13 @@ SOLVED, OUT_OF_REACH = 0.9, 0.1  # solve rates from, and up to, which a start co
 
 
 def bands(starts: Sequence[StoredStart]) -> dict[str, list[StoredStart]]:
-    """Return the starts that were played by where they stand."""
-    found: dict[str, list[StoredStart]] = {"solved": [], "possible": [], "out_of_reach": []}
-    for one in starts:
-        if one.plays:
-            band = "solved" if one.rate >= SOLVED else "out_of_reach" if one.rate <= OUT_OF_REACH else "possible"
-            found[band].append(one)
-    return found
+    """Return the starts that were played, by band."""
+    by_band: dict[str, list[StoredStart]] = {"solved": [], "possible": [], "out_of_reach": []}
+    for start in starts:
+        if start.plays:
+            band = "solved" if start.rate >= SOLVED else "out_of_reach" if start.rate <= OUT_OF_REACH else "possible"
+            by_band[band].append(start)
+    return by_band
 
 
 def frontier(game: str, starts: Sequence[StoredStart]) -> Metrics:
@@ -28,5 +28,5 @@ def frontier(game: str, starts: Sequence[StoredStart]) -> Metrics:
         return {}
     metrics = {"played": played / len(starts)} | {name: len(group) / played for name, group in by_band.items()}
     if possible := by_band["possible"]:
-        metrics["frontier"] = sum(one.size for one in possible) / len(possible)
+        metrics["frontier"] = sum(start.size for start in possible) / len(possible)
     return {f"{game}/starts/{name}": value for name, value in metrics.items()}

@@ -1,4 +1,4 @@
-"""A gallery of tasks, for people to read: the newest that are solved, possible and out of reach."""
+"""A gallery of tasks for people to read: the newest that are solved, possible and out of reach."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def gallery(starts: Sequence[StoredStart], heading: str) -> str:
 def _lines(starts: Sequence[StoredStart]) -> Iterator[str]:
     for name, members in bands(starts).items():
         yield f"\n{name.replace('_', ' ')}: {len(members)}"
-        for one in sorted(members, key=lambda one: (-one.born, one.name))[:SHOWN]:
-            task = one.start.task or f"deal {one.start.seed}"
+        for start in sorted(members, key=lambda start: (-start.born, start.name))[:SHOWN]:
+            task = start.start.task or f"deal {start.start.seed}"
             task = task if len(task) <= MOST_LETTERS else f"{task[:MOST_LETTERS]} …"
-            facts = f"{one.rate:.0%} of {one.plays}, size {one.size}, by {one.author}, born {one.born}"
+            facts = f"{start.rate:.0%} of {start.plays}, size {start.size}, by {start.author}, born {start.born}"
             yield f"  {task!r}: {facts}"

@@ -1,4 +1,4 @@
-"""A stored start and what its matches have shown of it so far."""
+"""A stored start, and the figures of its matches so far."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from arena.records import Start
 
 
 class StoredStart(NamedTuple):
-    """A start of the pool. Values are returns as a share of the game's range, 0 to 1: of 0/1 tasks, solve rates."""
+    """A start of the pool. Values are returns as a share of the game's range, 0 to 1: for 0/1 tasks, solve rates."""
 
     start: Start
-    size: int  # of its task, or the turns that a match from it takes at most
+    size: int  # of its task, or the most turns of a match from it
     parent: str = ""  # the name of the start that it was made from
     author: str = ""  # who wrote it: "seed" for a deal, an expert, a policy
     born: int = 0  # iteration
@@ -30,7 +30,7 @@ class StoredStart(NamedTuple):
 
 
 class StartSums(NamedTuple):
-    """What a start's matches of one iteration add up to, or those of all iterations with less weight of older ones."""
+    """The sums of a start's matches in one iteration, or in all iterations with less weight on older ones."""
 
     plays: float
     total: float  # of values
@@ -39,7 +39,7 @@ class StartSums(NamedTuple):
     best: float
 
     def then(self, later: StartSums, kept: float) -> StartSums:
-        """Return these sums with a share ``kept`` of their weight, and later ones."""
+        """Return these sums with a share ``kept`` of their weight, plus later ones."""
         plays, total, squares, surprise = (kept * old + new for old, new in zip(self[:4], later[:4], strict=True))
         return StartSums(plays, total, squares, surprise, max(self.best, later.best))
 

@@ -1,7 +1,7 @@
-"""The pool of starts in one SQLite file that a kill cannot harm.
+"""The pool of starts, in one SQLite file that survives a kill.
 
-What matches from a start added up to is kept by iteration, so a resumed run forgets exactly what it plays again, and
-nothing is counted twice. Each iteration has a checksum over all up to it, by which a checkpoint knows the pool.
+The sums of a start's matches are kept by iteration, so a resumed run forgets exactly what it plays again, and nothing
+is counted twice. Each iteration has a checksum over all iterations up to it, by which a checkpoint identifies the pool.
 
     starts(name, game, seed, task, prefix, size, parent, author, born)    prefix: JSON
     plays(iteration, name, plays, total, squares, surprise, best)          see ``measured.StartSums``
@@ -61,8 +61,8 @@ class StartPool(SqliteFile):
         self._load()
 
     def games(self) -> list[str]:
-        """Return the games that starts are of, sorted."""
-        return sorted({one.start.game for one in self._born.values()})
+        """Return the games of the starts, sorted."""
+        return sorted({stored.start.game for stored in self._born.values()})
 
     def starts(self, game: str) -> list[StoredStart]:
         """Return a game's starts with their figures, in the order of their names."""
@@ -71,9 +71,9 @@ class StartPool(SqliteFile):
     def add(self, starts: Iterable[StoredStart]) -> int:
         """Store starts that are not there yet, and return how many were new; a stored one never changes.
 
-        Those of iterations above 0 are to be added with ``record``, which keeps the checksum.
+        Starts of iterations above 0 must be added with ``record``, which keeps the checksum.
         """
-        new = {one.name: one for one in starts if one.name not in self._born}
+        new = {start.name: start for start in starts if start.name not in self._born}
         with self._transaction("IMMEDIATE"):
             self._insert(new)
         self._born |= new
@@ -86,35 +86,35 @@ class StartPool(SqliteFile):
         iteration: int,
         made: Iterable[StoredStart] = (),
     ) -> None:
-        """Count an iteration's matches from stored starts, and store the starts that it made, as a whole or not at all.
+        """Count an iteration's matches from stored starts and store the starts that it made, atomically.
 
-        Raises ValueError for a start that the pool has not, and for an iteration that is recorded already.
+        Raises ValueError for a start that the pool lacks, and for an iteration that is already recorded.
         """
         values = values_by_start(episodes, specs)
-        new = {one.name: one for one in made if one.name not in self._born}
+        new = {start.name: start for start in made if start.name not in self._born}
         if unknown := sorted(values.keys() - self._born.keys() - new.keys()):
             raise ValueError(f"the pool has no start {unknown[0]}")
-        sums = {name: sums_of(own, self._mean(name)) for name, own in sorted(values.items())}
+        sums = {name: sums_of(of_start, self._mean(name)) for name, of_start in sorted(values.items())}
         with self._transaction("IMMEDIATE"):
             if self._row("SELECT 1 FROM iterations WHERE iteration >= ?", iteration):
                 raise ValueError(f"iteration {iteration} of the starts is recorded already")
             self._insert(new)
-            rows = [(iteration, name, *own) for name, own in sums.items()]
+            rows = [(iteration, name, *start_sums) for name, start_sums in sums.items()]
             self._db.executemany("INSERT INTO plays VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
             checksum = self._checksum(iteration, self.digest(iteration - 1))
             self._db.execute("INSERT INTO iterations VALUES (?, ?)", (iteration, checksum))
         self._born |= new
-        for name, own in sums.items():
-            self._count(name, own, iteration)
+        for name, start_sums in sums.items():
+            self._count(name, start_sums, iteration)
 
     def digest(self, iteration: int) -> str:
-        """Return the checksum of all up to an iteration; that of the pool as it was made before the first one."""
+        """Return the checksum of everything up to an iteration; before the first one, of the initial pool."""
         query = "SELECT checksum FROM iterations WHERE iteration <= ? ORDER BY iteration DESC LIMIT 1"
         row = self._row(query, iteration)
         return self._checksum(0, _FIRST) if row is None else str(row[0])
 
     def recomputed_digest(self, iteration: int) -> str:
-        """Return the same from all that is stored: it differs where something was changed or lost."""
+        """Return the checksum computed again from the stored rows: it differs where something was changed or lost."""
         with self._transaction():
             done = self._db.execute("SELECT iteration FROM iterations WHERE iteration <= ? ORDER BY 1", (iteration,))
             checksum = self._checksum(0, _FIRST)
@@ -141,14 +141,14 @@ class StartPool(SqliteFile):
                 raise sqlite3.DatabaseError(str(error)) from error
             plays = self._db.execute(f"{_PLAYED.replace('name', 'iteration, name', 1)} ORDER BY iteration, name")
             rows = plays.fetchall()
-        self._born = {one.name: one for one in born}
-        for iteration, name, *own in rows:
-            self._count(name, StartSums(*own), iteration)
+        self._born = {start.name: start for start in born}
+        for iteration, name, *fields in rows:
+            self._count(name, StartSums(*fields), iteration)
 
-    def _count(self, name: str, own: StartSums, iteration: int) -> None:
+    def _count(self, name: str, sums: StartSums, iteration: int) -> None:
         before = self._sums.get(name)
-        self._sums[name] = own if before is None else before.then(own, self._forgetting)
-        self._plays[name] = self._plays.get(name, 0) + int(own.plays)
+        self._sums[name] = sums if before is None else before.then(sums, self._forgetting)
+        self._plays[name] = self._plays.get(name, 0) + int(sums.plays)
         self._last[name] = iteration
 
     def _mean(self, name: str) -> float | None:
@@ -168,11 +168,11 @@ class StartPool(SqliteFile):
         )
 
     def _insert(self, starts: Mapping[str, StoredStart]) -> None:
-        rows = [_to_row(name, one) for name, one in starts.items()]
+        rows = [_to_row(name, start) for name, start in starts.items()]
         self._db.executemany("INSERT INTO starts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
     def _checksum(self, iteration: int, before: str) -> str:
-        """Return the checksum of an iteration's starts and plays after that of the one before."""
+        """Return the checksum of an iteration's starts and plays, chained to the one before."""
         starts = self._db.execute(f"{_BORN} WHERE born = ? ORDER BY name", (iteration,)).fetchall()
         plays = self._db.execute(f"{_PLAYED} WHERE iteration = ? ORDER BY name", (iteration,)).fetchall()
         content = json.dumps([before, iteration, starts, plays], separators=(",", ":"))
@@ -188,22 +188,22 @@ def values_by_start(episodes: Iterable[Episode], specs: Mapping[str, GameSpec]) 
     for episode in episodes:
         request = episode.request
         if request.start and any(request.trained):
-            spec, paid = specs[request.game], episode.returns[request.trained.index(True)]
-            if not math.isfinite(paid):
+            spec, seat_return = specs[request.game], episode.returns[request.trained.index(True)]
+            if not math.isfinite(seat_return):
                 raise ValueError(f"match {request.index}: {episode.returns} are not all finite")
             width = spec.max_return - spec.min_return
-            values.setdefault(request.start, []).append((paid - spec.min_return) / width if width else 0.0)
+            values.setdefault(request.start, []).append((seat_return - spec.min_return) / width if width else 0.0)
     return values
 
 
-def _to_row(name: str, one: StoredStart) -> tuple[str | int, ...]:
-    start = one.start
+def _to_row(name: str, stored: StoredStart) -> tuple[str | int, ...]:
+    start = stored.start
     prefix = json.dumps(start.prefix)
-    return name, start.game, start.seed, start.task, prefix, one.size, one.parent, one.author, one.born
+    return name, start.game, start.seed, start.task, prefix, stored.size, stored.parent, stored.author, stored.born
 
 
 def _from_row(row: Sequence[str | int]) -> StoredStart:
-    """Return the start of a row. Raises ValueError if it is not what its name says."""
+    """Return the start of a row. Raises ValueError if it does not match its name."""
     name, game, seed, task, prefix, size, parent, author, born = row
     start = Start(str(game), int(seed), str(task), tuple(json.loads(str(prefix))))
     if start.name != name:

@@ -1,10 +1,10 @@
-"""Start rules: how often each start of a game is played, by what its matches have shown of it so far.
+"""Start rules: how often each start of a game is played, given the figures of its matches so far.
 
 A rule is a pure function of the starts that have been played and a ``Moment``, and gives each a weight of 0 or more
-[N]; all 0 is as good as all equal. In what follows p is a start's solve rate.
+[N]; all 0 means all equal. In what follows p is a start's solve rate.
 
 To add a rule: write its function here and its entry below; from outside, give it to ``league.register_start``. Its own
-settings, if it has some, are ``moment.config.NAME``.
+settings, if it has any, are ``moment.config.NAME``.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from league.config import RunConfig
 from league.config.matchmaking import StartsConfig
 from league.training.starts.measured import StoredStart
 
-EQUAL_DIGITS = 12  # to which scores must agree to be equal
+EQUAL_DIGITS = 12  # scores that agree to so many digits are equal
 
 
 class Moment(NamedTuple):
-    """When starts are drawn: an iteration of a run, and its configuration of starts."""
+    """The time of a draw: an iteration of a run, and its configuration of starts."""
 
     iteration: int  # from 1
     iterations: int  # of the whole run
@@ -35,7 +35,7 @@ class Moment(NamedTuple):
 
 
 StartWeights = Callable[[Sequence[StoredStart], Moment], NDArray[np.float64]]
-# Of a rule that makes starts itself: the starts, born in an iteration, that follow those that are there.
+# For a rule that makes starts itself: the starts, born in an iteration, that follow the existing ones.
 Children = Callable[[Sequence[StoredStart], StartsConfig, int], list[StoredStart]]
 
 
@@ -54,14 +54,14 @@ class StartRule(Entry[StartWeights]):
     """A start rule; ``make(starts, moment)`` returns a weight for each start [N]."""
 
     check: Callable[[RunConfig], None] | None = check_floor
-    by_figures: bool = True  # it reads what matches have shown, so that starts never played have a share of their own
-    # The pool begins with an expert's matches, of which each start leaves the last action, and grows by these; None:
-    # it begins with new deals.
+    by_figures: bool = True  # it reads the figures of matches, so starts never played have a separate share
+    # The pool starts with an expert's matches, each start leaving the last action to play, and grows by these; None: it
+    # starts with new deals.
     children: Children | None = None
 
 
 def uniform(starts: Sequence[StoredStart], _moment: Moment) -> NDArray[np.float64]:
-    """All starts alike, 1 [N]: what every other rule is compared with."""
+    """All starts alike, 1 [N]: the baseline for every other rule."""
     return np.ones(len(starts))
 
 
@@ -71,7 +71,7 @@ def learnability(starts: Sequence[StoredStart], _moment: Moment) -> NDArray[np.f
     That is the variance of a 0/1 outcome, and what one step of REINFORCE can gain (Tzannetos et al. 2023, ProCuRL;
     Rutherford et al. 2024, "No Regrets", sampling for learnability).
     """
-    rates = np.array([one.rate for one in starts], np.float64)
+    rates = np.array([start.rate for start in starts], np.float64)
     return rates * (1.0 - rates)
 
 
@@ -79,27 +79,27 @@ def plr(starts: Sequence[StoredStart], moment: Moment) -> NDArray[np.float64]:
     """Prioritised level replay: starts from which much is still to be learned, and stale ones [N].
 
     Jiang et al. 2021 (PLR). A start has a score S: "value_loss", the mean distance of a match from the mean before it,
-    which is the L1 value loss with that mean as the value, 2p (1 - p) of a 0/1 task; or "regret", the best match so far
-    less the mean (MaxMC; Jiang et al. 2021, "Replay-guided adversarial environment design"), 1 - p of a task that was
-    ever solved. Ranked by it, 1 for the largest, equal scores sharing their mean rank,
+    which is the L1 value loss with that mean as the value, 2p (1 - p) for a 0/1 task; or "regret", the best match so
+    far less the mean (MaxMC; Jiang et al. 2021, "Replay-guided adversarial environment design"), 1 - p of a task that
+    was ever solved. Ranked by it, 1 for the largest, equal scores sharing their mean rank,
 
         P = (1 - rho) P_S + rho P_C
 
     where P_S is proportional to (1 / rank) ** (1 / beta) and P_C to the iterations since a start's last match, with
-    beta = ``temperature`` and rho = ``staleness``. A start may be played at once, so staleness counts from 0.
+    beta = ``temperature`` and rho = ``staleness``. A start may be played again immediately, so staleness counts from 0.
     """
     config = moment.config
-    surprise = np.array([one.surprise for one in starts], np.float64)
-    regret = np.array([one.best - one.rate for one in starts], np.float64)
+    surprise = np.array([start.surprise for start in starts], np.float64)
+    regret = np.array([start.best - start.rate for start in starts], np.float64)
     by_score = _shares(
         (1.0 / ranks(surprise if config.score == "value_loss" else regret)) ** (1.0 / config.temperature)
     )
-    stale = _shares(np.array([moment.iteration - 1 - one.last for one in starts], np.float64))
+    stale = _shares(np.array([moment.iteration - 1 - start.last for start in starts], np.float64))
     return (1.0 - config.staleness) * by_score + config.staleness * stale
 
 
 def ranks(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the rank of each score [N], 1 for the largest; equal ones, up to rounding, share the mean of theirs."""
+    """Return the rank of each score [N], 1 for the largest; equal scores, up to rounding, share their mean rank."""
     falling = -np.round(scores, EQUAL_DIGITS)
     ordered = np.sort(falling)
     first, last = np.searchsorted(ordered, falling, "left"), np.searchsorted(ordered, falling, "right")
@@ -112,17 +112,17 @@ def _shares(weights: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def staged(starts: Sequence[StoredStart], moment: Moment) -> NDArray[np.float64]:
-    """Longer matches as the run goes on: 1 for each start of a size that is in, else 0 [N].
+    """Longer matches as the run progresses: 1 for each start of an admitted size, else 0 [N].
 
-    Xi et al. 2025 (AgentGym-RL: ScalingInter-RL). The sizes that starts have come in one by one, the smallest first and
-    the largest when the share ``ramp`` of the iterations is over; among the sizes that are in, all starts are alike.
+    Xi et al. 2025 (AgentGym-RL: ScalingInter-RL). Sizes are admitted one by one, the smallest first and the largest
+    when the share ``ramp`` of the iterations is over; among the admitted sizes, all starts are alike.
     """
-    return np.array([one.size <= largest(starts, moment) for one in starts], np.float64)
+    return np.array([start.size <= largest(starts, moment) for start in starts], np.float64)
 
 
 def largest(starts: Sequence[StoredStart], moment: Moment) -> int:
-    """Return the largest size that is in."""
-    sizes = sorted({one.size for one in starts})
+    """Return the largest admitted size."""
+    sizes = sorted({start.size for start in starts})
     ramp = moment.config.ramp * moment.iterations
     stage = len(sizes) * (moment.iteration - 1) // ramp if ramp else len(sizes)
     return sizes[min(int(stage), len(sizes) - 1)]
@@ -131,44 +131,44 @@ def largest(starts: Sequence[StoredStart], moment: Moment) -> int:
 def hard(starts: Sequence[StoredStart], moment: Moment) -> NDArray[np.float64]:
     """Weight starts by how rarely they are solved: (1 - p) ** power of each that was solved, even in part, else 0 [N].
 
-    The rarer its successes, the more often a start is played, so that a group has one (as ARPO, Lu et al. 2025, replays
-    successes into groups without any, and rStar2, Shang et al. 2025, resamples on what was correct). One never solved
-    weighs nothing: nothing could be learned from it.
+    The rarer its successes, the more often a start is played, so that a group contains one (as ARPO, Lu et al. 2025,
+    replays successes into groups without any, and rStar2, Shang et al. 2025, resamples on correct answers). A start
+    that was never solved weighs nothing: nothing could be learned from it.
     """
-    rates = np.array([one.rate for one in starts], np.float64)
-    solved = np.array([one.best > 0.0 for one in starts], bool)
+    rates = np.array([start.rate for start in starts], np.float64)
+    solved = np.array([start.best > 0.0 for start in starts], bool)
     return np.where(solved, (1.0 - rates) ** moment.config.power, 0.0)
 
 
 def backward(starts: Sequence[StoredStart], _moment: Moment) -> NDArray[np.float64]:
-    """Backward: an expert's matches from their end on, 1 for each start without a child, else 0 [N].
+    """Backward: an expert's matches from the end backwards, 1 for each start without a child, else 0 [N].
 
     Salimans and Chen 2018; R3, Xi et al. 2024; Agent-RLVR, 2025. The first start of an expert's match leaves one action
-    to play. One that is mastered is followed by its child, with an action less in the prefix, until nothing of the
-    expert is left. Only the last start of each such line is played.
+    to play. A mastered start is followed by its child, whose prefix is one action shorter, until nothing of the expert
+    is left. Only the last start of each such line is played.
     """
-    parents = {one.parent for one in starts}
-    return np.array([one.name not in parents for one in starts], np.float64)
+    parents = {start.parent for start in starts}
+    return np.array([start.name not in parents for start in starts], np.float64)
 
 
 def shortened(starts: Sequence[StoredStart], config: StartsConfig, iteration: int) -> list[StoredStart]:
-    """Return the starts, born in an iteration, that follow those which are mastered and have no child yet."""
-    parents = {one.parent for one in starts}
+    """Return the starts, born in an iteration, that follow the mastered ones that have no child yet."""
+    parents = {start.parent for start in starts}
     return [
         StoredStart(
-            one.start._replace(prefix=one.start.prefix[:-1]),
-            size=one.size + 1,
-            parent=one.name,
-            author=one.author,
+            stored.start._replace(prefix=stored.start.prefix[:-1]),
+            size=stored.size + 1,
+            parent=stored.name,
+            author=stored.author,
             born=iteration,
         )
-        for one in starts
-        if one.start.prefix and one.plays and one.rate >= config.mastered and one.name not in parents
+        for stored in starts
+        if stored.start.prefix and stored.plays and stored.rate >= config.mastered and stored.name not in parents
     ]
 
 
 def check_prefixes(config: RunConfig) -> None:
-    """Raise UsageError for a game whose matches cannot begin in their middle, or for a floor that leaves nothing."""
+    """Raise UsageError for a game whose matches cannot start in the middle, or for a floor that leaves nothing."""
     check_floor(config)
     for game in config.games:
         if make_game(game).spec.submatch_games:
@@ -179,17 +179,17 @@ def check_prefixes(config: RunConfig) -> None:
 
 
 def variance(starts: Sequence[StoredStart], moment: Moment) -> NDArray[np.float64]:
-    """Only starts whose matches differ much: 1 for each start that is kept, else 0 [N].
+    """Only starts whose matches vary most: 1 for each start that is kept, else 0 [N].
 
     Wang et al. 2025 (RAGEN: filtering by the variance of rewards). Groups of equal returns teach nothing and let the
-    update drift. The share ``keep`` of the starts that have the largest standard deviation is played, all alike; those
-    equal to the last of them are in, too.
+    update drift. The share ``keep`` of starts with the largest standard deviation is played, all alike, with any that
+    equal the last of them.
     """
     if not starts:
         return np.zeros(0)
-    spreads: NDArray[np.float64] = np.array([round(one.spread, EQUAL_DIGITS) for one in starts], np.float64)
-    kept = max(1, round(moment.config.keep * len(spreads)))
-    return np.array(spreads >= np.sort(spreads)[-kept], np.float64)
+    spreads: NDArray[np.float64] = np.array([round(start.spread, EQUAL_DIGITS) for start in starts], np.float64)
+    count = max(1, round(moment.config.keep * len(spreads)))
+    return np.array(spreads >= np.sort(spreads)[-count], np.float64)
 
 
 START_RULES: Registry[StartRule] = Registry(

@@ -22,7 +22,7 @@ def kuhn_equilibrium(alpha):
 
 def in_bands(table):
     return [
-        action.low - 1e-9 <= table.probabilities[state.key][action.place] <= action.high + 1e-9
+        action.low - 1e-9 <= table.probabilities[state.key][action.action_index] <= action.high + 1e-9
         for state in NAMED["kuhn_poker"]
         for action in state.actions
     ]
@@ -41,7 +41,7 @@ def test_the_bands_end_where_the_family_does():
     ends = [kuhn_equilibrium(alpha) for alpha in (0.0, 1 / 3)]
     for state in NAMED["kuhn_poker"]:
         (action,) = state.actions
-        reached = {round(table.probabilities[state.key][action.place], 9) for table in ends}
+        reached = {round(table.probabilities[state.key][action.action_index], 9) for table in ends}
         assert reached == {round(action.low, 9), round(action.high, 9)}
 
 
