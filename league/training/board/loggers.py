@@ -145,8 +145,8 @@ def open_mlflow(name: str, _: Path, settings: Settings, identity: str | None) ->
         client.update_run(identity, status="RUNNING")
         return MlflowLogger(client, identity)
     experiment = os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT)
-    found = client.get_experiment_by_name(experiment)
-    run = client.create_run(found.experiment_id if found else client.create_experiment(experiment), run_name=name)
+    existing = client.get_experiment_by_name(experiment)
+    run = client.create_run(existing.experiment_id if existing else client.create_experiment(experiment), run_name=name)
     parameters = [Param(allowed(key), str(value)[:LONGEST]) for key, value in settings.items()]
     for begin in range(0, len(parameters), MOST):
         client.log_batch(run.info.run_id, params=parameters[begin : begin + MOST])

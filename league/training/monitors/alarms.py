@@ -95,12 +95,12 @@ def check_alarms(
 
 def forget_alarms(state: State, policy: str) -> State:
     """Return the state without what it holds about a policy, whose weights are reset; its alarms stop ringing."""
-    ledgers: dict[str, Kept] = {name: kept for name, kept in state.items() if name != "ringing"}
+    ledgers: dict[str, Kept] = {name: memory for name, memory in state.items() if name != "ringing"}
     forgotten = [key for key in ledgers.get("roles", {}) if split_names(key)[-1] == policy]
     subjects = {ledgers["roles"][key].get("subject") for key in forgotten} | {policy}
     remaining = {
-        name: {key: reading for key, reading in kept.items() if split_names(key)[-1] != policy}
-        for name, kept in ledgers.items()
+        name: {key: reading for key, reading in memory.items() if split_names(key)[-1] != policy}
+        for name, memory in ledgers.items()
     }
     return remaining | {"ringing": [alarm for alarm in state.get("ringing", []) if alarm[1] not in subjects]}
 

@@ -83,9 +83,9 @@ class RoleStats(NamedTuple):
     phrases: int  # in the free replies compared
 
 
-def read_histories(watched: Watched, kept: Kept) -> tuple[Readings, Kept]:
+def read_histories(watched: Watched, memory: Kept) -> tuple[Readings, Kept]:
     """Return the history of each policy in each role that had a turn; keep the other histories too."""
-    histories, readings = dict(kept), Readings()
+    histories, readings = dict(memory), Readings()
     for names in watched.by_role:
         key, subject = join_names(*names), watched.subject(*names)
         before = histories.get(key, {"warmup": [], "recent": []})
@@ -198,9 +198,9 @@ def _baseline(stats: RoleStats) -> float:
     return (stats.turn_returns - stats.advantages) / stats.turns
 
 
-def read_entropies(watched: Watched, kept: Kept) -> tuple[Readings, Kept]:
+def read_entropies(watched: Watched, memory: Kept) -> tuple[Readings, Kept]:
     """Return the entropies of the last updates of each policy that had trajectories."""
-    entropies, readings = dict(kept), Readings()
+    entropies, readings = dict(memory), Readings()
     for policy in sorted({trajectory.policy for trajectory in watched.trajectories}):
         if f"{policy}/entropy" in watched.metrics:
             entropies[policy] = [*entropies.get(policy, []), watched.metrics[f"{policy}/entropy"]][-WINDOW:]

@@ -38,9 +38,9 @@ class IllegalSettings(Section):
     )
 
 
-def read_replies(watched: Watched, kept: Kept) -> tuple[Readings, Kept]:
+def read_replies(watched: Watched, memory: Kept) -> tuple[Readings, Kept]:
     """Return the counts of each policy in each role with enough free replies, [replies, illegal ones] an iteration."""
-    counts, readings = {key: [list(row) for row in rows] for key, rows in kept.items()}, Readings()
+    counts, readings = {key: [list(row) for row in rows] for key, rows in memory.items()}, Readings()
     for names, indices in watched.by_role.items():
         seats = watched.roles[names[0]]
         trajectories = (watched.trajectories[i] for i in indices)

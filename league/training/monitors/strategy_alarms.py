@@ -50,9 +50,9 @@ class CycleSettings(Section):
     )
 
 
-def read_windows(watched: Watched, kept: Kept) -> tuple[Readings, Kept]:
+def read_windows(watched: Watched, memory: Kept) -> tuple[Readings, Kept]:
     """Return the last iterations of each policy in each role that had a turn, if there is enough to judge."""
-    windows, readings = dict(kept), Readings()
+    windows, readings = dict(memory), Readings()
     for names, indices in watched.by_role.items():
         key = join_names(*names)
         chosen = indices[:: -(-len(indices) // MOST_TRAJECTORIES)]
