@@ -112,7 +112,7 @@ def check_never_trained(run_dir: Path) -> None:
         return
     raise UsageError(
         f"{run_dir} has trained ({sign}), but {run_dir / STATE_FOLDER} holds no checkpoint to resume from. Restore "
-        "that folder from a copy. Without it the snapshots still play, and the same run can be trained again in another "
+        "that folder from a copy. Without it the snapshots still play, and the same run can train again in another "
         f"folder: league train {shlex.quote(str(run_dir / 'config.toml'))}"
     )
 
