@@ -61,9 +61,9 @@ def taught_rows(facts: UpdateFacts, settings: Distillation) -> TaughtRows | None
     for i, (trajectory, evidence) in enumerate(zip(facts.trajectories, facts.evidence, strict=True)):
         role, places_K = f"{trajectory.game}/{trajectory.role}", facts.packed.places[i]
         said_K = (evidence.taught if places_K else None) or ((),) * len(places_K)
-        for place, weight, said in zip(places_K, facts.packed.weights[i], said_K, strict=True):
-            if place is not None and said and settings.weight:
-                key = place.free, place.row, role, said
+        for place, weight, scores in zip(places_K, facts.packed.weights[i], said_K, strict=True):
+            if place is not None and scores and settings.weight:
+                key = place.free, place.row, role, scores
                 turns = merged.get(key, TaughtTurns(*key, 0.0, 0.0))
                 merged[key] = turns._replace(turns=turns.turns + 1, weight=turns.weight + weight)
     return TaughtRows(settings.weight, settings.divergence, tuple(merged.values())) if merged else None
@@ -138,13 +138,13 @@ class TaughtTensors:
             sums.add(f"taught/{role}", turns * tokens)
 
 
-def _logprobs(row: ChoiceRow | FreeRow, said: Sequence[float], width: int) -> list[float]:
+def _logprobs(row: ChoiceRow | FreeRow, scores: Sequence[float], width: int) -> list[float]:
     """Return a teacher's scores as log-probs, padded like the policy's."""
     from arena.lm.logprobs import MASKED
 
     if isinstance(row, FreeRow):
-        return [*said, *[0.0] * (width - len(said))]
-    return [*(math.log(max(probability, LEAST)) for probability in said), *[MASKED] * (width - len(said))]
+        return [*scores, *[0.0] * (width - len(scores))]
+    return [*(math.log(max(probability, LEAST)) for probability in scores), *[MASKED] * (width - len(scores))]
 
 
 def _real(row: ChoiceRow | FreeRow, width: int) -> list[float]:

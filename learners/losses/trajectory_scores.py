@@ -49,9 +49,11 @@ class TrajectoryTerm(Term):
         # by form and row: (trajectory, reply, weight)
         self._turns: dict[tuple[bool, int], list[tuple[int, int, float]]] = {}
         for number, trajectory in enumerate(self._whole.scored):
-            for place, weight in zip(trajectory.turns, turn_weights(len(trajectory.turns)), strict=True):
-                if place is not None:
-                    self._turns.setdefault((place.free, place.row), []).append((number, place.reply, weight))
+            for reply_place, weight in zip(trajectory.turns, turn_weights(len(trajectory.turns)), strict=True):
+                if reply_place is not None:
+                    self._turns.setdefault((reply_place.free, reply_place.row), []).append(
+                        (number, reply_place.reply, weight)
+                    )
         self._reply_count = sum(map(len, self._turns.values()))
 
     def on_chunk(self, chunk: RowChunk) -> ChunkTerm:

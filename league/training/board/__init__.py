@@ -1,4 +1,4 @@
-"""The board: what TensorBoard, loggers and files are given of a run, and the questions that it answers.
+"""The board: what a run writes to TensorBoard, loggers and files, and the questions that it answers.
 
 May import learning and what stands below it.
 """

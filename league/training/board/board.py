@@ -1,7 +1,7 @@
-"""The board of a run: each iteration's metrics, and after snapshots what people look at, within the run's time.
+"""The board of a run: each iteration's metrics, and figures and texts after snapshots, within a share of its time.
 
-Metrics do not depend on the clock. Figures do: they are drawn, the one drawn longest ago first, as long as logging and
-drawing stay within ``board.time`` of the run, and all of them after the last iteration, however short the run was.
+Metrics do not depend on the clock. Figures do: they are drawn, the oldest drawing first, as long as logging and drawing
+stay within ``board.time`` of the run, and all of them after the last iteration, no matter how short the run was.
 Nothing here touches the weights or draws a random number.
 """
 
@@ -31,14 +31,14 @@ from league.training.monitors.phases import DrawingBudget, PhaseClock
 from league.training.snapshots.measure import PopulationMeasurement
 from league.training.starts.gallery import gallery
 
-# What HParams compares runs by, of each game.
+# The metrics of each game by which HParams compares runs.
 COMPARED_BY = ("exploitability", "mixture_exploitability", "return", "welfare", "score_against_random")
 
-SHARE_AT_END = "time/board_at_end"  # of the run's time that logging and drawing took, the last figures included
+SHARE_AT_END = "time/board_at_end"  # the share of the run's time for logging and drawing, the last figures included
 
 
 class Frozen(NamedTuple):
-    """What is known after a snapshot, beside its metrics."""
+    """The board's data after a snapshot, beside its metrics."""
 
     measured: PopulationMeasurement
     comparisons: Mapping[str, Comparison]  # by game
@@ -84,7 +84,7 @@ class Board:
 
         Where the snapshot was measured there are mixtures, distributions and figures too.
         """
-        begun = self._phases.clock()
+        started_at = self._phases.clock()
         log = self._log or self._open(iteration)
         log.write(iteration, metrics, alarms)
         self._loggers.write(iteration, {short_metric(name): value for name, value in metrics.items()})
@@ -98,12 +98,12 @@ class Board:
             self._mixtures.append({"iteration": iteration, **self._state.mixtures})
             if self._config.board.time:
                 self._distributions(log, iteration, frozen)
-                self._draw(log, iteration, alarms, frozen, begun)
+                self._draw(log, iteration, alarms, frozen, started_at)
         if snapshot:
             log.flush()
 
     def _open(self, iteration: int) -> MetricsLog:
-        """Open the log, cut off what lies beyond ``iteration``, and read what was before."""
+        """Open the log, cut off everything after ``iteration``, and read what came before."""
         log = self._log = MetricsLog(self._run_dir, resume_at=iteration)
         self._history = [self._kept(line) for line in read_metrics(self._run_dir)]
         self._mixtures = list(read_mixtures(self._run_dir))
@@ -129,18 +129,18 @@ class Board:
                 log.histogram(f"{conduct.game}/reply_lengths/{conduct.role}", conduct.lengths, iteration)
 
     def _transcripts(self, log: MetricsLog, iteration: int, samples: Sequence[SampledMatch]) -> None:
-        """Write the matches that were kept for a reason."""
+        """Write the transcripts of sampled matches, each with the reason why it was kept."""
         for sample in samples:
             for why in sample.kept_as:
-                told = tell_match(sample.episode, sample.advantages, f"{why} of iteration {iteration}")
-                log.text(f"transcripts/{sample.episode.request.game}/{why.replace(' ', '_')}", told, iteration)
+                transcript = tell_match(sample.episode, sample.advantages, f"{why} of iteration {iteration}")
+                log.text(f"transcripts/{sample.episode.request.game}/{why.replace(' ', '_')}", transcript, iteration)
 
     def _utterances(self, log: MetricsLog, iteration: int, episodes: Sequence[Episode]) -> None:
-        """Write what was said that made others believe most in the truth, and what least."""
+        """Write the utterances that raised and lowered the others' belief in the truth the most."""
         for game, seats in self._context.roles.items():
-            mine = [episode for episode in flatten_episodes(episodes) if episode.request.game == game]
-            if told := tell_utterances(mine, [probe for role in seats for probe in role.probes]):
-                log.text(f"utterances/{game}", f"{game} at iteration {iteration}\n\n{told}", iteration)
+            of_game = [episode for episode in flatten_episodes(episodes) if episode.request.game == game]
+            if utterances := tell_utterances(of_game, [probe for role in seats for probe in role.probes]):
+                log.text(f"utterances/{game}", f"{game} at iteration {iteration}\n\n{utterances}", iteration)
 
     def _gallery(self, log: MetricsLog, iteration: int) -> None:
         """Write the newest tasks and deals of the pool, by whether they are solved."""
@@ -149,8 +149,10 @@ class Board:
         for game in pool.games():
             log.text(f"tasks/{game}", gallery(pool.starts(game), f"{game} at iteration {iteration}"), iteration)
 
-    def _draw(self, log: MetricsLog, iteration: int, alarms: Sequence[Alarm], frozen: Frozen, begun: float) -> None:
-        """Draw what there is time for, the figure drawn longest ago first; after the last iteration draw all."""
+    def _draw(
+        self, log: MetricsLog, iteration: int, alarms: Sequence[Alarm], frozen: Frozen, started_at: float
+    ) -> None:
+        """Draw what there is time for, the oldest drawing first; after the last iteration, draw all figures."""
         data = FigureData(
             iteration,
             self._context.specs,
@@ -168,7 +170,7 @@ class Board:
         tasks = figures(data)
         progress = iteration / self._config.iterations
         for name in sorted(tasks, key=lambda name: self._drawn.get(name, -1)):
-            spent = self._phases.clock() - begun
+            spent = self._phases.clock() - started_at
             if progress < 1.0 and not self._budget.affords(name, len(tasks), max(progress, 1e-6), spent):
                 break
             with self._budget.measure(name):
@@ -176,7 +178,7 @@ class Board:
             self._drawn[name] = iteration
         if progress >= 1.0:
             now = self._phases.clock()
-            share = (self._phases.logged + now - begun) / max(now - self._phases.started, 1e-9)
+            share = (self._phases.logged + now - started_at) / max(now - self._phases.started, 1e-9)
             log.later(SHARE_AT_END, share, iteration)
 
 
@@ -189,7 +191,7 @@ def _observed(context: RunContext, game: str) -> dict[str, Chart]:
 
 
 def _margins(game: str) -> list[tuple[str, str, str]]:
-    """Return the tags of a game's named probabilities, with those of the ends of their bands."""
+    """Return the tags of a game's named probabilities, and of the ends of their bands."""
     names = [f"{state.name}/{action.label}" for state in NAMED.get(game, ()) for action in state.actions]
     return [
         (f"{game}/strategy/{name}", f"{game}/equilibrium/{name}/low", f"{game}/equilibrium/{name}/high")
@@ -198,7 +200,7 @@ def _margins(game: str) -> list[tuple[str, str, str]]:
 
 
 def _chosen(config: RunConfig, settings: Mapping[str, bool | float | str]) -> list[str]:
-    """Return the names of the settings that are not at their defaults, but for what is shown of the run."""
+    """Return the names of settings that differ from their defaults, except settings of the display."""
     plain = RunConfig.model_validate(
         {kind: {name: {} for name in getattr(config, kind)} for kind in ("games", "policies")}
     )

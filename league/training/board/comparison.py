@@ -1,4 +1,4 @@
-"""Who beats whom in a population, and whether it goes in circles: exactly where there are tables, else by matches."""
+"""Who beats whom in a population, and whether it cycles: exactly where there are tables, otherwise from matches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from league.training.monitors.alarm import Win
 from league.training.snapshots.measure import PopulationMeasurement
 
 MOST_COMPARED = 40  # players of a game, for cycles
-ROUNDING = 1e-9  # of half a game's range: less is no win
+ROUNDING = 1e-9  # of half a game's range: less is not a win
 MOST_SHOWN = 7  # players of a game, in figures
 
 
@@ -30,16 +30,16 @@ class Comparison(NamedTuple):
     """The players of one game against each other."""
 
     game: str
-    players: tuple[str, ...]  # anchors, main policies' snapshots by their steps, each exploiter's  # [N]
+    players: tuple[str, ...]  # anchors, main policies' snapshots by step, then each exploiter's  # [N]
     means: NDArray[np.float64]  # row's mean return against column; nan: never met  # [N, N]
     errors: NDArray[np.float64] | None  # standard errors; None: exact  # [N, N]
-    cycles: list[Cycle]  # whose every win matters, the shortest first
+    cycles: list[Cycle]  # in which every win matters, the shortest first
     half_range: float  # of the game's returns
-    slight: Sequence[Cycle] = ()  # cycles of all significant wins, where there is none whose every win matters
+    slight: Sequence[Cycle] = ()  # cycles of significant wins, if there is none in which every win matters
     left_out: int = 0  # players of the population that were not compared
 
     def clearest(self) -> Cycle | None:
-        """Return the cycle whose narrowest win is the widest, of those that matter, else of the slight ones."""
+        """Return the cycle whose narrowest win is the widest: of those that matter, or else of the slight ones."""
         return max(self.cycles or self.slight, key=lambda cycle: cycle.margin, default=None)
 
     def unmet(self) -> tuple[int, int]:
@@ -48,11 +48,11 @@ class Comparison(NamedTuple):
         return int(np.isnan(self.means[pairs]).sum()), len(pairs[0])
 
     def wins(self) -> list[Win]:
-        """Return the cycles as alarms judge them."""
+        """Return the cycles in the form that alarms judge."""
         return [Win(self.game, cycle.players, cycle.margin / self.half_range) for cycle in self.cycles]
 
     def shown(self) -> list[int]:
-        """Return the players that a figure has room for: those on the clearest cycle, and others evenly spread."""
+        """Return the players that a figure has room for: those on the clearest cycle, and others evenly spaced."""
         clearest = self.clearest()
         on_cycle = [self.players.index(player) for player in (clearest.players if clearest else ())]
         chosen = set(on_cycle[:MOST_SHOWN])
@@ -60,7 +60,7 @@ class Comparison(NamedTuple):
         return sorted(chosen | {others[i] for i in spread(len(others), MOST_SHOWN - len(chosen))})
 
     def beats(self, chosen: Sequence[int]) -> NDArray[np.bool_]:
-        """Return who of some players significantly beats whom."""
+        """Return which of some players significantly beat which."""
         index = np.ix_(chosen, chosen)
         return significant_wins(
             _rounded(self.means, self.half_range)[index], None if self.errors is None else self.errors[index], 0.95
@@ -68,17 +68,17 @@ class Comparison(NamedTuple):
 
 
 def spread(count: int, most: int) -> list[int]:
-    """Return at most so many indices below ``count``, evenly spread, with the first and the last."""
+    """Return at most ``most`` indices below ``count``, evenly spaced, with the first and the last."""
     if count <= most:
         return list(range(count))
     return sorted({round(i * (count - 1) / (most - 1)) for i in range(most)}) if most > 1 else [count - 1][:most]
 
 
 def compare_population(context: RunContext, state: RunState, measured: PopulationMeasurement) -> dict[str, Comparison]:
-    """Return the comparison of each game that somebody can win, by game."""
+    """Return the comparison of each game that can be won, by game."""
     config, comparisons = context.config, {}
     for game, spec in context.specs.items():
-        free = sum(not role.fixed for role in context.roles[game])  # of players that are given roles
+        free = sum(not role.fixed for role in context.roles[game])  # seats without a fixed player
         if free > 1 and spec.utility is not Utility.IDENTICAL:
             tables = measured.tables.get(game)
             if tables and spec.seats == 2:
@@ -97,11 +97,11 @@ def compare_population(context: RunContext, state: RunState, measured: Populatio
 
 
 def _by_policy(config: RunConfig, named: dict[str, PolicyTable], state: RunState) -> dict[str, PolicyTable]:
-    """Return the tables, of main policies first, by policy and by the newest snapshot; evenly spread if too many."""
-    found = {snapshot.id: snapshot for snapshot in state.population.all()}
+    """Return the tables, main policies first, by policy and newest snapshot; evenly spaced if too many."""
+    snapshot_of = {snapshot.id: snapshot for snapshot in state.population.all()}
 
     def order(name: str) -> tuple[bool, str, int]:
-        members = [found[player] for player in name.split("+")]
+        members = [snapshot_of[player] for player in name.split("+")]
         first = members[0].policy
         exploits = first in config.league_roles
         return exploits, first if exploits else "", max(snapshot.step for snapshot in members)
@@ -141,7 +141,7 @@ def _compared(
     means: NDArray[np.float64],
     errors: NDArray[np.float64] | None,
 ) -> Comparison:
-    """Return the comparison with the cycles of wins that matter, as ``alarms.cycle`` says."""
+    """Return the comparison with the cycles of wins that matter, as ``alarms.cycle`` defines."""
     half_range = (spec.max_return - spec.min_return) / 2
     small = np.abs(means - means.T) / 2 < config.alarms.cycle * half_range
     cycles = find_cycles(players, np.where(small, (means + means.T) / 2, means), errors)
@@ -150,5 +150,5 @@ def _compared(
 
 
 def _rounded(means: NDArray[np.float64], half_range: float) -> NDArray[np.float64]:
-    """Return means without what is a win by rounding alone."""
+    """Return means without wins that are only rounding errors."""
     return np.where(np.abs(means) < ROUNDING * half_range, 0.0, means)

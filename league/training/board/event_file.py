@@ -1,7 +1,7 @@
-"""An event file of TensorBoard's: records of protocol buffers, one after another, each with its checksum.
+"""A TensorBoard event file: records of protocol buffers, one after another, each with its checksum.
 
-Written here and now, record by record: the usual writer hands every number to a thread and waits for it, which costs
-more than the numbers. All numbers of an iteration are one record.
+It is written synchronously, record by record: the usual writer hands every number to a thread and waits for it, which
+costs more than the numbers. All numbers of an iteration are one record.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Charts = Mapping[str, Mapping[str, tuple[str, Sequence[str]]]]  # by category an
 
 
 class EventFile:
-    """A new event file in a folder. What other files of the folder hold from ``purge_step`` on is no longer shown."""
+    """A new event file in a folder. It hides the other files' events from ``purge_step`` on."""
 
     def __init__(self, folder: Path, purge_step: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ class EventFile:
         self._summary([{"tag": tag, "image": image}], step)
 
     def histogram(self, tag: str, values: NDArray[np.float64], step: int) -> None:
-        """Write the distribution of values, of which there is one at least, in equal bins."""
+        """Write the distribution of at least one value, in equal bins."""
         counts, edges = np.histogram(values, bins=BINS) if np.ptp(values) else (np.array([values.size]), values[[0, 0]])
         histogram = {
             "min": values.min(),
@@ -94,7 +94,7 @@ class EventFile:
     def settings(
         self, settings: Mapping[str, bool | float | str], first: Container[str], metrics: Sequence[str]
     ) -> None:
-        """Write the run's settings, which of them are shown first, and the tags by which it is compared with others."""
+        """Write the run's settings, the ones to show first, and the tags by which it is compared with others."""
         from tensorboard.plugins.hparams.api_pb2 import DataType, Experiment
         from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionStartInfo
 
@@ -140,7 +140,7 @@ def _metadata(plugin: str, content: bytes = b"") -> dict[str, Any]:
 def _wait_for_next_name(folder: Path) -> None:
     """Wait until a new event file sorts behind those in the folder, which TensorBoard reads in the order of names.
 
-    A name begins with the second of its making, and within a second the order is that of digits ("10" before "9").
+    A name starts with the second of its creation, and within a second names sort as text ("10" before "9").
     """
     seconds = {int(path.name.split(".")[3]) for path in folder.glob("events.out.tfevents.*")}
     now = time.time()
@@ -160,7 +160,7 @@ _TABLE = _table_of_checksums()
 
 
 def _masked_checksum(data: bytes) -> int:
-    """Return the CRC-32C of bytes, turned by 15 bits and shifted by a constant, as the format of the records has it."""
+    """Return the CRC-32C of bytes, rotated by 15 bits plus a constant, as the record format requires."""
     table, crc = _TABLE, 0xFFFFFFFF
     for byte in data:
         crc = table[(crc ^ byte) & 0xFF] ^ crc >> 8

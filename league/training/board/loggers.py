@@ -1,8 +1,8 @@
-"""Services that get the metrics of a run beside its own files, by their names in ``board.loggers``.
+"""Services that get a run's metrics in addition to its own files, by their names in ``board.loggers``.
 
-A service's package is installed as an extra, and imported only when a run that names it begins. A service that cannot
-be opened is refused before anything is trained; one that fails later is reported once and left alone, and the run goes
-on: its own files have everything.
+A service's package is installed as an extra, and imported only when a run that names it starts. A service that cannot
+be opened is refused before anything is trained; one that fails later is reported once and then skipped, and the run
+continues: its own files have everything.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from games.common.errors import UsageError
 from games.common.files import atomic_write
 from games.common.registry import Entry, Registry
 
-PROJECT = "league"  # what a service groups runs by, where its own environment variable does not say otherwise
-IDENTITIES_FILE = "loggers.json"  # in a run's folder: what each service calls the run, so that a resumed one goes on
-MOST = 100  # of MLflow's parameters, and metrics, in one request: fewer than any of its servers refuses
+PROJECT = "league"  # the project of runs in a service, unless its own environment variable names another
+IDENTITIES_FILE = "loggers.json"  # in a run's folder: the run's id in each service, for a resumed run
+MOST = 100  # of MLflow's parameters and metrics in one request: a number that all its servers accept
 LONGEST = 500  # characters of a parameter of MLflow's
 PATIENCE = 20.0  # seconds in which Weights & Biases must answer when a run begins
 
@@ -34,35 +34,35 @@ Settings = Mapping[str, bool | float | str]  # of the run, by their dotted names
 
 
 class Logger(Protocol):
-    """A service that a run's metrics go to."""
+    """A service that gets a run's metrics."""
 
     @property
     def identity(self) -> str:
-        """What the service calls this run; it is opened again by that."""
+        """The service's id of this run, by which it is opened again."""
         ...
 
     def write(self, iteration: int, metrics: Mapping[str, float]) -> None:
-        """Send the metrics of one iteration. One that was sent before, by a process that was killed, may come again."""
+        """Send one iteration's metrics. An iteration may be sent again if the process that sent it was killed."""
         ...
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send whatever is left."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LoggerKind(Entry[Callable[[str, Path, Settings, str | None], Logger]]):
-    """A kind of logger. ``make`` begins a run of a name, or goes on with the one of an identity.
+    """A kind of logger. ``make`` starts a run under a name, or continues the one with an identity.
 
     It gets the run's name, folder and settings, and the identity that the run had, None if it is new.
     """
 
-    package: str = ""  # that has to be installed
-    advice: str = ""  # what to do where it cannot be opened
+    package: str = ""  # the package that must be installed
+    advice: str = ""  # what to do if it cannot be opened
 
 
 class WandbLogger:
-    """One run at Weights & Biases. An iteration that was sent before is not taken again: steps only grow."""
+    """One run at Weights & Biases. It does not accept an iteration twice: steps only increase."""
 
     def __init__(self, run: Any) -> None:
         self._run = run
@@ -83,11 +83,11 @@ class WandbLogger:
 
 
 def open_wandb(name: str, run_dir: Path, settings: Settings, identity: str | None) -> WandbLogger:
-    """Weights & Biases (https://docs.wandb.ai). WANDB_MODE, WANDB_PROJECT and its other variables hold as always."""
+    """Weights & Biases (https://docs.wandb.ai). WANDB_MODE, WANDB_PROJECT and its other variables apply."""
     import wandb
 
     if os.environ.get("WANDB_MODE", "online") in ("online", "shared") and not _logged_in_to(wandb):
-        raise UsageError("nobody is logged in")  # it would ask, in the middle of the live view
+        raise UsageError("nobody is logged in")  # it would ask for a key in the middle of the live view
     run = wandb.init(
         project=os.environ.get("WANDB_PROJECT", PROJECT),
         name=name,
@@ -105,7 +105,7 @@ def _logged_in_to(wandb: Any) -> bool:
     wandb.setup(wandb.Settings(silent=True))
     try:
         return bool(wandb.login(prompt=False))
-    except TypeError:  # before there was such an argument
+    except TypeError:  # in versions without this argument
         return bool(wandb.api.api_key)
 
 
@@ -125,9 +125,9 @@ class MlflowLogger:
         from mlflow.entities import Metric
 
         now = int(time.time() * 1000)
-        found = [Metric(allowed(name), value, now, iteration) for name, value in metrics.items()]
-        for begin in range(0, len(found), MOST):
-            self._client.log_batch(self._run_id, metrics=found[begin : begin + MOST])
+        rows = [Metric(allowed(name), value, now, iteration) for name, value in metrics.items()]
+        for begin in range(0, len(rows), MOST):
+            self._client.log_batch(self._run_id, metrics=rows[begin : begin + MOST])
 
     def close(self) -> None:
         """Mark the run as ended; one that is resumed runs again."""
@@ -135,18 +135,18 @@ class MlflowLogger:
 
 
 def open_mlflow(name: str, _: Path, settings: Settings, identity: str | None) -> MlflowLogger:
-    """MLflow (https://mlflow.org/docs). MLFLOW_TRACKING_URI and MLFLOW_EXPERIMENT_NAME hold as always."""
+    """MLflow (https://mlflow.org/docs). MLFLOW_TRACKING_URI and MLFLOW_EXPERIMENT_NAME apply."""
     from mlflow.entities import Param
     from mlflow.tracking import MlflowClient
 
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # by its own default it tries for four minutes
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # by default it retries for four minutes
     client = MlflowClient()
     if identity is not None:
         client.update_run(identity, status="RUNNING")
         return MlflowLogger(client, identity)
     experiment = os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT)
-    found = client.get_experiment_by_name(experiment)
-    run = client.create_run(found.experiment_id if found else client.create_experiment(experiment), run_name=name)
+    existing = client.get_experiment_by_name(experiment)
+    run = client.create_run(existing.experiment_id if existing else client.create_experiment(experiment), run_name=name)
     parameters = [Param(allowed(key), str(value)[:LONGEST]) for key, value in settings.items()]
     for begin in range(0, len(parameters), MOST):
         client.log_batch(run.info.run_id, params=parameters[begin : begin + MOST])
@@ -174,7 +174,7 @@ class TrackioLogger:
         self._run.log(dict(metrics), step=iteration)
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write whatever is left."""
         with redirect_stdout(io.StringIO()):  # it would print where the live view is
             self._run.finish()
 
@@ -230,7 +230,7 @@ def check_loggers(names: Sequence[str]) -> None:
 
 
 class Loggers:
-    """A run's loggers, opened; one that fails is reported once to ``warn``, and is sent nothing more."""
+    """A run's loggers, opened; one that fails is reported to ``warn`` once, and gets nothing more."""
 
     def __init__(self, opened: Mapping[str, Logger] = {}, warn: Callable[[str], None] = print) -> None:
         self._opened, self._warn = dict(opened), warn
@@ -240,7 +240,7 @@ class Loggers:
         self._each(lambda logger: logger.write(iteration, metrics), f"in iteration {iteration}")
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send whatever is left."""
         self._each(lambda logger: logger.close(), "when it was closed")
 
     def _each(self, send: Callable[[Logger], None], when: str) -> None:
@@ -262,35 +262,35 @@ def open_loggers(
     earlier: Callable[[], Iterable[Mapping[str, float]]] = list,
     warn: Callable[[str], None] = print,
 ) -> Loggers:
-    """Return a run's loggers, opened; a run that is resumed goes on under the identity that it had.
+    """Return a run's loggers, opened; a resumed run continues under the identity that it had.
 
-    One that the run did not have before is sent what ``earlier`` returns: the metrics of each iteration so far, with
-    the key "iteration". Raises UsageError, with what to do, for one that cannot be opened.
+    A new logger is first sent what ``earlier`` returns: the metrics of each iteration so far, with the key "iteration".
+    Raises UsageError, with what to do, for one that cannot be opened.
     """
     path = run_dir / IDENTITIES_FILE
-    known: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    identities: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     loggers: dict[str, Logger] = {}
     for name in names:
         try:
-            logger = LOGGERS[name].make(run_dir.resolve().name, run_dir, settings, known.get(name))
-            if name not in known:
+            logger = LOGGERS[name].make(run_dir.resolve().name, run_dir, settings, identities.get(name))
+            if name not in identities:
                 for line in earlier():
                     logger.write(int(line["iteration"]), {key: line[key] for key in line if key != "iteration"})
-        except Exception as error:  # of any kind: it is the service's
+        except Exception as error:  # of any kind: it comes from the service
             Loggers(loggers).close()
             advice = f"{LOGGERS[name].advice}. " if LOGGERS[name].advice else ""
             raise UsageError(
                 f"board.loggers names {name!r}, which cannot be opened: {_in_a_line(error)}. {advice}Or leave it out: "
                 "TensorBoard and metrics.jsonl are always there."
             ) from error
-        loggers[name], known[name] = logger, logger.identity
+        loggers[name], identities[name] = logger, logger.identity
     if names:
-        atomic_write(path, json.dumps(known, indent=1) + "\n")
+        atomic_write(path, json.dumps(identities, indent=1) + "\n")
     return Loggers(loggers, warn)
 
 
 def _in_a_line(error: Exception) -> str:
-    """Return what an error says, in a line of moderate length."""
+    """Return an error's message in one line of moderate length."""
     words = " ".join(str(error).split()).rstrip(".")
     if isinstance(error, UsageError):
         return words

@@ -1,4 +1,4 @@
-"""What a run logs, iteration by iteration: ``metrics.jsonl``, ``mixtures.jsonl`` and TensorBoard's ``tb/``."""
+"""A run's log, iteration by iteration: ``metrics.jsonl``, ``mixtures.jsonl`` and TensorBoard's ``tb/``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ METRICS_FILE = "metrics.jsonl"
 MIXTURES_FILE = "mixtures.jsonl"  # the weights of RUN@mixture after each snapshot
 TENSORBOARD_FOLDER = "tb"
 FIGURES_FILE = "figures.json"  # in that folder: the names of the figures
-LETTERS = 100  # of a line of an alarm
+LETTERS = 100  # in a line of an alarm
 ROUNDING = 1e-6  # of the weights of a mixture
 IF_DAMAGED = (
     "Restore it from a copy, or delete that line: only the curves lose by it. A run that is resumed with --from leaves "
@@ -52,7 +52,7 @@ class MetricsLog:
     def write(self, iteration: int, metrics: Mapping[str, float], alarms: Sequence[Alarm] = ()) -> None:
         """Write one iteration; a metric that was not computed is absent, never 0.
 
-        TensorBoard also gets the text of the alarms that begin in it.
+        TensorBoard also gets the text of the alarms that start in it.
         Raises ValueError, and writes nothing, if a metric is not finite.
         """
         broken = {name: value for name, value in metrics.items() if not math.isfinite(value)}
@@ -77,18 +77,18 @@ class MetricsLog:
             file.write(json.dumps({"iteration": iteration, **weights}) + "\n")
 
     def figure(self, name: str, pixels: NDArray[np.uint8], iteration: int) -> None:
-        """Write a figure, [height, width, 3], and remember its name beside the event files, which take long to read."""
+        """Write a figure, [height, width, 3], and its name beside the event files, which are slow to read."""
         names = figures_of(self._run_dir)
         if name not in names:
             atomic_write(self._run_dir / TENSORBOARD_FOLDER / FIGURES_FILE, json.dumps([*names, name]))
         self._events.image(name, pixels, iteration)
 
     def text(self, name: str, text: str, iteration: int) -> None:
-        """Write a text, which TensorBoard shows letter by letter as it is, whatever a model wrote in it."""
+        """Write a text, which TensorBoard shows verbatim, whatever a model wrote in it."""
         self._events.text(name, verbatim(text), iteration)
 
     def histogram(self, name: str, values: Sequence[float], iteration: int) -> None:
-        """Write the distribution of values, of which there is one at least."""
+        """Write the distribution of at least one value."""
         self._events.histogram(name, np.asarray(values, dtype=float), iteration)
 
     def layout(self, categories: Charts) -> None:
@@ -98,7 +98,7 @@ class MetricsLog:
     def settings(
         self, settings: Mapping[str, bool | float | str], first: Container[str], metrics: Sequence[str]
     ) -> None:
-        """Write the run's settings by name, which of them are shown first, and what TensorBoard compares runs by."""
+        """Write the run's settings by name, the ones to show first, and the metrics by which runs are compared."""
         self._events.settings(settings, first, metrics)
 
     def flush(self) -> None:
@@ -120,13 +120,13 @@ class MetricsLog:
 
 
 def verbatim(text: str) -> str:
-    """Return Markdown that shows a text letter by letter: an indented block of code, which no line can leave.
+    """Return Markdown that shows a text verbatim: an indented code block, which no line can escape.
 
-    Characters that are not printed, such as those that turn the direction of writing, are shown by their number.
+    Unprintable characters, such as those that change the direction of writing, are shown by their number.
     """
     lines = text.splitlines() or [""]
-    shown = ("".join(c if c.isprintable() else f"<U+{ord(c):04X}>" for c in line) for line in lines)
-    return "\n".join(f"    {line}" for line in shown)
+    escaped = ("".join(c if c.isprintable() else f"<U+{ord(c):04X}>" for c in line) for line in lines)
+    return "\n".join(f"    {line}" for line in escaped)
 
 
 def read_mixtures(run_dir: Path) -> Iterator[dict[str, Any]]:
@@ -155,7 +155,7 @@ def readable_lines(run_dir: Path, name: str = METRICS_FILE) -> Iterator[bytes]:
 
 
 def _lines(path: Path) -> list[bytes]:
-    """Return a log's lines with their ends, which a torn last one lacks; none of a log that does not exist."""
+    """Return a log's lines with their line ends, which a torn last line lacks; none if the log does not exist."""
     try:
         *lines, torn = path.read_bytes().split(b"\n")
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""What an observer is, and what a figure of the board is: the types of the families "monitors" and "figures".
+"""The types of the families "monitors" and "figures": the board's observers and figures.
 
-An observer measures an iteration, and a figure draws what was measured. Where a figure has an observer of its own, both
-stand in one file of ``league.training.board.observers``.
+An observer measures an iteration, and a figure draws what was measured. A figure that has its own observer shares a
+file with it in ``league.training.board.observers``.
 """
 
 from __future__ import annotations
@@ -30,36 +30,36 @@ Metrics = dict[str, float]
 
 
 class RoleConduct(NamedTuple):
-    """One role's turns of an iteration. "By turn" is by the turn's index in its trajectory, the last one and beyond."""
+    """One role's turns in an iteration. "By turn" is by index in the trajectory, the last and later ones together."""
 
     game: str
     role: str
     advantages: list[float]  # of all turns
     advantages_by_turn: list[list[float]]
-    entropies_by_turn: list[list[float]]  # −log p of what was sampled, in nats: its mean estimates the entropy
-    actions_by_turn: list[Counter[str]]  # where there was a choice
+    entropies_by_turn: list[list[float]]  # −log p of the sampled replies, in nats; their mean estimates the entropy
+    actions_by_turn: list[Counter[str]]  # only where there was a choice
     lengths: list[int]  # tokens of free replies
     reasoning: list[float]  # tokens of them before the answer
     replies: Counter[str]  # legal, retried, illegal, truncated, tool; empty where replies are masked and no tool exists
 
 
 class Record(NamedTuple):
-    """What is known of an iteration once it was played and learned from."""
+    """What is known about an iteration after it was played and learned from."""
 
     context: RunContext
     iteration: int
     episodes: Sequence[Episode]  # forks included
-    results: Sequence[Result]  # of the matches that are no forks, as the payoff table has them
+    results: Sequence[Result]  # of the matches that are not forks, as in the payoff table
     learned: LearnResult
     starts: StartPool | None = None  # of a run with ``starts.rule``
-    conducts: Sequence[RoleConduct] = ()  # of an iteration that froze a snapshot
+    conducts: Sequence[RoleConduct] = ()  # only in an iteration that froze a snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class Observer(Entry[Callable[[Record], Mapping[str, float]]]):
-    """A measurement of each iteration. ``make`` returns metrics by name, and leaves out what was not computed.
+    """A measurement of each iteration. ``make`` returns metrics by name, without those that were not computed.
 
-    It neither changes what it is given nor draws a random number, so that a run is the same with or without it.
+    It neither changes its arguments nor draws a random number, so that a run is the same with or without it.
     """
 
     of_snapshots: bool = False  # only iterations that froze a snapshot are measured
@@ -67,7 +67,7 @@ class Observer(Entry[Callable[[Record], Mapping[str, float]]]):
 
 
 class FigureData(NamedTuple):
-    """Everything that figures are drawn from."""
+    """The data from which figures are drawn."""
 
     iteration: int
     specs: Mapping[str, GameSpec]
@@ -88,38 +88,38 @@ class FigureData(NamedTuple):
 
     def series(self, name: str) -> tuple[list[int], list[float]]:
         """Return the iterations and values of a metric."""
-        found = [(line["iteration"], line[name]) for line in self.history if name in line]
-        return [step for step, _ in found], [value for _, value in found]
+        points = [(line["iteration"], line[name]) for line in self.history if name in line]
+        return [step for step, _ in points], [value for _, value in points]
 
     def names(self, prefix: str) -> list[str]:
         """Return the names of metrics with a prefix, each once, in the order in which they appeared."""
         return list(dict.fromkeys(name for line in self.history for name in line if name.startswith(prefix)))
 
     def by_number(self, prefix: str) -> list[dict[int, float]]:
-        """Return what follows a prefix with a number, by that number: in the newest iteration that has it, then the
-        first. The first one is left out where it is the newest.
+        """Return metrics that are named by a prefix and a number, by that number: of the newest iteration that has any,
+        then of the first, unless that is also the newest.
         """
-        found: list[dict[int, float]] = []
+        iterations: list[dict[int, float]] = []
         for line in self.history:
             numbers = {name.removeprefix(prefix): value for name, value in line.items() if name.startswith(prefix)}
-            if mine := {int(number): numbers[number] for number in sorted(numbers, key=len) if number.isdecimal()}:
-                found.append(dict(sorted(mine.items())))
-        return [found[-1], *([found[0]] if len(found) > 1 else [])] if found else []
+            if by_number := {int(number): numbers[number] for number in sorted(numbers, key=len) if number.isdecimal()}:
+                iterations.append(dict(sorted(by_number.items())))
+        return [iterations[-1], *([iterations[0]] if len(iterations) > 1 else [])] if iterations else []
 
 
 def of_the_run(_: FigureData) -> tuple[str, ...]:
-    """Return that a figure is drawn once, of all games together."""
+    """Return the single name "": the figure is drawn once for all games together."""
     return ("",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure(Entry[Callable[[FigureData, str], Drawing]]):
-    """A figure of the board. ``make`` draws it of one game; of "", where it is one of the whole run.
+    """A figure of the board. ``make`` draws it for one game, or for "" if it shows the whole run.
 
-    The board calls it "QUESTION/NAME", with "/GAME" where it is of a game.
+    The board calls it "QUESTION/NAME", plus "/GAME" if it shows one game.
     """
 
     question: str  # of ``league.training.board.questions``
-    games: Callable[[FigureData], Iterable[str]] = of_the_run  # of which there is something to draw
-    metrics: tuple[str, ...] = ()  # patterns of the names of the metrics whose history it needs, whole names
+    games: Callable[[FigureData], Iterable[str]] = of_the_run  # the games with something to draw
+    metrics: tuple[str, ...] = ()  # patterns for whole names of the metrics whose history it needs
     pinned: bool = False  # on the opening page

@@ -1,8 +1,8 @@
-"""What the board shows first, and in which groups: by the question that a person asks, not by the module that answers.
+"""The order and the groups of the board: by the question that a person asks, not by the module that answers it.
 
-Figures are named "QUESTION/…" and the tab of custom scalars has a category a question. The opening page pins, in the
-order of the story: what rings, whether it learns, what it does differently now, who beats whom and who descends from
-whom, and then the curves behind them.
+Figures are named "QUESTION/…" and the tab of custom scalars has a category for each question. The opening page pins, in
+the order of the story: which alarms ring, whether it learns, what it does differently now, who beats whom and who
+descends from whom, and then the curves behind them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BEATS = "3_who_beats_whom"
 BREAKING = "4_is_it_breaking"
 CHANGE = "5_what_to_change"
 
-# What says more than exploitability where interests are common or mixed: there it is 0 for who babbles, too.
+# Metrics that say more than exploitability where interests are common or mixed: there a babbler has 0, too.
 EARNED = (r".+/return(/.+)?", r".+/(best_)?welfare", r".+/pareto_share", r".+/c?ce_gap")
 
 # The most informative curves, in this order: TensorBoard shows them above all others.
@@ -37,7 +37,7 @@ PINNED = (
 
 Chart = tuple[str, list[str]]  # "Multiline" and patterns of tags, or "Margin" and the tags of value, low and high
 
-# The groups of charts that stand after those of what is done, as TensorBoard takes them.
+# The groups of charts after those of what is done, in TensorBoard's form.
 _BREAKING: dict[str, Chart] = {
     "alarms": ("Multiline", [r"alarms/.+"]),
     "illegal replies": ("Multiline", [r"illegal_rate"]),
@@ -63,9 +63,9 @@ _CHANGE: dict[str, Chart] = {
 def pinned_metrics(metrics: Iterable[Mapping[str, float]]) -> list[str]:
     """Return the names of metrics that match ``PINNED``, in its order.
 
-    Where the first game is not competitive, what is earned goes before exploitability.
-    A score that never changes, as in a cooperative game, is left out, and so is an alarm that never rang, and a score
-    where amounts count, as in poker: it may fall in a good run.
+    If the first game is not competitive, returns go before exploitability. A score that never changes, as in a
+    cooperative game, is left out; so are an alarm that never rang, and a score where amounts count, as in poker: it
+    may fall in a good run.
     """
     values: dict[str, set[float]] = {}
     for line in metrics:
@@ -75,8 +75,8 @@ def pinned_metrics(metrics: Iterable[Mapping[str, float]]) -> list[str]:
     names = [name for name in names if "/score_against_" not in name or _is_won_or_lost(name.split("/")[-2])]
     first = next((name.rpartition("/")[0] for name in names if re.fullmatch(PINNED[0], name)), "")
     order = PINNED if not first or _is_competitive(first) else (*EARNED, *PINNED)
-    found = [name for pattern in order for name in names if re.fullmatch(pattern, name)]
-    return list(dict.fromkeys(found))
+    matched = [name for pattern in order for name in names if re.fullmatch(pattern, name)]
+    return list(dict.fromkeys(matched))
 
 
 def _is_competitive(game: str) -> bool:
@@ -100,11 +100,11 @@ def layout(
     exploited: bool,
     observed: Mapping[str, Mapping[str, Chart]] = {},
 ) -> dict[str, dict[str, Chart]]:
-    """Return the tab of custom scalars: charts by question, those of named probabilities with their bands first.
+    """Return the tab of custom scalars: charts by question, first those of named probabilities with their bands.
 
-    ``games`` gives for each game its named probabilities with the ends of their bands: tags of value, low and high.
-    ``cooperative`` and ``exploited`` say whether a game is not competitive, and a policy an exploiter: else their
-    charts would be empty. ``observed`` are the charts that observers add, by game.
+    ``games`` has, for each game, its named probabilities with the ends of their bands: tags of value, low and high.
+    ``cooperative`` and ``exploited`` say whether some game is not competitive, and some policy is an exploiter;
+    otherwise their charts would be empty. ``observed`` are the charts that observers add, by game.
     """
     learning: dict[str, Chart] = {"exploitability": ("Multiline", [r".+/(mixture_)?exploitability"])}
     if cooperative:
@@ -132,7 +132,7 @@ def layout(
 def _doing(
     games: Mapping[str, Sequence[tuple[str, str, str]]], observed: Mapping[str, Mapping[str, Chart]]
 ) -> dict[str, Chart]:
-    """Return the charts of what is done in each game, with those of observers."""
+    """Return the charts of what is done in each game, including the observers' charts."""
     doing: dict[str, Chart] = {}
     for game, margins in games.items():
         name = re.escape(game)

@@ -1,4 +1,4 @@
-"""TensorBoard as ``league board`` starts it: on several runs, opened on what is pinned."""
+"""TensorBoard as ``league board`` starts it: on several runs, opened at the pinned cards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from league.training.board.metrics_log import TENSORBOARD_FOLDER, figures_of, re
 from league.training.board.observers import pinned_figures
 from league.training.board.questions import pinned_metrics
 
-# What a person sees who has never chosen otherwise: all of a curve, and room for the cards.
+# The display for a person who has never chosen another: whole curves, and room for the cards.
 PREFERENCES = {
     "_ignoreYOutliers": "false",
     "_tb_global_settings": json.dumps({"ignoreOutliers": False, "timeSeriesSettingsPaneOpened": False}),
@@ -31,18 +31,18 @@ for (const [name, value] of Object.entries(preferences))
 location.replace(%(address)s + location.hash);
 </script>
 """
-PATIENCE = 60.0  # seconds in which TensorBoard must have read the events before a page opens without pins
+PATIENCE = 60.0  # seconds until a page opens without pins, if TensorBoard has not read the events
 
 
 def serve_tensorboard(runs: Sequence[Path], port: int) -> str:
     """Start TensorBoard on runs, in a thread that ends with this process, and return its address.
 
-    It opens on what is pinned of the first one. Port 0 takes any free one. Raises OSError if the port is taken.
+    It opens at the first run's pinned cards. Port 0 takes any free port. Raises OSError if the port is taken.
     """
     from tensorboard import program
 
     names = run_names(runs)
-    places = ",".join(f"{name}:{path.resolve() / TENSORBOARD_FOLDER}" for name, path in zip(names, runs, strict=True))
+    logdirs = ",".join(f"{name}:{path.resolve() / TENSORBOARD_FOLDER}" for name, path in zip(names, runs, strict=True))
 
     if port:
         with socket.socket() as probe:  # TensorBoard would end the process if it is taken
@@ -51,12 +51,12 @@ def serve_tensorboard(runs: Sequence[Path], port: int) -> str:
     server = program.TensorBoard(
         server_class=lambda app, flags: program.WerkzeugServer(_with_pinned_cards(app, names, runs), flags)
     )
-    server.configure(logdir_spec=places, port=port, bind_all=False, load_fast="false")
+    server.configure(logdir_spec=logdirs, port=port, bind_all=False, load_fast="false")
     return str(server.launch())
 
 
 def run_names(runs: Sequence[Path]) -> list[str]:
-    """Return what TensorBoard calls each run: its folder's name, with a number where several have the same."""
+    """Return TensorBoard's name of each run: its folder's name, with a number where several are equal."""
     names: list[str] = []
     for path in runs:
         name = re.sub(r"[^-\w.]+", "_", path.resolve().name) or "run"
@@ -65,7 +65,7 @@ def run_names(runs: Sequence[Path]) -> list[str]:
 
 
 def _with_pinned_cards(app: Callable[..., Any], names: Sequence[str], runs: Sequence[Path]) -> Callable[..., Any]:
-    """Return TensorBoard's WSGI application whose bare address opens on what is pinned, unsmoothed."""
+    """Return TensorBoard's WSGI application; its bare address opens at the pinned cards, unsmoothed."""
 
     def opened(environ: Mapping[str, Any], start_response: Callable[..., Any]) -> Any:
         if environ["PATH_INFO"] != "/" or environ.get("QUERY_STRING"):
@@ -91,13 +91,13 @@ def _with_pinned_cards(app: Callable[..., Any], names: Sequence[str], runs: Sequ
 
 
 def _wait_until_loaded(app: Callable[..., Any], tags: set[str]) -> None:
-    """Wait until TensorBoard has read what will be pinned, or at most ``PATIENCE``: it does not look for it again."""
+    """Wait until TensorBoard has read the tags to pin, at most ``PATIENCE``: it does not look for them again."""
     from werkzeug.test import Client
 
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
-        known = json.loads(Client(app).get("/data/plugin/timeseries/tags").get_data())
-        found = set(known["images"]["tagRunSampledInfo"]).union(*known["scalars"]["runTagInfo"].values())
-        if tags <= found:
+        response = json.loads(Client(app).get("/data/plugin/timeseries/tags").get_data())
+        loaded = set(response["images"]["tagRunSampledInfo"]).union(*response["scalars"]["runTagInfo"].values())
+        if tags <= loaded:
             return
         time.sleep(0.2)

@@ -1,4 +1,4 @@
-"""Matches as text for people to read: everything that was said stands in quotation marks or indented, as data."""
+"""Matches as text for people to read: everything that was said is quoted or indented, as data."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def tell_match(episode: Episode, advantages: Sequence[Sequence[float | None]] = 
     lines = [heading] if heading else []
     for number, match in enumerate(flatten_episodes([episode])):
         of_turns = advantages[number] if number < len(advantages) else [None] * len(match.turns)
-        lines += [*([""] if number else []), *_told(match, of_turns, "submatch" if number else "match")]
+        lines += [*([""] if number else []), *_match_lines(match, of_turns, "submatch" if number else "match")]
     return "\n".join(lines)
 
 
-def _told(match: Episode, advantages: Sequence[float | None], kind: str) -> list[str]:
+def _match_lines(match: Episode, advantages: Sequence[float | None], kind: str) -> list[str]:
     request = match.request
     index = f" {request.index}" if kind == "match" else ""
     lines = [
@@ -33,20 +33,20 @@ def _told(match: Episode, advantages: Sequence[float | None], kind: str) -> list
         "players: " + ", ".join(f"seat {seat} {player}" for seat, player in enumerate(request.players)),
         "returns: " + ", ".join(f"{value:+g}" for value in match.returns) + f"; {match.end}",
     ]
-    lines += [f"not asked: seat {one.seat}, who cannot be" for one in match.beliefs if not one.probabilities]
+    lines += [f"not asked: seat {belief.seat}, who cannot be" for belief in match.beliefs if not belief.probabilities]
     heard: dict[int, list[BeliefChange]] = {}
     for change in changes(match):
         heard.setdefault(change.turn, []).append(change)
     for number, (turn, advantage) in enumerate(zip(match.turns[:MOST_TURNS], advantages, strict=False), 1):
-        lines += _told_turn(turn, number, advantage)
-        moved = [one for one in heard.get(number - 1, ()) if round(one.before, 3) != round(one.after, 3)]
+        lines += _turn_lines(turn, number, advantage)
+        moved = [change for change in heard.get(number - 1, ()) if round(change.before, 3) != round(change.after, 3)]
         lines += ["  belief in the truth: " + ", ".join(map(_moved, moved))] if moved else []
     if len(match.turns) > MOST_TURNS:
         lines += ["", f"and {len(match.turns) - MOST_TURNS} turns more"]
     return lines
 
 
-def _told_turn(turn: Turn, number: int, advantage: float | None) -> list[str]:
+def _turn_lines(turn: Turn, number: int, advantage: float | None) -> list[str]:
     facts = [f"reward {turn.reward:+g}"]
     if turn.tool:
         facts.append(f"called {turn.tool}")
@@ -66,32 +66,35 @@ def _told_turn(turn: Turn, number: int, advantage: float | None) -> list[str]:
 
 
 def tell_utterances(episodes: Sequence[Episode], probes: Sequence[Probe]) -> str:
-    """Return the utterance of these matches that most raised, and that most lowered, the others' belief in the truth.
+    """Return the utterances that most raised and most lowered the others' belief in the truth, of these matches.
 
-    Empty where nothing was said to anybody who was asked.
+    Empty if nothing was said to anybody who was asked.
     """
-    known, found = list({probe.name: probe for probe in probes}.values()), list[tuple[float, Episode, int]]()
+    distinct, utterances = list({probe.name: probe for probe in probes}.values()), list[tuple[float, Episode, int]]()
     for match in episodes:
         for seat in range(len(match.returns)):
-            found += [(moved, match, place) for place, moved in speaking_rewards(match, seat, known).items()]
-    told = []
-    best, worst = max(found, key=lambda one: one[0], default=None), min(found, key=lambda one: one[0], default=None)
+            utterances += [
+                (moved, match, turn_index) for turn_index, moved in speaking_rewards(match, seat, distinct).items()
+            ]
+    lines = []
+    best = max(utterances, key=lambda utterance: utterance[0], default=None)
+    worst = min(utterances, key=lambda utterance: utterance[0], default=None)
     if best is not None and best[0] > 0.0:
-        told += [*_told_utterance("the most convincing utterance", *best), ""]
+        lines += [*_utterance_lines("the most convincing utterance", *best), ""]
     if worst is not None and worst[0] < 0.0:
-        told += _told_utterance("the most misleading utterance", *worst)
-    return "\n".join(told).rstrip()
+        lines += _utterance_lines("the most misleading utterance", *worst)
+    return "\n".join(lines).rstrip()
 
 
-def _told_utterance(heading: str, moved: float, match: Episode, place: int) -> list[str]:
-    turn, request = match.turns[place], match.request
-    heard = [one for one in changes(match) if one.turn == place and one.hearer != turn.seat]
-    truths = dict.fromkeys(truth for one in match.beliefs for truth in one.truths if one.after == place)
+def _utterance_lines(heading: str, moved: float, match: Episode, turn_index: int) -> list[str]:
+    turn, request = match.turns[turn_index], match.request
+    heard = [change for change in changes(match) if change.turn == turn_index and change.hearer != turn.seat]
+    truths = dict.fromkeys(truth for belief in match.beliefs for truth in belief.truths if belief.after == turn_index)
     return [
-        f"{heading}: {turn.role} (seat {turn.seat}, {turn.player}), match {request.index}, turn {place + 1}",
+        f"{heading}: {turn.role} (seat {turn.seat}, {turn.player}), match {request.index}, turn {turn_index + 1}",
         f"  said: {_short(turn.reply)!r}",
         f"  the truth: {', '.join(map(repr, truths))}; the others' belief in it: {moved:+.3f}",
-        *(f"    {_moved(one)}, {one.bits:+.2f} bits" for one in heard),
+        *(f"    {_moved(change)}, {change.bits:+.2f} bits" for change in heard),
     ]
 
 

@@ -106,10 +106,10 @@ class Teachers:
                     by_student.setdefault(trajectory.policy, []).append(i)
             for student, indices in by_student.items():
                 student_teacher, questions = teacher.of_student(student), _Questions(teacher, self._sees)
-                asked = [questions.of(trajectories[i], matches[trajectories[i].match]) for i in indices]
+                questions_of = [questions.of(trajectories[i], matches[trajectories[i].match]) for i in indices]
                 prior = np.array([weight for _, weight in student_teacher.player.members[student_teacher.role.seat]])
-                for i, turns, said in zip(indices, asked, student_teacher.say(asked), strict=True):
-                    advised[i] = _averaged(turns, said, prior, self._uniform)
+                for i, turns, scores in zip(indices, questions_of, student_teacher.say(questions_of), strict=True):
+                    advised[i] = _averaged(turns, scores, prior, self._uniform)
         return advised
 
 
@@ -231,10 +231,10 @@ def _positions(episode: Episode, trajectory: Trajectory) -> dict[int, Game]:
     return {turn_of[index]: at.copy() for index, at in enumerate(positions(match, episode)) if index in turn_of}
 
 
-def _averaged(asked: Sequence[Asked], said: Sequence[Floats], prior: Floats, uniform: float) -> tuple[Said, ...]:
+def _averaged(turns: Sequence[Asked], scores: Sequence[Floats], prior: Floats, uniform: float) -> tuple[Said, ...]:
     """Return the members' average scores, by their prior weights [M] times the likelihood of the student's replies."""
     weights, averaged = prior / prior.sum(), list[Said]()
-    for turn, shares in zip(asked, said, strict=True):  # [M, A], or of a free reply [M, T], or nothing
+    for turn, shares in zip(turns, scores, strict=True):  # [M, A], or of a free reply [M, T], or nothing
         if turn.legal:
             mixed = (1.0 - uniform) * (weights @ shares) + uniform / len(turn.legal)
             averaged.append(tuple(mixed.tolist()))
@@ -257,5 +257,5 @@ def _posterior(weights: Floats, likely: Floats, prior: Floats) -> Floats:
     return np.asarray(chosen / chosen.sum(), dtype=np.float64)
 
 
-def _stacked(said: Sequence[Said]) -> Floats:
-    return np.array(said, dtype=np.float64)
+def _stacked(scores: Sequence[Said]) -> Floats:
+    return np.array(scores, dtype=np.float64)

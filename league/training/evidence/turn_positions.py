@@ -38,7 +38,7 @@ def locate(
             by_id = sorted(zip(game.legal_ids(), game.legal_actions(), strict=True))
             legal = tuple([action for _, action in by_id])
             state = places[turn.seat, game.information_state(turn.seat)]
-            place = PlaceOfTurn(state, legal, legal.index(turn.action))
-            turns.setdefault((episode.request.index, turn.seat), []).append(place)
+            position = PlaceOfTurn(state, legal, legal.index(turn.action))
+            turns.setdefault((episode.request.index, turn.seat), []).append(position)
             game.apply(turn.action)
     return list(chain.from_iterable(turns.get((t.match, t.seat), []) for t in trajectories))

@@ -112,7 +112,7 @@ def check_never_trained(run_dir: Path) -> None:
         return
     raise UsageError(
         f"{run_dir} has trained ({sign}), but {run_dir / STATE_FOLDER} holds no checkpoint to resume from. Restore "
-        "that folder from a copy. Without it the snapshots still play, and the same run may be trained anew in another "
+        "that folder from a copy. Without it the snapshots still play, and the same run can train again in another "
         f"folder: league train {shlex.quote(str(run_dir / 'config.toml'))}"
     )
 
@@ -144,7 +144,7 @@ def _remedy(run_dir: Path) -> str:
         number = number_of(folder)
         return (
             f"Restore it from a copy, or go on from the checkpoint of iteration {number}; what cannot be made again is "
-            f"told, and what is replaced is kept:\n"
+            f"reported, and what is replaced is kept:\n"
             f"  league train --resume --from {number} --run-dir {shlex.quote(str(run_dir))}"
         )
     return "Restore it from a copy: this run has no other state to go on from. Its snapshots still play."
@@ -190,7 +190,7 @@ def _restore_ratings(run_dir: Path, record: Checkpoint, aside: _SetAside) -> Non
     path, whole = ratings_file(run_dir, record.rated_at), _whole_ratings(run_dir, record)
     if whole != path:
         if path.exists():
-            aside.move(path, "damaged, and was copied anew from ratings.json")
+            aside.move(path, "damaged, and was copied again from ratings.json")
         atomic_write(path, whole.read_bytes())
 
 
@@ -208,7 +208,7 @@ def _restore_results(run_dir: Path, record: Checkpoint, aside: _SetAside) -> boo
         verified_journal(run_dir, record)
     except DamagedFile:
         if path.exists():
-            aside.move(path, f"damaged, and was made anew from {store}")
+            aside.move(path, f"damaged, and was rebuilt from {store}")
         record.journal_sha256 = _rebuild_journal(path, store, record.iteration)
         return True
     return False
@@ -220,7 +220,7 @@ def _restore_starts(run_dir: Path, record: Checkpoint, aside: _SetAside) -> bool
         check_starts(run_dir, record)
     except DamagedFile:
         for file in sorted(run_dir.glob(f"{POOL_FILE}*")):
-            aside.move(file, "damaged: the pool of starts begins anew")
+            aside.move(file, "damaged: a new pool of starts is made")
         record.starts_sha256 = ""
         return True
     return False
@@ -250,7 +250,7 @@ def _rewrite_record(folder: Path, record: Checkpoint, aside: _SetAside) -> None:
         if path.name not in (STATE_FILE, MANIFEST_FILE):
             os.link(path, partial / path.name)
     write_record(partial, record)
-    aside.move(folder, "the checkpoint before what stands outside it was made anew")
+    aside.move(folder, "the checkpoint before the files outside it were rebuilt")
     partial.rename(folder)
 
 

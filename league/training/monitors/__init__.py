@@ -1,4 +1,4 @@
-"""What warns and is shown while a run trains: alarms, the clock of its phases, the live view.
+"""Warnings and views while a run trains: alarms, the clock of its phases, the live view.
 
 May import population and what stands below it.
 """

@@ -1,8 +1,8 @@
-"""What an alarm is: the types of the family "alarms".
+"""The types of the family "alarms".
 
-An alarm judges a reading, such as the history of a policy in a role, by its own settings of the table ``[alarms]``, and
-says what is wrong. A ledger takes readings of an iteration, and remembers what later ones need of it; alarms that judge
-the same readings share one.
+An alarm judges a reading, such as the history of a policy in a role, by its own settings in the table ``[alarms]``, and
+says what is wrong. A ledger takes an iteration's readings, and remembers what later ones need; alarms that judge the
+same readings share one.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from games.common.registry import Entry
 from learners.trajectories import Trajectory
 from roles.role import Role
 
-Kept = dict[str, Any]  # what a ledger remembers: JSON data by ``learners.keys.join_names(…, policy)``, or by policy
-Readings = dict[str, Any]  # what there is to be judged, by the subject that an alarm names
+Kept = dict[str, Any]  # a ledger's memory: JSON data by ``learners.keys.join_names(…, policy)``, or by policy
+Readings = dict[str, Any]  # what is judged, by the subject that an alarm names
 
 
 class Win(NamedTuple):
@@ -30,7 +30,7 @@ class Win(NamedTuple):
 
 @dataclass(frozen=True)
 class Watched:
-    """What alarms read of a finished iteration."""
+    """The data of a finished iteration that alarms read."""
 
     roles: Mapping[str, Sequence[Role]]  # by game and seat
     settings: Any  # the table [alarms]
@@ -40,42 +40,44 @@ class Watched:
     wins: Mapping[str, Sequence[Win]]  # of each game whose population was compared
 
     def subject(self, game: str, role: str, policy: str) -> str:
-        """Return how an alarm names a policy in a role: by the role alone if it is bound to the policy."""
-        own = any(card.name == role and card.policy == policy for card in self.roles.get(game, ()))
-        return f"{game}/{role}" if own else f"{game}/{role} ({policy})"
+        """Return an alarm's name for a policy in a role: only the role if it is bound to the policy."""
+        bound = any(card.name == role and card.policy == policy for card in self.roles.get(game, ()))
+        return f"{game}/{role}" if bound else f"{game}/{role} ({policy})"
 
     @cached_property
     def seated(self) -> dict[tuple[str, str, str], list[int]]:
         """The indices of the trajectories, by game, role and policy."""
-        found: dict[tuple[str, str, str], list[int]] = {}
-        for index, one in enumerate(self.trajectories):
-            found.setdefault((one.game, one.role, one.policy), []).append(index)
-        return found
+        indices: dict[tuple[str, str, str], list[int]] = {}
+        for index, t in enumerate(self.trajectories):
+            indices.setdefault((t.game, t.role, t.policy), []).append(index)
+        return indices
 
     @cached_property
     def by_role(self) -> dict[tuple[str, str, str], list[int]]:
-        """The indices of those that had a turn."""
-        found = {names: [i for i in indices if self.trajectories[i].turns] for names, indices in self.seated.items()}
-        return {names: indices for names, indices in found.items() if indices}
+        """The indices of trajectories that have a turn, in the same way."""
+        with_turns = {
+            names: [i for i in indices if self.trajectories[i].turns] for names, indices in self.seated.items()
+        }
+        return {names: indices for names, indices in with_turns.items() if indices}
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Takes an iteration's readings. ``read`` also returns what it remembers from now on.
+    """Takes an iteration's readings. ``read`` also returns the ledger's new memory.
 
-    That is saved with the run under ``name``. What it holds of a policy is left out when the policy is reset.
+    It is saved with the run under ``name``. A policy's part is removed when the policy is reset.
     """
 
     read: Callable[[Watched, Kept], tuple[Readings, Kept]]
-    name: str = ""  # empty: it remembers nothing
+    name: str = ""  # empty: it has no memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmRule(Entry[Callable[[Any, Any], str | None]]):
     """An alarm. ``make`` gets a reading and the settings, and returns what is wrong: "" for nothing.
 
-    None says that it cannot be judged yet. ``settings`` are fields of the table ``[alarms]`` itself, so their names are
-    taken by no other alarm.
+    None means that it cannot be judged yet. ``settings`` are fields of the table ``[alarms]`` itself, so no two alarms
+    share a field's name.
     """
 
     ledger: Ledger

@@ -1,10 +1,10 @@
 """Alarms: early warnings of a policy that is going wrong. They read a finished iteration and change nothing.
 
-What a policy does in a role is judged by itself: another that plays the role, such as an exploiter, has other returns
-and other words. The alarms stand on pages by subject: ``history_alarms``, ``strategy_alarms``, ``reply_alarms`` and
-``reasoning``. This is their family, and what keeps their state and says which of them ring.
+Each policy in a role is judged separately: another that plays the role, such as an exploiter, has other returns and
+other words. The alarms are in files by subject: ``history_alarms``, ``strategy_alarms``, ``reply_alarms`` and
+``reasoning``. This file has their family, keeps their state and decides which of them ring.
 
-May be imported by the configuration, whose table ``[alarms]`` has the settings of all, so it imports nothing of it.
+The configuration may import it, since its table ``[alarms]`` has the settings of all; so it imports nothing of it.
 """
 
 from __future__ import annotations
@@ -79,15 +79,15 @@ def check_alarms(
     """
     watched = Watched(context.roles, context.config.alarms, trajectories, advantages, metrics, wins)
     verdicts: list[tuple[str, str, str]] = []  # subject, name, message
-    new_state, taken = State(), dict[Ledger, Readings]()
+    new_state, readings_of = State(), dict[Ledger, Readings]()
     for name, rule in ALARMS.loaded().items():
         ledger = rule.ledger
-        if ledger not in taken:
-            taken[ledger], kept = ledger.read(watched, state.get(ledger.name, {}))
-            new_state |= {ledger.name: kept} if ledger.name else {}
-        known = rule.settings.model_fields.keys() <= type(watched.settings).model_fields.keys()
-        settings = watched.settings if known else rule.settings()  # of one registered after the run was configured
-        for subject, reading in taken[ledger].items():
+        if ledger not in readings_of:
+            readings_of[ledger], memory = ledger.read(watched, state.get(ledger.name, {}))
+            new_state |= {ledger.name: memory} if ledger.name else {}
+        configured = rule.settings.model_fields.keys() <= type(watched.settings).model_fields.keys()
+        settings = watched.settings if configured else rule.settings()  # of one registered after the run was configured
+        for subject, reading in readings_of[ledger].items():
             message = rule.make(reading, settings)
             verdicts += [] if message is None else [(subject, name, message)]
     ringing = _ringing([Alarm(*alarm) for alarm in state.get("ringing", [])], verdicts, iteration)
@@ -96,19 +96,19 @@ def check_alarms(
 
 
 def forget_alarms(state: State, policy: str) -> State:
-    """Return the state without what it holds of a policy, whose weights are reset; its alarms ring no more."""
-    ledgers: dict[str, Kept] = {name: kept for name, kept in state.items() if name != "ringing"}
+    """Return the state without what it holds about a policy, whose weights are reset; its alarms stop ringing."""
+    ledgers: dict[str, Kept] = {name: memory for name, memory in state.items() if name != "ringing"}
     forgotten = [key for key in ledgers.get("roles", {}) if split_names(key)[-1] == policy]
     subjects = {ledgers["roles"][key].get("subject") for key in forgotten} | {policy}
-    left = {
-        name: {key: reading for key, reading in kept.items() if split_names(key)[-1] != policy}
-        for name, kept in ledgers.items()
+    remaining = {
+        name: {key: reading for key, reading in memory.items() if split_names(key)[-1] != policy}
+        for name, memory in ledgers.items()
     }
-    return left | {"ringing": [alarm for alarm in state.get("ringing", []) if alarm[1] not in subjects]}
+    return remaining | {"ringing": [alarm for alarm in state.get("ringing", []) if alarm[1] not in subjects]}
 
 
 def _ringing(before: Sequence[Alarm], verdicts: Sequence[tuple[str, str, str]], iteration: int) -> list[Alarm]:
-    """Return the alarms that ring now. An alarm that was not judged, because its game was not due, rings on."""
+    """Return the alarms that ring now. An alarm that was not judged, because its game was not due, keeps ringing."""
     since = {(alarm.subject, alarm.name): alarm.since for alarm in before}
     judged = {(subject, name) for subject, name, _ in verdicts}
     not_judged = [alarm for alarm in before if (alarm.subject, alarm.name) not in judged]

@@ -1,7 +1,7 @@
-"""Alarms that compare a policy in a role with its own beginning, and those of its updates.
+"""Alarms that compare a policy in a role with its own early iterations, and alarms about its updates.
 
 The first ``warmup`` iterations in which it has turns there define what is normal for it; its last ``WINDOW`` iterations
-are compared with that. Everything is kept as sums, which add up over iterations, so that small batches are judged
+are compared with them. Everything is kept as sums, which add up over iterations, so that small batches are judged
 together.
 
 reasoning   the tokens before the answer of a free reply fall to a share of their number in the warmup;
@@ -27,8 +27,8 @@ from league.training.monitors.reply_alarms import PHRASE, reply_stats
 from learners.keys import join_names
 
 WINDOW = 5  # iterations that are judged together
-CHANCE = 3.0  # standard errors that a mean may be off by chance
-FOLLOWING = 0.05  # share of its distance to the returns that a working baseline closes in a window (decay 0.95: 0.2)
+CHANCE = 3.0  # standard errors by which a mean may be off by chance
+FOLLOWING = 0.05  # share of the gap to the returns that a working baseline closes in a window (decay 0.95: 0.2)
 LEAST_SPREAD = 1e-6  # of half a game's range; anything below is rounding
 
 
@@ -67,7 +67,7 @@ class LanguageSettings(Section):
 
 
 class RoleStats(NamedTuple):
-    """The sums of a policy's trajectories and turns in a role; those of several iterations add up."""
+    """The sums of a policy's trajectories and turns in a role; several iterations' sums add up."""
 
     trajectories: int
     deals: int  # different deals, which are drawn independently
@@ -83,9 +83,9 @@ class RoleStats(NamedTuple):
     phrases: int  # in the free replies compared
 
 
-def read_histories(watched: Watched, kept: Kept) -> tuple[Readings, Kept]:
-    """Return the history of each policy in each role that had a turn; the histories of the others are kept too."""
-    histories, readings = dict(kept), Readings()
+def read_histories(watched: Watched, memory: Kept) -> tuple[Readings, Kept]:
+    """Return the history of each policy in each role that had a turn; keep the other histories too."""
+    histories, readings = dict(memory), Readings()
     for names in watched.by_role:
         key, subject = join_names(*names), watched.subject(*names)
         before = histories.get(key, {"warmup": [], "recent": []})
@@ -121,7 +121,7 @@ def _extended(history: Mapping[str, Any], stats: RoleStats, warmup: int) -> dict
 
 
 def _compared(history: Mapping[str, Any]) -> tuple[RoleStats, RoleStats, RoleStats] | None:
-    """Return the sums over the warmup, the window before the last, and the last; None before there are so many."""
+    """Return the sums over the warmup, the window before the last, and the last; None until there are enough."""
     recent = history["recent"]
     if len(recent) < 2 * WINDOW:
         return None
@@ -135,7 +135,7 @@ def _total(iterations: Sequence[Sequence[float]]) -> RoleStats:
 
 
 def judge_reasoning_length(history: Mapping[str, Any], settings: ReasoningSettings) -> str | None:
-    """Judge how many tokens precede the answer of a free reply, beside the warmup."""
+    """Judge how many tokens precede the answer of a free reply, compared with the warmup."""
     if (compared := _compared(history)) is None:
         return None
     warmup, _, current = compared
@@ -148,7 +148,7 @@ def judge_reasoning_length(history: Mapping[str, Any], settings: ReasoningSettin
 
 
 def judge_echo_trap(history: Mapping[str, Any], settings: EchoSettings) -> str | None:
-    """Judge which share of the phrases that were new in the warmup repeats now: early templates are no collapse."""
+    """Judge how many of the phrases that were new in the warmup repeat now: early templates are no collapse."""
     if (compared := _compared(history)) is None:
         return None
     warmup, _, current = compared
@@ -176,7 +176,7 @@ def _judge_drift(warmup: RoleStats, previous: RoleStats, current: RoleStats, set
     """Judge a role's mean advantage A by its standard deviation σ: more than a share of σ, and than σ/√deals by chance.
 
     Over few deals σ may be small by chance, so it counts as no smaller than in the warmup. A running baseline
-    lags where returns move, and then all advantages have one sign without fault. So the alarm rings only if
+    lags where returns move, and then all advantages rightly have one sign. So the alarm rings only if
     the baseline, b = mean return − A, has also failed to close the gap.
     """
     mean = current.advantages / current.turns
@@ -198,9 +198,9 @@ def _baseline(stats: RoleStats) -> float:
     return (stats.turn_returns - stats.advantages) / stats.turns
 
 
-def read_entropies(watched: Watched, kept: Kept) -> tuple[Readings, Kept]:
+def read_entropies(watched: Watched, memory: Kept) -> tuple[Readings, Kept]:
     """Return the entropies of the last updates of each policy that had trajectories."""
-    entropies, readings = dict(kept), Readings()
+    entropies, readings = dict(memory), Readings()
     for policy in sorted({trajectory.policy for trajectory in watched.trajectories}):
         if f"{policy}/entropy" in watched.metrics:
             entropies[policy] = [*entropies.get(policy, []), watched.metrics[f"{policy}/entropy"]][-WINDOW:]
@@ -223,12 +223,12 @@ def judge_entropy(entropies: Sequence[float], settings: EntropySettings) -> str 
 def read_language(watched: Watched, _: Kept) -> tuple[Readings, Kept]:
     """Return how far each policy has moved on ordinary prompts, where a snapshot of it was measured."""
     policies = sorted({trajectory.policy for trajectory in watched.trajectories})
-    found = {policy: watched.metrics.get(f"{policy}/language_kl") for policy in policies}
-    return {policy: moved for policy, moved in found.items() if moved is not None}, {}
+    moved_by = {policy: watched.metrics.get(f"{policy}/language_kl") for policy in policies}
+    return {policy: moved for policy, moved in moved_by.items() if moved is not None}, {}
 
 
 def judge_language(divergence: float, settings: LanguageSettings) -> str:
-    """Judge how far a policy has moved on ordinary prompts, as it was measured when it was frozen."""
+    """Judge how far a policy has moved on ordinary prompts, as measured when it was frozen."""
     if divergence <= settings.language:
         return ""
     return (

@@ -1,10 +1,10 @@
-"""The live view of a training run: a table that refreshes on a terminal, a line now and then elsewhere.
+"""The live view of a training run: a table that refreshes on a terminal, or an occasional line elsewhere.
 
-It shows these metrics of the loop, without those that have not been computed: ``GAME/score/ROLE``,
+It shows these metrics of the loop, as far as they have been computed: ``GAME/score/ROLE``,
 ``GAME/return/ROLE``, ``GAME/share/ACTION``,
-``GAME/matches``, those of ``CHANGES`` below ``GAME/``, ``illegal_rate``, ``rating``, ``gap``,
-``tokens_per_second``. Each alarm has a line while it rings; without a terminal, one when it begins and one
-when it ends.
+``GAME/matches``, the metrics of ``CHANGES`` below ``GAME/``, ``illegal_rate``, ``rating``, ``gap``,
+``tokens_per_second``. Each alarm has a line while it rings; without a terminal, one line when it starts and
+one when it stops.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ CHANGES = {
 class LiveView:
     """Shows a run while it trains. Use it as a context manager; it writes to standard error.
 
-    A resumed run has ``done`` iterations behind it, and ``before`` are their metrics, the oldest first: what is shown
-    as a change begins with them. ``clock`` returns seconds. ``on_update`` is called with the number of each iteration,
-    0 for the measurements before the first one, and its metrics.
+    A resumed run has finished ``done`` iterations, and ``before`` are their metrics, the oldest first: changes are
+    shown from these on. ``clock`` returns seconds. ``on_update`` is called with the number of each iteration, 0 for the
+    measurements before the first one, and its metrics.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class LiveView:
             self._live.stop()
 
     def set_activity(self, text: str) -> None:
-        """Show what the run does now, for work that takes longer than a moment ("cold start")."""
+        """Show what the run is doing now, for work that takes more than a moment ("cold start")."""
         self._activity = text
         if not self._live:
             self.print_line(f"{text} ...")
@@ -94,7 +94,7 @@ class LiveView:
     def announce(self, text: str) -> None:
         """Show a text from the next refresh on; without a terminal, print it soon.
 
-        A signal handler may call it: it prints nothing itself, as it may have interrupted whoever is printing.
+        A signal handler may call it: it prints nothing itself, since it may have interrupted code that is printing.
         """
         self._announcement = text
         if not self._live:
@@ -103,7 +103,7 @@ class LiveView:
     def update(self, iteration: int, metrics: Mapping[str, float], alarms: Sequence[Alarm] = ()) -> None:
         """Show one finished iteration, counted from 0 (−1: the measurements before the first one).
 
-        Metrics that are not given keep their last value; ``alarms`` are all that ring now.
+        Missing metrics keep their last value; ``alarms`` are all that ring now.
         """
         self._done = iteration + 1
         self._activity = "training"
@@ -111,8 +111,8 @@ class LiveView:
         time_now = self._clock()
         self._pace = self._pace or (self._done, time_now)
         self._update_alarms(alarms)
-        due = time_now - self._last_line >= SECONDS_BETWEEN_LINES or self._done == self._iterations
-        if not self._live and (due or "rating" in metrics):
+        print_now = time_now - self._last_line >= SECONDS_BETWEEN_LINES or self._done == self._iterations
+        if not self._live and (print_now or "rating" in metrics):
             self._last_line = time_now
             self.print_line(self._line())
         if self._on_update is not None:
@@ -128,7 +128,7 @@ class LiveView:
         self._console.print(Text(text), soft_wrap=not self._live)  # a log has no width
 
     def _update_alarms(self, alarms: Sequence[Alarm]) -> None:
-        """Store the alarms that ring now; without a terminal, print those that began or ended."""
+        """Store the alarms that ring now; without a terminal, print those that started or stopped."""
         before, self._alarms = self._alarms, list(alarms)
         if not self._live:
             old, new = ({(alarm.name, alarm.subject): alarm for alarm in ringing} for ringing in (before, alarms))
@@ -142,7 +142,7 @@ class LiveView:
     def seconds_left(self) -> float | None:
         """Return the seconds that the remaining iterations will take at the pace so far; None before there is one.
 
-        The pace counts from the first update on, because work before it, such as a cold start, happens once.
+        The pace counts from the first update, because work before it, such as a cold start, happens only once.
         """
         if self._pace is None or self._done == self._pace[0]:
             return None
@@ -150,16 +150,16 @@ class LiveView:
         return (self._clock() - since) / (self._done - done) * (self._iterations - self._done)
 
     def _scores(self, game: str) -> str:
-        """Return the scores by role; where winning is not the point the returns, and the shares of actions."""
-        shown = []
+        """Return the scores by role, or returns where winning is not the point, and the shares of actions."""
+        parts = []
         for kind in ("score", "return", "share"):
             prefix = f"{game}/{kind}/"
             by_name = {
                 name.removeprefix(prefix): value for name, value in self._latest.items() if name.startswith(prefix)
             }
             if by_name:
-                shown.append(f"{kind} " + "  ".join(f"{name} {value:.2f}" for name, value in by_name.items()))
-        return ", ".join(shown) or "–"
+                parts.append(f"{kind} " + "  ".join(f"{name} {value:.2f}" for name, value in by_name.items()))
+        return ", ".join(parts) or "–"
 
     def _measured(self, game: str) -> list[tuple[str, str]]:
         """Return the metrics of ``CHANGES`` that this game has, with their labels."""
@@ -179,9 +179,9 @@ class LiveView:
         return [text.format(self._latest[name]) for name, text in formats.items() if name in self._latest]
 
     def _times(self) -> str:
-        left = self.seconds_left()
+        seconds = self.seconds_left()
         elapsed = f"{format_duration(self._clock() - self._started)} elapsed"
-        return elapsed if left is None else f"{elapsed}, about {format_duration(left)} left"
+        return elapsed if seconds is None else f"{elapsed}, about {format_duration(seconds)} left"
 
     def _line(self) -> str:
         parts = [f"iteration {self._done}/{self._iterations} ({self._times()})"]

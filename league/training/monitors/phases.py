@@ -1,4 +1,4 @@
-"""Where a run's time and memory go: by phase of the loop, by the run's own clock."""
+"""A run's use of time and memory, by phase of the loop, on the run's own clock."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Protocol
 
-PAGES = Path("/proc/self/statm")  # where there is one: memory in pages, the second number is what is resident
+PAGES = Path("/proc/self/statm")  # where it exists: memory in pages, the second number is resident memory
 PHASES = ("play", "learn", "wait", "evaluate", "watch", "log", "save", "rest")
 MIB = 2**20
 _FIRST, _TYPICAL = 1.0, 0.25  # seconds of the first figure, which imports matplotlib, and of any other
 
 
 class PhaseClock:
-    """Adds up seconds by phase. A phase within another counts for the outer one."""
+    """Adds up seconds by phase. A phase within another counts as part of the outer one."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class PhaseClock:
         work: Callable[[], float] = lambda: 0.0,
         peak: Callable[[], float] = lambda: 1.0,
     ) -> None:
-        """``work`` returns the FLOPs of this process's models so far, ``peak`` the FLOP/s that it can reach."""
+        """``work`` returns the FLOPs of this process's models so far, ``peak`` the FLOP/s that they can reach."""
         self.clock, self._work, self._peak = clock, work, peak
         self._worked: dict[str, float] = {}  # FLOPs by phase
         self.started = self._since = clock()
@@ -36,16 +36,16 @@ class PhaseClock:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Count the time until the exit for a phase."""
+        """Count the time until the exit as part of a phase."""
         if self._current is not None:
             yield
             return
-        self._current, begun, worked = name, self.clock(), self._work()
+        self._current, started_at, worked = name, self.clock(), self._work()
         try:
             yield
         finally:
             self._current = None
-            seconds = self.clock() - begun
+            seconds = self.clock() - started_at
             self._seconds[name] = self._seconds.get(name, 0.0) + seconds
             self._worked[name] = self._worked.get(name, 0.0) + self._work() - worked
             self._memory[name] = max(self._memory.get(name, 0.0), resident_memory() / MIB)
@@ -53,10 +53,10 @@ class PhaseClock:
                 self.logged += seconds
 
     def metrics(self) -> dict[str, float]:
-        """Return the share of time of each phase since the last call, and the memory that is in use after it, in MiB.
+        """Return each phase's share of the time since the last call, and the memory in use after it, in MiB.
 
-        Where this machine has an accelerator, also the most of its memory so far. ``time/board`` is the share of the
-        whole run until now that logging and drawing have taken. ``mfu/play`` and ``mfu/learn`` are the model FLOP
+        If this machine has an accelerator, also the peak of its memory so far. ``time/board`` is the share of the whole
+        run so far that logging and drawing have taken. ``mfu/play`` and ``mfu/learn`` are the model FLOP
         utilisation of phases whose models run in this process.
         """
         now = self.clock()
@@ -75,9 +75,9 @@ class PhaseClock:
 
 
 def clock_of_models(models: Collection[tuple[str, str]]) -> PhaseClock:
-    """Return a clock that also says how much of a device's rate of products models reach, measured when it is asked.
+    """Return a clock that also reports the models' FLOP utilisation, given a device's peak rate, measured on demand.
 
-    ``models`` are their devices and types; of several, the rate is that of the fastest.
+    ``models`` are their devices and types; with several, the fastest one's rate counts.
     """
     import torch
 
@@ -94,7 +94,7 @@ class _HasPhases(Protocol):
 
 
 def counts_as(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator for methods of an object with ``phases``: the time in the method counts for a phase."""
+    """Return a decorator for methods of an object with ``phases``: time in the method counts as part of a phase."""
 
     def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(method)
@@ -108,7 +108,7 @@ def counts_as(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def resident_memory() -> float:
-    """Return the memory of this process in bytes: what is resident now, or elsewhere than on Linux the most so far."""
+    """Return this process's memory in bytes: resident now on Linux, elsewhere the peak so far."""
     if PAGES.exists():
         return float(PAGES.read_text().split()[1]) * resource.getpagesize()
     return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
@@ -123,9 +123,9 @@ def _accelerator_memory() -> dict[str, float]:
 
 
 class DrawingBudget:
-    """Decides whether there is time to draw: logging and drawing take at most a share of the run's time until now.
+    """Decides whether there is time to draw: logging and drawing take at most a share of the run's time so far.
 
-    It keeps back what drawing everything once will take at the run's end, which is done in any case.
+    It reserves the time for drawing everything once at the run's end, which is done in any case.
     """
 
     def __init__(self, share: float, phases: PhaseClock) -> None:
@@ -134,10 +134,10 @@ class DrawingBudget:
         self._loaded = False  # whether anything was drawn
 
     def affords(self, task: str, tasks: int, progress: float, spent_now: float) -> bool:
-        """Return whether a task may be done at ``progress`` of the run in (0, 1); ``tasks`` are all that there are.
+        """Return whether a task may be done at ``progress`` of the run in (0, 1); ``tasks`` is the number of all tasks.
 
-        ``spent_now`` are the seconds of the logging under way. A task that was never done is taken to cost as much as
-        the mean of the others.
+        ``spent_now`` are the seconds of the current logging. A task that was never done is assumed to cost the mean of
+        the others.
         """
         if self._share >= 1.0:
             return True
@@ -149,9 +149,9 @@ class DrawingBudget:
 
     @contextmanager
     def measure(self, task: str) -> Iterator[None]:
-        """Measure what a task costs. The first one says nothing about the others: it loads what all of them need."""
-        begun = self._phases.clock()
+        """Measure a task's cost. The first one says nothing about the others: it loads libraries that all need."""
+        started_at = self._phases.clock()
         yield
         if self._loaded:
-            self._costs[task] = self._phases.clock() - begun
+            self._costs[task] = self._phases.clock() - started_at
         self._loaded = True

@@ -1,10 +1,10 @@
-"""Alarms about illegal free replies, from the first iteration on: a role that only says what is illegal learns nothing.
-And what other alarms read of free replies: how long their reasoning is, and how often they repeat each other.
+"""Alarms about illegal free replies, from the first iteration on: a role whose replies are all illegal learns nothing.
+Also statistics of free replies for other alarms: how long their reasoning is, and how often they repeat each other.
 
 illegal   more than a share of a policy's replies in a role are illegal, over the last ``WINDOW`` iterations.
 
 Where nearly all replies are illegal for ``ITERATIONS_TO_STOP`` iterations in a row, every match ends with the same
-forfeit, no reply is better than another, and training only unlearns what was said: then the run is to stop.
+forfeit, no reply is better than another, and training only unlearns what was said: then the run should stop.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from roles.role import ReplyForm, Role
 WINDOW = 5  # iterations that are judged together
 ITERATIONS_TO_STOP = 3
 PHRASE = 4  # words in a phrase, as in seq-rep-4 (Welleck et al. 2020, https://arxiv.org/abs/1908.04319)
-MAX_REPLIES = 256  # of a role, compared for repeats in an iteration: among more replies more phrases repeat
-LEAST_REPLIES = 20  # in an iteration, to say anything of it
+MAX_REPLIES = 256  # of a role, compared for repeats in an iteration: among more replies, more phrases repeat
+LEAST_REPLIES = 20  # in an iteration, to judge it
 
 
 class IllegalSettings(Section):
@@ -38,13 +38,13 @@ class IllegalSettings(Section):
     )
 
 
-def read_replies(watched: Watched, kept: Kept) -> tuple[Readings, Kept]:
+def read_replies(watched: Watched, memory: Kept) -> tuple[Readings, Kept]:
     """Return the counts of each policy in each role with enough free replies, [replies, illegal ones] an iteration."""
-    counts, readings = {key: [list(row) for row in rows] for key, rows in kept.items()}, Readings()
+    counts, readings = {key: [list(row) for row in rows] for key, rows in memory.items()}, Readings()
     for names, indices in watched.by_role.items():
         seats = watched.roles[names[0]]
-        mine = (watched.trajectories[i] for i in indices)
-        turns = [turn for one in mine if seats[one.seat].reply is ReplyForm.FREE for turn in one.turns]
+        trajectories = (watched.trajectories[i] for i in indices)
+        turns = [turn for t in trajectories if seats[t.seat].reply is ReplyForm.FREE for turn in t.turns]
         if len(turns) >= LEAST_REPLIES:
             key = join_names(*names)
             numbers = [len(turns), sum(turn.action is None for turn in turns)]
@@ -53,7 +53,7 @@ def read_replies(watched: Watched, kept: Kept) -> tuple[Readings, Kept]:
 
 
 def judge_illegal(counts: Sequence[Sequence[int]], settings: IllegalSettings) -> str:
-    """Judge which share of the replies of the last iterations is illegal."""
+    """Judge the share of illegal replies in the last iterations."""
     share = sum(illegal for _, illegal in counts) / sum(replies for replies, _ in counts)
     message = f"{share:.0%} of its replies are illegal, above alarms.illegal = {settings.illegal:g}."
     return message if share > settings.illegal else ""
@@ -63,7 +63,7 @@ ILLEGAL = AlarmRule(judge_illegal, IllegalSettings, ledger=Ledger(read_replies, 
 
 
 def why_to_stop(state: Mapping[str, Any], settings: Any, pretrained: bool) -> str:
-    """Return why a run should stop and what to set instead, from the state of alarms; "" if it may go on.
+    """Return why a run should stop and what to set instead, from the state of alarms; "" if it may continue.
 
     ``settings`` are the table ``[alarms]``.
     """
@@ -95,7 +95,7 @@ def reply_stats(role: Role, trajectories: Sequence[Trajectory]) -> tuple[float, 
     if not turns:
         return 0.0, 0, 0, 0
     lengths = [reasoning_tokens(role, turn.reply, len(turn.trace.reply_ids), turn.form) for turn in turns if turn.trace]
-    replies = [turn.reply for turn in turns[:: -(-len(turns) // MAX_REPLIES)]]  # evenly spread: neighbours may be alike
+    replies = [turn.reply for turn in turns[:: -(-len(turns) // MAX_REPLIES)]]  # evenly spaced: neighbours may be alike
     return sum(lengths), len(lengths), *count_repeats(replies)
 
 

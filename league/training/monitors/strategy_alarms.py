@@ -1,11 +1,11 @@
-"""Alarms about strategy: a role that always does the same, a role without signal, a population that goes in circles.
+"""Alarms about strategy: a role that always does the same, a role without signal, a population that cycles.
 
 collapse    a role plays one action wherever it could choose, whatever it observes;
 signal      almost no turn of a role has an advantage: nothing tells its better replies from its worse ones;
 cycle       three or more snapshots beat each other in a circle, each by a margin that matters.
 
-The first two judge ``WINDOW`` iterations together; a lack of signal is told at once, of as many as there are. Their
-state is plain JSON data.
+The first two judge ``WINDOW`` iterations together; a lack of signal is reported immediately, over as many as there are.
+Their state is plain JSON data.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from learners.keys import join_names
 from learners.trajectories import Trajectory
 
 WINDOW = 5  # iterations that are judged together
-MOST_TRAJECTORIES = 256  # of a role, looked at in an iteration
-OBSERVATIONS = 3  # a role that observes fewer different things may rightly always do the same
+MOST_TRAJECTORIES = 256  # of a role, examined in an iteration
+OBSERVATIONS = 3  # a role with fewer distinct observations may rightly always do the same
 LEAST_TURNS = 64  # of a role, before there are ``WINDOW`` iterations: fewer may lack signal by chance
-LEAST_SIGNAL = 1e-3  # of the greatest return: an advantage below this is none
+LEAST_SIGNAL = 1e-3  # of the greatest return: a smaller advantage counts as none
 
 Window = list[Any]  # of each iteration [turns, turns with signal, choices, commonest action, its count, observations]
 
@@ -50,9 +50,9 @@ class CycleSettings(Section):
     )
 
 
-def read_windows(watched: Watched, kept: Kept) -> tuple[Readings, Kept]:
-    """Return the last iterations of each policy in each role that had a turn, where there is enough to judge them."""
-    windows, readings = dict(kept), Readings()
+def read_windows(watched: Watched, memory: Kept) -> tuple[Readings, Kept]:
+    """Return the last iterations of each policy in each role that had a turn, if there is enough to judge."""
+    windows, readings = dict(memory), Readings()
     for names, indices in watched.by_role.items():
         key = join_names(*names)
         chosen = indices[:: -(-len(indices) // MOST_TRAJECTORIES)]
@@ -81,7 +81,7 @@ def _observe(trajectories: Sequence[Trajectory], advantages: Sequence[Sequence[f
 
 
 def judge_signal(window: Window, settings: SignalSettings) -> str | None:
-    """Judge which share of a role's turns has an advantage."""
+    """Judge the share of a role's turns that have an advantage."""
     turns, with_signal = (sum(row[column] for row in window) for column in (0, 1))
     if not turns:
         return None

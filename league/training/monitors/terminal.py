@@ -1,4 +1,4 @@
-"""A console for text from outside, such as names of folders: it can neither act on the terminal nor be markup."""
+"""A console for untrusted text, such as folder names, which can neither control the terminal nor be markup."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Terminal(Console):
         super().__init__(stderr=stderr, soft_wrap=soft_wrap, highlight=False, **settings)
 
     def render_str(self, text: str, **settings: Any) -> Text:
-        """Return a string as it is, in the style that is asked for."""
+        """Return a string unchanged, in the given style."""
         return super().render_str(plain(text), **{**settings, "markup": False, "emoji": False, "highlight": False})
 
     def status(self, status: RenderableType, **settings: Any) -> Status:
-        """Show what is being done, until it is done; nothing without a terminal."""
+        """Show the current activity until it ends; nothing without a terminal."""
         return super().status(Text(plain(status)) if isinstance(status, str) else status, **settings)

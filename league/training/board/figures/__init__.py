@@ -1,4 +1,4 @@
-"""What figures are drawn with: the canvas, shared charts, pictures of commands. The only place for matplotlib.
+"""Drawing: the canvas, shared charts, and the commands' pictures. The only place for matplotlib.
 
 May import: nothing of the other rooms.
 """

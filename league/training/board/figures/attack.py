@@ -1,4 +1,4 @@
-"""The picture of an attack: what it wins by its budget, with intervals where matches were played."""
+"""The picture of an attack: its gain by budget, with intervals where matches were played."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from league.training.board.figures.canvas import COLOURS, PALE, new_figure, tidy
 
 
 class CurvePoint(NamedTuple):
-    """A point with its interval; the bounds are equal where it is exact, None where there is none."""
+    """A point with its interval; the bounds are equal for an exact value, None without an interval."""
 
     budget: float
     loss: float
@@ -19,7 +19,7 @@ class CurvePoint(NamedTuple):
 
 
 def save_attack_figure(path: Path, title: str, budget_name: str, points: Sequence[CurvePoint]) -> None:
-    """Draw the curve and write a picture, of the kind that the path's suffix says."""
+    """Draw the curve and write a picture, in the format of the path's suffix."""
     figure = new_figure(title)
     axes = figure.add_axes((0.14, 0.17, 0.82, 0.66))
     tidy(axes, y_label="loss a match", x_label=budget_name)

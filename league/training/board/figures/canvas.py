@@ -1,9 +1,8 @@
-"""What all figures share: size, colours and letters, and pixels from a figure. Nothing of matplotlib is global here.
+"""Shared by all figures: size, colours and fonts, and a figure's pixels. No global state of matplotlib is changed.
 
-TensorBoard shows an image in a card of about 330 by 215 pixels, so figures have that shape, and letters of 8 points are
-as large as those of the page. Twice as many pixels are drawn for the view in which a card is enlarged. In a card
-TensorBoard takes every second pixel and drops the others, with them the thin strokes of letters, so each pixel is the
-mean of two by two.
+TensorBoard shows an image in a card of about 330 by 215 pixels, so figures have that shape, and 8-point letters are as
+large as the page's. Twice as many pixels are drawn for the enlarged view. In a card TensorBoard keeps only every second
+pixel and so loses the thin strokes of letters; therefore each pixel is the mean of two by two.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ COLOURS = ("#1f5fa8", "#d9822b", "#2e8b57", "#a23b72", "#6b5b95", "#8c6d31", "#1
 
 
 def new_figure(title: str, height: float = HEIGHT) -> Drawing:
-    """Return an empty figure with its title at the top left. ``title`` is shown as it is, whatever is in it."""
+    """Return an empty figure with its title at the top left. ``title`` is shown verbatim."""
     from matplotlib.figure import Figure  # takes half a second to import
 
     figure = Figure(figsize=(WIDTH, height), dpi=DPI, facecolor="white")
@@ -62,7 +61,7 @@ def tidy(axes: Any, title: str = "", y_label: str = "", x_label: str = "") -> No
 
 
 def grid(figure: Drawing, panels: int, columns: int) -> list[Any]:
-    """Return axes for so many panels, in rows."""
+    """Return axes for ``panels`` panels, in rows."""
     rows = -(-panels // columns)
     height = figure.get_figheight()
     figure.subplots_adjust(
@@ -72,12 +71,12 @@ def grid(figure: Drawing, panels: int, columns: int) -> list[Any]:
 
 
 def plain(text: str) -> str:
-    """Return a text in which matplotlib reads no formula."""
+    """Return a text that matplotlib does not parse as a formula."""
     return text.replace("$", r"\$")
 
 
 def shortened(names: Sequence[str]) -> list[str]:
-    """Return snapshots' ids without the zeros that fill them up: main-000120 becomes main-120."""
+    """Return snapshots' ids without padding zeros: main-000120 becomes main-120."""
     short = []
     for name in names:
         head, dash, step = name.rpartition("-")

@@ -35,7 +35,7 @@ def draw_curves(title: str, panels: Mapping[str, Sequence[Curve]]) -> Drawing:
 
 
 class ByTurn(NamedTuple):
-    """A role's numbers by turn index, from its first turn on."""
+    """A role's numbers by turn index, from its first turn."""
 
     role: str
     means: Sequence[float]
@@ -49,9 +49,9 @@ def draw_by_turn(title: str, rows: Mapping[str, Sequence[ByTurn]]) -> Drawing:
         width = 0.8 / max(len(roles), 1)
         longest = max((len(role.means) for role in roles), default=1)
         for index, role in enumerate(roles):
-            places = [turn + index * width for turn in range(len(role.means))]
+            xs = [turn + index * width for turn in range(len(role.means))]
             axes.bar(
-                places,
+                xs,
                 role.means,
                 width,
                 yerr=role.spreads if any(role.spreads) else None,
@@ -70,12 +70,12 @@ def draw_by_turn(title: str, rows: Mapping[str, Sequence[ByTurn]]) -> Drawing:
 
 
 def draw_shares(
-    title: str, steps: Sequence[int], parts: Mapping[str, Sequence[float]], said: Mapping[str, float], note: str = ""
+    title: str, steps: Sequence[int], parts: Mapping[str, Sequence[float]], legend: Mapping[str, float], note: str = ""
 ) -> Drawing:
-    """Return parts of a whole over iterations as areas; ``said`` are the shares in the legend."""
+    """Return parts of a whole over iterations as areas; ``legend`` has the shares in the legend."""
     figure = new_figure(title)
     axes = figure.add_axes((0.075, 0.2, 0.66, 0.66))
-    labels = [f"{name} {said[name]:.1%}" for name in parts]
+    labels = [f"{name} {legend[name]:.1%}" for name in parts]
     rows = [list(values) for values in parts.values()]
     if len(steps) == 1:
         steps, rows = [steps[0], steps[0] + 1], [[row[0], row[0]] for row in rows]

@@ -1,4 +1,4 @@
-"""How near credit rules come to the exact gradient: cosine, bias and noise of each, side by side."""
+"""How close credit rules come to the exact gradient: cosine, bias and noise of each, side by side."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Interval = tuple[float, float | None, float | None]  # value, low, high
 
 
 class CreditRow(NamedTuple):
-    """A rule, or several that give the same credit."""
+    """A rule, or several that assign the same credit."""
 
     label: str
     cosine: Interval | None
@@ -24,7 +24,7 @@ class CreditRow(NamedTuple):
 
 
 def save_credit_figure(path: Path, title: str, rows: Sequence[CreditRow]) -> None:
-    """Draw the rows from top to bottom and write a picture, of the kind that the path's suffix says."""
+    """Draw the rows from top to bottom and write a picture, in the format of the path's suffix."""
     figure = new_figure(title, height=0.75 + 0.2 * len(rows))
     figure.set_figwidth(7.0)
     height = figure.get_figheight()
@@ -40,21 +40,21 @@ def save_credit_figure(path: Path, title: str, rows: Sequence[CreditRow]) -> Non
         axes.set_yticks(range(len(rows)), [plain(_cut(row.label)) for row in rows] if number == 0 else [])
         axes.tick_params(axis="y", labelsize=SMALL - 0.5, length=0)
         axes.grid(axis="x", color=PALE, alpha=0.3, linewidth=0.5)
-        for place, row in enumerate(rows):
-            _point(axes, place, value_of(row), INK if place == 0 else COLOURS[0])
+        for y, row in enumerate(rows):
+            _point(axes, y, value_of(row), INK if y == 0 else COLOURS[0])
         low, high = axes.get_xlim()
         axes.set_xlim(min(0.0, low), max(1.0, high) + 0.05)
     figure.savefig(path)
 
 
-def _point(axes: object, place: int, value: Interval | None, colour: str) -> None:
+def _point(axes: object, y: int, value: Interval | None, colour: str) -> None:
     """Draw a value with its interval."""
     if value is None:
         return
     mean, low, high = value
     if low is not None and high is not None:
-        axes.plot([low, high], [place, place], color=colour, linewidth=1.2, alpha=0.6)  # type: ignore[attr-defined]
-    axes.plot([mean], [place], "o", color=colour, markersize=3)  # type: ignore[attr-defined]
+        axes.plot([low, high], [y, y], color=colour, linewidth=1.2, alpha=0.6)  # type: ignore[attr-defined]
+    axes.plot([mean], [y], "o", color=colour, markersize=3)  # type: ignore[attr-defined]
 
 
 def _cut(label: str) -> str:

@@ -1,10 +1,10 @@
-"""What is measured of each iteration, and what is drawn of it: the families "monitors" and "figures".
+"""Observers, which measure each iteration, and figures, which draw it: the families "monitors" and "figures".
 
 May import evidence, learning and what stands below them, and of this room the types, the questions and the canvas.
 
-An observer, ``observe(record) -> metrics``, and the figures of what it measures stand in one file, or on one page with
-short relatives. Figures are drawn in the order of their family, the most important first, and the opening page pins
-those that say so in the same order.
+An observer, ``observe(record) -> metrics``, and the figures of what it measures share a file, sometimes with short
+relatives. Figures are drawn in the order of their family, the most important first, and the opening page pins the
+``pinned`` ones in the same order.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ register_monitor, register_figure = MONITORS.register, FIGURES.register
 
 
 def observe(record: Record, *, of_snapshots: bool = False) -> Metrics:
-    """Return the metrics of all observers of iterations, or of those of snapshots."""
+    """Return the metrics of all observers of iterations, or of all observers of snapshots."""
     metrics: Metrics = {}
     for observer in MONITORS.loaded().values():
         if observer.of_snapshots == of_snapshots:
@@ -83,7 +83,7 @@ def observe(record: Record, *, of_snapshots: bool = False) -> Metrics:
 
 
 def figures(data: FigureData) -> dict[str, Callable[[], Drawing]]:
-    """Return by name how to draw each figure that there is something for, the most important first."""
+    """Return, by name, how to draw each figure that has data, the most important first."""
     return {
         f"{figure.question}/{name}{'/' if game else ''}{game}": partial(figure.make, data, game)
         for name, figure in FIGURES.loaded().items()
@@ -92,15 +92,15 @@ def figures(data: FigureData) -> dict[str, Callable[[], Drawing]]:
 
 
 def pinned_figures(names: Iterable[str]) -> list[str]:
-    """Return which of some figures the opening page has, in its order; of many games, those of the first."""
-    known = list(dict.fromkeys(names))
+    """Return the figures that the opening page shows, in its order; with many games, the first games' figures."""
+    distinct = list(dict.fromkeys(names))
     pinned = [f"{figure.question}/{name}" for name, figure in FIGURES.loaded().items() if figure.pinned]
-    chosen = [name for start in pinned for name in known if name == start or name.startswith(f"{start}/")]
+    chosen = [name for start in pinned for name in distinct if name == start or name.startswith(f"{start}/")]
     return chosen[:MOST_PINNED]
 
 
 def drawn_metrics() -> Callable[[str], bool]:
-    """Return which metrics some figure shows, so that their history is to be kept."""
+    """Return a test of whether some figure shows a metric, whose history must then be kept."""
     patterns = [pattern for figure in FIGURES.loaded().values() for pattern in figure.metrics]
-    wanted = re.compile("|".join(f"(?:{pattern})" for pattern in patterns))
-    return cache(lambda name: wanted.fullmatch(name) is not None)
+    any_pattern = re.compile("|".join(f"(?:{pattern})" for pattern in patterns))
+    return cache(lambda name: any_pattern.fullmatch(name) is not None)

@@ -1,4 +1,4 @@
-"""The figure of the alarms: which rang when, and what rings now."""
+"""The figure of the alarms: which rang when, and which ring now."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Ringing(NamedTuple):
 
     name: str
     iterations: Sequence[int]
-    messages: Sequence[str]  # what rings now
+    messages: Sequence[str]  # of the alarm that rings now
 
 
 def alarms(data: FigureData, _: str) -> Drawing:
-    """Draw whether it is breaking: when each alarm rang, and what rings now."""
+    """Draw whether it is breaking: when each alarm rang, and which ring now."""
     rows = []
     for name in sorted(data.names("alarms/")):
         steps, values = data.series(name)
@@ -34,7 +34,7 @@ ALARMS_FIGURE = Figure(alarms, question=BREAKING, metrics=(r"alarms/.+",), pinne
 
 
 def draw_alarms(title: str, alarms: Sequence[Ringing], iteration: int) -> Drawing:
-    """Return which alarm rang when, and in red what rings now, in words."""
+    """Return the chart of which alarm rang when; those that ring now are red, with their messages."""
     now = [text for alarm in alarms for text in alarm.messages]
     lines = [line for text in now for line in textwrap.wrap(text, 72)[:3]][:8]
     figure = new_figure(title)

@@ -1,4 +1,4 @@
-"""What seats believe as a match goes on, and how much each speech tells: measured, and drawn."""
+"""Seats' beliefs in the course of a match, and the information in each speech: measured, and drawn."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from roles.probes import Probe
 from roles.role import Role, Roles
 
 Metrics = dict[str, float]
-MOST_SPEECHES = 12  # of a match, of which each has a number on the board
+MOST_SPEECHES = 12  # of a match that have their own number on the board
 Series = Mapping[int, float]  # by the number of speeches so far
 
 
 def belief_metrics(episodes: Sequence[Episode], roles: Roles) -> Metrics:
-    """Return what an iteration's seats believed, by game.
+    """Return metrics of the beliefs of an iteration's seats, by game.
 
     ``GAME/belief/ROLE`` is the mean probability of the truth when a match is over, ``GAME/belief/ROLE/N`` after N
-    speeches; ``GAME/information/ROLE`` what a speech of the role tells each hearer, in bits, ``GAME/information/N``
-    what the N-th speech of a match does; ``GAME/shaping/ROLE`` what is paid a match beside the game; ``GAME/unasked``
-    the share of the seats' probes whose players cannot be asked.
+    speeches; ``GAME/information/ROLE`` is how much a speech of the role tells each hearer, in bits,
+    ``GAME/information/N`` how much the N-th speech of a match does; ``GAME/shaping/ROLE`` the shaping reward a match;
+    ``GAME/unasked`` the share of the seats' probes whose players cannot be asked.
     """
     numbers: dict[str, list[float]] = {}
     for episode in flatten_episodes(episodes):
@@ -36,36 +36,36 @@ def belief_metrics(episodes: Sequence[Episode], roles: Roles) -> Metrics:
         if episode.beliefs and seats:
             _add_beliefs(numbers, episode, seats)
         for seat, role in enumerate(seats if episode.shaping else ()):
-            paid = [amount for amount, turn in zip(episode.shaping, episode.turns, strict=True) if turn.seat == seat]
-            numbers.setdefault(f"{episode.request.game}/shaping/{role.name}", []).append(sum(paid))
+            rewards = [amount for amount, turn in zip(episode.shaping, episode.turns, strict=True) if turn.seat == seat]
+            numbers.setdefault(f"{episode.request.game}/shaping/{role.name}", []).append(sum(rewards))
     return {name: fmean(values) for name, values in numbers.items()}
 
 
 def _add_beliefs(numbers: dict[str, list[float]], episode: Episode, seats: Sequence[Role]) -> None:
     """Add a match's numbers."""
     game, probes = episode.request.game, {probe.name: probe for probe in probes_of(seats)}
-    silent = {(one.probe, one.seat) for one in episode.beliefs if not one.probabilities}
-    asked = {(one.probe, one.seat) for one in episode.beliefs}
-    numbers.setdefault(f"{game}/unasked", []).append(len(silent) / len(asked))
+    silent = {(belief.probe, belief.seat) for belief in episode.beliefs if not belief.probabilities}
+    probed = {(belief.probe, belief.seat) for belief in episode.beliefs}
+    numbers.setdefault(f"{game}/unasked", []).append(len(silent) / len(probed))
     for (name, seat), beliefs in histories(episode).items():
-        role, said = seats[seat].name, speeches(episode, probes[name])
+        role, spoken_turns = seats[seat].name, speeches(episode, probes[name])
         numbers.setdefault(f"{game}/belief/{role}", []).append(beliefs[-1].in_truth or 0.0)
-        for number, turn in enumerate([-1, *said[:MOST_SPEECHES]]):
-            at = next((one for one in beliefs if one.after == turn + 1), None)
+        for number, turn in enumerate([-1, *spoken_turns[:MOST_SPEECHES]]):
+            at = next((belief for belief in beliefs if belief.after == turn + 1), None)
             if at is not None:
                 numbers.setdefault(f"{game}/belief/{role}/{number}", []).append(at.in_truth or 0.0)
     for change in changes(episode):
-        said, speaker = speeches(episode, probes[change.probe]), episode.turns[change.turn].seat
-        if change.turn in said and speaker != change.hearer:
+        spoken_turns, speaker = speeches(episode, probes[change.probe]), episode.turns[change.turn].seat
+        if change.turn in spoken_turns and speaker != change.hearer:
             gained = bits(change.after) - bits(change.before)
             numbers.setdefault(f"{game}/information/{seats[speaker].name}", []).append(gained)
-            if (number := said.index(change.turn) + 1) <= MOST_SPEECHES:
+            if (number := spoken_turns.index(change.turn) + 1) <= MOST_SPEECHES:
                 numbers.setdefault(f"{game}/information/{number}", []).append(gained)
 
 
 def speeches(episode: Episode, probe: Probe) -> list[int]:
-    """Return the places of a match's turns that said something."""
-    return [place for place, turn in enumerate(episode.turns) if spoken(turn, probe)]
+    """Return the indices of a match's turns that said something."""
+    return [index for index, turn in enumerate(episode.turns) if spoken(turn, probe)]
 
 
 def beliefs(data: FigureData, game: str) -> Drawing:
@@ -80,20 +80,22 @@ def beliefs(data: FigureData, game: str) -> Drawing:
 def draw_beliefs(title: str, belief: Mapping[str, Sequence[Series]], bits: Series) -> Drawing:
     """Return belief in the truth by role and speeches, and bits by speech.
 
-    ``belief`` has for each role the series of the newest iteration and, if there is another, that of the first before
-    it, which is drawn dotted. ``bits`` are those that the N-th speech told each hearer.
+    ``belief`` has, for each role, the series of the newest iteration and, if there is another, of the first one, which
+    is drawn dotted. ``bits`` are how many the N-th speech told each hearer.
     """
     figure = new_figure(title)
     above, below = grid(figure, 2, 1)
     for index, (role, series) in enumerate(belief.items()):
         colour = COLOURS[index % len(COLOURS)]
-        for number, one in enumerate(series):
+        for number, values in enumerate(series):
             style = {"ls": ":", "lw": 0.9} if number else {"lw": 1.5, "label": plain(role)}
-            above.plot(list(one), list(one.values()), color=colour, **style)
+            above.plot(list(values), list(values.values()), color=colour, **style)
     above.set_ylim(0, 1)
     above.legend(fontsize=SMALL - 1, frameon=False, loc="upper left", ncols=4, handlelength=0, labelcolor="linecolor")
     tidy(above, "belief in the truth after N speeches (dotted: at first)")
-    below.bar(list(bits), list(bits.values()), 0.6, color=[COLOURS[0] if one >= 0 else PALE for one in bits.values()])
+    below.bar(
+        list(bits), list(bits.values()), 0.6, color=[COLOURS[0] if value >= 0 else PALE for value in bits.values()]
+    )
     below.axhline(0.0, color=INK, lw=0.6)
     tidy(below, "bits that the N-th speech told each hearer")
     for axes in (above, below):
@@ -102,7 +104,7 @@ def draw_beliefs(title: str, belief: Mapping[str, Sequence[Series]], bits: Serie
 
 
 def charts(context: RunContext, game: str) -> dict[str, Chart]:
-    """Return the charts of a game, where seats are asked what they believe: else they would be empty."""
+    """Return a game's charts if seats are asked what they believe; otherwise they would be empty."""
     name, shown = re.escape(short_name(game)), short_name(game)
     return (
         {

@@ -1,6 +1,6 @@
 """How roles behave in an iteration: replies, entropy, credit and actions by role and turn, measured and drawn.
 
-Everything is measured of at most ``MOST_TURNS`` turns a role, evenly spread, so that it costs the same in large runs.
+Everything is measured on at most ``MOST_TURNS`` turns a role, evenly spaced, so that it costs the same in large runs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def observe_conduct(
     for index, trajectory in enumerate(trajectories):
         if trajectory.turns:
             by_role.setdefault((trajectory.game, trajectory.role), []).append(index)
-    found = []
+    conducts = []
     for (game, name), indices in by_role.items():
         turns = sum(len(trajectories[i].turns) for i in indices)
         chosen = indices[:: -(-turns // MOST_TURNS)]
@@ -45,12 +45,12 @@ def observe_conduct(
         conduct = RoleConduct(game, name, [], [], [], [], [], [], Counter())
         for index in chosen:
             _add(conduct, trajectories[index], advantages[index], role)
-        found.append(conduct)
-    return found
+        conducts.append(conduct)
+    return conducts
 
 
 def conduct_metrics(conducts: Sequence[RoleConduct]) -> dict[str, float]:
-    """Return what roles do as metrics, ``GAME/WHAT/ROLE/…``; what a role cannot do is absent.
+    """Return the metrics of roles' conduct, ``GAME/WHAT/ROLE/…``; what a role cannot do is absent.
 
     ``advantage/ROLE/turn_K/mean`` and ``/spread`` in the units of the updates, ``entropy/ROLE/turn_K`` in nats a
     reply, ``opening/ROLE/ACTION`` as a share, ``replies/ROLE/KIND`` as a share of all replies,
@@ -84,28 +84,28 @@ def _add(conduct: RoleConduct, trajectory: Trajectory, advantages: Sequence[floa
     """Add one trajectory's turns."""
     before: Turn | None = None
     for index, (turn, advantage) in enumerate(zip(trajectory.turns, advantages, strict=True)):
-        place = min(index, LAST_TURN - 1)
+        turn_index = min(index, LAST_TURN - 1)
         for lists in (conduct.advantages_by_turn, conduct.entropies_by_turn):
-            if len(lists) <= place:
+            if len(lists) <= turn_index:
                 lists.append([])
-        if len(conduct.actions_by_turn) <= place:
+        if len(conduct.actions_by_turn) <= turn_index:
             conduct.actions_by_turn.append(Counter())
         conduct.advantages.append(advantage)
-        conduct.advantages_by_turn[place].append(advantage)
+        conduct.advantages_by_turn[turn_index].append(advantage)
         if turn.trace is not None:
-            conduct.entropies_by_turn[place].append(-sum(turn.trace.logprobs))
+            conduct.entropies_by_turn[turn_index].append(-sum(turn.trace.logprobs))
             if role.reply is ReplyForm.FREE or turn.form:
                 conduct.lengths.append(len(turn.trace.reply_ids))
                 conduct.reasoning.append(reasoning_tokens(role, turn.reply, len(turn.trace.reply_ids), turn.form))
         if len(turn.legal) > 1 and turn.action is not None and not turn.tool:
-            conduct.actions_by_turn[place][turn.action] += 1
+            conduct.actions_by_turn[turn_index][turn.action] += 1
         if role.reply is ReplyForm.FREE or role.tools or turn.form:
             conduct.replies[_kind(turn, before, role)] += 1
         before = turn
 
 
 def _kind(turn: Turn, before: Turn | None, role: Role) -> str:
-    """Return what a reply was: legal at once or after an illegal one, illegal, illegal at its longest, a call."""
+    """Return a reply's kind: legal, legal after a retry, illegal, illegal because truncated, or a tool call."""
     if turn.tool:
         return "tool"
     if turn.action is None:
@@ -169,9 +169,9 @@ def draw_actions(title: str, shares: Mapping[str, Mapping[str, Mapping[str, floa
         width = 0.8 / len(phases)
         for index, (phase, of_phase) in enumerate(phases.items()):
             heights = [of_phase.get(action, 0.0) for action in actions]
-            places = [place + index * width for place in range(len(actions))]
-            axes.bar(places, heights, width, color=COLOURS[index % len(COLOURS)], label=phase)
-        axes.set_xticks([place + 0.4 - width / 2 for place in range(len(actions))])
+            xs = [x + index * width for x in range(len(actions))]
+            axes.bar(xs, heights, width, color=COLOURS[index % len(COLOURS)], label=phase)
+        axes.set_xticks([x + 0.4 - width / 2 for x in range(len(actions))])
         axes.set_xticklabels([plain(action[:14]) for action in actions])
         axes.set_ylim(0, 1)
         axes.set_yticks([0, 0.5, 1])

@@ -26,7 +26,7 @@ MEASURES = {
 
 
 def learning(data: FigureData, _: str) -> Drawing:
-    """Draw whether it is learning: what each game measures of its players, at first and now."""
+    """Draw whether it is learning: each game's measures of its players, at first and now."""
     panels: dict[str, list[Curve]] = {}
     for game, spec in data.specs.items():
         measures = MEASURES if spec.competitive else EARNED | MEASURES
@@ -55,7 +55,7 @@ def games(data: FigureData, _: str) -> Drawing:
 
 
 def _judged(data: FigureData) -> tuple[str, ...]:
-    """Return that there is something to draw where games are judged."""
+    """Return the single name "" if games are judged, and nothing otherwise."""
     return ("",) if any(curve.steps for curve in _percentiles(data)) else ()
 
 

@@ -38,7 +38,7 @@ def payoffs(data: FigureData, game: str) -> Drawing:
 
 
 def wins(data: FigureData, game: str) -> Drawing:
-    """Draw whether it goes in circles: the graph of significant wins, with its clearest cycle."""
+    """Draw whether it cycles: the graph of significant wins, with its clearest cycle."""
     comparison = data.comparisons[game]
     chosen = comparison.shown()
     names = [comparison.players[i] for i in chosen]
@@ -52,14 +52,14 @@ def wins(data: FigureData, game: str) -> Drawing:
 
 
 def _verdict(comparison: Comparison, shown: int) -> str:
-    """Return what is known of cycles, and of whom: players that never met may be on one."""
+    """Return a sentence on cycles, and on which players were compared: players that never met may be on one."""
     unmet, pairs = comparison.unmet()
     players = len(comparison.players)
-    known = [f"{players} players were compared"]
-    known += [f"{shown} of them are shown"] if shown < players else []
-    known += [f"{comparison.left_out} others were not"] if comparison.left_out else []
-    known += [f"{unmet} of {pairs} pairs never met"] if unmet else []
-    looked_at = f" {', '.join(known)}." if len(known) > 1 else ""
+    facts = [f"{players} players were compared"]
+    facts += [f"{shown} of them are shown"] if shown < players else []
+    facts += [f"{comparison.left_out} others were not"] if comparison.left_out else []
+    facts += [f"{unmet} of {pairs} pairs never met"] if unmet else []
+    looked_at = f" {', '.join(facts)}." if len(facts) > 1 else ""
     clearest = comparison.clearest()
     if clearest is None:
         return f"No cycle was found.{looked_at}" if looked_at else "No cycle: all these players can be ranked."
@@ -106,9 +106,9 @@ def draw_payoffs(title: str, players: Sequence[str], means: Floats, halves: Floa
 def draw_wins(
     title: str, players: Sequence[str], beats: NDArray[np.bool_], cycles: Sequence[Sequence[int]], verdict: str
 ) -> Drawing:
-    """Return the graph of significant wins [N, N], from winner to loser; those of ``cycles`` are red.
+    """Return the graph of significant wins [N, N], from winner to loser; wins in ``cycles`` are red.
 
-    ``verdict`` stands below it, red where there is such a cycle.
+    ``verdict`` is written below, red if there is such a cycle.
     """
     names, size = shortened(players), len(players)
     figure = new_figure(title)

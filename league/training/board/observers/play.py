@@ -1,4 +1,4 @@
-"""What an iteration's matches came to: how many there were, scores and returns by role, illegal replies, credit."""
+"""The results of an iteration's matches: their number, scores and returns by role, illegal replies, credit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Metrics = dict[str, float]
 
 
 def count_metrics(context: RunContext, episodes: Iterable[Episode]) -> dict[str, float]:
-    """Return ``GAME/matches`` of each of the run's games that was played."""
+    """Return ``GAME/matches`` for each of the run's games that was played."""
     played = Counter(episode.request.game for episode in episodes)
     return {f"{game}/matches": float(played[game]) for game in context.specs if played[game]}
 
@@ -30,19 +30,19 @@ def count_metrics(context: RunContext, episodes: Iterable[Episode]) -> dict[str,
 def score_metrics(context: RunContext, results: Sequence[Result]) -> dict[str, float]:
     """Return the mean scores, from 0 to 1, of each role's live policies and of each exploiter that played.
 
-    Roles of given players, and games of one seat, whose returns are no scores, have none.
+    Roles with fixed players, and games of one seat, whose returns are not scores, have none.
     """
     metrics: dict[str, float] = {}
     for game, spec in context.specs.items():
         for role in context.roles[game]:
             players = () if role.fixed else context.live[game]  # any of them, because they may swap seats
-            mine = [r for r in results if (r.game, r.role) == (game, role.name) and r.player in players]
-            if mine and spec.seats > 1:
-                metrics[f"{game}/score/{role.name}"] = _mean(mine)
+            role_results = [r for r in results if (r.game, r.role) == (game, role.name) and r.player in players]
+            if role_results and spec.seats > 1:
+                metrics[f"{game}/score/{role.name}"] = _mean(role_results)
     for name in context.config.league_roles:
-        mine = [r for r in results if r.player == name]
-        if mine:
-            metrics[f"{name}/score"] = _mean(mine)
+        role_results = [r for r in results if r.player == name]
+        if role_results:
+            metrics[f"{name}/score"] = _mean(role_results)
     return metrics
 
 
@@ -61,8 +61,8 @@ def reply_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
 
 
 def credit_metrics(config: RunConfig, trajectories: Sequence[Trajectory], advantages: Advantages) -> Metrics:
-    """Return the mean and spread of the advantages by role, the share of groups with equal returns, and what was paid
-    where several rewards are weighed.
+    """Return the mean and spread of the advantages by role, the share of groups with equal returns, and the mean
+    rewards where several are weighed.
     """
     by_role: dict[str, list[float]] = {}
     for trajectory, advantages_K in zip(trajectories, advantages, strict=True):
@@ -78,21 +78,21 @@ def credit_metrics(config: RunConfig, trajectories: Sequence[Trajectory], advant
 
 
 def _reward_metrics(config: RunConfig, trajectories: Sequence[Trajectory]) -> Metrics:
-    """Return the mean of each reward that a role's rule weighs, a match."""
-    paid: dict[str, list[float]] = {}
+    """Return the mean of each reward that a role's rule weighs, per match."""
+    rewards: dict[str, list[float]] = {}
     for trajectory in trajectories:
         game, role = trajectory.game, trajectory.role
         for name in config.credit.rewards(game, role):
-            paid.setdefault(f"{game}/reward/{role}/{name}", []).append(reward_named(trajectory, name))
-    return {name: fmean(numbers) for name, numbers in paid.items()}
+            rewards.setdefault(f"{game}/reward/{role}/{name}", []).append(reward_named(trajectory, name))
+    return {name: fmean(numbers) for name, numbers in rewards.items()}
 
 
 def _flat_groups(config: RunConfig, trajectories: Sequence[Trajectory]) -> dict[tuple[str, str], tuple[int, int]]:
-    """Return by (game, role) how many groups or sets of siblings have equal returns, and how many there are."""
+    """Return, by (game, role), how many groups or sets of siblings have equal returns, and how many there are."""
     if config.matchmaking.group_size > 1:
         return flat_groups(trajectories)
-    seen = dict.fromkeys((trajectory.game, trajectory.role) for trajectory in trajectories)
-    in_trees = {key for key in seen if Need.TREE in config.credit.needs(*key)}
+    game_roles = dict.fromkeys((trajectory.game, trajectory.role) for trajectory in trajectories)
+    in_trees = {key for key in game_roles if Need.TREE in config.credit.needs(*key)}
     return flat_siblings([t for t in trajectories if (t.game, t.role) in in_trees])
 
 

@@ -1,4 +1,4 @@
-"""The figures of the population: who descends from whom, what it weighs in the mixture, how good it is."""
+"""The figures of the population: who descends from whom, each player's weight in the mixture, and ratings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ORIGIN_COLOURS = {
     "merged": COLOURS[5],
     "crossed": COLOURS[6],
 }
-MOST_BANDS = 9  # players with an area of their own; the others share one
+MOST_BANDS = 9  # players with their own area; the others share one
 
 
 class Descendant(NamedTuple):
@@ -44,7 +44,7 @@ class Rated(NamedTuple):
 
 
 def population(data: FigureData, _: str) -> Drawing:
-    """Draw who descends from whom, and how: a row a policy, an edge from each parent."""
+    """Draw who descends from whom, and how: one row per policy, an edge from each parent."""
     snapshots = [
         Descendant(s.id, s.policy, s.step, s.parent, str(s.origin), s.id in data.retired) for s in data.snapshots
     ]
@@ -86,22 +86,22 @@ RATINGS_FIGURE = Figure(
 
 
 def draw_tree(title: str, snapshots: Sequence[Descendant]) -> Drawing:
-    """Return the population as a tree over iterations: a row a policy, an edge from each parent by its origin."""
+    """Return the population as a tree over iterations: one row per policy, edges from parents by origin."""
     policies = list(dict.fromkeys(snapshot.policy for snapshot in snapshots))
     figure = new_figure(title)
     height = figure.get_figheight()
     axes = figure.add_axes((0.11, 0.56 / height, 0.86, 1 - 0.9 / height))
-    place = {s.name: (s.step, policies.index(s.policy)) for s in snapshots}
+    position = {s.name: (s.step, policies.index(s.policy)) for s in snapshots}
     for snapshot in snapshots:
         colour = ORIGIN_COLOURS[snapshot.origin]
-        if snapshot.parent in place:
-            bend = 0.0 if place[snapshot.parent][1] == place[snapshot.name][1] else 0.15
+        if snapshot.parent in position:
+            bend = 0.0 if position[snapshot.parent][1] == position[snapshot.name][1] else 0.15
             if snapshot.origin in ("reset", "response"):
                 bend = 0.25
             axes.annotate(
                 "",
-                place[snapshot.name],
-                place[snapshot.parent],
+                position[snapshot.name],
+                position[snapshot.parent],
                 arrowprops={
                     "arrowstyle": "-|>",
                     "color": colour,
@@ -112,11 +112,11 @@ def draw_tree(title: str, snapshots: Sequence[Descendant]) -> Drawing:
                 },
             )
     for origin, colour in ORIGIN_COLOURS.items():
-        mine = [snapshot for snapshot in snapshots if snapshot.origin == origin]
-        if mine:
-            faces = ["white" if snapshot.retired else colour for snapshot in mine]
-            x, y = zip(*(place[snapshot.name] for snapshot in mine), strict=True)
-            axes.scatter(x, y, s=14, c=faces, edgecolors=colour, zorder=3, label=f"{origin} ({len(mine)})")
+        of_origin = [snapshot for snapshot in snapshots if snapshot.origin == origin]
+        if of_origin:
+            faces = ["white" if snapshot.retired else colour for snapshot in of_origin]
+            x, y = zip(*(position[snapshot.name] for snapshot in of_origin), strict=True)
+            axes.scatter(x, y, s=14, c=faces, edgecolors=colour, zorder=3, label=f"{origin} ({len(of_origin)})")
     axes.set_yticks(range(len(policies)), [plain(policy) for policy in policies])
     axes.set_ylim(len(policies) - 0.4, -0.6)
     axes.margins(x=0.04)
@@ -157,11 +157,13 @@ def draw_ratings(title: str, players: Sequence[Rated]) -> Drawing:
     axes = figure.add_axes((0.1, 0.15, 0.87, 0.72))
     policies = dict.fromkeys(player.policy for player in players if player.step is not None)
     for colour, policy in zip(COLOURS, policies, strict=False):
-        mine = [player for player in players if player.policy == policy and player.step is not None]
-        steps = [player.step or 0 for player in mine]
-        low, high = ([p.mean + sign * 1.96 * p.error for p in mine] for sign in (-1, 1))
+        of_policy = [player for player in players if player.policy == policy and player.step is not None]
+        steps = [player.step or 0 for player in of_policy]
+        low, high = ([p.mean + sign * 1.96 * p.error for p in of_policy] for sign in (-1, 1))
         axes.fill_between(steps, low, high, color=colour, alpha=0.2, lw=0)
-        axes.plot(steps, [player.mean for player in mine], color=colour, lw=1.5, marker="o", ms=2, label=plain(policy))
+        axes.plot(
+            steps, [player.mean for player in of_policy], color=colour, lw=1.5, marker="o", ms=2, label=plain(policy)
+        )
     for player in players:
         if player.step is None:
             axes.axhline(player.mean, color=PALE, lw=1, ls="--")

@@ -1,4 +1,4 @@
-"""How far thoughts and actions agree, where that is paid for (``shaping.agreement``)."""
+"""How far thoughts and actions agree, where agreement is rewarded (``shaping.agreement``)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Metrics = dict[str, float]
 
 
 def agreement_metrics(context: RunContext, episodes: Sequence[Episode]) -> Metrics:
-    """Return ``GAME/agreement/ROLE``, the mean agreement of thoughts and actions a reply, where it is paid for."""
-    found: dict[str, list[float]] = {}
+    """Return ``GAME/agreement/ROLE``, the mean agreement of thoughts and actions per reply, where it is rewarded."""
+    agreements: dict[str, list[float]] = {}
     for episode in flatten_episodes(episodes) if context.config.shaping.agreement.on else ():
         seats = context.roles.get(episode.request.game, ())
         for turn in episode.turns:
             if seats and seats[turn.seat].reply is ReplyForm.FREE and not turn.form:
                 number = agreement(seats[turn.seat], turn)
-                found.setdefault(f"{episode.request.game}/agreement/{turn.role}", []).append(number)
-    return {name: fmean(numbers) for name, numbers in found.items()}
+                agreements.setdefault(f"{episode.request.game}/agreement/{turn.role}", []).append(number)
+    return {name: fmean(numbers) for name, numbers in agreements.items()}
 
 
 AGREEMENT = Observer(

@@ -1,4 +1,4 @@
-"""The figure of a strategy: probabilities at information states over iterations, beside those of equilibria."""
+"""The figure of a strategy: probabilities at information states over iterations, beside the equilibria's."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from league.training.board.figures.canvas import BAND, COLOURS, INK, SMALL, Draw
 from league.training.board.observer import Figure, FigureData
 from league.training.board.questions import DOING
 
-THIN = 0.012  # half the height that a band of one value is drawn with
+THIN = 0.012  # half the height with which a band of one value is drawn
 
 
 class ActionLine(NamedTuple):
-    """The probability of one action over iterations, and where equilibria have it."""
+    """The probability of one action over iterations, and its probability in equilibria."""
 
     label: str
     steps: Sequence[int]
@@ -49,7 +49,7 @@ STRATEGY_FIGURE = Figure(strategy, question=DOING, games=lambda data: data.strat
 
 
 def draw_strategy(title: str, panels: Sequence[StatePanel], banded: bool) -> Drawing:
-    """Return small multiples, one an information state. ``banded``: low and high are all equilibria's, not of one."""
+    """Return small multiples, one per information state. ``banded``: low and high span all equilibria, not one."""
     figure = new_figure(title)
     for axes, panel in zip(grid(figure, len(panels), 3 if len(panels) > 4 else 2), panels, strict=True):
         for colour, line in zip(COLOURS, panel.lines, strict=False):
@@ -77,7 +77,7 @@ def draw_strategy(title: str, panels: Sequence[StatePanel], banded: bool) -> Dra
 
 
 def _draw_band(axes: Any, line: ActionLine, banded: bool, colour: str) -> None:
-    """Draw where equilibria have an action: a band that is never thinner than a line, or the line of one of them."""
+    """Draw an action's probability in equilibria: a band, never thinner than a line, or one equilibrium's line."""
     if line.low is None or line.high is None:
         return
     if banded:

@@ -1,4 +1,4 @@
-"""What matches make of tasks: those that they write (``WritesTasks``), and the pool of starts that they begin from."""
+"""Metrics of tasks: those that matches write (``WritesTasks``), and the pool of starts that they start from."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from league.training.board.observer import Observer
 from league.training.learning.starts import record_starts
 
 Metrics = dict[str, float]
-MOST_COMPARED = 64  # tasks of an iteration, the first by name, of which all pairs are compared
+MOST_COMPARED = 64  # tasks of an iteration, the first by name, whose pairs are all compared
 
 
 def proposal_metrics(context: RunContext, episodes: Sequence[Episode]) -> Metrics:
-    """Return by game that writes tasks how many were written, the share that was not admitted, and how unlike they are.
+    """Return, by game that writes tasks, their number, the share that was not admitted, and their diversity.
 
-    ``diversity`` is the mean of 1 less the similarity of two tasks that were admitted.
+    ``diversity`` is the mean of 1 less the similarity of two admitted tasks.
     """
     metrics: Metrics = {}
     for game in context.specs:

@@ -18,12 +18,12 @@ def time(data: FigureData, _: str) -> Drawing:
         phase: sum(s * line.get(f"time/{phase}", 0.0) for s, line in zip(seconds, lines, strict=True)) / sum(seconds)
         for phase in phases
     }
-    shown = lines[:: -(-len(lines) // 200)]
-    parts = {phase: [line.get(f"time/{phase}", 0.0) for line in shown] for phase in phases}
+    sampled = lines[:: -(-len(lines) // 200)]
+    parts = {phase: [line.get(f"time/{phase}", 0.0) for line in sampled] for phase in phases}
     last = lines[-1] if lines else {}
     most = max((value for name, value in last.items() if name.startswith("memory/")), default=0.0)
     note = f"legend: of the whole run; memory {most:,.0f} MiB; logging {last.get('time/board', 0.0):.1%} of the time"
-    return draw_shares("Where does the time go?", [line["iteration"] for line in shown], parts, means, note)
+    return draw_shares("Where does the time go?", [line["iteration"] for line in sampled], parts, means, note)
 
 
 TIME_FIGURE = Figure(
