@@ -153,37 +153,37 @@ def targets_of(latent: LatentGame, equilibrium: Behaviour, roles: Sequence[Role]
     Weights as in distillation: half against the equilibrium, half against uniform play. They sum to one.
     """
     weights = reach(latent.form, equilibrium)
-    found: list[Target] = []
-    for (seat, _), ids, heard, row, weight in zip(
+    targets: list[Target] = []
+    for (seat, _), ids, situation, row, weight in zip(
         latent.form.keys, latent.form.legal, latent.said, equilibrium, weights, strict=True
     ):
-        if weight > 0.0 and len(heard.said) > 1:
-            shares = _shares(heard, dict(zip(ids, row, strict=True)))
-            found += _targets(roles[seat], heard, shares, weight)
-    return normalised(found)
+        if weight > 0.0 and len(situation.said) > 1:
+            shares = _shares(situation, dict(zip(ids, row, strict=True)))
+            targets += _targets(roles[seat], situation, shares, weight)
+    return normalised(targets)
 
 
-def _shares(heard: Situation, wanted: Mapping[int, float]) -> list[float]:
+def _shares(situation: Situation, wanted: Mapping[int, float]) -> list[float]:
     """Return each utterance's target probability: in proportion within a cluster, or even in a cluster never said."""
     shares = []
-    for utterance, cluster in zip(heard.said, heard.clusters, strict=True):
-        mass, even = heard.mass(cluster), 1.0 / heard.clusters.count(cluster)
+    for utterance, cluster in zip(situation.said, situation.clusters, strict=True):
+        mass, even = situation.mass(cluster), 1.0 / situation.clusters.count(cluster)
         shares.append(wanted[cluster] * (utterance.share / mass if mass > 0.0 else even))
     return shares
 
 
-def _targets(role: Role, heard: Situation, shares: Sequence[float], weight: float) -> list[Target]:
-    actions = heard.match.actions()
+def _targets(role: Role, situation: Situation, shares: Sequence[float], weight: float) -> list[Target]:
+    actions = situation.match.actions()
     if role.reply is ReplyForm.CHOICE and not isinstance(actions, FreeText):
-        return [choice_target(role, position_messages(role, heard.match), actions.labels, shares, weight)]
-    asked = speaking(role) if isinstance(actions, FreeText) else role
-    chat = position_messages(asked, heard.match)
+        return [choice_target(role, position_messages(role, situation.match), actions.labels, shares, weight)]
+    asked_role = speaking(role) if isinstance(actions, FreeText) else role
+    chat = position_messages(asked_role, situation.match)
     return [
         Target(
             *(role.game, role.policy, tuple(chat), (), utterance.reply, (1.0,)),
-            *(-math.log(share), asked.temperature, weight * share),
+            *(-math.log(share), asked_role.temperature, weight * share),
         )
-        for utterance, share in zip(heard.said, shares, strict=True)
+        for utterance, share in zip(situation.said, shares, strict=True)
         if share > UNLIKELY
     ]
 
@@ -198,17 +198,19 @@ def _clusters(
     space: LatentSpace, latent: LatentGame, equilibrium: Behaviour, roles: Sequence[Role]
 ) -> list[UtteranceCluster]:
     """Return the clusters of each role, with their probabilities in the equilibrium."""
-    found, weights = [], reach(latent.form, equilibrium)
+    clusters, weights = [], reach(latent.form, equilibrium)
     for role in roles:
-        mine = [i for i, (seat, _) in enumerate(latent.form.keys) if seat == role.seat]
-        texts = sorted({utterance.text for i in mine for utterance in latent.said[i].said})
-        labels, total = space.clusters(role.name, texts), math.fsum(weights[i] for i in mine)
+        indices = [i for i, (seat, _) in enumerate(latent.form.keys) if seat == role.seat]
+        texts = sorted({utterance.text for i in indices for utterance in latent.said[i].said})
+        labels, total = space.clusters(role.name, texts), math.fsum(weights[i] for i in indices)
         for cluster, typical in enumerate(space.typical(role.name, texts, TYPICAL)):
             if not typical:  # of utterances in matches
                 continue
-            said = [weights[i] * _said(latent.form.legal[i], equilibrium[i], cluster) for i in mine]
-            found.append(UtteranceCluster(role.name, tuple(typical), labels.count(cluster), math.fsum(said) / total))
-    return found
+            masses = [weights[i] * _said(latent.form.legal[i], equilibrium[i], cluster) for i in indices]
+            clusters.append(
+                UtteranceCluster(role.name, tuple(typical), labels.count(cluster), math.fsum(masses) / total)
+            )
+    return clusters
 
 
 def _said(ids: Sequence[int], row: Sequence[float], cluster: int) -> float:
