@@ -210,6 +210,6 @@ def _check(player: Player, types: Sequence[Player]) -> None:
         )
     if any(len(members) > 1 for members in player.members):
         raise UsageError(
-            f"{player.label} is a mixture, drawn anew for each match, so it has no hidden states of its own. Name one "
+            f"{player.label} is a mixture, drawn again for each match, so it has no hidden states of its own. Name one "
             "player, for example a snapshot of it."
         )

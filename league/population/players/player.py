@@ -279,7 +279,7 @@ def reference_of(player: Player) -> Reference:
     engine = player.engine
     if any(len(members) > 1 for members in player.members):
         raise UsageError(
-            f"{player.label} is a mixture, drawn anew for each match, so it has no single policy to stay close to. "
+            f"{player.label} is a mixture, drawn again for each match, so it has no single policy to stay close to. "
             "Name one player with --reference, for example RUN or random."
         )
     if not isinstance(engine, Tabular) or player.others or any(r.reply is not ReplyForm.CHOICE for r in player.roles):
