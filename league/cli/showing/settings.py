@@ -115,12 +115,12 @@ def _of(key: str) -> str:
     from learners.advantages.rule import Need
 
     for group, table in own_tables().items():
-        place = f"{table}."
-        name = key.removeprefix(place).partition(".")[0]
-        if key.startswith(f"{place}{name}.") and name in (registry := family(group)).loaded():
+        prefix = f"{table}."
+        name = key.removeprefix(prefix).partition(".")[0]
+        if key.startswith(f"{prefix}{name}.") and name in (registry := family(group)).loaded():
             return f"for {registry.chosen_by(name)}"
-    for place, need in NEEDS.items():
-        if key.startswith(place):
+    for prefix, need in NEEDS.items():
+        if key.startswith(prefix):
             rules = RULES.loaded()
             return f"for credit.rule = {', '.join(name for name, rule in rules.items() if Need(need) in rule.needs)}"
     return ""

@@ -109,17 +109,17 @@ def measure_opponents(
 
 
 def play_values(
-    own: PolicyTable, types: Sequence[PolicyTable], believed: Mapping[Key, Sequence[float]] | None
+    policy: PolicyTable, types: Sequence[PolicyTable], believed: Mapping[Key, Sequence[float]] | None
 ) -> PlayValues:
     """Return the value of play by a belief; ``believed`` is a probe's belief in both seats, None if there is none."""
     prior = [1.0 / len(types)] * len(types)
-    equilibrium = nash_equilibrium(make_game(own.game).spec)
+    equilibrium = nash_equilibrium(make_game(policy.game).spec)
 
     def responding(beliefs_of: Callable[[int], Beliefs]) -> float:
         return fmean([value for seat in (0, 1) for value in best_response_to(types, seat, beliefs_of(seat)).values])
 
     return PlayValues(
-        itself=_mean_return(own, types),
+        itself=_mean_return(policy, types),
         equilibrium=None if equilibrium is None else _mean_return(equilibrium, types),
         by_probe=None if believed is None else responding(lambda _: believed),
         by_belief=responding(lambda seat: exact_beliefs(types, seat, prior)),

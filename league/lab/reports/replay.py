@@ -217,7 +217,7 @@ def to_board(views: Views | None, roles: Sequence[str], turn: Turn | None) -> Bo
         Private(seat, roles[seat], "\n".join(line for line in seat_lines if line not in public))
         for seat, seat_lines in enumerate(lines)
     )
-    return BoardView("\n".join(public), tuple(one for one in private if one.text.strip()), complete=True)
+    return BoardView("\n".join(public), tuple(part for part in private if part.text.strip()), complete=True)
 
 
 def positions(episode: Episode) -> list[Views | None]:
@@ -228,24 +228,24 @@ def positions(episode: Episode) -> list[Views | None]:
     """
     if is_outside(episode.request.game):
         return [None] * (len(episode.turns) + 1)
-    found: list[Views | None] = []
+    views: list[Views | None] = []
     try:
         game = _begun(episode)
         children = iter(episode.children)
         for turn in episode.turns:
             if game.to_act() != turn.seat or game.observe(turn.seat) != turn.observation:
                 break
-            found.append(_views(game))
+            views.append(_views(game))
             if turn.tool:
                 break
             if turn.action is not None:
                 _apply(game, turn.action, children)
         else:
-            found.append(_views(game))
+            views.append(_views(game))
     # What OpenSpiel's rules raise at a position is a RuntimeError.
     except (UsageError, ValueError, RuntimeError, StopIteration, NotImplementedError):
         pass
-    return [*found, *[None] * (len(episode.turns) + 1 - len(found))]
+    return [*views, *[None] * (len(episode.turns) + 1 - len(views))]
 
 
 def _begun(episode: Episode) -> Game:

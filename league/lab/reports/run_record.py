@@ -93,9 +93,9 @@ def read_run(name: str) -> RunRecord:
         roles=roles,
         standings=_standings(run, config, specs, snapshots),
         tables={
-            game: found
+            game: tabulated
             for game, spec in specs.items()
-            if not is_outside(game) and (found := _tables(run, config, spec, roles, snapshots)).tables
+            if not is_outside(game) and (tabulated := _tables(run, config, spec, roles, snapshots)).tables
         },
         mixtures=_json(run.path / "mixtures.json"),
     )

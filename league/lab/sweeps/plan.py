@@ -83,13 +83,13 @@ def different(runs: Sequence[SweepRun]) -> tuple[SweepRun, ...]:
     return tuple(runs)
 
 
-def parse_conditions(given: Sequence[Sequence[str]]) -> dict[str, list[str]]:
+def parse_conditions(written: Sequence[Sequence[str]]) -> dict[str, list[str]]:
     """Return the overrides of each condition, given as its name and then KEY=VALUE.
 
     Raises UsageError for a name that is given twice or is an override, and for anything else that is not an override.
     """
     conditions: dict[str, list[str]] = {}
-    for name, *settings in given:
+    for name, *settings in written:
         how = "--condition takes a name, and then settings: --condition fast optimizer.learning_rate=5e-4"
         if "=" in name or not name.strip():
             raise UsageError(f"--condition {name}: it has no name. {how}.")
