@@ -42,7 +42,7 @@ GROUPS = {
         "exploit": "train an exploiter of a player: a lower bound on its exploitability",
         "redteam": "measure what an attacker wins from a player, by what he may do",
         "credit": "compare credit rules on the same matches beside the exact gradient",
-        "rescore": "credit stored matches anew, by another rule or price, without playing",
+        "rescore": "give stored matches new credit, by another rule or price, without playing",
         "regret": "measure how much more a player would have earned by playing otherwise",
         "team": "see whether a run's team earns its keep, and which of its roles does",
         "opponents": "measure what a player can know of whom it plays with, and what play by that belief is worth",

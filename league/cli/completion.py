@@ -44,11 +44,11 @@ def _settings(prefix: str, **_: Any) -> list[str]:
     """Return the keys of settings and, after a key, its values if they are a list of words."""
     from league.cli.showing.settings import run as settings  # reads every table, which takes a second
 
-    key, given, _value = prefix.partition("=")
-    found = settings(argparse.Namespace(word=""))
-    if not given:
-        return [f"{setting.name}=" for setting in found]
-    kinds = [setting.kind.removesuffix(" or none") for setting in found if setting.name == key]
+    key, equals, _value = prefix.partition("=")
+    all_settings = settings(argparse.Namespace(word=""))
+    if not equals:
+        return [f"{setting.name}=" for setting in all_settings]
+    kinds = [setting.kind.removesuffix(" or none") for setting in all_settings if setting.name == key]
     return [f"{key}={word}" for kind in kinds if " | " in kind for word in kind.split(" | ")]
 
 

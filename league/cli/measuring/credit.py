@@ -94,8 +94,8 @@ def run(arguments: argparse.Namespace) -> CreditReport:
     from league.population.storage.run_dir import Run, find_run
 
     picture = picture_to_write(arguments.output, "-o")
-    found = find_run(arguments.target.partition("@")[0])
-    run = None if found is None else Run(found)
+    folder = find_run(arguments.target.partition("@")[0])
+    run = None if folder is None else Run(folder)
     game = arguments.game or (arguments.target if run is None else _only_game(run))
     label = arguments.target if run is not None or arguments.game else UNIFORM
     credit = CreditConfig() if run is None else run.config.credit
@@ -126,14 +126,14 @@ def measure(
 
     if sampled:
         with Terminal(stderr=True).status(f"playing matches of {player.spec.alias}, and on from their middles"):
-            found, left_out = compare_by_continuations(player, credit, plan, rules)
-        return CreditReport(player.label, player.spec, plan, False, found, left_out, sampled)
+            accuracies, left_out = compare_by_continuations(player, credit, plan, rules)
+        return CreditReport(player.label, player.spec, plan, False, accuracies, left_out, sampled)
     with Terminal(stderr=True).status(f"asking {player.label} at every information state of {player.spec.alias}"):
         tabulated = player.tabulate()
     with Terminal(stderr=True).status(f"playing {plan.batch * plan.batches} matches and crediting their turns"):
-        found, left_out = compare_rules(tabulated.table, player.roles, credit, plan, rules)
+        accuracies, left_out = compare_rules(tabulated.table, player.roles, credit, plan, rules)
     moved = influence_by_role(tabulated.table, player.roles)
-    return CreditReport(player.label, player.spec, plan, tabulated.exact, found, left_out, influence=moved)
+    return CreditReport(player.label, player.spec, plan, tabulated.exact, accuracies, left_out, influence=moved)
 
 
 def reason_to_sample(player: Player) -> str | None:
@@ -289,10 +289,10 @@ def print_report(report: CreditReport, console: Console) -> None:
 def _table(report: CreditReport) -> Table:
     table = plain_table("rule", "cosine", "bias", "noise", "fidelity", "variance", "wrong", "matches")
     for rule, _ in ranked(report):
-        found = rule.overall
-        matches = "–" if found.matches is None else f"{found.matches:,}"
-        sign = format_percent(found.wrong_sign)
-        gradient = _plus_minus(found.cosine), _interval(found.bias), _short(found.noise)
+        accuracy = rule.overall
+        matches = "–" if accuracy.matches is None else f"{accuracy.matches:,}"
+        sign = format_percent(accuracy.wrong_sign)
+        gradient = _plus_minus(accuracy.cosine), _interval(accuracy.bias), _short(accuracy.noise)
         table.add_row(rule.rule, *gradient, *map(_short, rule.faithful), sign, matches)
     return table
 

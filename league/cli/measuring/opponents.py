@@ -145,7 +145,7 @@ def print_report(report: OpponentsReport, console: Console) -> None:
     else:
         _print_prediction(f"What will it do next, of {models.action.answers} actions?", models.action, console)
     if models.play is None:
-        console.print(f"\nThe game is not counted out, so there is no Bayesian: {models.why_not}", markup=False)
+        console.print(f"\nThe game is not enumerated, so there is no Bayesian: {models.why_not}", markup=False)
     else:
         _print_play(models.play, console)
     print_usage(report.usage, console)
@@ -160,10 +160,10 @@ def _print_prediction(question: str, prediction: Prediction, console: Console) -
         "a uniform guess": 1.0 / prediction.answers,
         "a Bayesian": prediction.bayes and prediction.bayes.overall,
     }
-    told = [f"{name} {format_percent(share)}" for name, share in shares.items() if share is not None]
+    words = [f"{name} {format_percent(share)}" for name, share in shares.items() if share is not None]
     console.print(f"\n{question}", style="bold")
     console.print(
-        f"Right at {prediction.turns[1]} turns, after learning from {prediction.turns[0]}: {', '.join(told)}."
+        f"Right at {prediction.turns[1]} turns, after learning from {prediction.turns[0]}: {', '.join(words)}."
     )
     console.print(_table(prediction))
 

@@ -86,7 +86,7 @@ def add_arguments(parser: Parser) -> None:
         type=COUNT,
         default=60_000,
         metavar="N",
-        help="decisions of each exploiter, where the game is too large to be counted out (default: 60000)",
+        help="decisions of each exploiter, if the game is too large to be enumerated (default: 60000)",
     )
     parser.add_argument(
         "--matches", type=COUNT, default=4_000, metavar="N", help="deals to measure these by (default: 4000)"
@@ -217,8 +217,8 @@ def _words(
     with Terminal(stderr=True).status(f"saying up to {max(counts)} texts to {player.label}"):
         while len(numbers) < max(counts) and (number := search.step()) is not None:
             numbers.append(number)
-    said = [f"{name(number)}: {injection(number).template}" for number in numbers]
-    points, worst = running_worst(counts, said, lambda index: losses[numbers[index]])
+    texts = [f"{name(number)}: {injection(number).template}" for number in numbers]
+    points, worst = running_worst(counts, texts, lambda index: losses[numbers[index]])
     if worst is None:
         return AttackCurve(tuple(points), ())
     game = name(numbers[worst])
@@ -249,18 +249,18 @@ def _trained(arguments: argparse.Namespace, player: Player, reference: Player, b
     return AttackCurve(tuple(points), ())
 
 
-def _budgets(attack: str, given: Sequence[float] | None) -> Sequence[float] | None:
+def _budgets(attack: str, budgets: Sequence[float] | None) -> Sequence[float] | None:
     """Return the budgets, growing; None for those of the attack. Raises UsageError for one out of range."""
-    if given is None:
+    if budgets is None:
         return None
-    for budget in given:
+    for budget in budgets:
         if attack in IN_SEATS and not 0.0 <= budget <= 1.0:
             raise UsageError(f"--budget {budget:g}: for --attack {attack} it is a share, between 0 and 1.")
         if attack not in IN_SEATS and not (0.0 <= budget <= MOST_TRIES and budget.is_integer()):
             raise UsageError(
                 f"--budget {budget:g}: for --attack {attack} it is a whole number of tries from 0 to {MOST_TRIES:,}."
             )
-    return sorted(set(given))
+    return sorted(set(budgets))
 
 
 def _draw(report: RedTeamReport, path: Path) -> None:
@@ -300,11 +300,11 @@ def print_report(report: RedTeamReport, console: Console) -> None:
     """Print the curve as a table, and the worst transcripts."""
     console.print(f"{report.player} in {report.spec.alias}, attacked by {report.attack}", style="bold")
     console.print(f"The budget: {BUDGETS[report.attack]}; the attacker's reference is {report.reference}.")
-    exact = "Exact, as the game is small enough to be counted out."
-    found = "What trained exploiters gained in fresh deals: a perfect attacker wins no less."
+    exact = "Exact, as the game is small enough to be enumerated."
+    otherwise = "What trained exploiters gained in fresh deals: a perfect attacker wins no less."
     if report.attack not in IN_SEATS and not report.exact:
-        found = "Estimated from sampled replies, so it is only about right."
-    console.print(exact if report.exact else found)
+        otherwise = "Estimated from sampled replies, so it is only about right."
+    console.print(exact if report.exact else otherwise)
     table = plain_table("budget", "loss a match, averaged over seats", *report.roles)
     for point in report.curve.points:
         same = point.loss.low == point.loss.high

@@ -76,8 +76,8 @@ def run(arguments: argparse.Namespace) -> RescoreReport:
     from league.population.storage.run_dir import Run, find_run, open_run
 
     path = None if arguments.output is None else file_to_write(arguments.output, "-o")
-    found = find_run(arguments.matches) if Path(arguments.matches).expanduser().is_dir() else None
-    like = open_run(arguments.like) if arguments.like else None if found is None else Run(found)
+    folder = find_run(arguments.matches) if Path(arguments.matches).expanduser().is_dir() else None
+    like = open_run(arguments.like) if arguments.like else None if folder is None else Run(folder)
     samples = matches_at(Path(arguments.matches).expanduser())
     roles = _roles(samples) if like is None else run_roles(like.config)
     credit = CreditConfig() if like is None else like.config.credit

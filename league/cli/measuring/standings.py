@@ -91,8 +91,8 @@ def _percentiles(metrics: list[dict[str, Any]]) -> dict[int, list[tuple[int, flo
     from league.theory.statistics import PERCENTILES
 
     names = {percentile: f"curriculum/percentile_{percentile}" for percentile in PERCENTILES}
-    found = {p: [(line["iteration"], line[name]) for line in metrics if name in line] for p, name in names.items()}
-    return {percentile: points for percentile, points in found.items() if points}
+    curves = {p: [(line["iteration"], line[name]) for line in metrics if name in line] for p, name in names.items()}
+    return {percentile: points for percentile, points in curves.items() if points}
 
 
 def _game_report(run: Run, game: str, metrics: list[dict[str, Any]]) -> GameReport:

@@ -170,11 +170,11 @@ def _describe_cycle(cycles: list[Cycle], none: str) -> str:
     if not cycles:
         return none
     cycle, more = cycles[0], len(cycles) - 1
-    rest = f" {more} more cycle{'s' * (more > 1)}." if more else ""
+    others = f" {more} more cycle{'s' * (more > 1)}." if more else ""
     if cycle.margin < 0.0005:
-        return f"A cycle, by less than 0.001 a match: {cycle}. Whatever ranks these players misleads little.{rest}"
+        return f"A cycle, by less than 0.001 a match: {cycle}. Whatever ranks these players misleads little.{others}"
     margin = f"by {format_number(cycle.margin)} a match or more"
-    return f"A cycle: {cycle} ({margin}), so Elo misleads here; Nash averaging does not.{rest}"
+    return f"A cycle: {cycle} ({margin}), so Elo misleads here; Nash averaging does not.{others}"
 
 
 def _ranking(standings: GameStandings, newest: str | None) -> Table:
@@ -299,15 +299,15 @@ def matrix_table(standings: GameStandings, exact: ExactStandings | None) -> Tabl
         (matrix.returns, matrix.returns_error) if standings.cooperative else (matrix.margin, matrix.pooled_error())
     )
     names = [line.player for line in standings.ranking[:size]]
-    known = {} if exact is None else {player: index for index, player in enumerate(exact.players)}
+    exact_index = {} if exact is None else {player: index for index, player in enumerate(exact.players)}
     title = "mean return" if standings.cooperative else "margin"
-    note = "? may be 0; = is exact" if len(known.keys() & set(names)) > 1 else "? may be 0"
+    note = "? may be 0; = is exact" if len(exact_index.keys() & set(names)) > 1 else "? may be 0"
     table = plain_table(f"{title} ({note})", *[str(column + 1) for column in range(size)])
     for row, player in enumerate(names):
         cells = []
         for column, other in enumerate(names):
-            if exact is not None and player in known and other in known and row != column:
-                cells.append(f"={_number(float(exact.margin[known[player], known[other]]))}")
+            if exact is not None and player in exact_index and other in exact_index and row != column:
+                cells.append(f"={_number(float(exact.margin[exact_index[player], exact_index[other]]))}")
             else:
                 cells.append(_estimate(float(values[row, column]), float(errors[row, column])))
         table.add_row(f"{row + 1} {player}", *cells)

@@ -107,18 +107,18 @@ def run(arguments: argparse.Namespace) -> TeamReport:
     tokens = team_tokens(trained, team)
     alone = lone_player(arguments.alone, team, tokens) if arguments.alone else None
     apart = trained_apart(arguments.apart, team)
-    asked = line_ups(team, list(dict.fromkeys(arguments.stand_in)), apart, alone.player if alone else "")
+    planned = line_ups(team, list(dict.fromkeys(arguments.stand_in)), apart, alone.player if alone else "")
     with Engines(PlayerSettings.of(arguments)) as engines:
-        for line_up in asked:
+        for line_up in planned:
             try_out(seated(line_up, team, engines))
         engines.check_settings([str(trained.path), *arguments.stand_in])
         with match_progress() as progress:
-            task = progress.add_task("playing line-ups", total=len(asked) * arguments.matches)
+            task = progress.add_task("playing line-ups", total=len(planned) * arguments.matches)
             played = [
                 play_line_up(
                     line_up, team, arguments.matches, arguments.seed, engines, lambda _: progress.advance(task)
                 )
-                for line_up in asked
+                for line_up in planned
             ]
         table = compare_line_ups(played, team.spec, arguments.margin)
         verdicts, usage = verdicts_by_role(table, team), engines.usage()
@@ -147,18 +147,18 @@ def to_json(report: TeamReport) -> dict[str, Any]:
         },
         "comparisons": [
             {
-                "kind": str(one.line_up.kind),
-                "line_up": one.line_up.words,
-                "role": None if one.line_up.role is None else team.roles[one.line_up.role],
-                "players": _names(team, one.line_up.players),
-                **estimate_to_json("return", one.returns),
-                **estimate_to_json("loss", one.loss),
-                "team_is": str(one.standing),
-                "tokens": one.tokens,
+                "kind": str(comparison.line_up.kind),
+                "line_up": comparison.line_up.words,
+                "role": None if comparison.line_up.role is None else team.roles[comparison.line_up.role],
+                "players": _names(team, comparison.line_up.players),
+                **estimate_to_json("return", comparison.returns),
+                **estimate_to_json("loss", comparison.loss),
+                "team_is": str(comparison.standing),
+                "tokens": comparison.tokens,
             }
-            for one in table.comparisons
+            for comparison in table.comparisons
         ],
-        "roles": {team.roles[place]: str(verdict) for place, verdict in report.verdicts.items()},
+        "roles": {team.roles[position]: str(verdict) for position, verdict in report.verdicts.items()},
         "alone": None if report.alone is None else report.alone._asdict(),
         "sentences": _sentences(report),
     }
@@ -168,7 +168,7 @@ def _names(team: Team, players: Mapping[Place, str]) -> dict[str, str]:
     """Return players by role; in a game outside the team, by the name of their role there."""
     from games.registry import make_game
 
-    return {team.roles.get(place) or make_game(place[0]).spec.alias: name for place, name in players.items()}
+    return {team.roles.get(position) or make_game(position[0]).spec.alias: name for position, name in players.items()}
 
 
 def _sentences(report: TeamReport) -> list[str]:
@@ -176,14 +176,14 @@ def _sentences(report: TeamReport) -> list[str]:
     from league.lab.comparisons.team_lineups import LineUpKind
 
     table, team = report.table, report.team
-    found = [
-        role_sentence(team.roles[place], verdict, table.replacements(place), table.margin)
-        for place, verdict in report.verdicts.items()
+    sentences = [
+        role_sentence(team.roles[position], verdict, table.replacements(position), table.margin)
+        for position, verdict in report.verdicts.items()
     ]
-    others = [one for one in table.comparisons if one.line_up.role is None]
-    found += [line_up_sentence(one, report.alone, report.trained_tokens) for one in others]
-    has_alone = any(one.line_up.kind is LineUpKind.ALONE for one in table.comparisons)
-    return found if has_alone else [*found, without_alone(team.spec)]
+    others = [comparison for comparison in table.comparisons if comparison.line_up.role is None]
+    sentences += [line_up_sentence(comparison, report.alone, report.trained_tokens) for comparison in others]
+    has_alone = any(comparison.line_up.kind is LineUpKind.ALONE for comparison in table.comparisons)
+    return sentences if has_alone else [*sentences, without_alone(team.spec)]
 
 
 def print_report(report: TeamReport, console: Console) -> None:
@@ -191,9 +191,9 @@ def print_report(report: TeamReport, console: Console) -> None:
     table = report.table
     console.print(f"{report.run} in {report.spec.alias}: does the team earn its keep?", style="bold", markup=False)
     shown = plain_table("line-up", "lead", "from", "to", "team is", "tokens")
-    for one in table.comparisons:
-        lead = [format_number(bound, True) for bound in one.loss]
-        shown.add_row(one.line_up.words, *lead, str(one.standing), _format_tokens(one.tokens))
+    for comparison in table.comparisons:
+        lead = [format_number(bound, True) for bound in comparison.loss]
+        shown.add_row(comparison.line_up.words, *lead, str(comparison.standing), _format_tokens(comparison.tokens))
     tokens = "" if table.tokens is None else f", with {_format_tokens(table.tokens)} tokens of replies a match"
     console.print(f"The team as it is: mean return {format_interval(table.returns)}{tokens}.")
     console.print(f"{report.deals} deals, each played once by every line-up (seed {report.seed}).")
@@ -216,44 +216,44 @@ def role_sentence(role: str, verdict: RoleVerdict, replacements: Sequence[TeamCo
     from league.lab.comparisons.team_verdicts import RoleVerdict, TeamLead
 
     if verdict is RoleVerdict.IDLE:
-        names = " and ".join(_who(one) for one in replacements)
+        names = " and ".join(_who(comparison) for comparison in replacements)
         return f"{role} is idle: with {names} in its place the team earns the same, within {margin:.3g}."
     if verdict is RoleVerdict.OPEN:
-        widest = max(replacements, key=lambda one: (one.loss.high or 0.0) - (one.loss.low or 0.0))
+        widest = max(replacements, key=lambda comparison: (comparison.loss.high or 0.0) - (comparison.loss.low or 0.0))
         return (
             f"{role} is not decided: the team earns {_more(widest.loss)} than with {_who(widest)} in its place; more "
             "--matches would tell."
         )
     sign = 1.0 if verdict is RoleVerdict.VITAL else -1.0
-    shown = max(replacements, key=lambda one: sign * one.loss.mean)
+    shown = max(replacements, key=lambda comparison: sign * comparison.loss.mean)
     words = f"{role} is {verdict}: the team earns {_more(shown.loss)} than with {_who(shown)} in its place"
-    level = [_who(one) for one in replacements if one.standing is TeamLead.LEVEL]
-    undecided = [_who(one) for one in replacements if one.standing is TeamLead.OPEN]
+    level = [_who(comparison) for comparison in replacements if comparison.standing is TeamLead.LEVEL]
+    undecided = [_who(comparison) for comparison in replacements if comparison.standing is TeamLead.OPEN]
     words += f"; with {' and '.join(level)} it earns the same" if level else ""
     return words + (f"; with {' and '.join(undecided)} it is not decided." if undecided else ".")
 
 
-def line_up_sentence(one: TeamComparison, alone: LonePlayer | None, team_tokens: float | None) -> str:
+def line_up_sentence(comparison: TeamComparison, alone: LonePlayer | None, team_tokens: float | None) -> str:
     """Return a sentence on the team from the comparison with a line-up."""
     from league.lab.comparisons.team_lineups import LineUpKind
     from league.lab.comparisons.team_verdicts import TeamLead
 
-    lead = f"the team earns {_more(one.loss)}"
-    if one.line_up.kind is LineUpKind.ALONE:
+    lead = f"the team earns {_more(comparison.loss)}"
+    if comparison.line_up.kind is LineUpKind.ALONE:
         verdict = {
             TeamLead.BETTER: "The team earns its keep",
             TeamLead.LEVEL: "One alone does as well as the team",
             TeamLead.WORSE: "One alone does better than the team",
             TeamLead.OPEN: "It is not decided whether the team earns its keep",
-        }[one.standing]
+        }[comparison.standing]
         return f"{verdict}: {lead} than {_lone(alone, team_tokens)}."
-    told = {
+    words = {
         TeamLead.BETTER: "the team does worse for it",
         TeamLead.LEVEL: "it makes no difference",
         TeamLead.WORSE: "the team does better for it",
         TeamLead.OPEN: "not decided",
-    }[one.standing]
-    return f"{one.line_up.words}: {told}; as it is {lead}."
+    }[comparison.standing]
+    return f"{comparison.line_up.words}: {words}; as it is {lead}."
 
 
 def without_alone(spec: GameSpec) -> str:
@@ -273,14 +273,14 @@ def _lone(alone: LonePlayer | None, team_tokens: float | None) -> str:
     return f"{name}, trained on {alone.trained_tokens:,.0f} tokens (the team on {team_tokens:,.0f})"
 
 
-def _who(one: TeamComparison) -> str:
+def _who(comparison: TeamComparison) -> str:
     """Return who takes the role's place."""
     from league.lab.comparisons.team_lineups import LineUpKind
 
-    place = one.line_up.role
-    if one.line_up.kind is LineUpKind.UNTRAINED or place is None:
+    position = comparison.line_up.role
+    if comparison.line_up.kind is LineUpKind.UNTRAINED or position is None:
         return "its untrained self"
-    return one.line_up.players[place]
+    return comparison.line_up.players[position]
 
 
 def _more(lead: Estimate) -> str:

@@ -138,8 +138,8 @@ def _print_cost(evaluation: SuiteEvaluation, folder: Path) -> None:
     """Print on stderr how much will be played, before it is."""
     from league.training.monitors.terminal import Terminal
 
-    turns = sum(len(one.scheduled) * one.spec.max_turns for one in evaluation.contests)
-    games = len({one.pairing.game for one in evaluation.contests})
+    turns = sum(len(contest.scheduled) * contest.spec.max_turns for contest in evaluation.contests)
+    games = len({contest.pairing.game for contest in evaluation.contests})
     console = Terminal(stderr=True, soft_wrap=True)
     console.print(
         f"{evaluation.plan.name}: games {games}, pairings {len(evaluation.contests)}, matches {len(evaluation):,}, "
@@ -261,8 +261,8 @@ def _print_tests(report: SuiteReport, console: Console) -> None:
             "does not show who does better" if test.better is None else f"{(first, second)[test.better]} does better"
         )
         if test.decided is None:
-            told = f"{format_interval(test.difference, signed=True)}, p {format_number(test.corrected)}"
+            sentence = f"{format_interval(test.difference, signed=True)}, p {format_number(test.corrected)}"
         else:
             low, high = (format_number(bound, signed=True) for bound in test.difference[1:])
-            told = f"{format_number(test.difference.mean, signed=True)} (between {low} and {high})"
-        console.print(f"  {short_name(test.game)}: {told}: {shown}", markup=False)
+            sentence = f"{format_number(test.difference.mean, signed=True)} (between {low} and {high})"
+        console.print(f"  {short_name(test.game)}: {sentence}: {shown}", markup=False)

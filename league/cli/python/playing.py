@@ -24,7 +24,7 @@ def match(
     seed: int = 0,
     on_episode: Callable[[Episode], None] | None = None,
 ) -> HeadToHead:
-    """Play two players, named as on the command line or runs, in ``matches`` matches at least: each deal in all seats.
+    """Play two players (names as on the command line, or runs) in at least ``matches`` matches, deals in all seatings.
 
     The result has scores and returns with their intervals, and the episodes. ``on_episode`` is called with each match
     as it ends. Raises UsageError, with the nearest names, for an unknown player or game.

@@ -55,14 +55,14 @@ def sweep(
     folder = folder_to_fill(str(run_dir), "run_dir")
     for config in conditions.values():
         check_start(config, cluster)
-    mine = Sweep(_runs(conditions, seeds), tokens, tuple(commands))
-    save_plan(folder, extended(folder, mine))
-    outcome = run_sweep(folder, mine, announce or str, workers=workers, cluster=cluster, questions=questions)
+    wanted = Sweep(_runs(conditions, seeds), tokens, tuple(commands))
+    save_plan(folder, extended(folder, wanted))
+    outcome = run_sweep(folder, wanted, announce or str, workers=workers, cluster=cluster, questions=questions)
     if outcome.stopped:
         raise KeyboardInterrupt
     if outcome.failures:
         raise SweepFailed(outcome.failures)
-    return [_swept(folder, run) for run in mine.runs]
+    return [_swept(folder, run) for run in wanted.runs]
 
 
 def _runs(conditions: Mapping[str, RunConfig], seeds: Iterable[int]) -> tuple[SweepRun, ...]:

@@ -79,10 +79,10 @@ class _Match:
     @property
     def prompt(self) -> list[Message]:
         """The chat for the model's present turn; empty when the match is over."""
-        asked = self._asked
-        if asked is None:
+        request = self._asked
+        if request is None:
             return []
-        return messages(asked.role, asked.observation, asked.legal, asked.refusals, asked.form)
+        return messages(request.role, request.observation, request.legal, request.refusals, request.form)
 
     def answer(self, text: str) -> None:
         """Play the model's reply, and those of the other seats up to its next turn."""
@@ -90,10 +90,10 @@ class _Match:
 
     def _advance(self, reply: Reply | None) -> None:
         try:
-            asked = self._play.send(reply)
-            while asked.role.seat != self._seat:
-                asked = self._play.send(self._opponent.engine.sample([asked])[0])
-            self._asked = asked
+            request = self._play.send(reply)
+            while request.role.seat != self._seat:
+                request = self._play.send(self._opponent.engine.sample([request])[0])
+            self._asked = request
         except StopIteration as end:
             self._asked, self.episode = None, end.value
 

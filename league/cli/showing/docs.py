@@ -36,10 +36,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def folder() -> Path:
     """Return the folder of the pages. Raises UsageError if they are missing."""
-    found = next((place for place in (INSTALLED, CHECKOUT) if (place / "league.md").is_file()), None)
-    if found is None:
+    pages = next((candidate for candidate in (INSTALLED, CHECKOUT) if (candidate / "league.md").is_file()), None)
+    if pages is None:
         raise UsageError(f"The pages are neither in {INSTALLED} nor in {CHECKOUT}. Install the package again.")
-    return found
+    return pages
 
 
 def title(path: Path) -> str:

@@ -98,15 +98,19 @@ def _packages() -> Iterator[Check]:
 
 def _names() -> Iterator[Check]:
     """Look for files here that a program in this folder would import in place of the league's own packages."""
-    here = Path.cwd()
-    if here.samefile(Path(league.__file__).parents[1]):
+    folder = Path.cwd()
+    if folder.samefile(Path(league.__file__).parents[1]):
         return
     for name in league.OTHERS:
-        for path in (here / name / "__init__.py", here / f"{name}.py"):
+        for path in (folder / name / "__init__.py", folder / f"{name}.py"):
             if path.is_file():
                 hiding = path.parent if path.stem == "__init__" else path
-                found = f"{hiding} has the name of a package of the league's, and hides it from programs in this folder"
-                yield Check(name, "wrong", found, "Rename it, or keep programs that import league in another folder.")
+                sentence = (
+                    f"{hiding} has the name of a package of the league's, and hides it from programs in this folder"
+                )
+                yield Check(
+                    name, "wrong", sentence, "Rename it, or keep programs that import league in another folder."
+                )
 
 
 def _torch() -> Iterator[Check]:
@@ -120,9 +124,9 @@ def _torch() -> Iterator[Check]:
     threads = torch.get_num_threads()
     set_by = f", set by OMP_NUM_THREADS={os.environ['OMP_NUM_THREADS']}" if "OMP_NUM_THREADS" in os.environ else ""
     yield Check("PyTorch", "ok", f"{torch.__version__}, {threads} threads on {cores()} cores{set_by}")
-    known = _processor_features()
+    features = _processor_features()
     does = torch.backends.cpu.get_cpu_capability()
-    yield Check("processor", "ok", f"{platform.machine()}, PyTorch uses {does}{f' ({known})' if known else ''}")
+    yield Check("processor", "ok", f"{platform.machine()}, PyTorch uses {does}{f' ({features})' if features else ''}")
     if torch.cuda.is_available():
         for index in range(torch.cuda.device_count()):
             gpu = torch.cuda.get_device_properties(index)

@@ -154,8 +154,10 @@ def _sample_match(spec: GameSpec, player: str, engine: Sampler) -> Episode:
     from roles.cards import load_roles
 
     specs = [make_game(name).spec for name in with_submatches([spec.name])]
-    roles = {one.name: load_roles(one) for one in specs}
-    cast = tuple(Cast(one.name, (player,) * one.seats, (False,) * one.seats) for one in specs[1:])
+    roles = {game_spec.name: load_roles(game_spec) for game_spec in specs}
+    cast = tuple(
+        Cast(game_spec.name, (player,) * game_spec.seats, (False,) * game_spec.seats) for game_spec in specs[1:]
+    )
     request = MatchRequest(0, spec.name, 1, 1, (player,) * spec.seats, (False,) * spec.seats, cast=cast)
     [episode] = play([request], roles_of=roles.__getitem__, engine_of=lambda _: engine, make_game=make_game)
     return episode

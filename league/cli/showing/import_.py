@@ -29,8 +29,8 @@ def run(arguments: argparse.Namespace) -> int:
     folder = folder_to_fill(arguments.output, "-o")
     if sample_files(folder):
         raise UsageError(f"{folder} has matches already. Choose another -o.")
-    for iteration, found in groupby(sorted(samples, key=lambda s: s.iteration or 0), key=lambda s: s.iteration or 0):
-        save_samples(folder, iteration, list(found))
+    for iteration, matches in groupby(sorted(samples, key=lambda s: s.iteration or 0), key=lambda s: s.iteration or 0):
+        save_samples(folder, iteration, list(matches))
     files = sample_files(folder)
     print(f"{len(samples)} matches in {len(files)} files. To read one:")
     print(f"  league replay {plain(str(files[-1]))}" if files else "  there is none")

@@ -40,31 +40,33 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--html writes a page: say where, for example --html -o match.html.")
     if arguments.output and not arguments.html:
         raise UsageError("-o is where --html writes its page: give both.")
-    found = find_matches(arguments.source)
+    matches = find_matches(arguments.source)
     # Without a terminal there is no width to keep to.
     console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
     if arguments.list:
-        _print_list(found, console)
+        _print_list(matches, console)
     elif arguments.html:
-        _write(found, arguments.match, Path(arguments.output), console)
+        _write(matches, arguments.match, Path(arguments.output), console)
     else:
-        sample = found.most_telling() if arguments.match is None else found.match(arguments.match)
+        sample = matches.most_telling() if arguments.match is None else matches.match(arguments.match)
         _show(to_replay(sample), console, pause=sys.stdin.isatty() and sys.stdout.isatty())
-        if arguments.match is None and len(found.matches) > 1:
-            console.print(f"\n{len(found.matches)} matches can be replayed: --list says which, --match N chooses one.")
+        if arguments.match is None and len(matches.matches) > 1:
+            console.print(
+                f"\n{len(matches.matches)} matches can be replayed: --list says which, --match N chooses one."
+            )
     return 0
 
 
-def _write(found: MatchList, index: int | None, path: Path, console: Console) -> None:
+def _write(matches: MatchList, index: int | None, path: Path, console: Console) -> None:
     from league.lab.reports.match_list import MOST_MATCHES, replay_page
     from league.lab.reports.pages import write_page
 
-    write_page(path, replay_page(found, index))
-    number = 1 if index is not None else min(len(found.matches), MOST_MATCHES)
-    console.print(f"{path} shows {number} of {len(found.matches)} matches: open it in a browser; arrow keys step.")
+    write_page(path, replay_page(matches, index))
+    number = 1 if index is not None else min(len(matches.matches), MOST_MATCHES)
+    console.print(f"{path} shows {number} of {len(matches.matches)} matches: open it in a browser; arrow keys step.")
 
 
-def _print_list(found: MatchList, console: Console) -> None:
+def _print_list(matches: MatchList, console: Console) -> None:
     """Print a line for each match."""
     from rich.table import Table
     from rich.text import Text
@@ -74,7 +76,7 @@ def _print_list(found: MatchList, console: Console) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for name in ("match", "game", "iteration", "players", "returns", "turns", "kept as"):
         table.add_column(name, overflow="fold", justify="right" if name in ("match", "iteration", "turns") else "left")
-    for sample in found.matches:
+    for sample in matches.matches:
         episode = sample.episode
         table.add_row(
             str(episode.request.index),
@@ -152,10 +154,10 @@ def _print_board(board: BoardView, seat: int | None, console: Console, indent: i
     if board.public.strip():
         _print(console, "all see:", indent, "dim")
         _print(console, board.public, indent + 2)
-    for own in board.private:
+    for view in board.private:
         only = "only " if board.complete else ""
-        _print(console, f"{only}{own.role} sees:", indent, "dim bold" if own.seat == seat else "dim")
-        _print(console, own.text, indent + 2)
+        _print(console, f"{only}{view.role} sees:", indent, "dim bold" if view.seat == seat else "dim")
+        _print(console, view.text, indent + 2)
 
 
 def _print(console: Console, text: str, indent: int, style: str = "") -> None:

@@ -51,13 +51,15 @@ def run(arguments: argparse.Namespace) -> list[Setting]:
     from games.common.registry import listed
     from league.config.plugins import config_model
 
-    listed()  # so that their settings are there
-    found = list(_settings(config_model(), ""))
+    listed()  # so that their settings are listed
+    settings = list(_settings(config_model(), ""))
     word = (arguments.word or "").lower()
-    exact = [setting for setting in found if setting.name.lower() == word]
-    chosen = exact or [setting for setting in found if word in f"{setting.name} {setting.of} {setting.meaning}".lower()]
+    exact = [setting for setting in settings if setting.name.lower() == word]
+    chosen = exact or [
+        setting for setting in settings if word in f"{setting.name} {setting.of} {setting.meaning}".lower()
+    ]
     if not chosen:
-        raise unknown_name("setting", arguments.word, [setting.name for setting in found], "Try a shorter word.")
+        raise unknown_name("setting", arguments.word, [setting.name for setting in settings], "Try a shorter word.")
     return chosen
 
 
@@ -111,14 +113,14 @@ def _of(key: str) -> str:
     from learners.advantages.rule import Need
 
     for group, table in own_tables().items():
-        place = f"{table}."
-        name = key.removeprefix(place).partition(".")[0]
-        if key.startswith(f"{place}{name}.") and name in (known := family(group)).loaded():
-            return f"for {known.chosen_by(name)}"
-    for place, need in NEEDS.items():
-        if key.startswith(place):
+        prefix = f"{table}."
+        name = key.removeprefix(prefix).partition(".")[0]
+        if key.startswith(f"{prefix}{name}.") and name in (registry := family(group)).loaded():
+            return f"for {registry.chosen_by(name)}"
+    for prefix, need in NEEDS.items():
+        if key.startswith(prefix):
             rules = RULES.loaded()
-            return f"for credit.rule = {', '.join(rule for rule, known in rules.items() if Need(need) in known.needs)}"
+            return f"for credit.rule = {', '.join(name for name, rule in rules.items() if Need(need) in rule.needs)}"
     return ""
 
 
@@ -174,5 +176,5 @@ def _written(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_written, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{tomli_w.dumps({key: 0})[:-5]} = {_written(own)}' for key, own in value.items())}}}"
+        return f"{{{', '.join(f'{tomli_w.dumps({key: 0})[:-5]} = {_written(item)}' for key, item in value.items())}}}"
     return "none" if value is None else tomli_w.dumps({"x": value}).removeprefix("x = ").strip().replace("\n", " ")

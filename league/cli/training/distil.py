@@ -109,12 +109,12 @@ def print_report(report: DistilReport, console: Console) -> None:
 def _sentence(result: GameResult) -> str:
     """Return a sentence on how near a model is in one game, and its value there."""
     what = "its table at all information states" if result.exact else "what it says in matches with itself"
-    told = (
+    words = (
         f"{short_name(result.game)}: KL of the mixture ({what}) to the model {result.kl_before:.2g} → "
         f"{result.kl_after:.2g} nats a situation"
     )
     if result.worth is None:
-        return f"{told}; the game is too large for an exact value."
+        return f"{words}; the game is too large for an exact value."
     worth = result.worth
     target = "" if worth.target is None else f"; the mixture's is {format_number(worth.target)}"
-    return f"{told}; {worth.kind} {format_number(worth.before)} → {format_number(worth.after)}{target}."
+    return f"{words}; {worth.kind} {format_number(worth.before)} → {format_number(worth.after)}{target}."

@@ -96,8 +96,8 @@ def _base(source: str) -> Base | None:
     if source in CATALOGUE:
         return Base(f"{source} ({CATALOGUE[source].about})", on_hub=False)
     path = Path(source).expanduser()
-    here = path.exists() or path.is_absolute()
-    return Base(path.name, on_hub=False) if here else Base(source, on_hub=True)
+    is_local = path.exists() or path.is_absolute()
+    return Base(path.name, on_hub=False) if is_local else Base(source, on_hub=True)
 
 
 def _facts(run: Run, snapshot: Snapshot, name: str, *, merged: bool) -> CardFacts:

@@ -21,7 +21,7 @@ NOTES = "league docs programs tells what a program asks. A run that has been beg
 
 def add_arguments(parser: Parser) -> None:
     """Add what the command is given."""
-    parser.add_argument("run", metavar="RUN|PRESET|FILE.toml", help="a run to go on with, or what to train anew")
+    parser.add_argument("run", metavar="RUN|PRESET|FILE.toml", help="a run to resume, or what to train from scratch")
     parser.add_argument(
         "--role",
         action="append",
@@ -51,8 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
     from league.training.monitors.terminal import Terminal
 
     begun = None if arguments.run_dir is not None else find_run(arguments.run)
-    given = {"host": arguments.host, "port": arguments.port, "allow_hosts": tuple(arguments.allow_host) or None}
-    address = {key: value for key, value in given.items() if value is not None}
+    options = {"host": arguments.host, "port": arguments.port, "allow_hosts": tuple(arguments.allow_host) or None}
+    address = {key: value for key, value in options.items() if value is not None}
     if begun is not None:
         _check_begun(begun, arguments)
         run_dir = begun
@@ -78,8 +78,8 @@ def _new_config(arguments: argparse.Namespace, address: dict[str, Any]) -> RunCo
         settings.append(f"seed={arguments.seed}")
     if arguments.role:
         settings.append(f"programs.roles={list(arguments.role)}")
-    own = {key: list(value) if isinstance(value, tuple) else value for key, value in address.items()}
-    config = load(arguments.run, [*settings, *(f"programs.{key}={value}" for key, value in own.items())])
+    plain = {key: list(value) if isinstance(value, tuple) else value for key, value in address.items()}
+    config = load(arguments.run, [*settings, *(f"programs.{key}={value}" for key, value in plain.items())])
     if not config.programs.roles:
         raise UsageError("No role is a program's: name one with --role, as --role kuhn_poker/first.")
     return config

@@ -320,15 +320,15 @@ def utilisation_sentence(metrics: Iterable[Mapping[str, float]]) -> str:
 
 def _changes_in_training(changes: Mapping[str, tuple[float, float]], best: str) -> Iterator[str]:
     """Yield sentences on training matches, if nothing was measured at snapshots."""
-    told = False
+    any_change = False
     for kind, text in (("return", "mean return in training as"), ("share", "share of the actions:")):
         for key, change in changes.items():
             if key.startswith(f"{kind}/"):
-                told = True
+                any_change = True
                 yield f"{text} {key.partition('/')[2]} {_change(change)}{best if kind == 'return' else ''}"
-    if not told and (score := changes.get("score_against_random")):
+    if not any_change and (score := changes.get("score_against_random")):
         yield f"score against random {_change(score)} (win 1, draw ½, loss 0)"
-    elif not told:
+    elif not any_change:
         yield "nothing was measured; matches show how strong it is: league match"
 
 
@@ -357,15 +357,15 @@ def print_suite(run: Run, console: Console) -> None:
         return
     with match_progress() as progress:
         task = progress.add_task(f"playing {settings.suite}", total=None)
-        found = changes(run, lambda _: progress.advance(task))
+        differences = changes(run, lambda _: progress.advance(task))
     console.print(f"\nGames of {settings.suite}, trained and held out", style="bold", markup=False)
     console.print("Mean returns of the first snapshot and of the last, on the same deals.")
-    console.print(_table(found))
+    console.print(_table(differences))
 
 
-def _table(found: list[Change]) -> Table:
+def _table(differences: list[Change]) -> Table:
     table = plain_table("game", "", "against", "first", "last", "difference", "95% interval")
-    for change in found:
+    for change in differences:
         pairing, (mean, *bounds) = change.pairing, change.difference
         low, high = (format_number(bound, signed=True) for bound in bounds)
         table.add_row(

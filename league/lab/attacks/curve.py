@@ -102,9 +102,9 @@ def running_worst(
     tried = 0
     for budget in sorted(budgets):
         for index in range(tried, min(budget, len(names))):
-            found = losses(index)
-            if math.fsum(found) > max(math.fsum(worst), 0.0):
-                best, worst = index, found
+            edit_losses = losses(index)
+            if math.fsum(edit_losses) > max(math.fsum(worst), 0.0):
+                best, worst = index, edit_losses
         tried = max(tried, min(budget, len(names)))
         mean = math.fsum(worst) / len(worst) if worst else 0.0
         points.append(AttackPoint(budget, exact(mean), worst, "" if best is None else names[best]))
@@ -150,7 +150,7 @@ def _endings(
     others = np.delete(form.returns, seat, axis=1).mean(axis=1)
     won = reach * ((others.max() - others) if harm else form.returns[:, seat])
     shown, owners = information_positions(form.game), np.array(form.first)
-    found = []
+    transcripts = []
     for ending in np.argsort(-won, kind="stable")[:WORST].tolist():
         lines: list[str] = []
         for other in range(form.seats):
@@ -160,10 +160,10 @@ def _endings(
                 position = shown[form.keys[index]]
                 action = form.legal[index][sequence - form.first[index]]
                 label = position.legal_actions()[position.legal_ids().index(action)]
-                who = "the attacker" if other == seat else "the player"
-                lines += [f"{roles[other].name} ({who}) last sees:"]
+                player = "the attacker" if other == seat else "the player"
+                lines += [f"{roles[other].name} ({player}) last sees:"]
                 lines += [f"    {line}" for line in position.observe(other).splitlines()] + [f"  plays: {label}"]
         paid = f"the others get {others[ending]:+g}" if harm else f"the attacker gets {form.returns[ending, seat]:+g}"
         title = f"attacked from {roles[seat].name}: {reach[ending]:.1%} of matches, in which {paid}"
-        found.append((float(won[ending]), Transcript(title, tuple(lines))))
-    return found
+        transcripts.append((float(won[ending]), Transcript(title, tuple(lines))))
+    return transcripts

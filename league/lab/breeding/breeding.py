@@ -101,12 +101,12 @@ class Breeding:
 
     def record(self) -> dict[str, Any]:
         """Return the generations so far, and how much of the budget was spent."""
-        done = len(self.history)
+        finished = len(self.history)
         return {
             "rule": self.config.descent.rule,
             "budget": {**self.budget._asdict(), "total": self.budget.total},
-            "spent": {"generations": done, "iterations": done * self.budget.members * self.budget.iterations},
-            "elite": self.history[-1]["elite"] if done else None,
+            "spent": {"generations": finished, "iterations": finished * self.budget.members * self.budget.iterations},
+            "elite": self.history[-1]["elite"] if finished else None,
             "history": self.history,
         }
 
@@ -153,13 +153,13 @@ class Breeding:
         if not has_checkpoint(root):
             shutil.rmtree(root, ignore_errors=True)  # left by a process that was killed during its cold start
             self._check_finished(train(self.config, root, watch=lambda *_: True), 1)  # stops after one iteration
-        given = _mutable(self.config)
+        root_settings = _mutable(self.config)
         descents = []
         for number in range(self.budget.members):
             rng = self._rng("first", 0, number)
-            settings = explored(given, self.config.descent, rng) if number else given
-            how = "the first generation" + (f", with {_written(settings)}" if settings != given else "")
-            descents.append(Descent(Candidate(ROOT, root, given), settings, how=how, reseed=number > 0))
+            settings = explored(root_settings, self.config.descent, rng) if number else root_settings
+            how = "the first generation" + (f", with {_written(settings)}" if settings != root_settings else "")
+            descents.append(Descent(Candidate(ROOT, root, root_settings), settings, how=how, reseed=number > 0))
         return descents
 
     def _train(self, generation: int, number: int, descent: Descent) -> Candidate:
@@ -195,13 +195,13 @@ class Breeding:
 
     def _replaced(self, descent: Descent) -> dict[str, Replacement]:
         """Return the parents of each policy's next snapshot."""
-        population, found = Run(descent.source.run).population, {}
+        population, replacements = Run(descent.source.run).population, {}
         for policy in self._operations.policies:
-            mine = population.all(policy)
-            parent = mine[0 if descent.origin is Origin.RESET else -1].id
+            snapshots = population.all(policy)
+            parent = snapshots[0 if descent.origin is Origin.RESET else -1].id
             weights = None if descent.weights is None else descent.weights[policy]
-            found[policy] = Replacement(Beginning(descent.origin, parent, descent.parents, descent.how), weights)
-        return found
+            replacements[policy] = Replacement(Beginning(descent.origin, parent, descent.parents, descent.how), weights)
+        return replacements
 
     def _record(self, generation: int, members: list[Candidate], descents: list[Descent]) -> dict[str, Any]:
         """Return a generation's row: its members, which is better, and the elite."""
@@ -282,7 +282,7 @@ def _mutable(config: RunConfig) -> dict[str, float]:
     """
     if not BREEDING_RULES[config.descent.rule].explores:
         return {}
-    found = {}
+    values = {}
     table: Mapping[str, Any] = config.model_dump()
     for name in config.descent.mutate:
         value: Any = table
@@ -290,8 +290,8 @@ def _mutable(config: RunConfig) -> dict[str, float]:
             value = value.get(part) if isinstance(value, Mapping) else None
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise UsageError(f"descent.mutate names {name}, which is {value!r} here. Name settings that are numbers.")
-        found[name] = float(value)
-    return found
+        values[name] = float(value)
+    return values
 
 
 def _written(settings: Mapping[str, float]) -> str:

@@ -75,8 +75,8 @@ def judge(config: RunConfig, first: Path, second: Path, seed: int) -> Gain:
             players = [resolve(str(run), spec, engines) for run in (first, second)]
             seeded, matches = derive_seed(seed, "breed", game), config.descent.matches
             if spec.utility is Utility.IDENTICAL and spec.seats > 1:  # each with itself: together they might not agree
-                own = [compare((player, player), matches, seeded).returns[A] for player in players]
-                lead, variance = own[0].mean - own[1].mean, sum(_error(estimate) ** 2 for estimate in own)
+                returns = [compare((player, player), matches, seeded).returns[A] for player in players]
+                lead, variance = returns[0].mean - returns[1].mean, sum(_error(estimate) ** 2 for estimate in returns)
             else:
                 estimate = compare((players[0], players[1]), matches, seeded).lead
                 lead, variance = estimate.mean, _error(estimate) ** 2

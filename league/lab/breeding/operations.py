@@ -71,7 +71,7 @@ class StoredRuns:
 
 def _tensors(snapshot: Snapshot) -> dict[str, Tensor]:
     """Return a snapshot's weights by parameter name."""
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for path in sorted(snapshot.path.glob("*.safetensors")):
-        found |= load_file(path)
-    return {name.removeprefix(PEFT_PREFIX): tensor for name, tensor in found.items()}
+        tensors |= load_file(path)
+    return {name.removeprefix(PEFT_PREFIX): tensor for name, tensor in tensors.items()}

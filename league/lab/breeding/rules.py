@@ -45,14 +45,14 @@ def revert(slot: Slot) -> Descent:
 
 def distil(slot: Slot) -> Descent:
     """Distil: each run continues from one model that plays as its own mixture does on average."""
-    own = slot.candidate
+    candidate = slot.candidate
     return Descent(
-        own,
-        own.settings,
-        slot.operations.distilled(own.run),
+        candidate,
+        candidate.settings,
+        slot.operations.distilled(candidate.run),
         Origin.DISTILLED,
-        (f"{own.newest}@mixture",),
-        f"distilled from {own.newest}@mixture, then trained",
+        (f"{candidate.newest}@mixture",),
+        f"distilled from {candidate.newest}@mixture, then trained",
     )
 
 
@@ -63,50 +63,51 @@ def mutate(slot: Slot) -> Descent:
     better, the slot continues its run (exploit), otherwise the weights stay. Either way the settings change (explore):
     they are multiplied or divided by a factor, or drawn log-uniformly from their whole range.
     """
-    own = slot.candidate
+    candidate = slot.candidate
     if not slot.is_replaced:
-        return Descent(own, own.settings)
+        return Descent(candidate, candidate.settings)
     upper = (len(slot.ranking) + 1) // 2
     rival = slot.ranking[slot.rank % upper]
-    verdict = slot.better(rival, own)
-    source = rival if verdict.better else own
+    verdict = slot.better(rival, candidate)
+    source = rival if verdict.better else candidate
     settings = explored(source.settings, slot.settings, slot.rng)
     changes = ", ".join(f"{name} {source.settings[name]:.3g} to {value:.3g}" for name, value in settings.items())
-    taken = f"took over {rival.newest} ({verdict})" if verdict.better else f"stayed, as {rival.newest} is no better"
-    return Descent(source, settings, parents=(source.newest,), how=f"{taken}; explores {changes}", reseed=True)
+    exploit = f"took over {rival.newest} ({verdict})" if verdict.better else f"stayed, as {rival.newest} is no better"
+    return Descent(source, settings, parents=(source.newest,), how=f"{exploit}; explores {changes}", reseed=True)
 
 
 def explored(settings: Mapping[str, float], config: DescentConfig, rng: random.Random) -> dict[str, float]:
     """Return settings near these, within their ranges."""
-    found = {}
+    values = {}
     for name, value in settings.items():
         low, high = config.mutate[name]
         if rng.random() < config.resample:
-            found[name] = math.exp(rng.uniform(math.log(low), math.log(high)))
+            values[name] = math.exp(rng.uniform(math.log(low), math.log(high)))
         else:
-            found[name] = value * config.factor ** rng.choice((-1, 1))
-        found[name] = min(max(found[name], low), high)
-    return found
+            values[name] = value * config.factor ** rng.choice((-1, 1))
+        values[name] = min(max(values[name], low), high)
+    return values
 
 
 def merge(slot: Slot) -> Descent:
     """Merge: the lower half is replaced by the merged weights of the best few, which continue unchanged."""
     from league.lab.breeding.weights import combined, ties, weighted  # torch is slow to import
 
-    own, config = slot.candidate, slot.settings
+    candidate, config = slot.candidate, slot.settings
     if not slot.is_replaced:
-        return Descent(own, own.settings)
+        return Descent(candidate, candidate.settings)
     best, parents = slot.ranking[0], slot.ranking[: config.parents]
     shares = [float(len(parents) - rank) for rank in range(len(parents))]  # the best has the greatest
     rule = ties(config.density) if config.merge == "ties" else weighted(shares)
-    told = f"TIES, density {config.density:g}" if config.merge == "ties" else "weighted by rank"
+    method = f"TIES, density {config.density:g}" if config.merge == "ties" else "weighted by rank"
     base = slot.operations.root(best.run)
-    theirs = [slot.operations.weights(parent.run) for parent in parents]
+    all_weights = [slot.operations.weights(parent.run) for parent in parents]
     weights: dict[str, Weights] = {
-        policy: combined([found[policy] for found in theirs], base[policy], rule) for policy in theirs[0]
+        policy: combined([parent_weights[policy] for parent_weights in all_weights], base[policy], rule)
+        for policy in all_weights[0]
     }
     names = tuple(parent.newest for parent in parents)
-    how = f"merged from {', '.join(names)} ({told}), then trained"
+    how = f"merged from {', '.join(names)} ({method}), then trained"
     return Descent(best, best.settings, weights, Origin.MERGED, names, how, reseed=True)
 
 
@@ -116,16 +117,19 @@ def cross(slot: Slot) -> Descent:
 
     from league.lab.breeding.weights import combined, crossed
 
-    own = slot.candidate
+    candidate = slot.candidate
     if not slot.is_replaced:
-        return Descent(own, own.settings)
+        return Descent(candidate, candidate.settings)
     upper = slot.ranking[: max((len(slot.ranking) + 1) // 2, 2)]
     mother, father = slot.rng.sample(upper, 2)
     generator = torch.Generator().manual_seed(slot.rng.getrandbits(62))
     rule = crossed(slot.settings.noise, generator)
     base = slot.operations.root(mother.run)
-    theirs = [slot.operations.weights(parent.run) for parent in (mother, father)]
-    weights = {policy: combined([found[policy] for found in theirs], base[policy], rule) for policy in theirs[0]}
+    all_weights = [slot.operations.weights(parent.run) for parent in (mother, father)]
+    weights = {
+        policy: combined([parent_weights[policy] for parent_weights in all_weights], base[policy], rule)
+        for policy in all_weights[0]
+    }
     names = (mother.newest, father.newest)
     how = f"crossed from {names[0]} and {names[1]}, mutated along singular vectors, then trained"
     return Descent(mother, mother.settings, weights, Origin.CROSSED, names, how, reseed=True)
@@ -137,11 +141,11 @@ def generations(slot: Slot) -> Descent:
     Cultural transmission (Cook et al. 2024, arXiv 2406.00392): access to the last generation is annealed to zero, so
     a child keeps only behaviour that it can find by itself.
     """
-    own, best = slot.candidate, slot.ranking[0]
+    candidate, best = slot.candidate, slot.ranking[0]
     return Descent(
-        own,
-        own.settings,
-        slot.operations.root(own.run),
+        candidate,
+        candidate.settings,
+        slot.operations.root(candidate.run),
         Origin.RESET,
         (best.newest,),
         f"begun anew, imitating the play of {best.newest} at first",

@@ -30,10 +30,10 @@ def combined(
         return combine(parents, base)
     changes = [_products(parent) for parent in parents]
     nothing = {name: torch.zeros_like(tensor) for name, tensor in changes[0].items()}
-    made = combine(changes, nothing)
+    combination = combine(changes, nothing)
     return {
         part: factor
-        for name, change in made.items()
+        for name, change in combination.items()
         for part, factor in _factors(name, change, first[f"{name}{A_PART}"].shape[0]).items()
     }
 
@@ -111,8 +111,8 @@ def _along_singular_vectors(change: Tensor, noise: float, generator: torch.Gener
 def _trimmed(change: Tensors, density: float) -> dict[str, Tensor]:
     """Return the largest share of a change by magnitude, 0 elsewhere."""
     sizes = torch.cat([tensor.abs().flatten() for tensor in change.values()])
-    kept = max(round(density * len(sizes)), 1)
-    least = sizes.kthvalue(len(sizes) - kept + 1).values
+    count = max(round(density * len(sizes)), 1)
+    least = sizes.kthvalue(len(sizes) - count + 1).values
     return {name: torch.where(tensor.abs() >= least, tensor, 0.0) for name, tensor in change.items()}
 
 

@@ -60,13 +60,13 @@ def changes(run: Run, on_match: Callable[[Episode], None] = lambda _: None) -> l
     first = min(run.population.all(), key=lambda snapshot: snapshot.step)
     before = evaluate(run, "before", f"{run.path}@{first.id}", on_match)
     after = evaluate(run, "after", str(run.path), on_match)
-    found = []
+    differences = []
     for number, result in enumerate(after.results):
         pairs = zip(after.by_deal[number].values(), before.by_deal[number].values(), strict=True)
         gains, span = [new - old for new, old in pairs], after.spans[number]
         difference = clustered_mean(gains, range(len(gains)), (-span, span))
-        found.append(Change(result.pairing, before.results[number], result, difference))
-    return found
+        differences.append(Change(result.pairing, before.results[number], result, difference))
+    return differences
 
 
 def evaluate(run: Run, side: str, player: str, on_match: Callable[[Episode], None] = lambda _: None) -> Side:
@@ -79,7 +79,7 @@ def evaluate(run: Run, side: str, player: str, on_match: Callable[[Episode], Non
             results = pairing_results(evaluation, store)
             numbers = range(len(evaluation.contests))
             by_deal = [_by_deal(evaluation.meetings(number, store)) for number in numbers]
-    spans = [one.spec.max_return - one.spec.min_return for one in evaluation.contests]
+    spans = [contest.spec.max_return - contest.spec.min_return for contest in evaluation.contests]
     return Side(results, by_deal, spans)
 
 

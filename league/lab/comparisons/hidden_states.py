@@ -48,11 +48,11 @@ def prompts_everywhere(player: Player, engine: HoldsModels) -> dict[Key, Tokens]
 
     Raises UsageError for a game that cannot be enumerated.
     """
-    found = {}
+    prompts = {}
     for (seat, state), position in information_positions(player.spec.name).items():
         lm = engine.model_of(player.members[seat][0][0])
-        found[seat, state] = lm.encode_prompt(position_messages(player.roles[seat], position))
-    return found
+        prompts[seat, state] = lm.encode_prompt(position_messages(player.roles[seat], position))
+    return prompts
 
 
 def hidden_states(
@@ -63,12 +63,12 @@ def hidden_states(
 
     from arena.samplers.torch_lm import MAX_BATCH_TOKENS
 
-    found: dict[tuple[int, str], Floats] = {}
+    states_by_key: dict[tuple[int, str], Floats] = {}
     for seat in range(player.spec.seats):
         keys = [key for key in prompts if key[0] == seat]
         if keys:
             lm = engine.model_of(player.members[seat][0][0])
             with torch.inference_mode():
                 states = lm.prompt_states([prompts[key] for key in keys], MAX_BATCH_TOKENS).double().cpu().numpy()
-            found.update(zip(keys, states, strict=True))
-    return found
+            states_by_key.update(zip(keys, states, strict=True))
+    return states_by_key

@@ -109,17 +109,17 @@ def measure_opponents(
 
 
 def play_values(
-    own: PolicyTable, types: Sequence[PolicyTable], believed: Mapping[Key, Sequence[float]] | None
+    policy: PolicyTable, types: Sequence[PolicyTable], believed: Mapping[Key, Sequence[float]] | None
 ) -> PlayValues:
     """Return the value of play by a belief; ``believed`` is a probe's belief in both seats, None if there is none."""
     prior = [1.0 / len(types)] * len(types)
-    equilibrium = nash_equilibrium(make_game(own.game).spec)
+    equilibrium = nash_equilibrium(make_game(policy.game).spec)
 
     def responding(beliefs_of: Callable[[int], Beliefs]) -> float:
         return fmean([value for seat in (0, 1) for value in best_response_to(types, seat, beliefs_of(seat)).values])
 
     return PlayValues(
-        itself=_mean_return(own, types),
+        itself=_mean_return(policy, types),
         equilibrium=None if equilibrium is None else _mean_return(equilibrium, types),
         by_probe=None if believed is None else responding(lambda _: believed),
         by_belief=responding(lambda seat: exact_beliefs(types, seat, prior)),
@@ -132,7 +132,7 @@ def probed_beliefs(
 ) -> dict[Key, tuple[float, ...]]:
     """Return the probe's belief at every information state, over types in the order of ``types``."""
     states = hidden_states(reader, engine, prompts_everywhere(reader, engine))
-    order = [probe.answers.index(known.label) for known in types]
+    order = [probe.answers.index(kind.label) for kind in types]
     beliefs = probe.beliefs(np.stack([*states.values()]))[:, order]
     return {key: tuple(row) for key, row in zip(states, beliefs.tolist(), strict=True)}
 
@@ -145,7 +145,7 @@ def _play(
     on_episode: Callable[[Episode], None] | None,
 ) -> _Played:
     """Play the same deals with each type, in both seats. Raises UsageError for too few."""
-    asked: dict[Question, list[AskedTurn]] = {question: [] for question in Question}
+    turns: dict[Question, list[AskedTurn]] = {question: [] for question in Question}
     prompts: dict[Seen, tuple[int, ...]] = {}
     for kind in types:
         scheduled = schedule((player, kind), matches, seed)
@@ -157,22 +157,22 @@ def _play(
         for match, episode in zip(scheduled, play_scheduled((player, kind), scheduled, on_episode), strict=True):
             seat = match.seating.index(A)
             prompts |= prompts_in(episode, seat)
-            for question, question_asked in asked_in(episode, seat, match.deal, kind.label):
-                asked[question].append(question_asked)
-    return _Played(asked, prompts)
+            for question, turn in asked_in(episode, seat, match.deal, kind.label):
+                turns[question].append(turn)
+    return _Played(turns, prompts)
 
 
 def _predict(
-    asked: Sequence[AskedTurn], states: States | None, bayes: BayesAccuracy | None
+    turns: Sequence[AskedTurn], states: States | None, bayes: BayesAccuracy | None
 ) -> tuple[Prediction | None, AnswerProbe | None]:
     """Return how often the predictors of a question are right, and the probe; None where nothing was asked."""
-    learned, tried = split(asked)
+    learned, tried = split(turns)
     if not learned or not tried:
         return None, None
     probe = None if states is None else train_probe(learned, states)
     prediction = Prediction(
         turns=(len(learned), len(tried)),
-        answers=len({question_asked.answer for question_asked in learned}),
+        answers=len({turn.answer for turn in learned}),
         probe=None if probe is None or states is None else accuracy(by_probe(probe, tried, states), tried),
         table=accuracy(by_table(learned, tried), tried),
         majority=accuracy(by_majority(learned, tried), tried),
@@ -185,19 +185,21 @@ def _tables(player: Player, types: Sequence[Player]) -> tuple[list[PolicyTable],
     """Return the policies of the player and of each type; none, and the reason, where they cannot be tabulated."""
     try:
         two_seat_form(player.spec.name)
-        return [known.tabulate().table for known in (player, *types)], ""
+        return [each.tabulate().table for each in (player, *types)], ""
     except UsageError as error:
         return [], str(error)
 
 
-def _mean_return(own: PolicyTable, types: Sequence[PolicyTable]) -> float:
+def _mean_return(table: PolicyTable, types: Sequence[PolicyTable]) -> float:
     """Return a policy's mean return with the types, over both seats."""
-    return fmean([value for kind in types for value in (head_to_head([own, kind])[0], head_to_head([kind, own])[1])])
+    return fmean(
+        [value for kind in types for value in (head_to_head([table, kind])[0], head_to_head([kind, table])[1])]
+    )
 
 
 def _check(player: Player, types: Sequence[Player]) -> None:
     """Raise UsageError unless two types or more, of different names, can be met in a game of two seats."""
-    spec, labels = player.spec, [known.label for known in types]
+    spec, labels = player.spec, [kind.label for kind in types]
     if spec.seats != 2:
         raise UsageError(
             f"What a seat can know of whom it plays with is for games of two seats; {spec.alias} has {spec.seats}."
@@ -208,6 +210,6 @@ def _check(player: Player, types: Sequence[Player]) -> None:
         )
     if any(len(members) > 1 for members in player.members):
         raise UsageError(
-            f"{player.label} is a mixture, drawn anew for each match, so it has no hidden states of its own. Name one "
+            f"{player.label} is a mixture, drawn again for each match, so it has no hidden states of its own. Name one "
             "player, for example a snapshot of it."
         )

@@ -58,7 +58,7 @@ def pairings(suite: Suite, players: tuple[str, ...], engines: Engines) -> tuple[
     In other games two players meet the same opponents instead: earning more than the other is not the aim there.
     A game that one of the players cannot play is left out. Raises UsageError if nothing is left.
     """
-    found: list[Pairing] = []
+    possible: list[Pairing] = []
     skipped: list[Skipped] = []
     for kind, game in suite.by_kind():
         spec = make_game(game).spec
@@ -67,20 +67,20 @@ def pairings(suite: Suite, players: tuple[str, ...], engines: Engines) -> tuple[
         if unable:
             continue
         if len(players) == 2 and spec.competitive and spec.seats > 1:
-            found.append(Pairing(game, kind, *players))
+            possible.append(Pairing(game, kind, *players))
             continue
         for opponent in suite.opponents if spec.seats > 1 else (ITSELF,):
             if reason := "" if opponent == ITSELF else _why_not(opponent, spec, engines):
                 skipped.append(Skipped(game, opponent, reason))
             elif opponent != ITSELF or not spec.competitive or spec.seats == 1:
-                found += [Pairing(game, kind, player, opponent) for player in players]
-    if not found:
+                possible += [Pairing(game, kind, player, opponent) for player in players]
+    if not possible:
         reasons = "\n".join(dict.fromkeys(f"{item.player}: {item.reason}" for item in skipped))
         raise UsageError(f"Of this suite nothing can be played.\n{reasons}")
-    return found, skipped
+    return possible, skipped
 
 
-def contest(pairing: Pairing, suite: Suite, engines: Engines) -> Contest:
+def contest_of(pairing: Pairing, suite: Suite, engines: Engines) -> Contest:
     """Return a pairing ready to be played."""
     spec = make_game(pairing.game).spec
     opponent = pairing.player if pairing.opponent == ITSELF else pairing.opponent

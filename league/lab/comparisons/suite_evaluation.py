@@ -19,7 +19,7 @@ from games.common.errors import UsageError
 from games.common.files import atomic_write, is_leftover, remove_leftovers
 from games.registry import make_game
 from league.config.suite import Suite
-from league.lab.comparisons.pairings import Contest, contest, pairings
+from league.lab.comparisons.pairings import Contest, contest_of, pairings
 from league.lab.comparisons.until_decided import Until, decide
 from league.population.evaluation.head_to_head import (
     MOST_MATCHES,
@@ -72,17 +72,17 @@ class SuiteEvaluation:
         if len(set(plan.players)) < len(plan.players):
             raise UsageError(f"{plan.players[0]} cannot be compared with itself. Name two different players, or one.")
         self.plan, self.engines = plan, engines
-        found, self.skipped = pairings(plan.suite, plan.players, engines)
-        self.contests = [contest(pairing, plan.suite, engines) for pairing in found]
+        possible, self.skipped = pairings(plan.suite, plan.players, engines)
+        self.contests = [contest_of(pairing, plan.suite, engines) for pairing in possible]
         if plan.until is not None:
-            for one in self.contests:
-                if one.spec.competitive:
-                    plan.until.check(one.spec)
+            for each in self.contests:
+                if each.spec.competitive:
+                    plan.until.check(each.spec)
         self.record = {**plan.to_json(), "hashes": self._hashes()}
 
     def __len__(self) -> int:
         """Return the number of matches at most."""
-        return sum(len(one.scheduled) for one in self.contests)
+        return sum(len(contest.scheduled) for contest in self.contests)
 
     @property
     def identity(self) -> str:
@@ -91,20 +91,20 @@ class SuiteEvaluation:
 
     def play(self, store: MatchStore, on_match: Callable[[Episode], None]) -> None:
         """Play the matches that are not in the store yet, and store each one."""
-        done = store.indices()
-        for number, one in enumerate(self.contests):
-            for end in self._ends(one):
-                missing = [m for m in one.scheduled[:end] if number * _EACH + m.request.index not in done]
-                _play(number, one, [match.request.index for match in missing], store, on_match)
-                if end < len(one.scheduled) and self.decision(number, store).winner is not Winner.OPEN:
+        stored = store.indices()
+        for number, contest in enumerate(self.contests):
+            for end in self._ends(contest):
+                missing = [m for m in contest.scheduled[:end] if number * _EACH + m.request.index not in stored]
+                _play(number, contest, [match.request.index for match in missing], store, on_match)
+                if end < len(contest.scheduled) and self.decision(number, store).winner is not Winner.OPEN:
                     break
 
     def meetings(self, number: int, store: MatchStore) -> list[Meeting]:
         """Return the outcomes of a pairing's matches in their order, as far as they are stored."""
-        one, first = self.contests[number], number * _EACH
-        stored = {m.index - first: m.returns for m in store.matches(one.spec.name) if m.index // _EACH == number}
-        ends = [(m.deal, m.seating, stored[m.request.index]) for m in one.scheduled if m.request.index in stored]
-        return outcomes_of(one.spec, ends)
+        contest, first = self.contests[number], number * _EACH
+        stored = {m.index - first: m.returns for m in store.matches(contest.spec.name) if m.index // _EACH == number}
+        ends = [(m.deal, m.seating, stored[m.request.index]) for m in contest.scheduled if m.request.index in stored]
+        return outcomes_of(contest.spec, ends)
 
     def decision(self, number: int, store: MatchStore) -> Decided:
         """Return what a pairing's matches decide, for pairings that stop when they are decided.
@@ -119,26 +119,26 @@ class SuiteEvaluation:
     @property
     def games(self) -> int:
         """Return how many games there are."""
-        return len({one.pairing.game for one in self.contests})
+        return len({contest.pairing.game for contest in self.contests})
 
-    def stops(self, one: Contest) -> bool:
+    def stops(self, contest: Contest) -> bool:
         """Return whether a pairing stops when it is decided, as games with a winner do."""
-        return self.plan.until is not None and one.spec.competitive
+        return self.plan.until is not None and contest.spec.competitive
 
-    def _ends(self, one: Contest) -> Iterator[int]:
+    def _ends(self, contest: Contest) -> Iterator[int]:
         """Yield the numbers of matches after which to look."""
-        cycle = len(seatings(one.spec))
-        if self.stops(one):
-            yield from (deals * cycle for deals in looks(len(one.scheduled) // cycle))
+        cycle = len(seatings(contest.spec))
+        if self.stops(contest):
+            yield from (deals * cycle for deals in looks(len(contest.scheduled) // cycle))
         else:
-            yield len(one.scheduled)
+            yield len(contest.scheduled)
 
     def _hashes(self) -> dict[str, str | None]:
         """Return a SHA-256 of the weights of each snapshot that plays; None for players without weights here."""
         members = {
             identity
-            for one in self.contests
-            for player in one.players
+            for contest in self.contests
+            for player in contest.players
             for seat in player.members
             for identity, _ in seat
         }
@@ -147,9 +147,9 @@ class SuiteEvaluation:
 
 def _hash(identity: str) -> str | None:
     """Return a SHA-256 of the files, by name, of a snapshot, pretrained model or exploiter; None for other players."""
-    kind, _, rest = identity.partition(":")
+    kind, _, name = identity.partition(":")
     if kind in ("hf", "best_response"):
-        root = Path(model_folder(rest)) if kind == "hf" else Path(rest).expanduser()
+        root = Path(model_folder(name)) if kind == "hf" else Path(name).expanduser()
         paths = [root] if root.is_file() else [path for path in sorted(root.rglob("*")) if path.is_file()]
         files = {path.name: _sha256(path) for path in paths}
     else:
@@ -166,27 +166,27 @@ def _sha256(path: Path) -> str:
 
 
 def _play(
-    number: int, one: Contest, indices: list[int], store: MatchStore, on_match: Callable[[Episode], None]
+    number: int, contest: Contest, indices: list[int], store: MatchStore, on_match: Callable[[Episode], None]
 ) -> None:
     """Play some of a pairing's matches, every seating with its own role cards."""
-    engines = one.players[0].engines() | one.players[1].engines()
-    labels = [player.label for player in one.players]
+    engines = contest.players[0].engines() | contest.players[1].engines()
+    labels = [player.label for player in contest.players]
 
     def with_names(episode: Episode) -> Episode:
-        seating = one.scheduled[episode.request.index - number * _EACH].seating
+        seating = contest.scheduled[episode.request.index - number * _EACH].seating
         return episode._replace(request=episode.request._replace(players=tuple(labels[side] for side in seating)))
 
     for block in (indices[start : start + BLOCK] for start in range(0, len(indices), BLOCK)):
-        for seating in seatings(one.spec):
+        for seating in seatings(contest.spec):
             requests: list[MatchRequest] = [
-                one.scheduled[index].request._replace(index=number * _EACH + index, rule="suite")
+                contest.scheduled[index].request._replace(index=number * _EACH + index, rule="suite")
                 for index in block
-                if one.scheduled[index].seating == seating
+                if contest.scheduled[index].seating == seating
             ]
             with MatchRecorder(requests, store, with_names, on_match) as recorder:
                 play(
                     recorder,
-                    roles_of=roles_by_game(one.players, seating).__getitem__,
+                    roles_of=roles_by_game(contest.players, seating).__getitem__,
                     engine_of=engines.__getitem__,
                     make_game=make_game,
                     in_flight=IN_FLIGHT,

@@ -77,23 +77,23 @@ class GameTest(NamedTuple):
 
 def pairing_results(evaluation: SuiteEvaluation, store: MatchStore) -> list[PairingResult]:
     """Return the results of all pairings, in the suite's order. All their matches must be stored."""
-    return [_result(evaluation, number, one, store) for number, one in enumerate(evaluation.contests)]
+    return [_result(evaluation, number, contest, store) for number, contest in enumerate(evaluation.contests)]
 
 
-def _result(evaluation: SuiteEvaluation, number: int, one: Contest, store: MatchStore) -> PairingResult:
-    meetings, spec, stops = evaluation.meetings(number, store), one.spec, evaluation.stops(one)
+def _result(evaluation: SuiteEvaluation, number: int, contest: Contest, store: MatchStore) -> PairingResult:
+    meetings, spec, stops = evaluation.meetings(number, store), contest.spec, evaluation.stops(contest)
     interval: Interval = anytime_mean if stops else clustered_mean
     deals = [meeting.deal for meeting in meetings]
-    names = role_names(one.players) * (2 if spec.seats == 1 else 1)
+    names = role_names(contest.players) * (2 if spec.seats == 1 else 1)
     returns = [mean_return(meeting.returns, meeting.seating, A) for meeting in meetings]
     return PairingResult(
-        pairing=one.pairing,
+        pairing=contest.pairing,
         matches=len(meetings),
         cooperative=spec.utility is Utility.IDENTICAL,
         score=interval([score(meeting.returns, meeting.seating) for meeting in meetings], deals, (0.0, 1.0)),
         returns=interval(returns, deals, (spec.min_return, spec.max_return)),
         by_role=results_by_role(spec, names, meetings, interval),
-        exact=exact_return(one.players),
+        exact=exact_return(contest.players),
         decision=evaluation.decision(number, store) if stops else None,
     )
 
@@ -105,8 +105,8 @@ def exact_return(players: tuple[Player, Player]) -> float | None:
         return None
     tables: list[PolicyTable] = []
     for player in players:
-        known = all(isinstance(engine, Tabular) for engine in player.engines().values())
-        if not known or any(role.reply is not ReplyForm.CHOICE for role in player.roles):
+        readable = all(isinstance(engine, Tabular) for engine in player.engines().values())
+        if not readable or any(role.reply is not ReplyForm.CHOICE for role in player.roles):
             return None
         try:
             tables.append(player.tabulate(limit=EXACT_LIMIT).table)
@@ -122,25 +122,25 @@ def exact_return(players: tuple[Player, Player]) -> float | None:
 def compare_games(evaluation: SuiteEvaluation, store: MatchStore) -> list[GameTest]:
     """Return the tests of two players, game by game. All matches must be stored."""
     by_game: dict[tuple[str, str], list[int]] = {}
-    for number, one in enumerate(evaluation.contests):
-        by_game.setdefault((one.pairing.game, one.pairing.kind), []).append(number)
+    for number, contest in enumerate(evaluation.contests):
+        by_game.setdefault((contest.pairing.game, contest.pairing.kind), []).append(number)
     tests = [_test(evaluation, game, kind, numbers, store) for (game, kind), numbers in by_game.items()]
-    known = [test.p for test in tests if test.p is not None]
+    p_values = [test.p for test in tests if test.p is not None]
     if evaluation.plan.until is not None:
-        adjusted = iter([min(1.0, p * len(tests)) for p in known])
+        adjusted = iter([min(1.0, p * len(tests)) for p in p_values])
     else:
-        adjusted = iter(holm(known))
+        adjusted = iter(holm(p_values))
     return [test if test.p is None else test._replace(corrected=next(adjusted)) for test in tests]
 
 
 def _test(evaluation: SuiteEvaluation, game: str, kind: str, numbers: Sequence[int], store: MatchStore) -> GameTest:
     """Return the test of one game; its p-value, if any, is not yet corrected for the number of games."""
-    one = evaluation.contests[numbers[0]]
-    if evaluation.stops(one):
+    contest = evaluation.contests[numbers[0]]
+    if evaluation.stops(contest):
         decided = evaluation.decision(numbers[0], store)
         return GameTest(game, kind, decided.lead, None, None, decided)
     differences = _differences(evaluation, numbers, store)
-    span = one.spec.max_return - one.spec.min_return
+    span = contest.spec.max_return - contest.spec.min_return
     difference = clustered_mean(differences, range(len(differences)), (-span, span))
     return GameTest(game, kind, difference, two_sided_p(differences), None)
 
@@ -159,8 +159,8 @@ def _differences(evaluation: SuiteEvaluation, numbers: Sequence[int], store: Mat
 
 def _share(meeting: Meeting, meet: bool, sign: float) -> float:
     """Return a meeting's part of the difference: the lead where the two meet, otherwise the player's own return."""
-    own = mean_return(meeting.returns, meeting.seating, A)
-    return own - mean_return(meeting.returns, meeting.seating, B) if meet else sign * own
+    earned = mean_return(meeting.returns, meeting.seating, A)
+    return earned - mean_return(meeting.returns, meeting.seating, B) if meet else sign * earned
 
 
 def two_sided_p(values: Sequence[float]) -> float | None:

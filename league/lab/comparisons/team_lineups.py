@@ -70,27 +70,27 @@ def line_ups(
 ) -> list[LineUp]:
     """Return the team and the line-ups to compare it with; ``alone``, if named, plays the game of one player."""
     game = team.spec.name
-    found = [LineUp(LineUpKind.TEAM, "as it is", game, team.players)]
-    for place, role in team.roles.items():
-        if place in team.untrained:
+    lineups = [LineUp(LineUpKind.TEAM, "as it is", game, team.players)]
+    for position, role in team.roles.items():
+        if position in team.untrained:
             words = f"{role}: untrained"
-            changed = {**team.players, place: team.untrained[place]}
-            found.append(LineUp(LineUpKind.UNTRAINED, words, game, changed, place))
+            changed = {**team.players, position: team.untrained[position]}
+            lineups.append(LineUp(LineUpKind.UNTRAINED, words, game, changed, position))
         for name in stand_ins:
-            changed = {**team.players, place: name}
-            found.append(LineUp(LineUpKind.STAND_IN, f"{role}: {name}", game, changed, place))
-    for one, other in itertools.combinations(team.roles, 2):
-        if team.players[one] != team.players[other]:
-            swapped = {**team.players, one: team.players[other], other: team.players[one]}
-            words = f"{team.roles[one]} and {team.roles[other]} swapped"
-            found.append(LineUp(LineUpKind.SWAPPED, words, game, swapped))
+            changed = {**team.players, position: name}
+            lineups.append(LineUp(LineUpKind.STAND_IN, f"{role}: {name}", game, changed, position))
+    for first, second in itertools.combinations(team.roles, 2):
+        if team.players[first] != team.players[second]:
+            swapped = {**team.players, first: team.players[second], second: team.players[first]}
+            words = f"{team.roles[first]} and {team.roles[second]} swapped"
+            lineups.append(LineUp(LineUpKind.SWAPPED, words, game, swapped))
     if apart:
-        names = ", ".join(team.roles[place] for place in apart)
+        names = ", ".join(team.roles[position] for position in apart)
         words = "trained apart" if len(apart) == len(team.roles) else f"{names}: trained apart"
-        found.append(LineUp(LineUpKind.APART, words, game, {**team.players, **apart}))
+        lineups.append(LineUp(LineUpKind.APART, words, game, {**team.players, **apart}))
     if alone:
-        found.append(LineUp(LineUpKind.ALONE, "one alone", team.spec.alone, {(team.spec.alone, 0): alone}))
-    return found
+        lineups.append(LineUp(LineUpKind.ALONE, "one alone", team.spec.alone, {(team.spec.alone, 0): alone}))
+    return lineups
 
 
 def play_line_up(
@@ -104,7 +104,7 @@ def play_line_up(
     """Play every deal once. Raises UsageError for a player that does not exist, or cannot play its role."""
     player = seated(line_up, team, engines)
     by_name = player.engines()
-    roles = {one.spec.name: one.roles for one in (player, *player.team)}
+    roles = {part.spec.name: part.roles for part in (player, *player.team)}
     episodes = play(
         [_request(player, team.spec.name, deal, seed) for deal in range(deals)],
         roles_of=roles.__getitem__,
@@ -117,17 +117,17 @@ def play_line_up(
 
 def seated(line_up: LineUp, team: Team, engines: Engines) -> Player:
     """Return the line-up as one player, whose seats, in submatches too, are played by its members."""
-    whole = [resolve(name, make_game(line_up.game).spec, engines) for name in dict.fromkeys(line_up.players.values())]
-    of_game = {(one.label, part.spec.name): part for one in whole for part in (one, *one.team)}
-    by_name = tuple({name: engine for one in whole for name, engine in one.engines().items()}.items())
+    players = [resolve(name, make_game(line_up.game).spec, engines) for name in dict.fromkeys(line_up.players.values())]
+    of_game = {(member.label, part.spec.name): part for member in players for part in (member, *member.team)}
+    by_name = tuple({name: engine for member in players for name, engine in member.engines().items()}.items())
     parts = []
-    for part in (whole[0], *whole[0].team):
+    for part in (players[0], *players[0].team):
         seats = [of_game[line_up.players[part.spec.name, seat], part.spec.name] for seat in range(part.spec.seats)]
-        named = [fixed_role(role, one) for role, one in zip(part.roles, seats, strict=True)]
+        named = [fixed_role(role, member) for role, member in zip(part.roles, seats, strict=True)]
         roles = tuple(
             role.model_copy(update={"name": team.roles.get((role.game, role.seat), role.name)}) for role in named
         )
-        members = tuple(one.members[seat] for seat, one in enumerate(seats))
+        members = tuple(member.members[seat] for seat, member in enumerate(seats))
         parts.append(Player(line_up.words, part.spec, part.engine, roles, members, others=by_name))
     return replace(parts[0], team=tuple(parts[1:]))
 

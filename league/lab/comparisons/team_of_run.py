@@ -56,14 +56,14 @@ def team_of(run: Run, spec: GameSpec) -> Team:
     roles, players, untrained = dict[Place, str](), dict[Place, str](), dict[Place, str]()
     for game in with_submatches([spec.name]):
         for role in seat_roles(run.config.roles, make_game(game).spec):
-            place = game, role.seat
-            roles[place], players[place] = role.name, role.policy
+            position = game, role.seat
+            roles[position], players[position] = role.name, role.policy
             if role.fixed:
                 continue
             newest, first = run.population.newest(role.policy), run.population.all(role.policy)[0]
-            players[place] = f"{run.path}@{newest.id}"
+            players[position] = f"{run.path}@{newest.id}"
             if first.id != newest.id:
-                untrained[place] = f"{run.path}@{first.id}"
+                untrained[position] = f"{run.path}@{first.id}"
     return Team(spec, _distinct(roles), players, untrained)
 
 
@@ -72,24 +72,24 @@ def trained_apart(texts: Sequence[str], team: Team) -> dict[Place, str]:
 
     Raises UsageError for an unknown role, a role that is named twice, and two players without a role.
     """
-    found: dict[Place, str] = {}
+    players: dict[Place, str] = {}
     others: list[str] = []
     for text in texts:
         named = _place(text, team)
         if named is None:
             others.append(text)
             continue
-        place, player = named
-        if place in found:
-            raise UsageError(f"--apart {text}: {team.roles[place]} is named twice. Name one player for it.")
-        found[place] = player
+        position, player = named
+        if position in players:
+            raise UsageError(f"--apart {text}: {team.roles[position]} is named twice. Name one player for it.")
+        players[position] = player
     if len(others) > 1:
         raise UsageError(
             f"--apart {' '.join(others)}: which roles are theirs? Write ROLE=RUN; the roles are "
             f"{', '.join(team.roles.values())}."
         )
-    rest = others[0] if others else None
-    return {place: name for place in team.roles if (name := found.get(place, rest)) is not None}
+    default = others[0] if others else None
+    return {position: name for position in team.roles if (name := players.get(position, default)) is not None}
 
 
 def lone_player(text: str, team: Team, tokens: float | None) -> LonePlayer:
@@ -143,10 +143,10 @@ def _why_no_team(spec: GameSpec) -> str:
 
 def _place(text: str, team: Team) -> tuple[Place, str] | None:
     """Return the role and the player of ``ROLE=PLAYER``; None for a player alone."""
-    for place, role in team.roles.items():
-        for name in (role, f"{place[0]}/{role}", f"{short_name(place[0])}/{role}"):
+    for position, role in team.roles.items():
+        for name in (role, f"{position[0]}/{role}", f"{short_name(position[0])}/{role}"):
             if text.startswith(f"{name}="):
-                return place, text.removeprefix(f"{name}=")
+                return position, text.removeprefix(f"{name}=")
     name, equals, _ = text.partition("=")
     if not equals or any(mark in name for mark in ":/@"):  # an equal sign in the player's own name, as in a folder's
         return None
@@ -156,7 +156,7 @@ def _place(text: str, team: Team) -> tuple[Place, str] | None:
 def _distinct(roles: dict[Place, str]) -> dict[Place, str]:
     """Return the roles' names, with the game before those that are in several games."""
     repeated = _repeated(roles.values())
-    return {place: f"{place[0]}/{name}" if name in repeated else name for place, name in roles.items()}
+    return {position: f"{position[0]}/{name}" if name in repeated else name for position, name in roles.items()}
 
 
 def _repeated(names: Iterable[str]) -> set[str]:

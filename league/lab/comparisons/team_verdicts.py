@@ -57,9 +57,9 @@ class TeamTable(NamedTuple):
     margin: float  # in the game's units
     comparisons: tuple[TeamComparison, ...]
 
-    def replacements(self, place: Place) -> list[TeamComparison]:
+    def replacements(self, position: Place) -> list[TeamComparison]:
         """Return the comparisons in which only one role was replaced."""
-        return [one for one in self.comparisons if one.line_up.role == place]
+        return [comparison for comparison in self.comparisons if comparison.line_up.role == position]
 
 
 def check_margin(margin: float) -> None:
@@ -78,18 +78,20 @@ def compare_line_ups(played: Sequence[PlayedLineUp], spec: GameSpec, margin: flo
     team, *others = played
     span = spec.max_return - spec.min_return
     comparisons = []
-    for one in others:
-        losses = [ours - theirs for ours, theirs in zip(team.returns, one.returns, strict=True)]
+    for lineup in others:
+        losses = [ours - theirs for ours, theirs in zip(team.returns, lineup.returns, strict=True)]
         loss = clustered_mean(losses, range(len(losses)), (-span, span), ERROR / len(others))
         standing = _standing(loss, margin * span)
-        comparisons.append(TeamComparison(one.line_up, _mean(one, spec), loss, standing, one.tokens))
+        comparisons.append(TeamComparison(lineup.line_up, _mean(lineup, spec), loss, standing, lineup.tokens))
     return TeamTable(_mean(team, spec), team.tokens, margin * span, tuple(comparisons))
 
 
 def verdicts_by_role(table: TeamTable, team: Team) -> dict[Place, RoleVerdict]:
     """Return the verdict on every role that was replaced."""
-    found = {place: [one.standing for one in table.replacements(place)] for place in team.roles}
-    return {place: _verdict(standings) for place, standings in found.items() if standings}
+    by_position = {
+        position: [comparison.standing for comparison in table.replacements(position)] for position in team.roles
+    }
+    return {position: _verdict(standings) for position, standings in by_position.items() if standings}
 
 
 def _verdict(standings: Sequence[TeamLead]) -> RoleVerdict:

@@ -71,16 +71,18 @@ def central_evidence(table: PolicyTable, scale: float, batches: Sequence[PlayedB
     The table plays all seats; values are divided by ``scale``, as the trajectories' rewards are. Raises UsageError for
     a game that is too large.
     """
-    values, found = joint_values(table), []
+    values, evidence = joint_values(table), []
     for batch in batches:
         keys = {episode.request.index: joint_keys(table.game, episode) for episode in batch.episodes}
         rows = []
-        for one in batch.trajectories:
-            totals = np.array([values[keys[one.match][place]][one.seat] for place in one.order]) / scale
-            paid = np.cumsum(one.rewards) - np.array(one.rewards)
+        for trajectory in batch.trajectories:
+            totals = (
+                np.array([values[keys[trajectory.match][index]][trajectory.seat] for index in trajectory.order]) / scale
+            )
+            paid = np.cumsum(trajectory.rewards) - np.array(trajectory.rewards)
             rows.append(Evidence(values=tuple((totals - paid).tolist())))
-        found.append(rows)
-    return found
+        evidence.append(rows)
+    return evidence
 
 
 def joint_keys(game: str, episode: Episode) -> list[JointKey]:

@@ -55,27 +55,27 @@ class Play(NamedTuple):
 
 
 def compare_rules(
-    table: PolicyTable, roles: tuple[Role, ...], credit: CreditConfig, plan: BatchPlan, asked: Sequence[str] = ()
+    table: PolicyTable, roles: tuple[Role, ...], credit: CreditConfig, plan: BatchPlan, names: Sequence[str] = ()
 ) -> tuple[list[RuleAccuracy], dict[str, str]]:
-    """Return the accuracy of the exact advantage and of the ``asked`` rules, or of all, and why some are left out.
+    """Return the accuracy of the exact advantage and of the ``names`` rules, or of all, and why some are left out.
 
-    Raises UsageError for an ``asked`` rule that cannot be measured, and for a game that cannot be enumerated.
+    Raises UsageError for an ``names`` rule that cannot be measured, and for a game that cannot be enumerated.
     """
     spec = make_game(table.game).spec
     facts = CreditFacts(spec, roles, tuple(role for role in roles if not role.fixed), plan.group, None)
-    variants, left_out = choose(asked, credit, facts)
+    variants, left_out = choose(names, credit, facts)
     play, form = play_out(table, roles, credit, plan), exact_form(table.game)
     learn = LearnedEvidence(table, roles, form.keys, plan)
     exact = [exact_evidence(play, batch) for batch in play.batches]
-    found = [measure_credit(play, EXACT, [play.turns.advantages[batch.actions] for batch in play.batches])]
+    accuracies = [measure_credit(play, EXACT, [play.turns.advantages[batch.actions] for batch in play.batches])]
     for variant in variants:
         if variant.estimator == CENTRAL and not isinstance(form, PositionGraph):  # on boards all see all
             evidence = central_evidence(table, play.scale, play.batches)
         else:
             evidence = exact if variant.estimator in (None, CENTRAL) else learn.of(variant, play.batches)
         measured = measure_credit(play, variant.text, credit_batches(variant, play.batches, evidence))
-        found.append(measured._replace(given_values=variant.given_values))
-    return found, left_out
+        accuracies.append(measured._replace(given_values=variant.given_values))
+    return accuracies, left_out
 
 
 def play_out(table: PolicyTable, roles: tuple[Role, ...], credit: CreditConfig, plan: BatchPlan) -> Play:
@@ -86,11 +86,11 @@ def play_out(table: PolicyTable, roles: tuple[Role, ...], credit: CreditConfig, 
     return Play(turns, roles, play_batches(table, roles, form.keys, plan), scale)
 
 
-def choose(asked: Sequence[str], credit: CreditConfig, facts: CreditFacts) -> tuple[list[RuleVariant], dict[str, str]]:
+def choose(names: Sequence[str], credit: CreditConfig, facts: CreditFacts) -> tuple[list[RuleVariant], dict[str, str]]:
     """Return the rules to measure, and why others that were not asked for are left out. Raises UsageError."""
-    variants = [parse_variant(text, credit) for text in asked if text != EXACT] if asked else all_variants(credit)
+    variants = [parse_variant(text, credit) for text in names if text != EXACT] if names else all_variants(credit)
     reasons = {v.text: reason for v in variants if (reason := reason_against(v, facts)) is not None}
-    if asked and reasons:
+    if names and reasons:
         name, reason = next(iter(reasons.items()))
         raise UsageError(f"{name} cannot be measured on matches of {facts.game.alias}: {reason}.")
     return [v for v in variants if v.text not in reasons], reasons

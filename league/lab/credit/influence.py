@@ -88,8 +88,8 @@ def _answer(table: PolicyTable, state: Any, speaker: int) -> Distribution | None
         following = _answer(table, state.child(outcome), speaker) if p > 0.0 else {}
         if following is None:
             return None
-        for done, q in following.items():
-            total[done] = total.get(done, 0.0) + p * q
+        for move, q in following.items():
+            total[move] = total.get(move, 0.0) + p * q
     return total
 
 

@@ -29,8 +29,8 @@ class LearnedEvidence:
         assert name is not None
         estimator = ESTIMATORS[name]
         if estimator.learn is None:
-            asked = [(batch.trajectories, self._simulator(batch), settings) for batch in batches]
-            estimates = [estimator.make(*arguments)[estimator.kind] for arguments in asked]
+            inputs = [(batch.trajectories, self._simulator(batch), settings) for batch in batches]
+            estimates = [estimator.make(*arguments)[estimator.kind] for arguments in inputs]
         else:
             state = estimator.learn(self._matches, {}, settings)
             estimates = [estimator.make(batch.trajectories, state, settings) for batch in batches]

@@ -94,8 +94,8 @@ def play_batches(
         episodes = play(requests, roles_of=lambda _: roles, engine_of=lambda _: engine, make_game=make_game)
         trajectories = to_trajectories(episodes, lambda _: roles, {table.game: return_scale(spec)})
         where = locate(episodes, trajectories, places)
-        states = np.array([place.state for place in where], np.intp)
-        actions = first[states] + np.array([place.action for place in where])
+        states = np.array([turn_place.state for turn_place in where], np.intp)
+        actions = first[states] + np.array([turn_place.action for turn_place in where])
         batches.append(PlayedBatch(plan.batch, trajectories, states, actions, episodes))
     return batches
 

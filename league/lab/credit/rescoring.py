@@ -62,7 +62,7 @@ def rescore(samples: Sequence[SampledMatch], roles: Roles, scoring: Scoring) -> 
     in_training = any(any(match.request.trained) for s in samples for match in flatten_episodes([s.episode]))
     priced = [_with_price(sample, roles, scoring) for sample in samples]
     settled = sum(new.episode.returns != old.episode.returns for new, old in zip(priced, samples, strict=True))
-    found = Rescored([], [], [], settled)
+    rescored = Rescored([], [], [], settled)
     state: State = {}
     for _, group in groupby(sorted(priced, key=_iteration), key=_iteration):
         of_iteration = list(group)
@@ -73,10 +73,10 @@ def rescore(samples: Sequence[SampledMatch], roles: Roles, scoring: Scoring) -> 
         rules = scoring.rule_for, scoring.settings_of, scoring.settings_for
         credited = assign_credit(trajectories, evidence, state, *rules)
         state = credited.state
-        found.samples.extend(with_credit(of_iteration, trajectories, credited.advantages))
-        found.trajectories.extend(trajectories)
-        found.advantages.extend(credited.advantages)
-    return found
+        rescored.samples.extend(with_credit(of_iteration, trajectories, credited.advantages))
+        rescored.trajectories.extend(trajectories)
+        rescored.advantages.extend(credited.advantages)
+    return rescored
 
 
 def _iteration(sample: SampledMatch) -> int:

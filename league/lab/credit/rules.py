@@ -67,25 +67,33 @@ def all_variants(credit: CreditConfig) -> list[RuleVariant]:
             variants.append(RuleVariant(name, rule, settings))
         if untraced != name:
             variants.append(parse_variant(untraced, credit))
-        asked = [known for known, other in ESTIMATORS.items() if other.how is How.LEARNED and other.kind in rule.needs]
-        learned += [parse_variant(f"{untraced}@{estimator}", credit) for estimator in asked]
+        learners = [
+            estimator_name
+            for estimator_name, entry in ESTIMATORS.items()
+            if entry.how is How.LEARNED and entry.kind in rule.needs
+        ]
+        learned += [parse_variant(f"{untraced}@{estimator}", credit) for estimator in learners]
     return variants + learned
 
 
 def parse_variant(text: str, credit: CreditConfig) -> RuleVariant:
     """Parse a rule as a user writes it. Raises UsageError for a rule, key or value that does not exist."""
-    written, _, asked = text.partition("@")
+    written, _, estimator_text = text.partition("@")
     name, _, changes = written.partition(":")
     rule = RULES[name]
     settings = _changed(name, credit.settings_of(name), changes, text, f"league settings credit.{name}")
-    if not asked:
+    if not estimator_text:
         return RuleVariant(text, rule, settings)
-    estimator, _, changes = asked.partition(":")
+    estimator, _, changes = estimator_text.partition(":")
     if estimator != CENTRAL:
         ESTIMATORS[estimator]
-    own = NO_SETTINGS if estimator == CENTRAL else ValuesConfig().settings_of(estimator)
+    defaults = NO_SETTINGS if estimator == CENTRAL else ValuesConfig().settings_of(estimator)
     return RuleVariant(
-        text, rule, settings, estimator, _changed(estimator, own, changes, text, f"league settings values.{estimator}")
+        text,
+        rule,
+        settings,
+        estimator,
+        _changed(estimator, defaults, changes, text, f"league settings values.{estimator}"),
     )
 
 
@@ -116,9 +124,9 @@ def reason_against(variant: RuleVariant, facts: CreditFacts) -> str | None:
         if variant.rule.check is not None:
             variant.rule.check(facts)
         if variant.estimator not in (None, CENTRAL):
-            known = ESTIMATORS[variant.estimator]
-            if known.check is not None:
-                known.check(ValueFacts(facts.game, facts.credited), variant.estimator_settings)
+            estimator = ESTIMATORS[variant.estimator]
+            if estimator.check is not None:
+                estimator.check(ValueFacts(facts.game, facts.credited), variant.estimator_settings)
     except UsageError as error:
         return str(error)
     return None
@@ -133,7 +141,7 @@ def _estimator_unfit(variant: RuleVariant) -> str | None:
         return None if Need.VALUES in needs else f"it does not take the {Need.VALUES} that {name} estimates"
     estimator = ESTIMATORS[name]
     if estimator.how is How.CRITIC:
-        others = [known for known, other in ESTIMATORS.items() if other.how in (How.PLAY, How.LEARNED)]
+        others = [other_name for other_name, entry in ESTIMATORS.items() if entry.how in (How.PLAY, How.LEARNED)]
         return f"the {name} is a part of a run's policy: an estimator that learns from what was said is one of " + (
             ", ".join(others)
         )
@@ -159,10 +167,10 @@ def _credit_all(
     variant: RuleVariant, batches: Sequence[PlayedBatch], evidence: Sequence[Sequence[Evidence]], state: State
 ) -> tuple[list[Floats], State]:
     """Return each batch's credit, one batch after the other, and the rule's memory at the end."""
-    found = []
-    for batch, known in zip(batches, evidence, strict=True):
-        credited = variant.rule.make(batch.trajectories, known, state, variant.settings)
+    credit = []
+    for batch, row_evidence in zip(batches, evidence, strict=True):
+        credited = variant.rule.make(batch.trajectories, row_evidence, state, variant.settings)
         weighted = zip(credited.advantages, credited.weights, strict=True)
-        found.append(np.array([advantage * weight for row, weight in weighted for advantage in row]))
+        credit.append(np.array([advantage * weight for row, weight in weighted for advantage in row]))
         state = credited.state
-    return found, state
+    return credit, state

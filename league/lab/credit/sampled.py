@@ -54,7 +54,7 @@ class SampledTurns(NamedTuple):
 
 
 def compare_by_continuations(
-    player: Player, credit: CreditConfig, plan: BatchPlan, asked: Sequence[str] = (), turns: int = TURNS
+    player: Player, credit: CreditConfig, plan: BatchPlan, names: Sequence[str] = (), turns: int = TURNS
 ) -> tuple[list[RuleAccuracy], dict[str, str]]:
     """Return the accuracy of the continuations and of the rules, and why some are left out.
 
@@ -62,7 +62,7 @@ def compare_by_continuations(
     """
     spec, roles = player.spec, player.roles
     facts = CreditFacts(spec, roles, tuple(role for role in roles if not role.fixed), plan.group, None)
-    variants, left_out = choose(asked, credit, facts)
+    variants, left_out = choose(names, credit, facts)
     left_out |= {v.text: NO_VALUES for v in variants if Need.VALUES in v.rule.needs or v.estimator}
     ids = tuple(members[0][0] for members in player.members)
     scale = return_scale(spec) if credit.scale_returns else 1.0
@@ -74,13 +74,13 @@ def compare_by_continuations(
         batches.append(PlayedBatch(plan.batch, trajectories, np.zeros(0, np.intp), np.zeros(0, np.intp)))
         episodes += played
     sampled = _play_on(player, batches, {e.request.index: e for e in episodes}, scale, plan.seed, turns)
-    found = [_measured(EXACT, sampled, sampled.first, sampled.second)]
+    accuracies = [_measured(EXACT, sampled, sampled.first, sampled.second)]
     evidence = [[Evidence()] * len(batch.trajectories) for batch in batches]
     for variant in variants:
         if variant.text not in left_out:
-            given = np.concatenate(credit_batches(variant, batches, evidence))[sampled.places]
-            found.append(_measured(variant.text, sampled, given, (sampled.first + sampled.second) / 2))
-    return found, left_out
+            turn_credit = np.concatenate(credit_batches(variant, batches, evidence))[sampled.places]
+            accuracies.append(_measured(variant.text, sampled, turn_credit, (sampled.first + sampled.second) / 2))
+    return accuracies, left_out
 
 
 def _play_on(
@@ -90,37 +90,37 @@ def _play_on(
     at = [(t, k) for batch in batches for t in batch.trajectories for k in range(len(t.turns))]
     order = np.random.default_rng(derive_seed(seed, "turns")).permutation(len(at)).tolist()
     by_match: dict[int, int] = {}
-    for place in order:
-        by_match.setdefault(at[place][0].match, place)
+    for index in order:
+        by_match.setdefault(at[index][0].match, index)
     places = sorted(list(by_match.values())[:turns])
     points = []
-    for trajectory, k in (at[place] for place in places):
+    for trajectory, k in (at[index] for index in places):
         episode = episodes[trajectory.match]
         before = turn_places(episode, trajectory.seat)[k]
         points += [(episode, before), (episode, before + 1)]
-    seats = [at[place][0].seat for place in places]
+    seats = [at[index][0].seat for index in places]
     estimates, variances = [], []
     for half in range(2):
         continuations = Continuations(plays(player.roles, player.engine_of), COUNT, derive_seed(seed, "half", half))
         returns = continuations.returns(points).reshape(len(places), 2, COUNT, -1) / scale
-        own = returns[np.arange(len(places)), :, :, seats]  # [T, 2, COUNT]
-        estimates.append(own[:, 1].mean(axis=1) - own[:, 0].mean(axis=1))
-        variances.append((own.var(axis=2, ddof=1) / COUNT).sum(axis=1))
+        seat_returns = returns[np.arange(len(places)), :, :, seats]  # [T, 2, COUNT]
+        estimates.append(seat_returns[:, 1].mean(axis=1) - seat_returns[:, 0].mean(axis=1))
+        variances.append((seat_returns.var(axis=2, ddof=1) / COUNT).sum(axis=1))
     errors = np.sqrt((variances[0] + variances[1]) / 4)
-    roles, indices = [at[place][0].role for place in places], [at[place][1] for place in places]
+    roles, indices = [at[index][0].role for index in places], [at[index][1] for index in places]
     return SampledTurns(places, estimates[0], estimates[1], errors, roles, indices)
 
 
-def _measured(name: str, sampled: SampledTurns, given: Floats, truth: Floats) -> RuleAccuracy:
-    """Return the accuracy of the credit ``given`` to the turns, over all, by role and by turn."""
+def _measured(name: str, sampled: SampledTurns, credit: Floats, truth: Floats) -> RuleAccuracy:
+    """Return the accuracy of the credit ``credit`` to the turns, over all, by role and by turn."""
 
     def within(is_part: Callable[[int], bool]) -> Accuracy:
-        mask = np.array([is_part(index) for index in range(len(given))], bool)
+        mask = np.array([is_part(index) for index in range(len(credit))], bool)
         both = (sampled.first + sampled.second) / 2
         sure = mask & (np.abs(both) > SURE * sampled.errors) & (np.abs(both) > 0.0)
-        wrong = float((given * both < 0.0)[sure].mean()) if sure.any() else None
+        wrong = float((credit * both < 0.0)[sure].mean()) if sure.any() else None
         return Accuracy(
-            cosine_of_turns(given[mask], truth[mask], (sampled.first * sampled.second)[mask]), None, None, wrong, None
+            cosine_of_turns(credit[mask], truth[mask], (sampled.first * sampled.second)[mask]), None, None, wrong, None
         )
 
     roles, turns = dict.fromkeys(sampled.roles), sorted(set(sampled.turns))
@@ -129,21 +129,21 @@ def _measured(name: str, sampled: SampledTurns, given: Floats, truth: Floats) ->
     return RuleAccuracy(name, within(lambda _: True), by_role, by_turn)
 
 
-def cosine_of_turns(given: Floats, truth: Floats, squares: Floats) -> Estimate | None:
+def cosine_of_turns(credit: Floats, truth: Floats, squares: Floats) -> Estimate | None:
     """Return Σ a A / sqrt(Σ a² Σ A'A'') over turns [T] with a jackknife's interval; None where a sum is not above 0.
 
     Also None for fewer than ``FEWEST`` turns.
     """
-    if len(given) < FEWEST:
+    if len(credit) < FEWEST:
         return None
-    products, lengths, all_squares = given * truth, given**2, float(squares.sum())
+    products, lengths, all_squares = credit * truth, credit**2, float(squares.sum())
     if lengths.sum() <= 0.0 or all_squares <= 0.0:
         return None
     mean = float(products.sum()) / math.sqrt(float(lengths.sum()) * all_squares)
     without = (lengths.sum() - lengths) * (all_squares - squares)  # each turn left out once
     if (without <= 0.0).any():
         return Estimate(mean, None, None)
-    replicates, count = (products.sum() - products) / np.sqrt(without), len(given)
+    replicates, count = (products.sum() - products) / np.sqrt(without), len(credit)
     error = math.sqrt((count - 1) / count * float(((replicates - replicates.mean()) ** 2).sum()))
     half = student_quantile(count - 1) * error
     return Estimate(mean, mean - half, mean + half)

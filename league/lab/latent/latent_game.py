@@ -42,7 +42,9 @@ class Situation(NamedTuple):
 
     def mass(self, cluster: int) -> float:
         """Return how likely the player is to say something from a cluster."""
-        return math.fsum(u.share for u, own in zip(self.said, self.clusters, strict=True) if own == cluster)
+        return math.fsum(
+            u.share for u, member_cluster in zip(self.said, self.clusters, strict=True) if member_cluster == cluster
+        )
 
 
 class Listening(NamedTuple):
@@ -61,7 +63,7 @@ def hear(
     An utterance that was said ``earlier`` in a situation stays possible there, with share 0 if it is no longer said.
     Raises UsageError for a game whose chance is not data, or one with more positions than can be solved.
     """
-    heard: dict[Shown, Situation] = {}
+    situations: dict[Shown, Situation] = {}
     frontier, met, turn = list(_after_chance(_root(player.spec.name))), 0, 0
     while frontier:
         met += len(frontier)
@@ -70,22 +72,22 @@ def hear(
                 f"The game between clusters in {player.spec.name} has more than {MOST_TURNS:,} positions, too many to "
                 "solve. Set latent.clusters or latent.members lower, or take a smaller game."
             )
-        new = {shown: match for match in frontier if (shown := _shown(match)) not in heard}
+        new = {shown: match for match in frontier if (shown := _shown(match)) not in situations}
         positions = [(seat, match) for (seat, _), match in new.items()]
-        told = utterances(player, positions, how.samples, derive_seed(how.seed, "hear", turn))
-        for (shown, match), now in zip(new.items(), told, strict=True):
+        spoken_now = utterances(player, positions, how.samples, derive_seed(how.seed, "hear", turn))
+        for (shown, match), now in zip(new.items(), spoken_now, strict=True):
             before = earlier[shown].said if shown in earlier else ()
             role = player.roles[shown[0]].name
-            heard[shown] = _clustered(match, [*now, *_silent(before, now)], space, role, how.members)
+            situations[shown] = _clustered(match, [*now, *_silent(before, now)], space, role, how.members)
         frontier = [
             after
             for match in frontier
-            for actions in heard[_shown(match)].spoken.values()
+            for actions in situations[_shown(match)].spoken.values()
             for action, _ in actions
             for after in _after_chance(_applied(match, action))
         ]
         turn += 1
-    return heard
+    return situations
 
 
 def _root(game: str) -> Any:
@@ -122,8 +124,8 @@ def _shown(match: Any) -> Shown:
 
 def _silent(before: Sequence[Utterance], now: Sequence[Utterance]) -> list[Utterance]:
     """Return the utterances that were said before and are not now, with share 0."""
-    said = {utterance.reply for utterance in now}
-    return [utterance._replace(share=0.0) for utterance in before if utterance.reply not in said]
+    replies = {utterance.reply for utterance in now}
+    return [utterance._replace(share=0.0) for utterance in before if utterance.reply not in replies]
 
 
 def _clustered(match: Any, said: Sequence[Utterance], space: LatentSpace, role: str, members: int) -> Situation:
@@ -131,8 +133,8 @@ def _clustered(match: Any, said: Sequence[Utterance], space: LatentSpace, role: 
     spoken = {}
     for cluster in sorted(set(clusters)):
         shares: dict[str, float] = {}
-        for utterance, own in zip(said, clusters, strict=True):
-            if own == cluster:
+        for utterance, member_cluster in zip(said, clusters, strict=True):
+            if member_cluster == cluster:
                 shares[utterance.action] = shares.get(utterance.action, 0.0) + max(utterance.share, LEAST)
         likeliest = sorted(shares.items(), key=lambda item: -round(item[1], 12))[:members]
         total = math.fsum(share for _, share in likeliest)
@@ -203,8 +205,8 @@ class LatentGame:
 
     def exploitability(self, behaviour: Behaviour) -> float:
         """Return NashConv / seats of a behaviour [I][clusters]: a best response's mean gain, in the game's units."""
-        best, own = self.form.best_responses(behaviour), self.form.values(behaviour)
-        return math.fsum(b - v for b, v in zip(best, own, strict=True)) / self.form.seats
+        best, values = self.form.best_responses(behaviour), self.form.values(behaviour)
+        return math.fsum(b - v for b, v in zip(best, values, strict=True)) / self.form.seats
 
     def equilibrium(self) -> tuple[float, Behaviour]:
         """Return the value to the first of two seats of a zero-sum game, and an equilibrium [I][clusters]."""

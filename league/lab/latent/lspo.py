@@ -86,26 +86,26 @@ def lspo(
     engine = engine_of(learning, config)
     speaker = view(player, engine)
     begun, rounds = _exploitability(speaker, config), list[LatentRound]()
-    heard: Mapping[Shown, Situation] = {}
+    situations: Mapping[Shown, Situation] = {}
     for number in range(settings.rounds):
-        own = derive_seed(seed, "latent", number)
+        round_seed = derive_seed(seed, "latent", number)
         tell(f"round {number + 1}: listening", 0, 1)
-        space = _space(speaker, learning, settings, own)
-        how = Listening(settings.samples, settings.members, own)
-        before = latent_game(speaker, space, how, heard)
+        space = _space(speaker, learning, settings, round_seed)
+        how = Listening(settings.samples, settings.members, round_seed)
+        before = latent_game(speaker, space, how, situations)
         value, equilibrium = before.equilibrium()
         targets = targets_of(before, equilibrium, speaker.roles)
         kls = [mean_kl(config, learning, targets)]
         for name, taught in learning.items():
             if not config.policy(name).frozen:
-                teach(config, taught, targets, own, partial(tell, f"round {number + 1}: teaching {name}"))
+                teach(config, taught, targets, round_seed, partial(tell, f"round {number + 1}: teaching {name}"))
         engine.refresh()
         kls.append(mean_kl(config, learning, targets))
         after = latent_game(speaker, space, how, before.heard)
-        heard = after.heard
+        situations = after.heard
         gains = [latent.exploitability(latent.masses) for latent in (before, after)]
-        told = tuple(_clusters(space, before, equilibrium, speaker.roles))
-        rounds.append(LatentRound(len(before.form.keys), value, gains[0], gains[1], kls[0], kls[1], told))
+        clusters = tuple(_clusters(space, before, equilibrium, speaker.roles))
+        rounds.append(LatentRound(len(before.form.keys), value, gains[0], gains[1], kls[0], kls[1], clusters))
     ended = _exploitability(speaker, config)
     return Lspo(game, learning, rounds, None if begun is None or ended is None else (begun, ended))
 
@@ -116,30 +116,30 @@ def _check(spec: GameSpec, player: Player) -> None:
             f"{spec.name} is not a game of two seats in which one wins what the other loses, so the game between "
             "clusters has no value to be solved for. Take one that is, such as worded(kuhn_poker) or debate(judge=0)."
         )
-    if given := [role.name for role in player.roles if role.fixed]:
+    if fixed := [role.name for role in player.roles if role.fixed]:
         raise UsageError(
-            f"{', '.join(given)} of {spec.name} is given to another player, and LSPO trains both seats. Name a run "
+            f"{', '.join(fixed)} of {spec.name} is given to another player, and LSPO trains both seats. Name a run "
             "without roles.player."
         )
 
 
 def _space(speaker: Player, learning: Mapping[str, Taught], settings: LatentConfig, seed: int) -> LatentSpace:
     """Return the clusters of a player's utterances in matches with itself, including all that it might have chosen."""
-    said: dict[str, list[str]] = {role.name: [] for role in speaker.roles}
+    texts_by_role: dict[str, list[str]] = {role.name: [] for role in speaker.roles}
     for episode in self_play(speaker, settings.matches, seed):
         for turn in episode.turns:
             role = speaker.roles[turn.seat]
             free = bool(turn.form) or role.reply is ReplyForm.FREE
             if turn.action is not None:
-                said[turn.role] += [strip_thoughts(turn.reply).strip()] if free else turn.legal
-    silent = [role for role, texts in said.items() if not texts]
+                texts_by_role[turn.role] += [strip_thoughts(turn.reply).strip()] if free else turn.legal
+    silent = [role for role, texts in texts_by_role.items() if not texts]
     if silent:
         raise UsageError(
             f"In {settings.matches} matches {silent[0]} said nothing legal, so there is nothing to cluster. First let "
             "it learn to speak: league train, with a cold start."
         )
     embed = {role.name: _embedding(learning[role.policy], settings) for role in speaker.roles}
-    return latent_space(said, embed, settings.clusters, seed)
+    return latent_space(texts_by_role, embed, settings.clusters, seed)
 
 
 def _embedding(taught: Taught, settings: LatentConfig) -> Embed:
@@ -153,37 +153,37 @@ def targets_of(latent: LatentGame, equilibrium: Behaviour, roles: Sequence[Role]
     Weights as in distillation: half against the equilibrium, half against uniform play. They sum to one.
     """
     weights = reach(latent.form, equilibrium)
-    found: list[Target] = []
-    for (seat, _), ids, heard, row, weight in zip(
+    targets: list[Target] = []
+    for (seat, _), ids, situation, row, weight in zip(
         latent.form.keys, latent.form.legal, latent.said, equilibrium, weights, strict=True
     ):
-        if weight > 0.0 and len(heard.said) > 1:
-            shares = _shares(heard, dict(zip(ids, row, strict=True)))
-            found += _targets(roles[seat], heard, shares, weight)
-    return normalised(found)
+        if weight > 0.0 and len(situation.said) > 1:
+            shares = _shares(situation, dict(zip(ids, row, strict=True)))
+            targets += _targets(roles[seat], situation, shares, weight)
+    return normalised(targets)
 
 
-def _shares(heard: Situation, wanted: Mapping[int, float]) -> list[float]:
+def _shares(situation: Situation, wanted: Mapping[int, float]) -> list[float]:
     """Return each utterance's target probability: in proportion within a cluster, or even in a cluster never said."""
     shares = []
-    for utterance, cluster in zip(heard.said, heard.clusters, strict=True):
-        mass, even = heard.mass(cluster), 1.0 / heard.clusters.count(cluster)
+    for utterance, cluster in zip(situation.said, situation.clusters, strict=True):
+        mass, even = situation.mass(cluster), 1.0 / situation.clusters.count(cluster)
         shares.append(wanted[cluster] * (utterance.share / mass if mass > 0.0 else even))
     return shares
 
 
-def _targets(role: Role, heard: Situation, shares: Sequence[float], weight: float) -> list[Target]:
-    actions = heard.match.actions()
+def _targets(role: Role, situation: Situation, shares: Sequence[float], weight: float) -> list[Target]:
+    actions = situation.match.actions()
     if role.reply is ReplyForm.CHOICE and not isinstance(actions, FreeText):
-        return [choice_target(role, position_messages(role, heard.match), actions.labels, shares, weight)]
-    asked = speaking(role) if isinstance(actions, FreeText) else role
-    chat = position_messages(asked, heard.match)
+        return [choice_target(role, position_messages(role, situation.match), actions.labels, shares, weight)]
+    asked_role = speaking(role) if isinstance(actions, FreeText) else role
+    chat = position_messages(asked_role, situation.match)
     return [
         Target(
             *(role.game, role.policy, tuple(chat), (), utterance.reply, (1.0,)),
-            *(-math.log(share), asked.temperature, weight * share),
+            *(-math.log(share), asked_role.temperature, weight * share),
         )
-        for utterance, share in zip(heard.said, shares, strict=True)
+        for utterance, share in zip(situation.said, shares, strict=True)
         if share > UNLIKELY
     ]
 
@@ -198,17 +198,19 @@ def _clusters(
     space: LatentSpace, latent: LatentGame, equilibrium: Behaviour, roles: Sequence[Role]
 ) -> list[UtteranceCluster]:
     """Return the clusters of each role, with their probabilities in the equilibrium."""
-    found, weights = [], reach(latent.form, equilibrium)
+    clusters, weights = [], reach(latent.form, equilibrium)
     for role in roles:
-        mine = [i for i, (seat, _) in enumerate(latent.form.keys) if seat == role.seat]
-        texts = sorted({utterance.text for i in mine for utterance in latent.said[i].said})
-        labels, total = space.clusters(role.name, texts), math.fsum(weights[i] for i in mine)
+        indices = [i for i, (seat, _) in enumerate(latent.form.keys) if seat == role.seat]
+        texts = sorted({utterance.text for i in indices for utterance in latent.said[i].said})
+        labels, total = space.clusters(role.name, texts), math.fsum(weights[i] for i in indices)
         for cluster, typical in enumerate(space.typical(role.name, texts, TYPICAL)):
             if not typical:  # of utterances in matches
                 continue
-            said = [weights[i] * _said(latent.form.legal[i], equilibrium[i], cluster) for i in mine]
-            found.append(UtteranceCluster(role.name, tuple(typical), labels.count(cluster), math.fsum(said) / total))
-    return found
+            masses = [weights[i] * _said(latent.form.legal[i], equilibrium[i], cluster) for i in indices]
+            clusters.append(
+                UtteranceCluster(role.name, tuple(typical), labels.count(cluster), math.fsum(masses) / total)
+            )
+    return clusters
 
 
 def _said(ids: Sequence[int], row: Sequence[float], cluster: int) -> float:

@@ -70,19 +70,19 @@ class LatentSpace:
         """Return, for each cluster of a role, the texts nearest to its centre, the nearest first."""
         points, centres = self.embed[role](texts), self.centres[role]
         labels = nearest(points, centres)
-        found = []
+        nearest_texts = []
         for cluster, centre in enumerate(centres):
-            mine = np.flatnonzero(labels == cluster)
-            order = mine[np.argsort(np.round(((points[mine] - centre) ** 2).sum(-1), 9), kind="stable")]
-            found.append([texts[index] for index in order[:number]])
-        return found
+            members = np.flatnonzero(labels == cluster)
+            order = members[np.argsort(np.round(((points[members] - centre) ** 2).sum(-1), 9), kind="stable")]
+            nearest_texts.append([texts[index] for index in order[:number]])
+        return nearest_texts
 
 
 def latent_space(
-    said: Mapping[str, Sequence[str]], embed: Mapping[str, Embed], clusters: int, seed: int
+    texts_by_role: Mapping[str, Sequence[str]], embed: Mapping[str, Embed], clusters: int, seed: int
 ) -> LatentSpace:
     """Return the space of each role's utterances, counting equal ones once."""
     centres = {}
-    for role, texts in said.items():
+    for role, texts in texts_by_role.items():
         centres[role] = k_means(embed[role](sorted(set(texts))), clusters, derive_seed(seed, "latent", role))
     return LatentSpace(embed, centres)

@@ -37,22 +37,22 @@ def utterances(player: Player, positions: Sequence[Position], samples: int, seed
     rng = random.Random(seed)
     requests = [_request(player, seat, match, rng) for seat, match in positions]
     chosen = [i for i, request in enumerate(requests) if _exact(player, request)]
-    known = dict(zip(chosen, _distributions(player, [requests[i] for i in chosen]), strict=True))
-    found = []
+    exact = dict(zip(chosen, _distributions(player, [requests[i] for i in chosen]), strict=True))
+    by_position = []
     for index, (request, (_, match)) in enumerate(zip(requests, positions, strict=True)):
-        if index in known:
-            pairs = zip(request.legal, known[index], strict=True)
-            found.append([Utterance(label, label, label, share) for label, share in pairs])
+        if index in exact:
+            pairs = zip(request.legal, exact[index], strict=True)
+            by_position.append([Utterance(label, label, label, share) for label, share in pairs])
         else:
-            found.append(_sampled(player, request, match, samples))
-    return found
+            by_position.append(_sampled(player, request, match, samples))
+    return by_position
 
 
 def _request(player: Player, seat: int, match: Any, rng: random.Random) -> ReplyRequest:
-    role, (identity, _), asked = player.roles[seat], player.members[seat][0], match.actions()
-    if isinstance(asked, FreeText):
-        return ReplyRequest(identity, speaking(role), match, match.observe(seat), (), (), rng, asked.form)
-    return ReplyRequest(identity, role, match, match.observe(seat), asked.labels, (), rng)
+    role, (identity, _), actions = player.roles[seat], player.members[seat][0], match.actions()
+    if isinstance(actions, FreeText):
+        return ReplyRequest(identity, speaking(role), match, match.observe(seat), (), (), rng, actions.form)
+    return ReplyRequest(identity, role, match, match.observe(seat), actions.labels, (), rng)
 
 
 def _exact(player: Player, request: ReplyRequest) -> bool:
@@ -62,12 +62,12 @@ def _exact(player: Player, request: ReplyRequest) -> bool:
 
 def _distributions(player: Player, requests: Sequence[ReplyRequest]) -> list[tuple[float, ...]]:
     """Return the probabilities of legal replies, in the order of the requests; each engine is called once."""
-    found: dict[int, tuple[float, ...]] = {}
+    by_request: dict[int, tuple[float, ...]] = {}
     engines = {id(engine): engine for r in requests for engine in [player.engine_of(r.player)]}
     for engine in engines.values():
-        mine = [i for i, request in enumerate(requests) if player.engine_of(request.player) is engine]
-        found |= dict(zip(mine, engine.distributions([requests[i] for i in mine]), strict=True))  # type: ignore[attr-defined]
-    return [tuple(share / sum(found[i]) for share in found[i]) for i in range(len(requests))]
+        indices = [i for i, request in enumerate(requests) if player.engine_of(request.player) is engine]
+        by_request |= dict(zip(indices, engine.distributions([requests[i] for i in indices]), strict=True))  # type: ignore[attr-defined]
+    return [tuple(share / sum(by_request[i]) for share in by_request[i]) for i in range(len(requests))]
 
 
 def _sampled(player: Player, request: ReplyRequest, match: Any, samples: int) -> list[Utterance]:
@@ -92,7 +92,7 @@ def _sampled(player: Player, request: ReplyRequest, match: Any, samples: int) ->
 
 def _reader(request: ReplyRequest, match: Any) -> Callable[[str], str | None]:
     """Return how a reply is read as one action; None for an illegal one."""
-    asked = match.actions()
-    if isinstance(asked, FreeText):
-        return lambda reply: read_free_text(asked, reply)
+    actions = match.actions()
+    if isinstance(actions, FreeText):
+        return lambda reply: read_free_text(actions, reply)
     return lambda reply: parse_reply(request.role, reply, request.legal)

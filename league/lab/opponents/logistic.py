@@ -56,8 +56,12 @@ def fit_probe(features: Floats, counts: Floats, shrink: float) -> LinearProbe:
         return float(value / total), gradient / total
 
     start = np.zeros(width * classes + classes)
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS, "gtol": TOLERANCE, "ftol": 0})
-    return LinearProbe(mean, scale, found.x[: width * classes].reshape(width, classes), found.x[width * classes :])
+    solution = minimize(
+        loss, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS, "gtol": TOLERANCE, "ftol": 0}
+    )
+    return LinearProbe(
+        mean, scale, solution.x[: width * classes].reshape(width, classes), solution.x[width * classes :]
+    )
 
 
 def _softmax(logits: Floats) -> Floats:

@@ -42,60 +42,62 @@ class AnswerProbe(NamedTuple):
         return self.linear.probabilities(states)
 
 
-def split(asked: Sequence[AskedTurn]) -> tuple[list[AskedTurn], list[AskedTurn]]:
+def split(questions: Sequence[AskedTurn]) -> tuple[list[AskedTurn], list[AskedTurn]]:
     """Return the questions to learn from and the held-out ones: every third deal, with all of its matches."""
-    held_out = [question.deal % HELD_OUT == HELD_OUT - 1 for question in asked]
+    held_out = [question.deal % HELD_OUT == HELD_OUT - 1 for question in questions]
     learned, tried = (
-        [question for question, out in zip(asked, held_out, strict=True) if out is side] for side in (False, True)
+        [question for question, out in zip(questions, held_out, strict=True) if out is side] for side in (False, True)
     )
     return learned, tried
 
 
-def train_probe(asked: Sequence[AskedTurn], states: States) -> AnswerProbe:
+def train_probe(questions: Sequence[AskedTurn], states: States) -> AnswerProbe:
     """Return the probe of hidden states that is fitted to these answers."""
-    answers = tuple(sorted({question.answer for question in asked}))
+    answers = tuple(sorted({question.answer for question in questions}))
     counts: defaultdict[Seen, Counter[str]] = defaultdict(Counter)
-    for question in asked:
+    for question in questions:
         counts[question.seen][question.answer] += 1
-    rows = np.array([[found[answer] for answer in answers] for found in counts.values()], np.float64)
+    rows = np.array([[answer_counts[answer] for answer in answers] for answer_counts in counts.values()], np.float64)
     return AnswerProbe(fit_probe(np.stack([states[seen] for seen in counts]), rows, SHRINK), answers)
 
 
-def by_probe(probe: AnswerProbe, asked: Sequence[AskedTurn], states: States) -> list[str]:
+def by_probe(probe: AnswerProbe, questions: Sequence[AskedTurn], states: States) -> list[str]:
     """Return the answers that the probe thinks likeliest."""
-    seen = list(dict.fromkeys(question.seen for question in asked))
-    best = probe.beliefs(np.stack([states[prompt] for prompt in seen])).argmax(axis=1)
-    told = {prompt: probe.answers[index] for prompt, index in zip(seen, best.tolist(), strict=True)}
-    return [told[question.seen] for question in asked]
+    prompts = list(dict.fromkeys(question.seen for question in questions))
+    best = probe.beliefs(np.stack([states[prompt] for prompt in prompts])).argmax(axis=1)
+    likeliest = {prompt: probe.answers[index] for prompt, index in zip(prompts, best.tolist(), strict=True)}
+    return [likeliest[question.seen] for question in questions]
 
 
-def by_table(learned: Sequence[AskedTurn], asked: Sequence[AskedTurn]) -> list[str]:
+def by_table(learned: Sequence[AskedTurn], questions: Sequence[AskedTurn]) -> list[str]:
     """Return the most frequent answers after the same observations, or overall for new ones."""
-    [usual] = by_majority(learned, asked[:1])
+    [usual] = by_majority(learned, questions[:1])
     counts: defaultdict[Seen, Counter[str]] = defaultdict(Counter)
     for question in learned:
         counts[question.seen][question.answer] += 1
-    return [_most_frequent(counts[question.seen]) if question.seen in counts else usual for question in asked]
+    return [_most_frequent(counts[question.seen]) if question.seen in counts else usual for question in questions]
 
 
-def by_majority(learned: Sequence[AskedTurn], asked: Sequence[AskedTurn]) -> list[str]:
+def by_majority(learned: Sequence[AskedTurn], questions: Sequence[AskedTurn]) -> list[str]:
     """Return the most frequent answer overall, for each question."""
-    return [_most_frequent(Counter(question.answer for question in learned))] * len(asked)
+    return [_most_frequent(Counter(question.answer for question in learned))] * len(questions)
 
 
-def accuracy(answers: Sequence[str], asked: Sequence[AskedTurn]) -> PredictionAccuracy:
+def accuracy(answers: Sequence[str], questions: Sequence[AskedTurn]) -> PredictionAccuracy:
     """Return how often the answers are right."""
-    right = [float(answer == question.answer) for answer, question in zip(answers, asked, strict=True)]
-    turns = sorted({question.turn for question in asked})
-    return PredictionAccuracy({turn: _share(right, asked, turn) for turn in turns}, _share(right, asked))
+    right = [float(answer == question.answer) for answer, question in zip(answers, questions, strict=True)]
+    turns = sorted({question.turn for question in questions})
+    return PredictionAccuracy({turn: _share(right, questions, turn) for turn in turns}, _share(right, questions))
 
 
-def _share(right: Sequence[float], asked: Sequence[AskedTurn], turn: int | None = None) -> Estimate:
+def _share(right: Sequence[float], questions: Sequence[AskedTurn], turn: int | None = None) -> Estimate:
     """Return the share that is right at a turn, or over all."""
-    kept = [
-        (value, question.deal) for value, question in zip(right, asked, strict=True) if turn in (None, question.turn)
+    counted = [
+        (value, question.deal)
+        for value, question in zip(right, questions, strict=True)
+        if turn in (None, question.turn)
     ]
-    return clustered_mean([value for value, _ in kept], [deal for _, deal in kept], (0.0, 1.0))
+    return clustered_mean([value for value, _ in counted], [deal for _, deal in counted], (0.0, 1.0))
 
 
 def _most_frequent(counts: Counter[str]) -> str:

@@ -34,13 +34,13 @@ def asked_in(episode: Episode, seat: int, deal: int, kind: str) -> Iterator[tupl
     follows, or free text does, there is no question about it.
     """
     turns = [turn for turn in episode.turns if turn.action is not None and not turn.tool]
-    own = 0
-    for place, turn in enumerate(turns):
+    own_turn = 0
+    for index, turn in enumerate(turns):
         if turn.seat != seat:
             continue
         seen = (seat, turn.observation)
-        yield Question.TYPE, AskedTurn(deal, own, seen, kind)
-        following = next((later for later in turns[place + 1 :] if later.seat != seat), None)
+        yield Question.TYPE, AskedTurn(deal, own_turn, seen, kind)
+        following = next((later for later in turns[index + 1 :] if later.seat != seat), None)
         if following is not None and not following.form:
-            yield Question.ACTION, AskedTurn(deal, own, seen, str(following.action))
-        own += 1
+            yield Question.ACTION, AskedTurn(deal, own_turn, seen, str(following.action))
+        own_turn += 1

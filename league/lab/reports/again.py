@@ -47,19 +47,19 @@ def flat(config: RunConfig) -> Flat:
 def differing(configs: Sequence[RunConfig]) -> dict[str, list[Any]]:
     """Return the settings in which configurations differ, with the value of each; None: not set."""
     settings = [flat(config) for config in configs]
-    keys = dict.fromkeys(key for one in settings for key in one)
-    rows = {".".join(map(_quoted, key)): [one.get(key) for one in settings] for key in keys}
+    keys = dict.fromkeys(key for each in settings for key in each)
+    rows = {".".join(map(_quoted, key)): [each.get(key) for each in settings] for key in keys}
     return {name: values for name, values in rows.items() if any(value != values[0] for value in values)}
 
 
 def _flat(data: Mapping[str, Any], above: tuple[str, ...]) -> list[tuple[tuple[str, ...], Any]]:
-    found = []
+    rows = []
     for key, value in data.items():
         if isinstance(value, Mapping) and value:
-            found += _flat(value, (*above, key))
+            rows += _flat(value, (*above, key))
         elif value is not None and value != {}:
-            found.append(((*above, key), value))
-    return found
+            rows.append(((*above, key), value))
+    return rows
 
 
 def _overrides(preset: Flat, wanted: Flat) -> list[str] | None:

@@ -68,11 +68,13 @@ def curve_groups(records: Sequence[RunRecord]) -> list[Group]:
     left = dict.fromkeys(names)
     groups = []
     for title, patterns, folded in GROUPS:
-        mine = [name for pattern in patterns for name in list(left) if re.fullmatch(pattern, name)]
-        mine = list(dict.fromkeys(mine))
-        for name in mine:
+        matching = [name for pattern in patterns for name in list(left) if re.fullmatch(pattern, name)]
+        matching = list(dict.fromkeys(matching))
+        for name in matching:
             del left[name]
-        charts = _of_one(records[0], mine) if len(records) == 1 else [_of_several(records, name) for name in mine]
+        charts = (
+            _of_one(records[0], matching) if len(records) == 1 else [_of_several(records, name) for name in matching]
+        )
         if charts:
             groups.append(Group(title, charts, folded))
     return groups

@@ -103,16 +103,16 @@ def value_at(record: RunRecord, metric: str, iteration: int) -> float | None:
 
 def pair_tests(comparison: RunComparison, row: Row) -> list[PairTest]:
     """Return the tests of each pair of conditions in a figure, without conditions that have no value."""
-    found = _by_condition(comparison.conditions, row.metric, comparison.iteration)
+    by_condition = _by_condition(comparison.conditions, row.metric, comparison.iteration)
     letters = [condition.letter for condition in comparison.conditions]
     tests = []
-    for (a, first), (b, second) in itertools.combinations(zip(letters, found, strict=True), 2):
+    for (a, first), (b, second) in itertools.combinations(zip(letters, by_condition, strict=True), 2):
         difference = _difference(b, first, second, math.inf)  # unclipped: the test is of the same statistic
         if difference is not None:
             p = _p_value(first, second, difference)
             tests.append(PairTest(a, b, difference.estimate, difference.pairs, p, None))
-    known = [test for test in tests if test.p is not None]
-    adjusted = iter(holm([test.p for test in known if test.p is not None]))
+    with_p = [test for test in tests if test.p is not None]
+    adjusted = iter(holm([test.p for test in with_p if test.p is not None]))
     return [test if test.p is None else test._replace(p_holm=next(adjusted)) for test in tests]
 
 
@@ -191,11 +191,11 @@ def _row(metric: str, records: Sequence[RunRecord], conditions: Sequence[Conditi
     if all(value is None for value in values) or (len({*values}) == 1 and "exploitability" not in metric):
         return None
     low, high = possible_values(metric)
-    means = [_within(seed_mean([*found.values()]), low, high) if found else None for found in by_condition]
+    means = [_within(seed_mean([*by_seed.values()]), low, high) if by_seed else None for by_seed in by_condition]
     first = by_condition[0]
     differences = [
-        _difference(condition.letter, first, found, high - low)
-        for condition, found in zip(conditions[1:], by_condition[1:], strict=True)
+        _difference(condition.letter, first, by_seed, high - low)
+        for condition, by_seed in zip(conditions[1:], by_condition[1:], strict=True)
     ]
     return Row(metric, values, means, differences)
 

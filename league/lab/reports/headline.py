@@ -53,8 +53,8 @@ def _unknown(record: RunRecord) -> list[str]:
 def _over_games(record: RunRecord) -> list[str]:
     """Return how well the run does over all games, if they are judged."""
     shares = [(p, record.last(f"curriculum/percentile_{p}")) for p in PERCENTILES]
-    told = ", ".join(f"{plain(share)} ({p}th)" for p, share in shares if share is not None)
-    return [f"Of the best score so far it has, by percentiles over games: {told}."] if told else []
+    words = ", ".join(f"{plain(share)} ({p}th)" for p, share in shares if share is not None)
+    return [f"Of the best score so far it has, by percentiles over games: {words}."] if words else []
 
 
 def _learned(record: RunRecord, game: str) -> list[str]:

@@ -64,14 +64,14 @@ def _some(samples: Sequence[SampledMatch], complaint: str) -> list[SampledMatch]
     return list(samples)
 
 
-def replay_page(found: MatchList, index: int | None = None) -> str:
+def replay_page(listed: MatchList, index: int | None = None) -> str:
     """Return the page of one match, or of the newest ones with the most telling one open."""
-    samples = [found.match(index)] if index is not None else found.matches[-MOST_MATCHES:]
-    shown = found._replace(matches=samples)
+    samples = [listed.match(index)] if index is not None else listed.matches[-MOST_MATCHES:]
+    shown = listed._replace(matches=samples)
     return render_page(
         "replay.html",
-        source=found.source,
+        source=listed.source,
         matches=[to_replay(sample) for sample in samples],
         chosen=samples.index(shown.most_telling()),
-        left_out=0 if index is not None else len(found.matches) - len(samples),
+        left_out=0 if index is not None else len(listed.matches) - len(samples),
     )

@@ -103,7 +103,7 @@ def _chosen(record: RunRecord, ranked: list[str]) -> list[str]:
     steps = {snapshot.id: snapshot.step for snapshot in record.snapshots}
     newest = {snapshot.policy: snapshot.id for snapshot in record.snapshots}
     by_step = sorted((player for player in ranked if player in steps), key=steps.__getitem__)
-    spread = [by_step[round(place)] for place in np.linspace(0, len(by_step) - 1, SHOWN_PLAYERS)] if by_step else []
+    spread = [by_step[round(index)] for index in np.linspace(0, len(by_step) - 1, SHOWN_PLAYERS)] if by_step else []
     outside = [player for player in ranked if player not in steps]
     wanted = [player for player in (*outside, *newest.values(), *ranked[:3], *spread) if player in ranked]
     chosen = list(dict.fromkeys(wanted))[:SHOWN_PLAYERS]
@@ -149,12 +149,16 @@ def png(image: NDArray[np.uint8]) -> bytes:
 
 def _elo_chart(record: RunRecord, standings: GameStandings) -> tuple[Markup, tuple[str, ...]]:
     """Return the Elo of each policy's snapshots with 95 % intervals, and the policies in the order of their colours."""
-    rated = {one.player: one for one in standings.ranking if one.component == 0 and math.isfinite(one.elo_error)}
+    rated = {
+        standing.player: standing
+        for standing in standings.ranking
+        if standing.component == 0 and math.isfinite(standing.elo_error)
+    }
     lines = []
     for policy in dict.fromkeys(snapshot.policy for snapshot in record.snapshots):
-        mine = [(s.step, rated[s.id]) for s in record.snapshots if s.policy == policy and s.id in rated]
-        if mine:
-            ends = [Z_95 * one.elo_error for _, one in mine]
-            lines.append(Line(policy, [step for step, _ in mine], [one.elo for _, one in mine], ends))
+        points = [(s.step, rated[s.id]) for s in record.snapshots if s.policy == policy and s.id in rated]
+        if points:
+            ends = [Z_95 * standing.elo_error for _, standing in points]
+            lines.append(Line(policy, [step for step, _ in points], [standing.elo for _, standing in points], ends))
     chart = line_chart(lines, f"Elo in {standings.spec.name}") if lines else Markup("")
     return chart, tuple(line.label for line in lines)

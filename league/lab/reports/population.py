@@ -35,7 +35,7 @@ def population_tree(snapshots: Sequence[Snapshot]) -> PopulationTree:
     left = 14 + LETTER * max(map(len, policies))
     end = max(max(snapshot.step for snapshot in snapshots), 1)
     height = TOP + LANE * len(policies) + BOTTOM
-    place = {
+    points = {
         snapshot.id: (
             left + 12 + snapshot.step / end * (WIDTH - left - RIGHT - 12),
             TOP + LANE * (policies.index(snapshot.policy) + 0.5),
@@ -43,8 +43,8 @@ def population_tree(snapshots: Sequence[Snapshot]) -> PopulationTree:
         for snapshot in snapshots
     }
     parts = [_lane(policy, number, left) for number, policy in enumerate(policies)]
-    parts += [_edge(snapshot, place, policies) for snapshot in snapshots if snapshot.parent in place]
-    parts += [_node(snapshot, place, policies) for snapshot in snapshots]
+    parts += [_edge(snapshot, points, policies) for snapshot in snapshots if snapshot.parent in points]
+    parts += [_node(snapshot, points, policies) for snapshot in snapshots]
     for value in ticks(0.0, float(end), 8):
         x = left + 12 + value / end * (WIDTH - left - RIGHT - 12)
         parts.append(Markup('<text x="{:.1f}" y="{:g}" text-anchor="middle">{:g}</text>').format(x, height - 6, value))
@@ -62,10 +62,10 @@ def _lane(policy: str, number: int, left: float) -> Markup:
     ).format(left, y + 4, policy, left + 6, y, WIDTH - RIGHT + 8)
 
 
-def _edge(snapshot: Snapshot, place: dict[str, tuple[float, float]], policies: list[str]) -> Markup:
+def _edge(snapshot: Snapshot, points: dict[str, tuple[float, float]], policies: list[str]) -> Markup:
     """Return the line from a snapshot's parent; one that skips others or leaves its lane is an arc."""
     assert snapshot.parent is not None
-    (x0, y0), (x1, y1) = place[snapshot.parent], place[snapshot.id]
+    (x0, y0), (x1, y1) = points[snapshot.parent], points[snapshot.id]
     colour = policies.index(snapshot.policy) % COLOURS
     if snapshot.origin is Origin.TRAINED and y0 == y1:
         return Markup('<path class="line s{}" d="M{:.1f} {:.1f}L{:.1f} {:.1f}"/>').format(colour, x0, y0, x1, y1)
@@ -75,9 +75,9 @@ def _edge(snapshot: Snapshot, place: dict[str, tuple[float, float]], policies: l
     ).format(colour, x0, y0, x0, lift, x1, lift, x1, y1)
 
 
-def _node(snapshot: Snapshot, place: dict[str, tuple[float, float]], policies: list[str]) -> Markup:
+def _node(snapshot: Snapshot, points: dict[str, tuple[float, float]], policies: list[str]) -> Markup:
     """Return a snapshot's dot, or a ring for one that did not come from continued training."""
-    x, y = place[snapshot.id]
+    x, y = points[snapshot.id]
     colour = policies.index(snapshot.policy) % COLOURS
     what = Markup("<title>{}: {}{}</title>").format(
         snapshot.id, snapshot.how or HOW[snapshot.origin], f", from {parents_of(snapshot)}" if snapshot.parents else ""

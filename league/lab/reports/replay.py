@@ -116,8 +116,8 @@ class MatchReplay:
     @property
     def title(self) -> str:
         """The match in one line."""
-        who = " – ".join(f"{role} {player}" for role, player in zip(self.roles, self.players, strict=True))
-        return f"Match {self.index}: {self.game}, {who}"
+        players = " – ".join(f"{role} {player}" for role, player in zip(self.roles, self.players, strict=True))
+        return f"Match {self.index}: {self.game}, {players}"
 
     @property
     def ending(self) -> str:
@@ -133,14 +133,14 @@ def to_replay(sample: SampledMatch) -> MatchReplay:
 
 
 def _replay(episode: Episode, sample: SampledMatch, advantages: Iterator[TurnAdvantages]) -> MatchReplay:
-    mine = next(advantages)  # in the order of flatten_episodes: this match's, then those of its submatches
+    own_advantages = next(advantages)  # in the order of flatten_episodes: this match's, then those of its submatches
     request = episode.request
     views = positions(episode)
     spoken = {turn.seat: turn.role for turn in episode.turns}
     roles = tuple(spoken.get(seat, f"seat {seat}") for seat in range(len(request.players)))
     steps = tuple(
-        _step(number, turn, to_board(seen, roles, turn), advantage)
-        for number, (turn, seen, advantage) in enumerate(zip(episode.turns, views[:-1], mine, strict=True), 1)
+        _step(number, turn, to_board(view, roles, turn), advantage)
+        for number, (turn, view, advantage) in enumerate(zip(episode.turns, views[:-1], own_advantages, strict=True), 1)
     )
     return MatchReplay(
         index=request.index,
@@ -199,8 +199,8 @@ def reasoning(reply: str, action: str | None) -> str:
 
 def _before(text: str, action: str | None) -> str:
     """Return the words before the last mention of the action, without the mark that opens the answer."""
-    place = -1 if action is None else text.casefold().rfind(action.casefold())
-    return _OPENING.sub("", text[: max(place, 0)])
+    index = -1 if action is None else text.casefold().rfind(action.casefold())
+    return _OPENING.sub("", text[: max(index, 0)])
 
 
 def to_board(views: Views | None, roles: Sequence[str], turn: Turn | None) -> BoardView:
@@ -214,10 +214,10 @@ def to_board(views: Views | None, roles: Sequence[str], turn: Turn | None) -> Bo
     lines = [view.splitlines() for view in views]
     public = [line for line in lines[0] if all(line in other for other in lines[1:])]
     private = (
-        Private(seat, roles[seat], "\n".join(line for line in mine if line not in public))
-        for seat, mine in enumerate(lines)
+        Private(seat, roles[seat], "\n".join(line for line in seat_lines if line not in public))
+        for seat, seat_lines in enumerate(lines)
     )
-    return BoardView("\n".join(public), tuple(one for one in private if one.text.strip()), complete=True)
+    return BoardView("\n".join(public), tuple(part for part in private if part.text.strip()), complete=True)
 
 
 def positions(episode: Episode) -> list[Views | None]:
@@ -228,24 +228,24 @@ def positions(episode: Episode) -> list[Views | None]:
     """
     if is_outside(episode.request.game):
         return [None] * (len(episode.turns) + 1)
-    found: list[Views | None] = []
+    views: list[Views | None] = []
     try:
         game = _begun(episode)
         children = iter(episode.children)
         for turn in episode.turns:
             if game.to_act() != turn.seat or game.observe(turn.seat) != turn.observation:
                 break
-            found.append(_views(game))
+            views.append(_views(game))
             if turn.tool:
                 break
             if turn.action is not None:
                 _apply(game, turn.action, children)
         else:
-            found.append(_views(game))
+            views.append(_views(game))
     # What OpenSpiel's rules raise at a position is a RuntimeError.
     except (UsageError, ValueError, RuntimeError, StopIteration, NotImplementedError):
         pass
-    return [*found, *[None] * (len(episode.turns) + 1 - len(found))]
+    return [*views, *[None] * (len(episode.turns) + 1 - len(views))]
 
 
 def _begun(episode: Episode) -> Game:

@@ -93,9 +93,9 @@ def read_run(name: str) -> RunRecord:
         roles=roles,
         standings=_standings(run, config, specs, snapshots),
         tables={
-            game: found
+            game: tabulated
             for game, spec in specs.items()
-            if not is_outside(game) and (found := _tables(run, config, spec, roles, snapshots)).tables
+            if not is_outside(game) and (tabulated := _tables(run, config, spec, roles, snapshots)).tables
         },
         mixtures=_json(run.path / "mixtures.json"),
     )
@@ -121,15 +121,15 @@ def _metrics(path: Path) -> tuple[dict[str, Series], int]:
 
 def _specs(run: Run, config: RunConfig) -> dict[str, GameSpec]:
     """Return the facts about a run's games; for another library's games they come from kept matches, if any."""
-    outside, found = [game for game in config.games if is_outside(game)], dict[str, GameSpec]()
+    outside, specs = [game for game in config.games if is_outside(game)], dict[str, GameSpec]()
     if outside and (run.path / STORE_FILE).is_file():
         with MatchStore(run.path / STORE_FILE, reads=True) as store:
             returns = {game: [match.returns for match in store.matches(game)] for game in outside}
-        found = {game: as_played(game, kept) for game, kept in returns.items() if kept}
+        specs = {game: as_played(game, kept_returns) for game, kept_returns in returns.items() if kept_returns}
     return {
-        game: found[game] if game in found else make_game(game).spec
+        game: specs[game] if game in specs else make_game(game).spec
         for game in config.games
-        if game in found or game not in outside
+        if game in specs or game not in outside
     }
 
 
@@ -149,7 +149,7 @@ def _standings(
             for game, spec in specs.items()
             if game in played and spec.seats > 1
         }
-    return {game: found for game, found in standings.items() if found.ranking}
+    return {game: game_table for game, game_table in standings.items() if game_table.ranking}
 
 
 def _tables(run: Run, config: RunConfig, spec: GameSpec, roles: Roles, snapshots: list[Snapshot]) -> Tabulated:
@@ -157,12 +157,12 @@ def _tables(run: Run, config: RunConfig, spec: GameSpec, roles: Roles, snapshots
     stored = PolicyTables(run.path / STATE_FOLDER / "tables", config.evaluation.exact_limit)
     main = set(bound_policies(roles))
     steps = {snapshot.id: snapshot.step for snapshot in snapshots}
-    found: dict[Profile, PolicyTable] = {}
+    by_profile: dict[Profile, PolicyTable] = {}
     for profile in profiles([snapshot for snapshot in snapshots if snapshot.policy in main], roles[spec.name]):
         with suppress(DamagedFile):  # as standings do: the run computes it again
             if (table := stored.stored(profile, spec)) is not None:
-                found[profile] = table
-    return Tabulated([max(steps[player] for player in profile) for profile in found], list(found.values()))
+                by_profile[profile] = table
+    return Tabulated([max(steps[player] for player in profile) for profile in by_profile], list(by_profile.values()))
 
 
 def _json(path: Path) -> Any:

@@ -44,8 +44,8 @@ class GameStrategies(NamedTuple):
 def strategies(records: Sequence[RunRecord]) -> list[GameStrategies]:
     """Return the strategies of all tabulated games of the runs; several runs have a line each."""
     games = list(dict.fromkeys(game for record in records for game in record.tables))
-    found = [_game(game, [record for record in records if game in record.tables]) for game in games]
-    return [strategy for strategy in found if strategy.charts]
+    all_games = [_game(game, [record for record in records if game in record.tables]) for game in games]
+    return [strategy for strategy in all_games if strategy.charts]
 
 
 def _game(game: str, records: Sequence[RunRecord]) -> GameStrategies:
@@ -58,8 +58,8 @@ def _game(game: str, records: Sequence[RunRecord]) -> GameStrategies:
             charts.append(_of_one(state, tabulated[records[0].name]))
         else:
             charts += [_of_several(state, action, tabulated) for action in state.actions]
-    known = any(action.low is not None for state in states for action in state.actions)
-    return GameStrategies(game, game in NAMED, charts, known)
+    has_equilibrium = any(action.low is not None for state in states for action in state.actions)
+    return GameStrategies(game, game in NAMED, charts, has_equilibrium)
 
 
 def _weights(game: str, runs: Sequence[Tabulated]) -> NDArray[np.float64]:

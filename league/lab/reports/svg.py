@@ -79,11 +79,11 @@ def thinned(xs: Sequence[float], ys: Sequence[float]) -> list[tuple[float, float
     if len(points) <= MOST_POINTS:
         return points
     size = math.ceil(len(points) / (MOST_POINTS / 2))
-    kept = []
+    extremes = []
     for start in range(0, len(points), size):
         stretch = range(start, min(start + size, len(points)))
-        kept += sorted({min(stretch, key=ys.__getitem__), max(stretch, key=ys.__getitem__)})
-    return [points[index] for index in sorted({0, *kept, len(points) - 1})]
+        extremes += sorted({min(stretch, key=ys.__getitem__), max(stretch, key=ys.__getitem__)})
+    return [points[index] for index in sorted({0, *extremes, len(points) - 1})]
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:

@@ -52,9 +52,9 @@ def run_teamwork(run: Run, spec: GameSpec, matrix: PayoffMatrix | None) -> list[
     strangers = newest_strangers(run.config, spec, snapshots)
     if not strangers:
         return []
-    found = _exact_returns(run, spec, [*mains, *strangers])
-    if found is not None:
-        return teamwork([*mains, *strangers], found, mains, strangers, exact=True)
+    returns = _exact_returns(run, spec, [*mains, *strangers])
+    if returns is not None:
+        return teamwork([*mains, *strangers], returns, mains, strangers, exact=True)
     return [] if matrix is None else teamwork(matrix.players, matrix.returns, mains, strangers)
 
 
@@ -67,15 +67,15 @@ def teamwork(
 ) -> list[Teamwork]:
     """Return the teamwork of ``mains`` that met a stranger, from row's mean returns with column [N, N] or nan."""
     index = {player: row for row, player in enumerate(players)}
-    found = []
+    rows = []
     for player in mains:
         met = [other for other in strangers if {player, other} <= index.keys()]
         met = [other for other in met if np.isfinite(returns[index[player], index[other]])]
         if met:
             mean = float(np.mean([returns[index[player], index[other]] for other in met]))
             alone = float(returns[index[player], index[player]])
-            found.append(Teamwork(player, tuple(met), mean, alone if np.isfinite(alone) else None, exact))
-    return found
+            rows.append(Teamwork(player, tuple(met), mean, alone if np.isfinite(alone) else None, exact))
+    return rows
 
 
 def _exact_returns(run: Run, spec: GameSpec, players: Sequence[str]) -> NDArray[np.float64] | None:

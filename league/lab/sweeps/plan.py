@@ -83,13 +83,13 @@ def different(runs: Sequence[SweepRun]) -> tuple[SweepRun, ...]:
     return tuple(runs)
 
 
-def parse_conditions(given: Sequence[Sequence[str]]) -> dict[str, list[str]]:
+def parse_conditions(written: Sequence[Sequence[str]]) -> dict[str, list[str]]:
     """Return the overrides of each condition, given as its name and then KEY=VALUE.
 
     Raises UsageError for a name that is given twice or is an override, and for anything else that is not an override.
     """
     conditions: dict[str, list[str]] = {}
-    for name, *settings in given:
+    for name, *settings in written:
         how = "--condition takes a name, and then settings: --condition fast optimizer.learning_rate=5e-4"
         if "=" in name or not name.strip():
             raise UsageError(f"--condition {name}: it has no name. {how}.")
@@ -138,13 +138,13 @@ def extended(folder: Path, sweep: Sweep) -> Sweep:
     if not (folder / SWEEP_FILE).is_file():
         return sweep
     before = load_sweep(folder)
-    known = {run.folder: run for run in before.runs}
+    planned = {run.folder: run for run in before.runs}
     for run in sweep.runs:
-        if run.folder in known and known[run.folder].config != run.config:
+        if run.folder in planned and planned[run.folder].config != run.config:
             raise UsageError(f"{folder / run.folder} was planned with other settings. Choose another folder.")
     if before.runs and before.tokens != sweep.tokens:
         raise UsageError(f"The runs in {folder} end at other tokens ({before.tokens}). Choose another folder.")
-    more = [run for run in sweep.runs if run.folder not in known]
+    more = [run for run in sweep.runs if run.folder not in planned]
     commands = dict.fromkeys((*before.commands, *sweep.commands))
     return Sweep((*before.runs, *more), sweep.tokens, tuple(commands))
 

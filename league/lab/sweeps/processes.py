@@ -60,10 +60,10 @@ class LocalProcess:
 
     def __init__(self, spec: WorkerSpec, worker_id: WorkerId) -> None:
         self._worker_id = worker_id
-        self.connection, theirs = _CONTEXT.Pipe()
-        self._process = _CONTEXT.Process(target=_serve, args=(theirs, spec.make, spec.arguments))
+        self.connection, child_end = _CONTEXT.Pipe()
+        self._process = _CONTEXT.Process(target=_serve, args=(child_end, spec.make, spec.arguments))
         self._process.start()
-        theirs.close()
+        child_end.close()
 
     @property
     def worker_id(self) -> WorkerId:
@@ -104,10 +104,10 @@ def _serve(connection: Connection, make: Callable[..., object], arguments: tuple
     """Carry out one call; end with the parent, however that ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which ends this process
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    method, given = connection.recv()
+    method, call_arguments = connection.recv()
     result, refused, failure = None, "", ""
     try:
-        result = getattr(make(*arguments), method)(*given)
+        result = getattr(make(*arguments), method)(*call_arguments)
     except UsageError as error:
         refused = str(error)
     except Exception:  # noqa: BLE001  # the parent raises it

@@ -33,11 +33,11 @@ def command_questions(commands: Sequence[str]) -> dict[str, Question]:
 def ask_command(command: str, run_dir: Path) -> dict[str, Any]:
     """Return the JSON object that a `league` command prints, run in a process of its own. Raises NotAnswered."""
     words = [str(run_dir) + word.removeprefix(RUN) if _names_run(word) else word for word in _words(command)]
-    asked = [sys.executable, "-m", "league", *words, "--json"]
-    process = subprocess.run(asked, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    command_line = [sys.executable, "-m", "league", *words, "--json"]
+    process = subprocess.run(command_line, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if process.returncode:
-        told = process.stderr.strip().splitlines() or ["it said nothing"]
-        raise NotAnswered(f"league {command} failed: {told[-1].removeprefix('league: ')}")
+        errors = process.stderr.strip().splitlines() or ["it said nothing"]
+        raise NotAnswered(f"league {command} failed: {errors[-1].removeprefix('league: ')}")
     answer = json.loads(process.stdout)
     return answer if isinstance(answer, dict) else {"answer": answer}
 

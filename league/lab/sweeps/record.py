@@ -105,8 +105,8 @@ def peak_memory() -> float | None:
         status = Path("/proc/self/status").read_text(encoding="ascii")
     except OSError:
         return None
-    found = re.search(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
-    return int(found[1]) * 1024 / 1e9 if found else None
+    match = re.search(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
+    return int(match[1]) * 1024 / 1e9 if match else None
 
 
 def figures_of(swept: Swept) -> Mapping[str, float]:

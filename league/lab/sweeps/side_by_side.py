@@ -139,12 +139,12 @@ class _SideBySide:
         self.calls: dict[PendingCall, tuple[WorkerHandle, int, SweepRun]] = {}
         self.failures: dict[str, str] = {}
 
-    def begin(self, place: int, restarts: int = 0) -> None:
+    def begin(self, slot: int, restarts: int = 0) -> None:
         """Start a process that trains the next run, if one waits."""
         if not self._waiting:
             return
         began = time.monotonic() if self._here else None
-        handle = self._processes.start(self._spec, place, restarts)
+        handle = self._processes.start(self._spec, slot, restarts)
         number, run = self._waiting.popleft()
         self._announce(f"Run {number} of {self._total}: {self._folder / run.folder}")
         self.calls[handle.call("train", run.folder, to_toml(run.config), began)] = (handle, number, run)

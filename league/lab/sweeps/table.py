@@ -23,7 +23,7 @@ def compare_runs(folder: Path, sweep: Sweep, runs: Sequence[SweepRun]) -> RunCom
     If the runs end at a number of tokens, figures are interpolated linearly between the measurements before and after
     it; the comparison's ``iteration`` is then this number.
     """
-    records, asked = [], dict[str, None]()
+    records, metrics = [], dict[str, None]()
     for run in runs:
         record = read_run(str(folder / run.folder))
         figures = figures_of(read_record(folder / run.folder))
@@ -31,8 +31,8 @@ def compare_runs(folder: Path, sweep: Sweep, runs: Sequence[SweepRun]) -> RunCom
             record = at_tokens(record, sweep.tokens)
         more = {name: Series((0,), (value,)) for name, value in figures.items()}
         records.append(replace(record, metrics=record.metrics | more))
-        asked |= dict.fromkeys(figures)
-    comparison = compare(records, asked)
+        metrics |= dict.fromkeys(figures)
+    comparison = compare(records, metrics)
     names = {folder / run.folder: run.condition for run in runs}
     conditions = [
         condition._replace(name=names[next(iter(condition.runs.values())).path] or condition.name)

@@ -131,12 +131,12 @@ def _too_few(path: Path, tokens: int | None) -> str:
 
 def _ask(path: Path, questions: Mapping[str, Question]) -> Trained:
     for name, question in questions.items():
-        known = read_record(path)
-        if name in known.answers:
+        record = read_record(path)
+        if name in record.answers:
             continue
         try:
             answer = dict(question(path))
         except NotAnswered as failure:
             return Trained(False, str(failure))
-        write_record(path, known._replace(answers={**known.answers, name: answer}))
+        write_record(path, record._replace(answers={**record.answers, name: answer}))
     return Trained(True, "")

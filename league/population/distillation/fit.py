@@ -1,6 +1,6 @@
 """Fitting a model to targets by minimising the KL to them, weighted by the probability of each situation.
 
-D = Σ_i w_i KL(target_i ‖ π(· | situation_i)), whose gradient is that of the cross-entropy. AdamW, a cosine schedule;
+D = Σ_i w_i KL(target_i ‖ π(· | situation_i)), whose gradient is the cross-entropy's. AdamW, a cosine schedule;
 where there are more situations than a step takes, each step draws some by their weights.
 """
 

@@ -165,7 +165,7 @@ def score_against(results: Sequence[Result], player: str, opponent: str, game: s
     return sum(row.sum_score for row in rows) / sum(row.n for row in rows) if rows else None
 
 
-_PRIOR_VARIANCE = 0.25  # of a deal: that of a fair coin
+_PRIOR_VARIANCE = 0.25  # of a deal, as of a fair coin
 
 
 def opportunity_cost(

@@ -64,7 +64,9 @@ def stored_model(name: str) -> StoredModel | None:
         card = json.loads((folder / CARD).read_text(encoding="utf-8"))
         made_from, licence = str(card["made_from"]), card["licence"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{folder / CARD} is damaged ({error!r}). Remove {folder} and make it anew.") from error
+        raise UsageError(
+            f"{folder / CARD} is damaged ({error!r}). Remove {folder} and fetch or convert it again."
+        ) from error
     return StoredModel(name, folder, sum(path.stat().st_size for path in folder.iterdir()), licence, made_from)
 
 

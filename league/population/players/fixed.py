@@ -120,7 +120,7 @@ def _lasting(text: str, role: Role) -> str:
 def _snapshot(text: str, run: Run, which: str, role: Role, where: str) -> str:
     """Return the lasting name of a run's snapshot. Raises UsageError for a mixture or an unknown snapshot."""
     if which == "mixture" or "@" in str(run.path.resolve()):
-        why = "a mixture is drawn anew for each match" if which == "mixture" else "the path of its run has an @"
+        why = "a mixture is drawn again for each match" if which == "mixture" else "the path of its run has an @"
         raise UsageError(f"{where} = {text!r}: {why}. Name one snapshot of a run, RUN@SNAPSHOT.")
     role_there = seat_roles(run.config.roles, make_game(role.game).spec)[role.seat]
     if role_there.fixed:

@@ -77,11 +77,11 @@ def check_players(engines: Mapping[str, Sampler], roles: Roles) -> None:
                 position.apply(actions.labels[0])
 
 
-def _try_words(name: str, engine: Sampler, role: Role, position: Game, asked: FreeText) -> str | None:
+def _try_words(name: str, engine: Sampler, role: Role, position: Game, form: FreeText) -> str | None:
     """Return the action that a player's words name in a position; None if they name none."""
-    shown = (position.observe(role.seat), (), (), random.Random(0), asked.form)
+    shown = (position.observe(role.seat), (), (), random.Random(0), form.form)
     [reply] = engine.sample([ReplyRequest(name, speaking(role), position, *shown)])
-    return read_free_text(asked, reply.text)
+    return read_free_text(form, reply.text)
 
 
 def anchors_and_guests(config: RunConfig, engines: Engines) -> dict[str, Sampler]:

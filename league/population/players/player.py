@@ -177,10 +177,10 @@ def _from_run(text: str, run: Run, which: str, spec: GameSpec, engines: Engines)
     engine: Any = None
     for role in tuple(roles):
         if role.fixed:  # its fixed player in the run plays it here too
-            given = resolve(role.policy, spec, engines)
-            roles[role.seat] = fixed_role(role, given)
-            by_seat.append(given.members[role.seat])
-            others |= given.engines()
+            fixed_player = resolve(role.policy, spec, engines)
+            roles[role.seat] = fixed_role(role, fixed_player)
+            by_seat.append(fixed_player.members[role.seat])
+            others |= fixed_player.engines()
             continue
         home, prefix = (run.distilled, f"{DISTILLED}/") if which == DISTILLED else (run.population, "")
         members: list[tuple[str, float]] = []
@@ -204,10 +204,12 @@ def with_probes(player: Player) -> Player:
     probes = [role.probes for role in load_roles(player.spec, probes=True)]
     if not any(probes):
         raise UsageError(
-            f"--beliefs asks the probes of a role card, and that of {player.spec.alias} has none. Take a game that has "
+            f"--beliefs asks the probes of a role card, and the one of {player.spec.alias} has none. Take a game with "
             "some, such as hidden_roles or signalling, or write a card with a [[probe]] table (league docs beliefs)."
         )
-    roles = [role.model_copy(update={"probes": own}) for role, own in zip(player.roles, probes, strict=True)]
+    roles = [
+        role.model_copy(update={"probes": seat_probes}) for role, seat_probes in zip(player.roles, probes, strict=True)
+    ]
     return replace(player, roles=tuple(roles))
 
 
@@ -253,8 +255,8 @@ def believer(text: str, spec: GameSpec, engines: Engines) -> Believer | None:
     if not all(names):
         raise UsageError(f"{text}: bayes takes the players that it may meet, for example bayes:random,always:bet.")
     two_seat_form(spec.name)
-    known = [resolve(name, spec, engines) for name in names]
-    return engines.believer(text, spec.name, lambda: [player.tabulate().table for player in known])
+    candidates = [resolve(name, spec, engines) for name in names]
+    return engines.believer(text, spec.name, lambda: [player.tabulate().table for player in candidates])
 
 
 def _load_exploiter(folder: Path, engines: Engines) -> PolicyNetEngine:
@@ -279,7 +281,7 @@ def reference_of(player: Player) -> Reference:
     engine = player.engine
     if any(len(members) > 1 for members in player.members):
         raise UsageError(
-            f"{player.label} is a mixture, drawn anew for each match, so it has no single policy to stay close to. "
+            f"{player.label} is a mixture, drawn again for each match, so it has no single policy to stay close to. "
             "Name one player with --reference, for example RUN or random."
         )
     if not isinstance(engine, Tabular) or player.others or any(r.reply is not ReplyForm.CHOICE for r in player.roles):

@@ -41,9 +41,9 @@ class PlayerSettings(NamedTuple):
 
     def roles(self, config: RolesConfig) -> RolesConfig:
         """Return the overrides of role cards with these settings. Raises UsageError for a value out of range."""
-        given = {key: value for key, value in self.given().items() if key in RolesConfig.model_fields}
-        table = config.model_dump(exclude_none=True) | given
-        if given.get("reply") == "free" and table.get("on_illegal") == "mask":
+        overrides = {key: value for key, value in self.given().items() if key in RolesConfig.model_fields}
+        table = config.model_dump(exclude_none=True) | overrides
+        if overrides.get("reply") == "free" and table.get("on_illegal") == "mask":
             del table["on_illegal"]  # a free reply cannot be masked: it forfeits
         return validated(RolesConfig, table, "The settings of players")
 
@@ -64,10 +64,10 @@ class PlayerSettings(NamedTuple):
 
     def check_used(self, names: Iterable[str], language_models: bool) -> None:
         """Raise UsageError if settings were given, and none of the players is a language model."""
-        given = [f"--{name.replace('_', '-')}" for name, value in self._asdict().items() if value is not None]
-        if given and not language_models:
+        options = [f"--{name.replace('_', '-')}" for name, value in self._asdict().items() if value is not None]
+        if options and not language_models:
             raise UsageError(
-                f"{', '.join(given)}: there is no language model among {', '.join(names)}, so this changes nothing. "
+                f"{', '.join(options)}: there is no language model among {', '.join(names)}, so this changes nothing. "
                 "Leave it out."
             )
 

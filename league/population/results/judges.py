@@ -43,12 +43,12 @@ def verdicts(game: str, episodes: Sequence[Episode]) -> list[Verdict]:
 
 def judge_metrics(game: str, episodes: Sequence[Episode]) -> Metrics:
     """Return the means over matches as ``GAME/judge/agreement`` and ``/position_bias``; unmeasured ones are absent."""
-    found = verdicts(game, episodes)
-    metrics = {f"{game}/judge/agreement": fmean([verdict.agreement for verdict in found])} if found else {}
-    biases = known_biases(found)
+    judged = verdicts(game, episodes)
+    metrics = {f"{game}/judge/agreement": fmean([verdict.agreement for verdict in judged])} if judged else {}
+    biases = known_biases(judged)
     return metrics | ({f"{game}/judge/position_bias": fmean(biases)} if biases else {})
 
 
-def known_biases(found: Iterable[Verdict]) -> list[float]:
+def known_biases(judged: Iterable[Verdict]) -> list[float]:
     """Return the biases of the judges that were asked in both orders."""
-    return [verdict.position_bias for verdict in found if verdict.position_bias is not None]
+    return [verdict.position_bias for verdict in judged if verdict.position_bias is not None]

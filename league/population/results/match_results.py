@@ -82,11 +82,11 @@ def _roles(origins: Origins, when: Ints, iterations: int) -> tuple[list[str], In
 
     It is the role in the latest match in which the seat had a turn. ``when`` is each match's iteration, from 0.  # [M]
     """
-    found = [[f"seat {seat}" for seat in range(len(origins.casts[0].roles))] for _ in range(iterations)]
+    roles_by_iteration = [[f"seat {seat}" for seat in range(len(origins.casts[0].roles))] for _ in range(iterations)]
     for seat in range(len(origins.casts[0].roles)):
         spoke = np.array([cast.roles[seat] is not None for cast in origins.casts])[origins.cast]
         latest = dict(zip(when[spoke].tolist(), origins.cast[spoke].tolist(), strict=True))
         for iteration, cast in latest.items():
-            found[iteration][seat] = str(origins.casts[cast].roles[seat])
-    names = sorted({name for roles in found for name in roles})
-    return names, np.array([[names.index(name) for name in roles] for roles in found])
+            roles_by_iteration[iteration][seat] = str(origins.casts[cast].roles[seat])
+    names = sorted({name for roles in roles_by_iteration for name in roles})
+    return names, np.array([[names.index(name) for name in roles] for roles in roles_by_iteration])

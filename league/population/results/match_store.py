@@ -98,24 +98,24 @@ class MatchStore(SqliteFile):
         """
         new: dict[int, Episode] = {}
         with self._transaction("IMMEDIATE"):
-            version, known = self._known()
+            version, stored = self._known()
             self._indices = None  # an interrupted caller does not know whether it was stored
             for episode in episodes:
                 if not all(map(math.isfinite, episode.returns)):
                     raise ValueError(f"match {episode.request.index}: {episode.returns} are not all finite")
-                if episode.request.index not in known:
+                if episode.request.index not in stored:
                     new.setdefault(episode.request.index, episode)
             by_game: dict[str, list[Episode]] = {}
             for episode in new.values():
                 by_game.setdefault(episode.request.game, []).append(episode)
             for game, batch in by_game.items():
                 self._add_batch(game, iteration, batch)
-        known.update(new)
-        self._indices = version, known
+        stored.update(new)
+        self._indices = version, stored
         return len(new)
 
     def digest(self, iteration: int) -> str:
-        """Return the SHA-256 of all matches up to an iteration, which is at least that of the call before."""
+        """Return the SHA-256 of all matches up to an iteration, which must not fall between calls."""
         self._digested = iteration
         with self._transaction():
             try:
@@ -144,7 +144,10 @@ class MatchStore(SqliteFile):
         with self._transaction():
             columns, origins = self._read(game), read_origins(self._db, game)
         usual = usual_roles(origins)
-        roles = [tuple(own or other for own, other in zip(cast.roles, usual, strict=True)) for cast in origins.casts]
+        roles = [
+            tuple(spoken or usual_role for spoken, usual_role in zip(cast.roles, usual, strict=True))
+            for cast in origins.casts
+        ]
         seeds = columns.seeds[columns.deal]
         fields = (origins.indices, origins.iteration, origins.cast, seeds, columns.seated, columns.returns)
         for index, when, cast, seed, seated, returns in zip(*(values.tolist() for values in fields), strict=True):

@@ -118,7 +118,7 @@ class Run:
         path = self.path / name
         if not path.exists():
             raise UsageError(f"{self.path} has no {name} yet: it is written when the first snapshot is frozen.")
-        remedy = f"Delete it and write it anew: league train --resume --run-dir {shlex.quote(str(self.path))}"
+        remedy = f"Delete it and write it again: league train --resume --run-dir {shlex.quote(str(self.path))}"
         try:
             yield json.loads(path.read_bytes())
         except UsageError:

@@ -86,7 +86,7 @@ def test_paths_are_kept_whole_and_a_run_as_its_newest_snapshot(tmp_path):
     assert with_lasting_names(configured({SECOND: "random", JUDGE: "old"}, JUDGED)).roles.player[JUDGE] == newest
     same = with_lasting_names(configured({JUDGE: "runs/old@main-000001"}, JUDGED)).roles.player
     assert same == {JUDGE: f"{tmp_path}/runs/old@main-000001"}
-    with pytest.raises(UsageError, match=r"a mixture is drawn anew for each match. Name one snapshot"):
+    with pytest.raises(UsageError, match=r"a mixture is drawn again for each match. Name one snapshot"):
         with_lasting_names(configured({JUDGE: "old@mixture"}, JUDGED))
     with pytest.raises(UsageError, match=r"kuhn_poker/second was given to random. Name that player itself"):
         with_lasting_names(configured({SECOND: "old"}))
