@@ -1,4 +1,4 @@
-"""Errors of engines, and of servers that are asked for replies."""
+"""Errors of engines and of the servers that they ask for replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Model FLOPs: what passes had to compute, and the rate that a plain product reaches on the same device.
+"""Model FLOPs: the work of forward and backward passes, and the speed of a plain matrix product on the same device.
 
 Counted are the products with weights and those of attention, as in the MFU of PaLM (Chowdhery et al., arXiv 2204.02311,
 appendix B): of tokens that are read, without padding. Backward a trained weight costs twice its forward pass, a frozen
@@ -41,7 +41,7 @@ class PassCost(NamedTuple):
 
     @classmethod
     def of(cls, model: Any, own: Mapping[str, torch.nn.Parameter]) -> PassCost:
-        """Return the cost of a view on a model, whose own parameters are all of the model's or those of an adapter."""
+        """Return the cost of a view on a model, whose own parameters are the whole model's or an adapter's."""
         config, head = model.config.get_text_config(), model.get_output_embeddings().weight
         skipped = {id(head), id(model.get_input_embeddings().weight)}
         adapters = {id(p) for name, p in model.named_parameters() if ".lora_" in name}

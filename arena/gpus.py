@@ -1,4 +1,4 @@
-"""The GPUs of this machine, known without torch, which is slow to import, and which must not use one before a fork."""
+"""Lists this machine's GPUs without torch, which is slow to import and must not use a GPU before a fork."""
 
 from __future__ import annotations
 

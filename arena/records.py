@@ -30,7 +30,7 @@ class Cast(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Where matches begin: a deal or a task, and actions after it. It never changes: its name is that of its content.
+    """Where matches begin: a deal or a task, and actions after it. It never changes: its name derives from its content.
 
     A game that takes tasks (``games.abilities.TakesTasks``) begins with ``task`` in place of what it would deal.
     """
@@ -147,7 +147,7 @@ class Belief(NamedTuple):
     after: int  # turns of the match that came before
     observation: str  # what the seat saw
     answers: tuple[str, ...]  # [A]
-    truths: tuple[str, ...]  # those of the answers that are right; () where the game does not say
+    truths: tuple[str, ...]  # the answers that are right; () where the game does not say
     probabilities: tuple[float, ...]  # of each answer, as the player's engine has them; () for one not asked  # [A]
 
     @property
@@ -166,7 +166,7 @@ class EndReason(StrEnum):
 
 
 class Episode(NamedTuple):
-    """The record of a match, with those of its submatches in the order of their opening.
+    """The record of a match, with its submatches' records in the order in which they were opened.
 
     The index of a submatch's request is its position in that order, until ``flatten_episodes`` numbers it within the
     run.
@@ -224,7 +224,7 @@ class Streaming(Protocol):
 
 @runtime_checkable
 class PinsWeights(Protocol):
-    """An engine whose players' weights may change during matches: each match goes on with those it began with."""
+    """An engine whose players' weights may change during matches: each match keeps the weights that it began with."""
 
     def pin(self, player: str) -> str:
         """Pin a player's present weights and return an id. Requests with this id in place of the player's are replied

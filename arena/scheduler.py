@@ -37,7 +37,7 @@ def play(
     """Play all matches and return their episodes in the order of the requests.
 
     ``roles_of`` takes a game's name, ``engine_of`` a player's id; each is called once for a name. A ``Streaming``
-    engine gets each request by itself, and the match goes on as soon as its reply is complete; any other engine is
+    engine gets each request by itself, and the match continues as soon as its reply is complete; any other engine is
     called once a round. ``on_episode`` gets each episode, with its submatches, as soon as it ends. Submatches are
     played beside all other matches; a match that waits for its submatches does not count as in flight. A match draws
     from its own two seeds only, so the same requests give the same episodes for every ``in_flight`` and every order of

@@ -1,4 +1,4 @@
-"""Where matches begin, and submatches: those that a match opens for other roles, their outcomes and rewards.
+"""Where matches begin, and submatches: matches that a match opens for other roles, with their outcomes and rewards.
 
 The parent sees a submatch's outcome (``Episode.outcome``) and nothing else of it; a forfeited submatch has an empty
 outcome.
@@ -124,7 +124,7 @@ class Submatches:
 
     def _child(self, number: int, turns: int, submatch: Submatch) -> MatchRequest:
         request, cast, deal_seed, start = self._request, self._cast_of(submatch.game), self._request.deal_seed, ""
-        if submatch.start:  # a task is one start, whoever writes it and in whichever deal
+        if submatch.start:  # a task is one start, no matter who writes it and in which deal
             deal_seed = derive_seed("task", submatch.game, submatch.task)
             start = Start(submatch.game, deal_seed, submatch.task).name
         return MatchRequest(

@@ -1,4 +1,4 @@
-"""A time limit for a function of somebody else's that runs in this thread, so that none is left behind.
+"""A time limit for foreign code that runs in this thread, so that no thread is left behind.
 
 On a main thread the alarm clock interrupts it, even where it sleeps or waits for a file or a server. On any other
 thread, and on systems without that clock, a trace function looks at the time before every line. Neither interrupts

@@ -1,4 +1,4 @@
-"""Tools in play: a reply may call a tool, and its seat gets the output and a further request of the same turn.
+"""Tools in play: a reply may call a tool, and its seat gets the output and another request in the same turn.
 
 A call is written as in Python, ``search("teacher of Ann")`` or ``search(words="teacher of Ann")``, with plain values
 only. The output of a wrong call is a sentence that says what is wrong; only a further call after the output that no

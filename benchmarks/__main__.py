@@ -1,4 +1,4 @@
-"""Every figure of docs/results.md, measured anew: `make bench`, or `python -m benchmarks`.
+"""Measures every figure of docs/results.md again: `make bench`, or `python -m benchmarks`.
 
     python -m benchmarks [PART ...] [--seeds 0 1 2] [--keep DIR] [--set KEY=VALUE]... [--render]
 

@@ -37,10 +37,10 @@ class GivesBeliefs(Protocol):
 
 @runtime_checkable
 class HasInformation(Protocol):
-    """A Game of questions, which tells how much each was to tell."""
+    """A Game of questions that knows how informative each one was."""
 
     def information(self) -> tuple[float, ...]:
-        """Return the information gain of each question so far, in bits, by what was known before it."""
+        """Return the information gain of each question so far in bits, given what was known before it."""
         ...
 
 
@@ -83,10 +83,10 @@ class JudgesMatches(Protocol):
 
 @runtime_checkable
 class TakesTasks(Protocol):
-    """A Game whose match may begin with a task that is given as text, in place of one that it deals.
+    """A Game whose match may begin with a task given as text, instead of one that it deals.
 
-    A match may open such matches, attempts at a task: they pay what they pay, and their outcome is what the first seat
-    got, as text ("1").
+    A match may open such matches as attempts at a task. They pay as usual, and their outcome is the first seat's return
+    as text ("1").
     """
 
     def start_task(self, task: str) -> None:

@@ -1,4 +1,4 @@
-"""Short names of games whose own are long: shown wherever a game is named, and taken wherever one is asked for."""
+"""Short names for games with long ones: shown wherever a game is named, and accepted wherever one is expected."""
 
 from __future__ import annotations
 

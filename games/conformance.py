@@ -5,9 +5,9 @@
 
 Checked are: matches end within ``max_turns``; returns lie in their bounds, are the sum of rewards, and are zero-sum or
 alike where the spec says so; labels and ids are distinct; an illegal action is refused and changes nothing; equal seeds
-and actions give equal matches, whatever else draws from the process's generators, and leave those alone; a copy stands
-where its match does, and neither moves the other; what a seat says cannot pose as a line of the game's in what another
-reads; and PettingZoo's own tests.
+and actions give equal matches, whatever else draws from the process's generators, and leave those alone; a copy is in
+the position of its match, and neither affects the other; what a seat says cannot pose as a line of the game's in what
+another reads; and PettingZoo's own tests.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def faults(make: Make, seeds: Iterable[int] = range(3), *, outward: bool = True)
     ``outward``: PettingZoo's tests too, which need the game by its name. What the game itself raises is a fault.
     """
     checks: list[Callable[[Make, int], None]] = [_ends_as_told, _repeats, _copies, _refuses, _cannot_be_posed_as]
-    found = [fault for check in checks for seed in seeds if (fault := _tried(check, make, seed))]
-    if outward and not found and (fault := _tried(_pettingzoos_tests, make, 0)):
-        found.append(fault)
-    return list(dict.fromkeys(found))
+    sentences = [fault for check in checks for seed in seeds if (fault := _tried(check, make, seed))]
+    if outward and not sentences and (fault := _tried(_pettingzoos_tests, make, 0)):
+        sentences.append(fault)
+    return list(dict.fromkeys(sentences))
 
 
 def _tried(check: Callable[[Make, int], None], make: Make, seed: int) -> str:

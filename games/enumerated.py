@@ -1,4 +1,4 @@
-"""Games written here whose chance is data, walked as OpenSpiel's games are.
+"""Walks this project's games whose chance is data in the same way as OpenSpiel's games.
 
 ``EnumeratedState`` has the methods of ``pyspiel.State`` that walks and exact measures use, so that they read one kind
 of tree.

@@ -46,7 +46,7 @@ class Teammates(Protocol):
     def play(self, submatches: Sequence[Submatch], seed: int, first: int) -> Sequence[str]:
         """Play matches side by side and return their outcomes, in order.
 
-        ``seed`` is that of the match that opened them, and ``first`` how many it had opened before.
+        ``seed`` belongs to the match that opened them, and ``first`` how many it had opened before.
         """
         ...
 

@@ -33,7 +33,7 @@ def parallel_env(name: str, render_mode: str | None = None, *, text: bool = True
 
 
 class parallel_raw_env(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # noqa: N801  # as PettingZoo's names are
-    """The environment itself; ``reset`` is that of ``raw_env``."""
+    """The environment itself; ``reset`` works as in ``raw_env``."""
 
     def __init__(self, name: str, render_mode: str | None = None, *, text: bool = True) -> None:
         self._table = raw_env(name, render_mode, text=text)

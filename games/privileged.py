@@ -11,7 +11,7 @@ from games.spec import Game, Utility
 
 @runtime_checkable
 class HasHidden(Protocol):
-    """A Game that tells what it hides from a seat."""
+    """A Game that can say what it hides from a seat."""
 
     def hidden(self, seat: int) -> str:
         """Return in lines, as in an observation, what the seat is not shown of the position; "" where that is nothing.
@@ -22,7 +22,7 @@ class HasHidden(Protocol):
 
 
 def hidden(game: Game, seat: int) -> str:
-    """Return what the game hides from the seat, in words; "" where it hides nothing, or does not tell."""
+    """Return what the game hides from the seat, in words; "" where it hides nothing, or cannot say what."""
     return game.hidden(seat) if isinstance(game, HasHidden) else ""
 
 

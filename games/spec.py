@@ -220,7 +220,7 @@ class IsSubmatch(Protocol):
 
 @runtime_checkable
 class Enumerable(Protocol):
-    """A ChoiceGame that tells chance's outcomes with their probabilities, so that its values can be computed exactly.
+    """A ChoiceGame that lists chance outcomes with their probabilities, so that its values can be computed exactly.
 
     ``information_state`` must show all that the seat saw and did before: best responses need perfect recall.
     """
@@ -257,7 +257,7 @@ class HasTools(Protocol):
 
 @runtime_checkable
 class HasJudge(Protocol):
-    """A Game in which the others are judged, and the truth is known, so that it shows how good the judge is."""
+    """A Game in which one seat judges the others and the truth is known, so that the judge can be measured."""
 
     def judge(self) -> int | None:
         """Return the seat that judges; None where the game itself does."""
@@ -268,7 +268,7 @@ class HasJudge(Protocol):
         ...
 
     def position_bias(self) -> float | None:
-        """Return the judge's leaning to who is shown first, −1 to 1, by its verdicts on both orders; 0: no leaning.
+        """Return the judge's preference for the side shown first, −1 to 1, by its verdicts on both orders; 0: none.
 
         None where it was asked in one order only. Called when the match is over.
         """
@@ -277,7 +277,7 @@ class HasJudge(Protocol):
 
 @runtime_checkable
 class HasOutcomes(Protocol):
-    """A Game that tells what its seats could have come to, against which what they came to is measured."""
+    """A Game that knows the returns its seats could have had, against which their actual returns are measured."""
 
     def possible_returns(self) -> Collection[tuple[float, ...]]:
         """Return the returns by seat that a match dealt as this one can end with, whatever the seats know."""

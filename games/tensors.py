@@ -1,4 +1,4 @@
-"""What a seat sees as an array of numbers, for players that are plain networks."""
+"""Observations as arrays of numbers, for players that are plain networks."""
 
 from __future__ import annotations
 

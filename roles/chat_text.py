@@ -1,4 +1,4 @@
-"""Chat messages as text: the prompt of a tokenizer without a chat template, and no special tokens in players' text.
+"""Chat messages as text, for tokenizers without a chat template, and players' text without special tokens.
 
 Knows no game and no role, so a model can be loaded and run where no game is installed.
 """

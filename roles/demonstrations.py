@@ -1,4 +1,4 @@
-"""Demonstrations: turns of legal play that a role is shown before its own, to show a model what a reply looks like.
+"""Demonstrations: turns of legal play, shown before a role's own turn so that a model sees the form of a reply.
 
 Which positions and actions are shown depends on the observation and the role's seed alone, so that equal positions have
 equal prompts. It changes from position to position, and in one prompt from turn to turn: a model copies what it is
@@ -79,17 +79,17 @@ def legal_positions(game_name: str, seat: int, seed: int) -> tuple[LegalPosition
             f"demonstrations cannot be drawn from {game_name}, because its matches open submatches, are such, have "
             f"tools, or ask for free text without a script {TALKER!r} that says some. Set roles.demonstrations = 0."
         )
-    found: dict[str, LegalPosition] = {}
+    positions: dict[str, LegalPosition] = {}
     for _ in range(MATCHES):
         game.reset(rng.getrandbits(32))
-        while (to_act := game.to_act()) is not None and len(found) < POSITIONS:
+        while (to_act := game.to_act()) is not None and len(positions) < POSITIONS:
             position, action = _step(game, to_act, rng)
             if to_act == seat:
-                found.setdefault(position.observation, position)
+                positions.setdefault(position.observation, position)
             if action is None:
                 break
             game.apply(action)
-    return tuple(found.values())
+    return tuple(positions.values())
 
 
 def _step(game: Game, seat: int, rng: random.Random) -> tuple[LegalPosition, str | None]:

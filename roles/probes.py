@@ -1,4 +1,4 @@
-"""Probes: questions to a seat about the present position that are no moves. Data of role cards, under ``[[probe]]``::
+"""Probes: questions to a seat about the present position that are not moves. Data of role cards, under ``[[probe]]``::
 
     [[probe]]
     name = "wolf"

@@ -1,4 +1,4 @@
-"""A role: what a seat is told and how it answers. Roles are data, read from ``cards/*.toml``."""
+"""A role: a seat's instructions and how it answers. Roles are data, read from ``cards/*.toml``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which wording of roles a model understands: all rules, or, where it began from nothing, the brief one."""
+"""Which wording of the roles a model gets: the full rules, or the brief one if it was trained from scratch."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _is_pocket(folder: Path) -> bool:
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
-    """Return what a TOML file holds, nothing where there is none: whoever loads the run says what is wrong."""
+    """Return the contents of a TOML file, empty if there is none: the code that loads the run reports the error."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -47,9 +47,9 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return a JSON object, empty where there is none: whoever loads the model says what is wrong."""
+    """Return a JSON object, empty if there is none: the code that loads the model reports the error."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}

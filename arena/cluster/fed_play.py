@@ -1,4 +1,4 @@
-"""Chunks of matches that are fed to a worker while it plays.
+"""Feeds chunks of matches to a worker while it plays.
 
 Played one after the other, every chunk ends with a few long matches, and small batches are slow. So the matches of the
 next chunk begin in the places of those that end, in the same batches: the scheduler takes a request when it has room.
@@ -82,7 +82,7 @@ class FedPlay:
 
 
 class _Feed:
-    """The requests of the chunks that one play takes; after its end it may go on, when another chunk has come."""
+    """The requests of the chunks in one play; after its end it may continue when another chunk has come."""
 
     def __init__(self, waiting: SimpleQueue[_Chunk]) -> None:
         self._waiting = waiting

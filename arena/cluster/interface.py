@@ -1,4 +1,4 @@
-"""A cluster's workers as the driver process uses them, without naming a library.
+"""The interface of a cluster's workers for the driver process, independent of any library.
 
 ``arena.cluster.ray_cluster`` is the one implementation.
 """

@@ -35,7 +35,7 @@ class RayCluster:
     """A Ray cluster that this process has joined; a context manager that leaves it, which ends its workers."""
 
     def __init__(self, address: str, cpus: int) -> None:
-        """Join the cluster at ``address`` ("auto": that of this machine), or start one with ``cpus`` ("local").
+        """Join the cluster at ``address`` ("auto": on this machine), or start one with ``cpus`` ("local").
 
         Raises UsageError if there is none.
         """

@@ -1,4 +1,4 @@
-"""Chunks of token sequences that go through a model together, so that nothing is computed twice.
+"""Groups token sequences into chunks that go through a model together, so that nothing is computed twice.
 
 Prompts are grouped by a shared prefix that is worth computing once, then split into chunks of a bounded number of
 tokens. A prompt may have several continuations (the branching nodes of its reply trie), which stay in one chunk.

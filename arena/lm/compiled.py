@@ -1,4 +1,4 @@
-"""What lies between a model's products, compiled into one kernel each by ``torch.compile``: norms and gates.
+"""The operations between a model's matrix products, norms and gates, each compiled to one kernel by ``torch.compile``.
 
 Run operation by operation, a norm reads and writes its numbers six times and a gate twice. Compiled are these two
 functions alone, over rows of any number: so each is compiled once and not for every shape of a pass, and adapters,

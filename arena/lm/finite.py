@@ -1,4 +1,4 @@
-"""A model whose numbers are not finite (NaN or infinite) plays nothing: its replies have no probabilities.
+"""Refuses to play a model whose numbers are not finite (NaN or infinite): its replies have no probabilities.
 
 An engine in this process checks the log-probs of each reply. One in processes of its own checks the weights that it is
 given as well, because what comes back of NaN is up to that program.

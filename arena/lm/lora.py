@@ -258,7 +258,7 @@ def load_model(source: str | Path, *, device: str = "cpu", dtype: str = "float32
 
 
 def adapter_base(folder: Path) -> Path | str:
-    """Return the model that the adapter in a folder adapts: a folder or a hub id. Raises UsageError if it is not told.
+    """Return the model that the adapter in a folder adapts: a path or a hub id. Raises UsageError if it does not say.
 
     The path of a base is relative to the adapter's folder.
     """

@@ -1,4 +1,4 @@
-"""How tensors lie in memory and are added up there, on which the speed and the last bits of products may depend.
+"""Memory layout and summation of tensors, on which the speed and the last bits of products may depend.
 
 Kernels of matrix products (MKL's, for example) read a register at a time, and may add in another order if an operand
 does not begin at a multiple of 64 bytes: one register of AVX-512, one cache line. Tensors that PyTorch allocates do:

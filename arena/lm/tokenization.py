@@ -145,7 +145,7 @@ def context_of(config: Any) -> int | None:
 
 
 def _special_tokens(tokenizer: Any) -> tuple[str, ...]:
-    """Return all texts of control tokens; those of chat templates are often not in ``all_special_tokens``."""
+    """Return all texts of control tokens; many chat-template tokens are not in ``all_special_tokens``."""
     added = [str(token) for token in tokenizer.added_tokens_decoder.values() if token.special]
     return tuple(dict.fromkeys([*tokenizer.all_special_tokens, *added]))
 

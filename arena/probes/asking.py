@@ -95,8 +95,8 @@ def ask(logs: Sequence[tuple[ProbeLog, Weights]], engine_of: EngineOf) -> list[t
         if isinstance(engine, Believing):
             mine = [number for number, own in enumerate(engines) if own is engine]
             requests = [questions[number].request for number in mine]
-            told = one_for_each(engine, engine.beliefs, requests, asked="probes of", given="beliefs for")
-            answers |= dict(zip(mine, told, strict=True))
+            beliefs = one_for_each(engine, engine.beliefs, requests, asked="probes of", given="beliefs for")
+            answers |= dict(zip(mine, beliefs, strict=True))
     numbers = count()
     return [tuple(_told(of_match, [answers.get(next(numbers)) for _ in of_match])) for of_match in by_match]
 

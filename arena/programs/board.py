@@ -1,4 +1,4 @@
-"""The board on which turns are offered to programs: a server's thread takes them, and one thread plays and computes.
+"""The board that offers turns to programs: a server's thread takes them, while one thread plays and computes.
 
 A turn is handed out under a key of its own. Under that key completions are asked for and one of them is played, once;
 a key that is used up, too late or handed out anew counts no more, so no turn is played twice and none is lost. It is
@@ -94,7 +94,7 @@ class TurnBoard:
         self._closed = False
 
     def close(self) -> None:
-        """Refuse whoever still asks."""
+        """Refuse any further request."""
         with self._changed:
             self._closed = True
             self._withdraw()
@@ -265,7 +265,7 @@ class TurnBoard:
             taken.deadline += time.monotonic() - taken.since
 
     def _hand_out(self) -> None:
-        """Give turns to those who wait for one, whoever has waited longest first."""
+        """Give turns to waiting programs, in the order of their waiting."""
         for _ in range(len(self._asking)):
             asker, future = self._asking.popleft()
             if future.cancelled():

@@ -1,4 +1,4 @@
-"""The engine that the referee asks where programs have seats: it asks the policy's engine, and programs what to play.
+"""The referee's engine when programs have seats: it asks the policy's engine for replies and programs for their choice.
 
 It is called once a round, as the engine inside is. That one computes first what all seats of the round would reply, as
 without programs; then programs take their turns. So one that plays the policy's first reply to the role's own prompt

@@ -39,7 +39,7 @@ class NextRequest(BaseModel):
 
 
 class ProgramServer(WebServer):
-    """Serves a board's turns. ``tokenizers`` are those of the policies that play them, by name.
+    """Serves a board's turns. ``tokenizers`` are the policies', by name.
 
     ``roles`` are those whose turns there are (empty: not known), ``hosts`` as ``WebServer``. Raises OSError likewise.
     """

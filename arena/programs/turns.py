@@ -1,4 +1,4 @@
-"""A turn that a program takes: what it is shown, and the policy's replies to what it asks.
+"""A turn that a program takes: what it sees, and the policy's replies to its questions.
 
 The program chooses what the policy is asked and which of its replies is played. It never chooses words: what is played
 was sampled, with the token ids and log-probs that the learner trains on.

@@ -1,4 +1,4 @@
-"""A key that must not be repeated: not in a reply, not in an error, not in a transcript. Pure."""
+"""A key that must never appear in a reply, an error or a transcript. Pure."""
 
 from __future__ import annotations
 

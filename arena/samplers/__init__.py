@@ -1,4 +1,4 @@
-"""Engines, which reply to requests. One engine a file, and what only engines need.
+"""Engines, which reply to requests: one engine a file, and helpers that only engines need.
 
 May import all of arena, roles and games.
 """

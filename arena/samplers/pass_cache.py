@@ -1,4 +1,4 @@
-"""What passes of one model's present weights have computed, kept so that an equal pass is not run again.
+"""A cache of forward passes with one model's present weights, so that an equal pass is not run again.
 
 Products round differently in batches of other sizes. So nothing is kept by prompt: keys and values are kept of a
 prefix, which runs by itself, and results of a whole chunk, which another run, or a resumed one, would compute from
@@ -39,7 +39,7 @@ class PassCache:
     def nodes(self, chunk: Chunk, tries: Sequence[ReplyTrie], temperature: float) -> Nodes:
         """Return the masked log-probs of the nodes of a chunk of ``plan_choice``, in order; call it without gradients.
 
-        ``tries`` are those of all planned prompts.
+        ``tries`` belong to all planned prompts.
         """
         branches = tuple(tries[item].branches for item in chunk.items)
         key = (temperature, chunk.prefix, chunk.suffixes, branches)

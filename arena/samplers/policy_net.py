@@ -1,4 +1,4 @@
-"""Policy networks over a game's tensor: trained exploiters, which play without the library that trained them.
+"""Policy networks over a game's tensor: trained exploiters that play without the library that trained them.
 
 An exploiter may have a budget (Liu et al., 2023, "Rethinking Adversarial Policies: A Generalized Attack
 Formulation and Provable Defense in RL", arXiv:2305.17342): it controls a share c of its seat's turns, and

@@ -142,7 +142,7 @@ class Equilibrium:
     In a two-seat zero-sum game that is a Nash equilibrium, up to ``TARGET`` or as near as ``MAX_VISITS`` brings it;
     with more seats CFR+ has no such guarantee. Where it ends above the target, an exact equilibrium takes its place if
     there is one, in all information states that it reaches by its own moves; in the others CFR+ plays on, because
-    no play there can be exploited. Otherwise standard error is told how far it is. Each game is solved once.
+    no play there can be exploited. Otherwise standard error shows how far it is. Each game is solved once.
     """
 
     def __init__(self, exact: Callable[[GameSpec], ExactPolicy | None] | None = None) -> None:

@@ -174,8 +174,10 @@ class TorchLM:
 
         Their passes have a cache of their own: what is cached decides how a later pass rounds.
         """
-        found = self._choice_distributions(requests, probes=True)
-        return [tuple([exp(sum(reply.trace.logprobs)) for reply in one.replies if reply.trace]) for one in found]
+        distributions = self._choice_distributions(requests, probes=True)
+        return [
+            tuple([exp(sum(reply.trace.logprobs)) for reply in one.replies if reply.trace]) for one in distributions
+        ]
 
     def _choice_distributions(
         self, requests: Sequence[ReplyRequest], *, probes: bool = False

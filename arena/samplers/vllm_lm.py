@@ -129,8 +129,8 @@ class VllmLM:
             try:
                 self._process = VllmProcess(source, self._shape, log)
             except Exception as error:
-                told = f"vLLM could not be started on {source}: {type(error).__name__}: {error}"
-                raise EngineError(f"{told}{last_lines(log)}") from error
+                sentence = f"vLLM could not be started on {source}: {type(error).__name__}: {error}"
+                raise EngineError(f"{sentence}{last_lines(log)}") from error
         return self._process
 
     def _prompt(self, request: ReplyRequest) -> Tokens:

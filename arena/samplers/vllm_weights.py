@@ -1,4 +1,4 @@
-"""The weights with which players are served by vLLM: folders of snapshots, and written versions of live models."""
+"""The weights that vLLM serves for players: snapshots' folders, and written versions of live models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from games.common.errors import UsageError, unknown_name
 
 
 class PlayerWeights:
-    """The present weights of each player, and those of matches under way that began with earlier ones."""
+    """The present weights of each player, and earlier weights for matches under way that began with them."""
 
     def __init__(self, base: str | Path | None, shape: VllmShape, folder: Path) -> None:
         """Take the engine's base (None: players are whole models) and a folder for versions of live models."""

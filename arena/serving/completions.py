@@ -1,4 +1,4 @@
-"""Replies of one language model to prompts that come at any time, of which those that wait are computed side by side.
+"""Replies of one language model to prompts that arrive at any time; waiting prompts are computed together.
 
 One thread has the model. A reply is drawn from its own seed, and depends on the others beside it by rounding alone.
 What nobody waits for any more is not begun, and a batch that nobody waits for ends at its next step.
@@ -43,7 +43,7 @@ class Prompt(NamedTuple):
     truncation: Truncation
     max_tokens: int  # of a reply that is not constrained
     seed: int | str
-    top: int | None  # how many tokens are told at each place beside the sampled one; None: no log-probs
+    top: int | None  # how many tokens are returned at each position beside the sampled one; None: no log-probs
 
 
 class TokenScore(NamedTuple):
@@ -120,7 +120,7 @@ class Completions:
 
         try:
             done = self.complete([prompt for prompt, _ in asked], stopped)
-        except Exception as error:  # noqa: BLE001  # whoever asked is told
+        except Exception as error:  # noqa: BLE001  # the client gets the error
             for _, future in asked:
                 future.set_exception(error)
         else:

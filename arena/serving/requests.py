@@ -26,7 +26,7 @@ MAX_CHOICE_CHARACTERS = 2**18  # of all replies that one is constrained to
 MAX_VALUES = 50_000  # in a body
 MAX_KEYS = 100  # of one object in it
 MAX_SENTENCE = 2_000  # characters of a refusal, which may repeat what was sent
-MAX_TOP = 20  # tokens whose log-probs are told beside the sampled one's, as at OpenAI
+MAX_TOP = 20  # tokens whose log-probs are returned beside the sampled one's, as at OpenAI
 LABELS = frozenset({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"})
 NEUTRAL: Mapping[str, tuple[object, ...]] = {  # values at which fields that are not kept to change nothing
     "frequency_penalty": (0,),

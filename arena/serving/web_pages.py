@@ -1,4 +1,4 @@
-"""The pages of an HTTP API: who may ask, how much is read, what is answered, and refusals in OpenAI's form.
+"""The pages of an HTTP API: which clients are allowed, size limits, answers, and refusals in OpenAI's form.
 
 The one place that imports Starlette. A browser is the client to be careful with: any page that a person opens can send
 requests to this machine. So a request must name a host that is ours (a name that an attacker points at 127.0.0.1 is
@@ -261,8 +261,8 @@ def _check_head(request: Request, is_ours: Callable[[str], bool]) -> None:
 
 def _host(header: str) -> str | None:
     """Return the name in a Host header, without its port; None if there is none."""
-    found = re.fullmatch(r"(?:\[([0-9a-f:.]+)\]|([\w.-]+?))\.?(?::\d{1,5})?", header.strip().lower(), re.ASCII)
-    return found and (found[1] or found[2])
+    match = re.fullmatch(r"(?:\[([0-9a-f:.]+)\]|([\w.-]+?))\.?(?::\d{1,5})?", header.strip().lower(), re.ASCII)
+    return match and (match[1] or match[2])
 
 
 def _is_same_site(origins: Sequence[str], host: str) -> bool:

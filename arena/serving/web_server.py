@@ -1,4 +1,4 @@
-"""An HTTP server in a thread of its own, by uvicorn: the one place that imports it, and h11, which reads for it.
+"""An HTTP server in its own thread, by uvicorn: the only module that imports uvicorn and h11, its parser.
 
 uvicorn leaves signals alone outside the main thread, so Ctrl-C stays with the command that serves. What it does not
 bound by itself is bounded here: connections, the time for a request's head, requests that are sent before the one in

@@ -1,4 +1,4 @@
-"""Everything that a GPU is wanted for, in one command that spends its minutes by worth: `python -m benchmarks gpu`.
+"""All measurements that need a GPU, in one command that runs the most valuable ones first: `python -m benchmarks gpu`.
 
     python -m benchmarks gpu [--minutes 8] [--device cuda] [--parts PART ...] [--tiny] [--out FILE]
 

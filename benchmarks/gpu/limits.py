@@ -1,4 +1,4 @@
-"""What the device can do at all, in the same run as everything that is held against it."""
+"""The device's limits, measured in the same run as everything that is compared with them."""
 
 from __future__ import annotations
 

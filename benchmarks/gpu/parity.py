@@ -1,4 +1,4 @@
-"""Whether the device computes what a CPU does, and the learner what the sampler sampled."""
+"""Checks that the device agrees with a CPU, and the learner's log-probs with the sampler's."""
 
 from __future__ import annotations
 

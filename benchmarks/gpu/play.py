@@ -121,7 +121,7 @@ def write(lm: LanguageModel | Sequence[LanguageModel], prompts: list[Tokens], to
 
 
 def prompts_of(number: int, vocabulary: int) -> list[Tokens]:
-    """Return prompts that begin alike, as those of one role do."""
+    """Return prompts that begin alike, as one role's prompts do."""
     rng = random.Random(0)
     system = tuple(rng.choices(range(vocabulary), k=SYSTEM))
     return [system + tuple(rng.choices(range(vocabulary), k=POSITION)) for _ in range(number)]

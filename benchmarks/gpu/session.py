@@ -1,4 +1,4 @@
-"""A measurement that keeps what it has: one JSON document, written anew after every case, however the process ends."""
+"""Keeps measurements however the process ends: one JSON document, written again after every case."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GRACE = 2.0  # seconds that are kept back, to write and to end
 
 
 class CutOff(BaseException):
-    """The time is over, or the process is told to end: no part may catch it as an error of its own."""
+    """The time is over, or the process was asked to end: no part may catch this as one of its errors."""
 
 
 class Setup(NamedTuple):

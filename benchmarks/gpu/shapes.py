@@ -1,4 +1,4 @@
-"""The shapes of the models that are measured, what their weights come to, and models of these shapes at random."""
+"""The shapes of the measured models, the size of their weights, and random models of these shapes."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ CLASSES = {  # of kernels, by a part of the name; the first that fits
 
 
 def synchronize(device: str) -> None:
-    """Wait until the device has done all it was told."""
+    """Wait until the device has finished all its work."""
     if device.startswith("cuda"):
         torch.cuda.synchronize(device)
 
@@ -50,7 +50,7 @@ def peak_memory(device: str) -> float | None:
 
 
 def forget_peak(device: str) -> None:
-    """Begin to measure ``peak_memory`` anew."""
+    """Reset ``peak_memory``."""
     if device.startswith("cuda"):
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)

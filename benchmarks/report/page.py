@@ -1,4 +1,4 @@
-"""Stored results to the tables of the docs, each between two marks; the text around them is written by hand."""
+"""Writes stored results into the tables of the docs, each between two marks; people write the text around them."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Budget(NamedTuple):
 
 
 class Solver(NamedTuple):
-    """A solver that goes on step by step: an iteration over the tree, or an episode."""
+    """A solver that runs step by step: an iteration over the tree, or an episode."""
 
     step: Callable[[], object]
     policy: Callable[[], Any]

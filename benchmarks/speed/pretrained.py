@@ -106,7 +106,7 @@ class Workload:
                     (passes or PassCache(self.snapshot)).nodes(chunk, tries, 1.0)
 
     def play_without_caches(self) -> None:
-        """Play as if each round began anew."""
+        """Play as if each round were the first."""
         self.kept = PassCache(self.snapshot)
         with _plain_head(self.live.model):
             self.play(kept=False)

@@ -1,4 +1,4 @@
-"""Helpers of every package that are not about games: errors, atomic files, seeds, tables of settings.
+"""Helpers for every package that have nothing to do with games: errors, atomic files, seeds, tables of settings.
 
 May import no module of the project.
 """

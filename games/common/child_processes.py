@@ -1,4 +1,4 @@
-"""Processes that end with the one that started them, however that ends, kill -9 included."""
+"""Child processes that end when their parent does, even if it is killed with kill -9."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 GRACE = 10  # seconds between a signal to end and one that cannot be refused
-# The pipe to a process's standard input is at its end when whoever holds the other side has ended.
+# The pipe to a process's standard input reaches its end once the process at the other side has ended.
 _WATCH = 'read line; grace=$1; shift; kill -TERM "$@"; sleep "$grace"; kill -KILL "$@"'
 _PR_SET_PDEATHSIG = 1  # of Linux's prctl(2): the signal that a process gets when the thread that made it ends
 

@@ -1,4 +1,4 @@
-"""Where a command will write, checked before it does its work: a result is not lost to a place that takes none."""
+"""Checks before a command works that it can write where it will, so that no result is lost."""
 
 from __future__ import annotations
 

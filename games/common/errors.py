@@ -1,4 +1,4 @@
-"""The one error a user's mistake raises, and the sentence that offers the nearest valid names."""
+"""The error that a user's mistake raises, and the sentence that suggests the nearest valid names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The largest numbers that are taken from a person, in a file, an option or a setting. Nothing is imported here."""
+"""The largest numbers that a file, an option or a setting may give. Imports nothing."""
 
 LARGEST_COUNT = 10**9  # of anything that is counted: more would not be finished in a lifetime, or fit into memory
 MOST_THREADS = 1024  # torch dies of a thread that the system refuses: machines have fewer cores, and allow more

@@ -6,10 +6,10 @@ An entry point is loaded when its name is first looked for, so a package that no
 nothing.
 
 A module is imported only if the person chose it: by name (``--plugin``, ``allow``), for good (a line of
-``trust_file()``), by importing it in a program of his own, or by installing a package with entry points. Files of
+``trust_file()``), by importing it in a program of their own, or by installing a package with entry points. Files of
 others, such as a run's configuration, name plugins too, and to import is to run.
 
-What is registered is kept here, below everything that asks for it; each room checks what it takes.
+What is registered is kept here, below everything that uses it; each user checks what it gets.
 """
 
 from __future__ import annotations
@@ -132,12 +132,12 @@ def allow(plugins: Iterable[str]) -> None:
 
 
 def as_options() -> str:
-    """Return what the person named as options, for a command that he is told: " --plugin my_games", or nothing."""
+    """Return what the user named as options, for a suggested command: " --plugin my_games", or nothing."""
     return "".join(f" --plugin {name}" for name in _allowed())
 
 
 def trust_file() -> Path:
-    """Return the person's own list of the modules that he trusts whoever names them: one a line, after # a remark."""
+    """Return the user's list of modules to trust, no matter who names them: one a line; a comment follows #."""
     home = os.environ.get("XDG_CONFIG_HOME", "")
     return (Path(home) if Path(home).is_absolute() else Path.home() / ".config") / "league" / "plugins"
 
@@ -176,7 +176,7 @@ def begin_command() -> None:
 
 
 def listed() -> list[Listed]:
-    """Return all entries of all plugins; loads every installed one, and tells which of them cannot be."""
+    """Return all entries of all plugins; loads every installed one, and reports those that fail to load."""
     rows = []
     for group in _groups:
         for name in names(group):
@@ -235,11 +235,11 @@ def _import(module: str, foreign: list[Path]) -> None:
 
 def _check_place(module: str, foreign: list[Path]) -> None:
     """Raise UsageError for a module that is missing, or whose file is in a foreign folder; nothing is imported."""
-    found = _found(module.partition(".")[0], here=module in _allowed())
-    if found is None:
+    spec = _found(module.partition(".")[0], here=module in _allowed())
+    if spec is None:
         raise _missing(module)
-    own = [found.origin] if found.has_location and found.origin else []
-    files = [Path(file).resolve() for file in (*own, *(found.submodule_search_locations or ()))]
+    own = [spec.origin] if spec.has_location and spec.origin else []
+    files = [Path(file).resolve() for file in (*own, *(spec.submodule_search_locations or ()))]
     for folder in foreign:
         if any(file.is_relative_to(folder.resolve()) for file in files):
             raise UsageError(
@@ -331,10 +331,12 @@ def _home(value: Any) -> str:
 @cache
 def _installed() -> dict[tuple[str, str], EntryPoint]:
     """Return the entry points of installed packages, by group and name: not of what lies in the current folder."""
-    found = dict[str, list[EntryPoint]]()
+    entry_points = dict[str, list[EntryPoint]]()
     for package in distributions(path=_own_path()):
-        found.setdefault(package.name, [point for point in package.entry_points if point.group.startswith(PREFIX)])
-    points = sorted(point for package in found.values() for point in package)
+        entry_points.setdefault(
+            package.name, [point for point in package.entry_points if point.group.startswith(PREFIX)]
+        )
+    points = sorted(point for package in entry_points.values() for point in package)
     return {(point.group.removeprefix(PREFIX), point.name): point for point in points}
 
 

@@ -1,4 +1,4 @@
-"""One shape for everything that a setting chooses by name: a family is a ``Registry`` of ``Entry``, ours and plugins'.
+"""Implementations that a setting chooses by name: each family is a ``Registry`` of ``Entry``, ours and plugins'.
 
 A family says what it is and lists its entries. The rest follows: an unknown name is refused with the nearest ones,
 ``league.register_…`` and the entry points ``league.FAMILY`` of installed packages add to the family, ``[TABLE.NAME]``
@@ -74,7 +74,7 @@ class Entry(Generic[MakeT]):
 
 
 class Registry(dict[str, EntryT]):
-    """A family: the project's own entries by name, and behind them those of plugins, which ``[name]`` finds too.
+    """A family: the project's entries by name, and then plugins' entries, which ``[name]`` finds too.
 
     ``family`` is its name, as in the entry points ``league.FAMILY``; ``noun`` is what messages call an entry, ``kind``
     the class of its entries and ``setting`` what chooses one. Where ``kind`` is ``Entry`` itself a plugin may give a
@@ -115,7 +115,7 @@ class Registry(dict[str, EntryT]):
         return bool(self[name].settings.model_fields) and not (self.flat == "all" or (self.flat and name in self))
 
     def loaded(self) -> dict[str, EntryT]:
-        """Return our entries and those of plugins that are loaded."""
+        """Return our entries and those of loaded plugins."""
         return self | plugins.loaded(self.family)
 
     def chosen_by(self, name: str) -> str:

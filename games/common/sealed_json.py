@@ -1,4 +1,4 @@
-"""JSON files that carry the SHA-256 of their own content, so that what is read is what was written."""
+"""JSON files that carry the SHA-256 of their content, so that damage is noticed when they are read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SEALED = re.compile(rb'\{"sha256": "([0-9a-f]{64})", "data": (.*)\}', re.DOTALL
 
 
 def write_sealed(path: Path, data: Any) -> None:
-    """Write ``{"sha256": ..., "data": ...}`` atomically; the hash is that of the text of ``data``."""
+    """Write ``{"sha256": ..., "data": ...}`` atomically; it is the hash of the text of ``data``."""
     content = json.dumps(data).encode()
     atomic_write(path, b'{"sha256": "%s", "data": %s}' % (hashlib.sha256(content).hexdigest().encode(), content))
 

@@ -1,4 +1,4 @@
-"""What every table that a person writes is made of: of a configuration, of a role card."""
+"""The base class of every table that a user writes, in a configuration or a role card."""
 
 from __future__ import annotations
 

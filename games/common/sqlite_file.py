@@ -1,4 +1,4 @@
-"""A store in one SQLite file: it refuses files that are not its own, is changed as a whole, and fails in sentences."""
+"""A store in one SQLite file. It refuses foreign files, changes are transactions, and errors are sentences."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SqliteLayout(NamedTuple):
     tables: str  # the statements that make them
     name: str  # of such a file, after "is not"
     if_foreign: str
-    if_damaged: str  # empty: whoever knows what else there is says it
+    if_damaged: str  # empty: the caller, who knows the alternatives, says it
 
     def script(self) -> str:
         """Return the statements that lay a file out, all of it or nothing."""
@@ -91,14 +91,14 @@ class SqliteFile:
     def check_integrity(self) -> None:
         """Read the whole file; raise DamagedFile where SQLite finds that it contradicts itself."""
         with self._sqlite_errors():
-            found = str(self._row("PRAGMA integrity_check(1)")[0])
-        if found != "ok":
-            raise DamagedFile(self.path, " ".join(found.split()), self._layout.if_damaged)
+            verdict = str(self._row("PRAGMA integrity_check(1)")[0])
+        if verdict != "ok":
+            raise DamagedFile(self.path, " ".join(verdict.split()), self._layout.if_damaged)
 
     def _readable_uri(self) -> str:
         """Return by which URI to read a file that cannot be written.
 
-        SQLite reads a file in WAL mode only where it may write beside it, or where it is told that nobody writes
+        SQLite reads a file in WAL mode only where it may write beside it, or where it is assured that nobody writes
         ("immutable"); then it leaves out the log, so a file that has one is read in a copy.
         """
         log = self.path.with_name(f"{self.path.name}-wal")

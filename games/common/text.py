@@ -1,4 +1,4 @@
-"""Text from outside, such as names of folders and replies of models, made harmless for a terminal."""
+"""Makes untrusted text, such as folder names and model replies, safe to print to a terminal."""
 
 from __future__ import annotations
 

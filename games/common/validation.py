@@ -1,4 +1,4 @@
-"""What a person wrote becomes a pydantic model, or a sentence for each mistake in it."""
+"""Turns what a user wrote into a pydantic model, or into one sentence for each mistake."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class DealtGame(ABC):
     """One match of a game whose chance is data."""
 
     spec: GameSpec
-    _seed: int | None = None  # of chance; None: whoever holds the match deals
+    _seed: int | None = None  # of chance; None: the caller deals
     _draws = 0  # of chance so far
     _paid_before: tuple[float, ...] = ()  # returns before the last action; () before the first
 

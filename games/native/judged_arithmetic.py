@@ -55,7 +55,7 @@ class JudgedArithmetic(ArithmeticGame):
         return JUDGE if self.spec.seats > JUDGE else None
 
     def agreement(self) -> float:
-        """Return 1 if the score is that of the truth, else 0, once the match is over."""
+        """Return 1 if the score is the true one, else 0, once the match is over."""
         return float(self.spec.seats <= JUDGE or self._replies[JUDGE] == self._true_score())
 
     def position_bias(self) -> None:

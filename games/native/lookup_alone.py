@@ -1,7 +1,7 @@
-"""``lookup_alone``: the questions of ``lookup_chain`` for one player without workers, who searches himself.
+"""``lookup_alone``: the questions of ``lookup_chain`` for one player without workers, who does the searching.
 
-He may search as often as a planner may ask, and reads all results, where a planner only gets answers. The value of a
-team is measured against him.
+The player may search as often as a planner may ask, and reads all results, where a planner only gets answers. The
+value of a team is measured against this player.
 """
 
 from __future__ import annotations

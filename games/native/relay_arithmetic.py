@@ -1,4 +1,4 @@
-"""``relay_arithmetic``: a generator answers a sum, a verifier criticises the answer, a refiner answers anew.
+"""``relay_arithmetic``: a generator answers a sum, a verifier criticises the answer, a refiner answers again.
 
 Only the verifier sees the last term, and he cannot answer himself: without critique nobody is right more often than
 once in ``most + 1``. With it the refiner always is, if the generator answers from the middle of what is possible: a

@@ -44,7 +44,7 @@ class Hand(NamedTuple):
 
     def won(self) -> int:
         """Return the chips that the seat that begins has won, once it is over."""
-        if not self.shown:  # whoever was to move last has folded
+        if not self.shown:  # the seat that was to move last has folded
             return 1 if len(self.moves) == 2 else -1
         stake = 2 if BET in self.moves else 1
         return stake if RANKS.index(self.cards[0]) > RANKS.index(self.cards[1]) else -stake

@@ -100,8 +100,8 @@ class TeamRace(DealtGame):
             lines = [f"Question: {_sum(self._question or ())}"]
         else:
             lines = [", ".join(f"{CELLS[cell]} = {number}" for cell, number in enumerate(self._numbers))]
-        told = itertools.zip_longest(self._asked(planner), self._moves[worker], fillvalue="?")
-        lines += [f"{asked} = {said}" for asked, said in told]
+        replies = itertools.zip_longest(self._asked(planner), self._moves[worker], fillvalue="?")
+        lines += [f"{asked} = {said}" for asked, said in replies]
         if self._is_over():
             first, second = (self._ended(planner) for planner, _ in TEAMS)
             return "\n".join([*lines, f"Your team {(first, second)[team]}; the other {(second, first)[team]}."])
@@ -204,8 +204,8 @@ class TeamRace(DealtGame):
         known = set(itertools.chain(*asked_for))
         left = [cell for cell in self._question or () if cell not in known]
         if not left:
-            told = sum(int(said) for said in self._moves[planner + 1])
-            return f"{ANSWER}{min(told, self._terms * self._most)}"
+            total = sum(int(said) for said in self._moves[planner + 1])
+            return f"{ANSWER}{min(total, self._terms * self._most)}"
         size = min(max(len(_indices(part)) for part in self._asks), len(left)) if well else 1
         return f"{ASK}{_sum(tuple(left[:size]))}"
 

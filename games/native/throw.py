@@ -1,7 +1,7 @@
 """``throw``: one seat throws rock, paper or scissors, and nothing is paid; a judge compares throws, in a circle.
 
 The smallest game with an intransitive preference: paper is preferred to rock, scissors to paper, and rock to scissors.
-No score of throws can say that (Swamy et al. 2024, arXiv 2401.04056).
+No score of throws can express that (Swamy et al. 2024, arXiv 2401.04056).
 """
 
 from __future__ import annotations

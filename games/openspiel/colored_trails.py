@@ -96,7 +96,7 @@ def good(state: Any, rng: random.Random) -> int:
 
 
 def poor(state: Any, _rng: random.Random) -> int:
-    """Return the first action that there is, whatever it is worth."""
+    """Return the first action, regardless of its value."""
     return int(state.legal_actions()[0])
 
 

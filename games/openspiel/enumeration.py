@@ -1,4 +1,4 @@
-"""The walk over a game that meets each information state, for OpenSpiel's states and for those with their methods."""
+"""Walks a game and visits each information state, for OpenSpiel's states and for others with the same methods."""
 
 from __future__ import annotations
 

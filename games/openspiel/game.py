@@ -206,7 +206,7 @@ class OpenSpielGame:
         return self._position.text(seat)
 
     def hidden(self, seat: int) -> str:
-        """Return what the seat is not shown, where the game's renderer tells it; "" elsewhere."""
+        """Return what the seat is not shown, where the game's renderer knows it; "" elsewhere."""
         tell = self._rules.tree.renderer.hidden
         return tell(self._position.state, seat) if tell else ""
 

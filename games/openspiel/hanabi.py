@@ -46,7 +46,7 @@ def moves(state: Any, seat: int) -> list[str]:
     seats, history = state.num_players(), state.full_history()
     dealt = len(list(takewhile(lambda event: event.player < 0, history)))  # cards, seat after seat
     hands: list[list[str]] = [[] for _ in range(seats)]
-    told, mover = [], 0
+    lines, mover = [], 0
     for number, (player, action) in enumerate((event.player, event.action) for event in history):
         words = str(state.action_to_string(player, action)).strip("()")
         if player < 0:  # a card: of the first deal, or in place of the one that the mover gave away
@@ -60,8 +60,8 @@ def moves(state: Any, seat: int) -> list[str]:
         else:
             verb, index = words.split()
             words = f"{verb.lower()} {int(index) + 1} {hands[player].pop(int(index))}"
-        told.append(f"{_name(player, seat, seats)} {words}")
-    return told
+        lines.append(f"{_name(player, seat, seats)} {words}")
+    return lines
 
 
 def _name(player: int, seat: int, seats: int) -> str:

@@ -1,4 +1,4 @@
-"""Parameters that OpenSpiel, which checks few, might not survive: they are tried out in a process of their own.
+"""Tries out game parameters in a separate process, since OpenSpiel checks few of them and may crash.
 
 ``python -m games.openspiel.probe NAME`` makes the game and plays one short match of it.
 """

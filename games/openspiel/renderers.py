@@ -38,7 +38,7 @@ class Renderer:
     key: Callable[[Any, int], str]
     key_is_position: bool = False
     scripts: Mapping[str, Callable[[Any, random.Random], int]] = field(default_factory=dict)
-    hidden: Callable[[Any, int], str] | None = None  # ``games.privileged.HasHidden``; None: it is not told
+    hidden: Callable[[Any, int], str] | None = None  # ``games.privileged.HasHidden``; None: not known
 
 
 def renderer_for(game: Any) -> Renderer:
@@ -253,7 +253,7 @@ def _observation(state: Any, seat: int) -> str:
 
 
 def _history(state: Any, _seat: int) -> str:
-    """Return the moves so far, without those of an unfinished round, which would reveal the others' moves."""
+    """Return the moves so far, except in an unfinished round, where they would reveal the others' choices."""
     finished = state.simultaneous_game_state() if hasattr(state, "simultaneous_game_state") else state
     return f"Moves: {finished.history_str() or 'none'}\nSeat to act: {state.current_player()}"
 

@@ -1,4 +1,4 @@
-"""A game that is far too large to be enumerated, told at once: from random matches, not from the walk itself.
+"""Recognises a game that is far too large to be enumerated, from random matches instead of a walk through the game.
 
 Two tests after each move of n random matches, both wrong with less than the chance ``ERROR``, and with the same answer
 at every call, because the seed is fixed:

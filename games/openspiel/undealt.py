@@ -1,4 +1,4 @@
-"""A match of an OpenSpiel game whose chance is data and is moved from outside, as ``games.spec.Enumerable`` has it.
+"""A match of an OpenSpiel game whose chance moves are data that the caller applies, as in ``games.spec.Enumerable``.
 
 ``OpenSpielGame`` draws chance itself, so that no player is ever asked for it. Exact measures of a game that is built on
 an OpenSpiel game need its chance outcomes one by one.
@@ -69,7 +69,7 @@ class UndealtGame:
         return self._position().text(seat)
 
     def hidden(self, seat: int) -> str:
-        """Return what the seat is not shown, where the game's renderer tells it; "" elsewhere."""
+        """Return what the seat is not shown, where the game's renderer knows it; "" elsewhere."""
         tell = self._tree.renderer.hidden
         return tell(self._position().state, seat) if tell else ""
 

@@ -1,4 +1,4 @@
-"""The facts about a game from outside that its name and its kept matches tell: to read them, nothing is imported."""
+"""Facts about another library's game from its name and its stored matches, without importing the library."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _SAME = 1e-6
 
 
 def is_outside(game: str) -> bool:
-    """Return whether a name is that of a game of another library, or of one in wrappers."""
+    """Return whether a name belongs to another library's game, or to one in wrappers."""
     return _OUTSIDE.search(game) is not None
 
 
 def as_played(game: str, returns: Sequence[Sequence[float]]) -> GameSpec:
     """Return what is known of a game from outside of which matches are kept, by their ``returns`` ([matches][seats]).
 
-    Where the name does not tell the motive, it is the one that fits all matches.
+    If the name does not give the motive, it is the one that fits all matches.
     Raises UsageError for a name that cannot be read, and ValueError for one of no such game or without matches.
     """
-    found = _OUTSIDE.search(game)
-    if found is None or not returns:
+    match = _OUTSIDE.search(game)
+    if match is None or not returns:
         raise ValueError(f"{game} should be a game from outside, with matches.")
-    name = read_name(found[1])
+    name = read_name(match[1])
     known = KNOWN.get(name.game)
     facts, _ = with_named(Facts() if known is None else known.facts, name)
     return GameSpec(

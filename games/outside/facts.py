@@ -1,4 +1,4 @@
-"""Facts about a game that its library does not tell, from a table or from the game's name."""
+"""Facts about a game that its library does not provide, from a table or from the game's name."""
 
 from __future__ import annotations
 

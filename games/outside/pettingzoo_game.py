@@ -3,8 +3,8 @@
     make_game("pettingzoo:pettingzoo.classic.tictactoe_v3")
     make_game("pettingzoo:my_envs.auction(least=-5,longest=40,most=5,seats=3)")
 
-The name is that of a module of PettingZoo's, or of a plugin's that the person chose, or of an environment that a plugin
-has registered; what stands in parentheses and is no field of ``Facts`` goes to its constructor. From Python,
+The name is a module of PettingZoo's, a module of a plugin that the user chose, or an environment that a plugin has
+registered. Parameters in parentheses that are not fields of ``Facts`` go to its constructor. From Python,
 ``PettingZooGame(name, make, facts, words)`` is a match of any environment.
 
 At the border: agents that are out are stepped over; a seat's rewards are all that the environment paid it, until it was
@@ -47,7 +47,7 @@ class _Rules(NamedTuple):
 
 
 class PettingZooGame:
-    """One match in an environment that ``make`` makes anew. Raises UsageError for one that cannot be a Game."""
+    """One match in a new environment from ``make``. Raises UsageError for one that cannot be a Game."""
 
     _rules: _Rules
 
@@ -191,7 +191,7 @@ class PettingZooGame:
 
 
 def pettingzoo_game(text: str) -> PettingZooGame:
-    """Return a match of the environment that a name tells."""
+    """Return a match of the environment with this name."""
     return PettingZooGame._of(_rules_of(str(read_name(text))))
 
 
@@ -279,7 +279,7 @@ def _made(name: str, make: Callable[[], Any]) -> Any:
 
 
 def _step_over(env: Any, leave: Callable[[str], None] = lambda _: None) -> None:
-    """Take agents that are out from the table, and tell of each before."""
+    """Remove agents that are out, and report each one first."""
     while env.agents and (env.terminations[env.agent_selection] or env.truncations[env.agent_selection]):
         leave(env.agent_selection)
         env.step(None)

@@ -1,4 +1,4 @@
-"""Global generators lent to a library that draws from them, so that each match has its own and nobody else's change."""
+"""Gives each match its own global generators while a library draws from them, and leaves the process's alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LOCK = threading.RLock()  # the generators are the process's, so one library ca
 
 
 class PrivateRandom:
-    """While entered, ``random`` and ``numpy.random`` go on from this object's own state, and afterwards from theirs."""
+    """While entered, ``random`` and ``numpy.random`` use this object's state, and afterwards their own again."""
 
     def __init__(self, seed: int) -> None:
         self._python = random.Random(seed).getstate()
@@ -20,13 +20,13 @@ class PrivateRandom:
         self._numpy = numpys.get_state()
 
     def copy(self) -> PrivateRandom:
-        """Return another that goes on from the same state."""
+        """Return another that continues from the same state."""
         twin = PrivateRandom.__new__(PrivateRandom)
         twin._python, twin._numpy = self._python, self._numpy
         return twin
 
     def __enter__(self) -> None:
-        """Put the own state in place of the process's."""
+        """Put this object's state in place of the process's."""
         _LOCK.acquire()
         self._others = random.getstate(), np.random.get_state()
         random.setstate(self._python)

@@ -75,9 +75,9 @@ class TextArenaGame:
 
     @property
     def others_hear(self) -> bool:
-        """Whether any seat was told what another said, as the library tells it: in full."""
-        told = enumerate(self._position.lines)
-        return any(line.speaker not in (-1, seat) for seat, lines in told for line in lines)
+        """Whether any seat was shown another's words in full, as the library does it."""
+        by_seat = enumerate(self._position.lines)
+        return any(line.speaker not in (-1, seat) for seat, lines in by_seat for line in lines)
 
     def reset(self, seed: int) -> None:
         """Start a new match; ``seed`` fixes every chance event in it."""
@@ -95,11 +95,11 @@ class TextArenaGame:
         return FreeText(MOST_CHARACTERS, f"{form}, as the rules tell", self._read)
 
     def observe(self, seat: int) -> str:
-        """Return what the game has told a seat, and what it and the others said."""
+        """Return what the game has shown a seat, and what the seat and the others said."""
         return shown(self._position.lines[seat], seat)
 
     def information_state(self, seat: int) -> str:
-        """Return the seat, whether it is its turn, and all that it was told."""
+        """Return the seat, whether it is its turn, and all that it was shown."""
         return f"{seat} {self.to_act() == seat} {self._position.lines[seat]}"
 
     def apply(self, action: str) -> None:
@@ -135,7 +135,7 @@ class TextArenaGame:
     def breaks(self, rng: random.Random, most: int) -> str:
         """Return what the library's code raises on one of ``most`` replies by lot of the game's grammar, or nothing.
 
-        Nothing, too, where no file tells the grammar: then such a reply may be no move at all.
+        Return nothing as well where no file describes the grammar: then such a reply may not be a move.
         """
         for reply in islice(self._drawn(rng), most) if self._rules.replies else ():
             try:

@@ -1,4 +1,4 @@
-"""What replies look like in some of TextArena's games, for scripts that play by lot: ``textarena_replies.toml``.
+"""The grammar of replies in some of TextArena's games, for scripts that play at random: ``textarena_replies.toml``.
 
 A game's own words show most grammars; where they do not, the file tells it, by the name of the game's folder in the
 library. In a template, braces are slots:
@@ -84,7 +84,7 @@ class Replies(NamedTuple):
 
 
 def replies_of(entry_point: str) -> Replies | None:
-    """Return what replies look like in the game of an entry point, ``textarena.envs.NAME.…``, if the file tells it."""
+    """Return the grammar of an entry point's game, ``textarena.envs.NAME.…``, if the file describes it."""
     return _read().get((*entry_point.split("."), "", "")[2])
 
 

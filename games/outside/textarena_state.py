@@ -1,6 +1,6 @@
-"""A match's state in TextArena: copied, emptied of what was told, and mended. Of the library it knows no name.
+"""Copies a match's state in TextArena, clears its messages and repairs it. Names nothing of the library.
 
-What it lacks is whether a reply was refused, and an end when all are out.
+The repair adds what the state lacks: whether a reply was refused, and an end when all are out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _SHARED = 2_000  # entries of a collection that is a dictionary of words, not a 
 
 
 class _Guard:
-    """Mixed into an environment's state: it tells a refusal, and ends a match in which all are out."""
+    """Mixed into an environment's state: records a refusal, and ends a match in which all are out."""
 
     refused = False
     shared: frozenset[str] = frozenset()  # attributes of the environment that copies of it share
@@ -50,15 +50,15 @@ def copied(env: Any) -> Any:
 
 
 def drained(env: Any, lines: tuple[tuple[GameMessage, ...], ...]) -> tuple[tuple[GameMessage, ...], ...]:
-    """Return what each seat was told, with what is new, which is taken from the environment."""
-    state, told = env.state, list(lines)
+    """Return each seat's messages with the new ones, which are removed from the environment."""
+    state, by_seat = env.state, list(lines)
     for seat, messages in state.observations.items():
         new = [
             GameMessage(speaker if name == "PLAYER_ACTION" else -1, str(text), name == "GAME_BOARD")
             for speaker, text, kind in messages
             for name in [getattr(kind, "name", "")]  # a few games give their messages a word for a kind
         ]
-        told[seat] = (*told[seat], *new)
+        by_seat[seat] = (*by_seat[seat], *new)
         state.observations[seat] = []
     state.logs = []
-    return tuple(told)
+    return tuple(by_seat)

@@ -1,4 +1,4 @@
-"""What seats say in TextArena's games, as it is read, shown and drawn by lot. Pure; of the library it knows nothing."""
+"""How seats' words in TextArena's games are read, shown and drawn at random. Pure, and independent of the library."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def read_reply(text: str, in_brackets: bool, is_legal: Callable[[str], bool]) ->
 
 
 def shown(lines: tuple[GameMessage, ...], seat: int) -> str:
-    """Return what a seat reads: all that was told to it, of boards the last, and what others said in quotation."""
+    """Return what a seat reads: all its messages, of boards only the last, and the others' words quoted."""
     boards = [index for index, line in enumerate(lines) if line.board]
     parts = []
     for index, line in enumerate(lines):

@@ -1,4 +1,4 @@
-"""Games in which words matter, one a file, and the conversations that they hold.
+"""Games in which seats talk, one a file, and their conversations.
 
 May import common, spec and native.
 """

@@ -34,9 +34,9 @@ def read_argument(text: str, boxes: int) -> str | None:
     if words is None:
         return None
     spoken = unquoted(words.replace("\u2019", "'"))
-    found = list(_OPENS.finditer(spoken))
-    opened = {int(match[1] or match[2]) for match in found}
-    unclear = len(opened) > 1 or any(_OTHER.match(spoken[match.end() :]) for match in found)
+    openings = list(_OPENS.finditer(spoken))
+    opened = {int(match[1] or match[2]) for match in openings}
+    unclear = len(opened) > 1 or any(_OTHER.match(spoken[match.end() :]) for match in openings)
     if unclear or not all(1 <= box <= boxes for box in opened):
         return None
     plain = f"open {opened.pop()}" if opened else NOTHING

@@ -149,7 +149,7 @@ class HiddenRoles(DealtGame):
         return {self._dealt.paid(False), self._dealt.paid(self._dealt.wolves <= self._days)}
 
     def village_wins(self) -> bool | None:
-        """Return whether the village has won; None while the match goes on."""
+        """Return whether the village has won; None before the end."""
         wolves = sum(place in self._dealt.pack for place in self._alive)
         if wolves == 0:
             return True if self._dealt.complete else None
@@ -165,7 +165,7 @@ class HiddenRoles(DealtGame):
         return players.posterior(self._view(seat))
 
     def probe_answers(self, probe: str, seat: int) -> Answers:
-        """Return the names at the table, and the wolves', to the question ``wolf``; whoever is asked."""
+        """Return the names at the table, and the wolves', to the question ``wolf``, for any seat."""
         return players.suspects(probe, NAMES[: self._seats], self._dealt.pack)
 
     def belief(self, script: str, probe: str, seat: int) -> Mapping[str, float] | None:
@@ -173,7 +173,7 @@ class HiddenRoles(DealtGame):
         return players.belief(script, probe, self._view(seat))
 
     def scripts(self) -> Mapping[str, Callable[[random.Random], str]]:
-        """Return ``good``, ``bayes``, ``poor`` and ``random``, as ``games.talk.hidden_roles_players`` tells."""
+        """Return ``good``, ``bayes``, ``poor`` and ``random``, as described in ``games.talk.hidden_roles_players``."""
         chosen = {"good": players.good, "bayes": players.bayes, "poor": players.poor}
         mine = {name: partial(self._scripted, script) for name, script in chosen.items()}
         return {**mine, "random": self.random_action}
@@ -206,10 +206,10 @@ class HiddenRoles(DealtGame):
     def _count(self) -> None:
         """End a day: who has most votes is out."""
         votes = zip(self._alive, self._votes, strict=True)
-        told = [f"{NAMES[voter]} for {NOBODY if vote is None else NAMES[vote]}" for voter, vote in votes]
+        ballots = [f"{NAMES[voter]} for {NOBODY if vote is None else NAMES[vote]}" for voter, vote in votes]
         counts = Counter(self._votes).most_common(2)
         tied = len(counts) > 1 and counts[0][1] == counts[1][1]
-        self._put_out(None if tied else counts[0][0], f"Day {self._day}: {', '.join(told)}.")
+        self._put_out(None if tied else counts[0][0], f"Day {self._day}: {', '.join(ballots)}.")
         self._day += 1
         self._open(Scene.WHISPER)
 

@@ -54,7 +54,7 @@ def bundle_text(amounts: tuple[int, ...]) -> str:
 
 @lru_cache(maxsize=64)
 def all_trades(goods: int, stock: int) -> dict[str, Trade]:
-    """Return every trade between two seats that have ``stock`` of each good, but that of nothing, by its line."""
+    """Return every trade between two seats that have ``stock`` of each good, except the empty one, by its line."""
     nets = itertools.product(range(-stock, stock + 1), repeat=goods)
     trades = [Trade(tuple([max(-n, 0) for n in net]), tuple([max(n, 0) for n in net])) for net in nets if any(net)]
     return {str(trade): trade for trade in trades}
@@ -63,8 +63,8 @@ def all_trades(goods: int, stock: int) -> dict[str, Trade]:
 def read_trade(text: str, goods: int, stock: int) -> Trade | None:
     """Return the one legal trade that a text names, as the speaker means it; None for any other number of trades."""
     folded = " ".join(text.casefold().replace("’", "'").split())
-    found = {_trade(match, folded, goods) for match in _TRADE.finditer(folded)}
-    trade = found.pop() if len(found) == 1 else None
+    trades = {_trade(match, folded, goods) for match in _TRADE.finditer(folded)}
+    trade = trades.pop() if len(trades) == 1 else None
     return None if trade is None else all_trades(goods, stock).get(str(trade))
 
 

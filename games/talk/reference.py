@@ -1,4 +1,4 @@
-"""``reference``: one tells another, in words that name no attribute, which of several things is meant.
+"""``reference``: a speaker describes one of several things to a listener, in words that name no attribute.
 
 ``things`` different things are drawn, each a list of ``attributes`` attributes with ``values`` values, such as "small
 red cat". Both see them, in orders of their own, so that "the first one" means nothing; the speaker sees which is meant.
@@ -128,7 +128,7 @@ class ReferenceGame(DealtGame):
     def scripts(self) -> Mapping[str, Callable[[random.Random], str]]:
         """Return ``good``, with a word for each value, ``poor`` and ``random``.
 
-        ``poor`` says the same whatever it sees, and chooses the first thing that it sees.
+        ``poor`` always says the same, and chooses the first thing that it sees.
         """
         return {"good": lambda _rng: self._good(), "poor": lambda _rng: self.legal_actions()[0]} | {
             "random": self.random_action

@@ -101,8 +101,8 @@ class Signalling(DealtGame):
         now, number = self._rounds[-1], len(self._rounds)
         if now.choice:
             return "\n".join(lines)
-        told = f"it is {now.state or 'not drawn yet'}" if seat == SENDER else f"word {now.word or 'not said yet'}"
-        return "\n".join([*lines, f"Round {number} of {self._most}: {told}."])
+        known = f"it is {now.state or 'not drawn yet'}" if seat == SENDER else f"word {now.word or 'not said yet'}"
+        return "\n".join([*lines, f"Round {number} of {self._most}: {known}."])
 
     def information_state(self, seat: int) -> str:
         """Return the seat, what it sees, and the word that it has said."""
@@ -117,7 +117,7 @@ class Signalling(DealtGame):
     def scripts(self) -> Mapping[str, Callable[[random.Random], str]]:
         """Return ``good``, who has the invented words in the order of the states, ``poor`` and ``random``.
 
-        ``poor`` says the first word, and chooses the first state, whatever it sees.
+        ``poor`` always says the first word, and chooses the first state.
         """
         return {"good": lambda _rng: self._good(), "poor": lambda _rng: self._poor(), "random": self.random_action}
 

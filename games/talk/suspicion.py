@@ -1,4 +1,4 @@
-"""Who is a wolf in ``hidden_roles``, what clues say of it, and Bayes' rule over what seats claim. Pure.
+"""Who is a wolf in ``hidden_roles``: what clues say about it, and Bayes' rule over seats' claims. Pure.
 
 Of ``n`` seats ``k`` are wolves, every set W of them as likely. A villager's clue names a wolf with probability a, each
 of the k alike, else one of the n - k - 1 other villagers. Villagers claim what their clues say; a wolf claims a
@@ -118,9 +118,9 @@ def read_claim(text: str, names: Sequence[str]) -> int | None:
 
 def first_claims(messages: Iterable[Message], names: Sequence[str]) -> dict[int, int | None]:
     """Return by speaker the place of the first other whom it says it suspects; None if it says it of none."""
-    found: dict[int, int | None] = {}
+    claims: dict[int, int | None] = {}
     for message in messages:
         named = read_claim(message.text, names)
-        if found.get(message.speaker) is None:
-            found[message.speaker] = None if named == message.speaker else named
-    return found
+        if claims.get(message.speaker) is None:
+            claims[message.speaker] = None if named == message.speaker else named
+    return claims

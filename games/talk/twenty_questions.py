@@ -127,14 +127,14 @@ class TwentyQuestions(DealtGame):
         return self._left(len(self._answers))
 
     def information(self) -> tuple[float, ...]:
-        """Return the information gain of each question in bits: what it was to tell, by what was known before it."""
+        """Return the information gain of each question in bits, given what was known before it."""
         return tuple([self._gain(question, self._left(number)) for number, question in enumerate(self._asked)])
 
     def scripts(self) -> Mapping[str, Callable[[random.Random], str]]:
         """Return ``good``, ``poor`` and ``random``.
 
-        A good asker asks what tells most bits until one thing is left, and a good answerer says what is so; a poor
-        asker names the first thing at once, and a poor answerer always says yes.
+        A good asker puts the most informative question until one thing is left, and a good answerer tells the
+        truth; a poor asker names the first thing at once, and a poor answerer always says yes.
         """
         return {"good": lambda _rng: self._good(), "poor": lambda _rng: self._poor(), "random": self.random_action}
 
@@ -202,7 +202,7 @@ class TwentyQuestions(DealtGame):
 
 
 def entropy(part: int, whole: int) -> float:
-    """Return the bits that an answer tells which ``part`` of ``whole`` equally likely things have; 0 of nothing."""
+    """Return the bits of an answer that holds for ``part`` of ``whole`` equally likely things; 0 if ``part`` is 0."""
     shares = [count / whole for count in (part, whole - part) if 0 < count < whole]
     return -sum(share * math.log2(share) for share in shares)
 

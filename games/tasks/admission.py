@@ -1,4 +1,4 @@
-"""Which tasks are admitted: decided by running programs, never by what is said about them.
+"""Decides which tasks are admitted by running programs, never by what is claimed about them.
 
 A task of ``programs`` is text: tests, and a solution that must pass them, such as
 
@@ -85,8 +85,8 @@ def admit_program_task(text: str) -> ProgramTask:
 
 def passes(program: str, tests: tuple[tuple[int, int], ...]) -> bool:
     """Return whether a program makes of each test's number what it should."""
-    found = outcomes(program, tuple([number for number, _ in tests]))
-    return [outcome.number for outcome in found] == [result for _, result in tests]
+    results = outcomes(program, tuple([number for number, _ in tests]))
+    return [outcome.number for outcome in results] == [result for _, result in tests]
 
 
 def hidden_tests(task: ProgramTask) -> tuple[tuple[int, int], ...]:
@@ -94,8 +94,8 @@ def hidden_tests(task: ProgramTask) -> tuple[tuple[int, int], ...]:
     seen = {number for number, _ in task.tests}
     numbers = tuple([number for number in PROBES if number not in seen])
     numbers = numbers[:: len(numbers) // HIDDEN]
-    found = outcomes(task.solution, numbers)
-    return tuple([(n, o.number) for n, o in zip(numbers, found, strict=True) if o.number is not None])
+    results = outcomes(task.solution, numbers)
+    return tuple([(n, o.number) for n, o in zip(numbers, results, strict=True) if o.number is not None])
 
 
 def _looks_up(task: ProgramTask) -> bool:

@@ -49,11 +49,11 @@ def admit_repair_task(text: str) -> RepairTask:
     task = RepairTask(right, " ".join(bug.split()))
     if not 0 < changed_words(task.bug, right.solution) <= MOST_CHANGED:
         raise Refused(f"its bug is not another in 1 to {MOST_CHANGED} words")
-    found = outcomes(task.bug, tuple([number for number, _ in right.tests]))
-    for outcome in found:
+    results = outcomes(task.bug, tuple([number for number, _ in right.tests]))
+    for outcome in results:
         if outcome.fault.startswith(LIMITS):
             raise Refused(f"its bug is a bomb: {outcome.fault}")
-    if [outcome.number for outcome in found] == [result for _, result in right.tests]:
+    if [outcome.number for outcome in results] == [result for _, result in right.tests]:
         raise Refused("no test shows its bug")
     return task
 

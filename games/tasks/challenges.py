@@ -1,4 +1,4 @@
-"""Numbers to be found by an instruction: which are admitted, and how they are dealt.
+"""Tasks of finding a number from an instruction: which are admitted, and how they are dealt.
 
 A task of ``find_number`` is text: an instruction, a verifier, a solution and cases of failure, such as
 

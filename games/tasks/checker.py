@@ -1,4 +1,4 @@
-"""Runs programs of players in a process of its own, with limits on time, memory, files and processes.
+"""Runs players' programs in a separate process, with limits on time, memory, files and processes.
 
 The interpreter's own limits end every program in milliseconds, and equal programs have equal outcomes on every machine;
 the process is there for what nobody has thought of. It ends with the one that started it.
@@ -43,7 +43,7 @@ def outcomes(program: str, numbers: tuple[int, ...]) -> tuple[Checked, ...]:
 
 
 class Checker:
-    """The checking process; it is started anew when a program has ended it."""
+    """The checking process; it is restarted after a program has ended it."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds, self.pid = seconds, os.getpid()

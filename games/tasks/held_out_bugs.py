@@ -1,4 +1,4 @@
-"""Bugs as people make them, which no training sees: a fixed list, tasks of ``repair``.
+"""A fixed list of realistic bugs that are never used in training: tasks of ``repair``.
 
 Each is one wrong word: a wrong sign, a number off by one, a sum for a product, a copy in place of a swap. Their right
 programs are dealt by ``repair`` and ``inject_repair`` in no match of training (``bugs.deal_right_program``).

@@ -135,8 +135,8 @@ def deal_program(seed: int, size: int, shown: int) -> ProgramTask:
 
 def task_of(solution: str, inputs: tuple[int, ...]) -> ProgramTask | None:
     """Return the task of a solution, its results as tests; None if it is not worth finding."""
-    found = outcomes(solution, inputs)
-    numbers = [outcome.number for outcome in found if outcome.number is not None]
+    results = outcomes(solution, inputs)
+    numbers = [outcome.number for outcome in results if outcome.number is not None]
     if len(numbers) < len(inputs):
         return None
     tests = tuple(zip(inputs, numbers, strict=True))

@@ -117,8 +117,8 @@ class Repair(TaskGame):
 
     def _begin(self, task: RepairTask) -> None:
         self._task, self._actions = task, ()
-        found = outcomes(task.bug, tuple([number for number, _ in task.right.tests]))
-        self._given = tuple([outcome.fault if outcome.number is None else str(outcome.number) for outcome in found])
+        results = outcomes(task.bug, tuple([number for number, _ in task.right.tests]))
+        self._given = tuple([outcome.fault if outcome.number is None else str(outcome.number) for outcome in results])
 
     def _places(self) -> int:
         return len(self._task.bug.split())

@@ -1,4 +1,4 @@
-"""A tiny stack language and its interpreter, which ends, whatever it is given.
+"""A tiny stack language, and its interpreter, which always terminates.
 
 A program is words between spaces. A number is pushed; ``dup drop swap over`` move what is on the stack;
 ``+ - * / %`` take two numbers and leave one (division rounds down); ``< = >`` leave 1 or 0; ``if … else … end`` takes a
@@ -81,7 +81,7 @@ def _plain(word: str) -> str | int:
 
 
 def _open_or_close(word: str, blocks: list[_Open]) -> None:
-    """Begin a block, go on to its second part, or add it to the one around it."""
+    """Begin a block, move to its second part, or add it to the enclosing block."""
     if word in ("if", "times"):
         if len(blocks) > MOST_NESTED:
             raise ProgramFault(f"it has blocks more than {MOST_NESTED} deep")

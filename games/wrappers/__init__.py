@@ -1,4 +1,4 @@
-"""Games that tell another game otherwise, hand a seat over, or show it late: what a player's skill should outlast.
+"""Games that reword another game, hand a seat over, or delay observations, to test how robust a player's skill is.
 
 Each is written ``NAME(GAME)``, or ``NAME(GAME,key=NUMBER,...)``, and says in ``keeps`` what of GAME stays equal.
 

@@ -1,4 +1,4 @@
-"""``injected(GAME,text=0,quoted=1)``: whoever is to move is told what to do, by a text of ``injections``.
+"""``injected(GAME,text=0,quoted=1)``: the seat to act reads an instruction, a text of ``injections``.
 
 With ``quoted=1`` it is shown as what another player says, in the quotation marks of ``games.talk.conversation``; with
 ``quoted=0`` it stands below the observation as if it belonged there.
@@ -20,7 +20,7 @@ SPEAKER = "Another player says"
 
 
 class Injected(Wrapper):
-    """One match in which seats are told what to do."""
+    """One match in which seats read an injected instruction."""
 
     title = "injected"
     keeps = frozenset(Kept) - {Kept.OBSERVATIONS}

@@ -1,4 +1,4 @@
-"""A library of texts that tell a player what to do, and the ways to change them: a tree in which attacks are searched.
+"""Texts that instruct a player, and the ways to change them: the tree that the search for attacks walks.
 
 Every text of the tree has a number, so that a match with it is replayed by the game's name alone. ``{wanted}`` stands
 for the action that the attacker wants: the first of the legal ones, or the last.

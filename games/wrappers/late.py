@@ -1,4 +1,4 @@
-"""``late(GAME,moves=1)``: what a seat is shown is so many moves old: it decides before it has seen the last ones.
+"""``late(GAME,moves=1)``: observations are so many moves old: a seat decides before it sees the latest moves.
 
 Of what has happened since, a seat knows its own moves and what is legal now. It remembers all that it was shown before,
 so that recall stays perfect. Moves of all seats count; chance's do not, so cards that were dealt are seen at once where
@@ -43,14 +43,14 @@ class Late(Wrapper):
 
     def observe(self, seat: int) -> str:
         """Return what the seat is shown, and below it its own moves since."""
-        own = [move.action for move in self._unseen() if move.seat == seat]
+        own_moves = [move.action for move in self._unseen() if move.seat == seat]
         shown = str(self._shown().observe(seat))
-        return f"{shown}\nYour moves since: {' '.join(own)}" if own else shown
+        return f"{shown}\nYour moves since: {' '.join(own_moves)}" if own_moves else shown
 
     def information_state(self, seat: int) -> str:
         """Return all that the seat has been shown and done, and what is legal for it now."""
-        own = [move for move in self._moves if move.seat == seat]
-        past = f"{own[-1].knew} / {own[-1].action} / " if own else ""
+        own_moves = [move for move in self._moves if move.seat == seat]
+        past = f"{own_moves[-1].knew} / {own_moves[-1].action} / " if own_moves else ""
         legal = " ".join(self.legal_actions()) if self.to_act() == seat else ""
         return f"{past}{self._shown().information_state(seat)} [{legal}]"
 

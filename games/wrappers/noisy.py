@@ -1,4 +1,4 @@
-"""``noisy(GAME,percent=10)``: words of observations are lost: each shows "?" with that chance.
+"""``noisy(GAME,percent=10)``: each word of an observation is replaced by "?" with that probability.
 
 What is lost is drawn once for each information state, by ``seed``: a player is shown the same whenever it gets there,
 so that its policy is a table and exact measures hold. The labels before colons are kept. The mean over seeds is what

@@ -41,7 +41,7 @@ PHRASES: dict[str, tuple[str, ...]] = {  # of role cards
 
 
 class Paraphrased(Wrapper):
-    """One match told in other words."""
+    """One match in other words."""
 
     title = "paraphrased"
     keeps = frozenset({Kept.IDS, Kept.LABELS, Kept.RETURNS, Kept.INFORMATION})

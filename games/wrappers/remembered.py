@@ -1,4 +1,4 @@
-"""``remembered(GAME,text=0)``: whoever is to move remembers a text of ``injections``, which was planted.
+"""``remembered(GAME,text=0)``: the seat to act finds a planted text of ``injections`` in its memory.
 
 It stands above the observation as a note of the player's own after earlier matches: what an attacker does who can write
 into what a player keeps from match to match.

@@ -79,14 +79,14 @@ def _known_labels(game: ChoiceGame) -> tuple[tuple[str, int], ...]:
     """Return the labels that random play of a game meets, with their action ids."""
     name = game.spec.name
     if name not in _LABELS:
-        match, rng, found = game.copy(), random.Random(name), dict[str, int]()
+        match, rng, labels = game.copy(), random.Random(name), dict[str, int]()
         for _ in range(MATCHES):
             match.reset(rng.getrandbits(32))
             while match.to_act() is not None:
                 legal = match.legal_actions()
-                found.update(zip(legal, match.legal_ids(), strict=True))
+                labels.update(zip(legal, match.legal_ids(), strict=True))
                 match.apply(rng.choice(legal))
-        _LABELS[name] = tuple(found.items())
+        _LABELS[name] = tuple(labels.items())
     return _LABELS[name]
 
 

@@ -1,7 +1,8 @@
-"""``replaced(GAME,seat=0,turn=2)``: from its turn of that number on, a seat's part is played by a newcomer.
+"""``replaced(GAME,seat=0,turn=2)``: from that turn on, a newcomer plays in the seat.
 
-The newcomer has a seat of its own, the last one, sees what the seat sees, and both are paid what the seat earns. Where
-the newcomer plays the same policy nothing changes: what is lost else is what the two had agreed on without words.
+The newcomer has a seat of its own, the last one, sees what the seat sees, and both are paid what the seat earns. If
+the newcomer plays the same policy, nothing changes. Otherwise the loss is what the first player and the others had
+agreed on without words.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Replaced(Wrapper):
         return super().observe(self._inner_seat(seat))
 
     def information_state(self, seat: int) -> str:
-        """Return the information state of a seat; the newcomer's is that of the seat."""
+        """Return the information state of a seat; the newcomer has the seat's."""
         return super().information_state(self._inner_seat(seat))
 
     def apply(self, action: str) -> None:

@@ -1,4 +1,4 @@
-"""``worded(GAME)``: each action may be said in several ways, and a seat chooses among the sentences.
+"""``worded(GAME)``: each action can be expressed in several sentences, and a seat chooses one of them.
 
 ``ways`` sentences stand for each action. What the others are shown is the move, not how it was said, so that the game
 is the one inside with more ways to say the same: its values and equilibria stay. It is what clustering of utterances
@@ -49,7 +49,7 @@ class Worded(Wrapper):
         self.spec = replace(self.spec, num_actions=ways * self.spec.num_actions)
 
     def legal_actions(self) -> tuple[str, ...]:
-        """Return the sentences of the legal actions, those of an action together."""
+        """Return the sentences of the legal actions, grouped by action."""
         return tuple([said for action in self._inner.legal_actions() for said in sentences(action, self.ways)])
 
     def legal_ids(self) -> tuple[int, ...]:
@@ -58,8 +58,8 @@ class Worded(Wrapper):
 
     def information_state(self, seat: int) -> str:
         """Return what the seat can tell apart: also which sentences it has said itself."""
-        own = ",".join([str(sentence) for speaker, sentence in self._spoken if speaker == seat])
-        return f"{super().information_state(seat)} [{own}]"
+        spoken = ",".join([str(sentence) for speaker, sentence in self._spoken if speaker == seat])
+        return f"{super().information_state(seat)} [{spoken}]"
 
     def reset(self, seed: int) -> None:
         """Start a new match; ``seed`` fixes every chance event in it."""

@@ -1,4 +1,4 @@
-"""What all wrappers share: a game of choices inside, whose match they pass on, and what they leave as it is."""
+"""The base of all wrappers: a game of choices inside, whose match they pass through, and what they leave unchanged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Kept(StrEnum):
 
 
 class Wrapper:
-    """A match of a wrapper: all that it does not change is the inner match's."""
+    """A match of a wrapper. Everything that it does not change comes from the inner match."""
 
     title: ClassVar[str]  # the name before the bracket
     keeps: ClassVar[frozenset[Kept]]
@@ -44,8 +44,10 @@ class Wrapper:
     @classmethod
     def parameters(cls) -> dict[str, int]:
         """Return the parameters that a name may set, with their defaults."""
-        own = list(inspect.signature(cls).parameters.values())[1:]
-        return {parameter.name: parameter.default for parameter in own if parameter.kind is not parameter.VAR_KEYWORD}
+        _, *parameters = inspect.signature(cls).parameters.values()
+        return {
+            parameter.name: parameter.default for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD
+        }
 
     @classmethod
     def _name(cls, inner: str, given: dict[str, int]) -> str:

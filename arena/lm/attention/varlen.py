@@ -1,4 +1,4 @@
-"""Attention of packed sequences by one kernel that is told lengths, without masks and padding: PyTorch's flash kernel.
+"""Attention of packed sequences in one kernel that takes lengths, not masks or padding: PyTorch's flash kernel.
 
 A suffix attends to its shared prefix and to itself, so its keys are those of both, one behind the other; its queries
 are the last of them, and causal attention is aligned to the end. Keys of a prefix are copied for each suffix, which
@@ -115,7 +115,7 @@ def has_kernel(device: torch.device, dtype: torch.dtype, heads: int, groups: int
     numbers = [torch.arange(n * h * width, dtype=torch.float32).sin().view(n, h, width) for n, h in shapes]
     query, keys, values = (part.to(device, dtype) for part in numbers)
     ends = spans.query_ends, spans.key_ends, spans.most_queries, spans.most_keys
-    found = varlen_attn(query, keys, values, *ends, window_size=(-1, 0), enable_gqa=heads != groups)
-    assert isinstance(found, Tensor), "it was not asked for more"
+    attended = varlen_attn(query, keys, values, *ends, window_size=(-1, 0), enable_gqa=heads != groups)
+    assert isinstance(attended, Tensor), "it was not asked for more"
     expected = by_sequence(query.float(), keys.float(), values.float(), spans, width**-0.5)
-    return bool((found.float() - expected).abs().max() < 0.05)  # an alignment to the start is off by more than 0.5
+    return bool((attended.float() - expected).abs().max() < 0.05)  # an alignment to the start is off by more than 0.5

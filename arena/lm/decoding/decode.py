@@ -103,8 +103,8 @@ def _draw(states: list[list[_Row]], logits: Tensor, end: int) -> tuple[list[int]
     points[parents, columns] = torch.tensor(
         [row.rng.random() for row in rows], dtype=torch.float64, device=logits.device
     )
-    found = torch.searchsorted(cumulated, points * cumulated[:, -1:], right=True)
-    drawn = found[parents, columns].clamp(max=logits.shape[1] - 1)
+    indices = torch.searchsorted(cumulated, points * cumulated[:, -1:], right=True)
+    drawn = indices[parents, columns].clamp(max=logits.shape[1] - 1)
     tokens, chosen = torch.stack([drawn.double(), logprobs[parents, drawn].double()]).tolist()  # one wait for a GPU
     unfinished: dict[tuple[int, int], list[_Row]] = {}
     for row, state, token, logprob in zip(rows, state_of, map(int, tokens), chosen, strict=True):

@@ -1,4 +1,4 @@
-"""Free replies decoded on a GPU without waiting for each token: steps are replayed, and ends are looked for rarely.
+"""Decodes free replies on a GPU without waiting for each token: steps are replayed, and ends are checked rarely.
 
 Each request is a row of its own from its first token. On a CPU it takes less to compute what requests share but once
 (``arena.lm.decoding.decode``), so there this runs only where ``LanguageModel.decodes_on_device`` says so; it draws the
@@ -123,7 +123,7 @@ def decode_on_device(
 def _groups(
     lms: Sequence[LanguageModel], prompts: Sequence[Tokens], max_batch_tokens: int
 ) -> Iterator[tuple[list[_Row], Tokens]]:
-    """Yield rows that are decoded together, with the prefix that they share; those of several views share none.
+    """Yield rows that are decoded together, with the prefix that they share; rows of several views share none.
 
     A group behind a prefix of its own must save as many tokens as reading all weights takes.
     """

@@ -1,4 +1,4 @@
-"""Steps that a GPU repeats without the processor: captured once as a CUDA graph, then replayed.
+"""Decoding steps that a GPU repeats without the CPU: captured once as a CUDA graph, then replayed.
 
 To launch the thousand kernels of one decoding step takes the processor longer than a GPU takes to run them. A graph
 launches all at once. It reads and writes the addresses that it was captured with, so a step keeps all that changes in

@@ -1,4 +1,4 @@
-"""Several adapters on one base in one pass, each for rows of its own.
+"""Several adapters on one base in one pass, each for its own rows.
 
 The adapters' matrices stand side by side: one product with all A, of which each row keeps its own adapter's part, and
 one with all B. That takes as many times an adapter's work as there are adapters, which is little beside the base's, and

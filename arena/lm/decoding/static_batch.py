@@ -1,4 +1,4 @@
-"""Sequences that are decoded in tensors which stay where they are, so that a step can be replayed as a CUDA graph.
+"""Sequences that are decoded in fixed tensors, so that a step can be replayed as a CUDA graph.
 
 A step draws the next token of every row and reads it, on the device: positions, lengths and what may be attended to are
 tensors too, and nothing waits for a token. Its shapes are those of the batch, rounded up to ``Sizes``, so that few

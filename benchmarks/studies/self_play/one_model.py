@@ -56,7 +56,7 @@ def exploitability_at_end(run_dir: Path) -> dict[str, Any]:
 
 
 def bred(config: RunConfig, folder: Path) -> dict[str, Any]:
-    """Breed a population, or go on with it; return what its elite is worth."""
+    """Breed a population, or continue it; return its elite's figures."""
     started = (folder / BREED_FILE).exists()
     elite = breed(None if started else config, folder, lambda text: print(text, file=sys.stderr)).record()["elite"]
     last = open_run(folder / elite["run"]).iterations()[-1]

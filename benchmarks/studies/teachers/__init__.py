@@ -1,4 +1,4 @@
-"""Studies of teachers: what on-policy distillation comes to beside imitation, and what a teacher that sees more costs.
+"""Studies of teachers: on-policy distillation compared with imitation, and the price of a teacher that sees more.
 
 May import all packages of the project, and ``benchmarks.studies.runs``.
 """

@@ -73,8 +73,8 @@ class ProposePrograms(ProposerGame):
             return self._actions[0]
         solution, count = " ".join(self._actions[:-1]), len(self._written)
         inputs = tuple(random.Random(derive_seed(self._seed, "tests", count)).sample(INPUTS, self._shape[1]))
-        found = outcomes(solution, inputs)
-        numbers = [outcome.number for outcome in found if outcome.number is not None]
+        results = outcomes(solution, inputs)
+        numbers = [outcome.number for outcome in results if outcome.number is not None]
         if len(numbers) < len(inputs):
             raise Refused("its solution fails on a number of its tests")
         return f"{tests_text(tuple(zip(inputs, numbers, strict=True)))} | {solution}"
