@@ -102,7 +102,6 @@ EXCEPTIONS = {
     ("short", "games/common/text.py"): "makes text from outside harmless for a terminal, wherever it is shown",
     ("short", "games/families.py"): "stands above the registry, which aliases and names stand below",
     ("short", "games/openspiel/enumeration.py"): "one walk, over OpenSpiel's states and ours",
-    ("short", "games/openspiel/repeated.py"): "one kind of OpenSpiel's games",
     ("short", "games/openspiel/sheriff.py"): "one game",
     ("short", "games/outside/as_played.py"): "reads a game's facts and imports nothing of its library",
     ("short", "games/outside/private_random.py"): "both libraries' games share it",
