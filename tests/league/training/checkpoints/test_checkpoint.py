@@ -34,7 +34,7 @@ FIELDS = {
     "alarms": {"entropies": {"main": [0.5]}, "ringing": [["entropy", "main", "it fell", 3]]},
     "frozen_at": {"main": 4, "probe": 2},
     "resets": {"probe": 2},
-    "begun": {"probe": Beginning(Origin.RESET, "main-000000")},
+    "origins": {"probe": Beginning(Origin.RESET, "main-000000")},
     "retired": {"main-000000"},
     "meta": {"kuhn_poker": MetaStrategy({"main-000002": 1.0}, [(("a", "b"), 0.5)], ("a", "b"))},
     "judged": JudgedGames(("kuhn_poker",), {"kuhn_poker": "fit"}, {"kuhn_poker": ("main-000004",) * 2}, 32),
