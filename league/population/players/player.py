@@ -204,7 +204,7 @@ def with_probes(player: Player) -> Player:
     probes = [role.probes for role in load_roles(player.spec, probes=True)]
     if not any(probes):
         raise UsageError(
-            f"--beliefs asks the probes of a role card, and the one of {player.spec.alias} has none. Take a game with "
+            f"--beliefs asks the probes of a role card, and the card of {player.spec.alias} has none. Take a game with "
             "some, such as hidden_roles or signalling, or write a card with a [[probe]] table (league docs beliefs)."
         )
     roles = [

@@ -29,7 +29,7 @@ def test_seats_are_asked_the_probes_of_the_games_card():
     asked = with_probes(plain)
     assert [[probe.name for probe in role.probes] for role in asked.roles] == [[], *[["wolf"]] * 4]
     assert [role.model_copy(update={"probes": ()}) for role in asked.roles] == list(plain.roles)
-    with pytest.raises(UsageError, match="that of kuhn_poker has none"):
+    with pytest.raises(UsageError, match="the card of kuhn_poker has none"):
         with_probes(player("random"))
 
 
