@@ -22,7 +22,6 @@ from games.common.section import NonNegative, Section
 from games.registry import with_submatches
 from league.config.run import RunConfig
 
-TABLES = {"credit": "credit", "engines": "engine", "matchmaking": "matchmaking", "losses": "objective"}  # by group
 _WORD = re.compile(r"[A-Za-z_][\w.:]*")
 EACH = "*"  # of a path: every key of a table, or every entry of a list
 WEIGHED, WEIGHTS, OWN_TABLES = "matchmaking", ("matchmaking",), ("matchmaking", "settings")
@@ -174,9 +173,10 @@ def _chosen(data: Any) -> Iterator[tuple[Choice, str]]:
                 yield choice, name
 
 
-def _load(group: str, name: str) -> Any:
-    """Load and return a plugin's entry; None for no such name."""
-    return family(group)[name] if name in plugins.names(group) else None
+def _load(group: str, name: str) -> None:
+    """Load a plugin's entry, if a plugin has one of that name."""
+    if name in plugins.names(group):
+        family(group)[name]
 
 
 def _asked_for(group: str, name: str) -> list[str]:
