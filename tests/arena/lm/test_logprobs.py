@@ -2,12 +2,12 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support.source import ROOT
 
 from arena.lm.logprobs import ScoreOptions, token_scores
 
@@ -70,8 +70,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20, wei
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is in other units there")
 def test_a_vocabulary_of_150000_never_fills_memory():
     """One tensor of all logits would be 0.6 GB; without chunks, log-probs, entropy and gradients take 2.9 GB."""
-    root = Path(__file__).parents[3]
-    done = subprocess.run([sys.executable, "-c", PEAK], cwd=root, capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", PEAK], cwd=ROOT, capture_output=True, text=True, check=True)
     gigabytes, moved = done.stdout.split()
     assert moved == "tensor(True)"
     assert float(gigabytes) < 1.2

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.source import ROOT
 
 from games.common.errors import UsageError
 from league.population.storage import immutable_folder
@@ -202,7 +203,7 @@ def test_a_process_killed_while_it_adds_leaves_only_complete_snapshots(tmp_path:
     for pause in (0.0, 0.003, 0.011):
         root = tmp_path / str(pause)
         command = [sys.executable, "-c", textwrap.dedent(script), str(root)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[3]) as process:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as process:
             assert process.stdout is not None
             for _ in range(3):
                 process.stdout.readline()
