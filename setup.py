@@ -15,9 +15,9 @@ class BuildWithDocs(build_py):
     def run(self):
         super().run()
         if not self.editable_mode:  # which finds them where they are
-            place = Path(self.build_lib) / "league" / "docs"
-            place.mkdir(parents=True, exist_ok=True)
-            for page in [page for kind in ("md", "ipynb", "png", "svg") for page in DOCS.glob(f"*.{kind}")]:
+            for page in [page for kind in ("md", "ipynb", "png", "svg") for page in DOCS.rglob(f"*.{kind}")]:
+                place = Path(self.build_lib) / "league" / page
+                place.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(page, place)
 
 

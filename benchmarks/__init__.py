@@ -1,4 +1,4 @@
-"""Benchmarks of what the project claims: `python -m benchmarks` runs them and writes docs/results.md.
+"""Benchmarks of what the project claims: `python -m benchmarks` runs them and writes the pages in benchmarks/results.
 
 Each room has one subject: `speed` (systems timed), `gpu` (what a GPU is wanted for, in one command), `studies` (what
 training is worth), `report` (tables and the page).

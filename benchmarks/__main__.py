@@ -1,10 +1,10 @@
-"""Measures every figure of docs/results.md again: `make bench`, or `python -m benchmarks`.
+"""Measures every figure of benchmarks/results again: `make bench`, or `python -m benchmarks`.
 
     python -m benchmarks [PART ...] [--seeds 0 1 2] [--keep DIR] [--set KEY=VALUE]... [--render]
 
-Each part runs in a process of its own, one after another. Its result goes to benchmarks/results/PART.json, and
-from there into the page. `--render` measures nothing and only writes the page. `--seeds` and `--keep` are for
-the parts that train, `--set` for those that train a preset; with `--set` nothing is stored, because the figures
+Each part runs in a process of its own, one after another. Its result goes to benchmarks/results/PART.json, and from
+there into the page that shows it. `--render` measures nothing and only writes the pages. `--seeds` and `--keep` are
+for the parts that train, `--set` for those that train a preset; with `--set` nothing is stored, because the figures
 would not be those of the preset. What a GPU is wanted for is one command: `python -m benchmarks gpu --help`.
 """
 
@@ -119,7 +119,7 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="try a part with other settings"
     )
-    parser.add_argument("--render", action="store_true", help="only write the page from the stored results")
+    parser.add_argument("--render", action="store_true", help="only write the pages from the stored results")
     arguments = parser.parse_args()
     if arguments.set and not set(arguments.parts) <= set(PRESETS):
         parser.error(f"--set is for parts that train a preset, which are {', '.join(PRESETS)}; name those.")

@@ -26,7 +26,7 @@ from benchmarks.report.provenance import ROOT
 from games.common.files import atomic_write
 
 RESULTS = ROOT / "benchmarks" / "results" / "gpu"
-PAGE = ROOT / "docs" / "learner.md"
+PAGE = ROOT / "benchmarks" / "results" / "roofline.md"
 _LOSSES = ("pydantic",)  # every term of a loss has a table of settings
 _GAMES = (*_LOSSES, "pyspiel", "openskill", "tomli_w", "rich")
 _PARTS = {  # by name: share of the time, module, function, libraries beyond those that everything needs

@@ -1,9 +1,10 @@
-"""Writes stored results into the tables of the docs, each between two marks; people write the text around them."""
+"""Writes stored results into the pages beside them, each between two marks; people write the text around them."""
 
 from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 from benchmarks.report.comparison import comparison_lines
@@ -17,14 +18,6 @@ from benchmarks.studies.language.injections import injection_lines
 from games.common.files import atomic_write
 
 RESULTS = ROOT / "benchmarks" / "results"
-PAGE = ROOT / "docs" / "results.md"
-PAGES = {
-    **dict.fromkeys(
-        ("microscope", "learned_values", "which_rule", "which_rule_groups", "mars_levels"), ROOT / "docs" / "credit.md"
-    ),
-    **dict.fromkeys(("defence", "timescales", "equal_steps", "injections"), ROOT / "docs" / "robustness.md"),
-    "textarena": ROOT / "docs" / "textarena.md",
-}  # of parts whose result stands elsewhere
 
 Result = dict[str, Any]
 
@@ -237,18 +230,30 @@ def table(part: str, stored: Result) -> str:
 def render() -> None:
     """Write every stored result between its marks in its page. Raises ValueError for a result without marks."""
     for path in sorted(RESULTS.glob("*.json")):
-        page, text = PAGES.get(path.stem, PAGE), table(path.stem, json.loads(path.read_text(encoding="utf-8")))
+        page, text = page_of(path.stem), table(path.stem, json.loads(path.read_text(encoding="utf-8")))
         atomic_write(page, insert(page.read_text(encoding="utf-8"), path.stem, text))
+
+
+def page_of(part: str) -> Path:
+    """Return the page that shows a part's result: the one that holds its marks. Raises ValueError if none does."""
+    for page in sorted(RESULTS.glob("*.md")):
+        if _marks(part)[0] in page.read_text(encoding="utf-8"):
+            return page
+    raise ValueError(
+        f"No page in {RESULTS} holds {' and '.join(_marks(part))}; the result of {part} goes between them."
+    )
+
+
+def _marks(part: str) -> tuple[str, str]:
+    return f"<!-- {part}: written by `python -m benchmarks --render` -->", f"<!-- {part}: end -->"
 
 
 def insert(page: str, part: str, text: str) -> str:
     """Return the page with the text between a part's two marks replaced."""
-    begin, end = f"<!-- {part}: written by `python -m benchmarks --render` -->", f"<!-- {part}: end -->"
+    begin, end = _marks(part)
     marked = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
     if len(marked.findall(page)) != 1:
-        raise ValueError(
-            f"{PAGES.get(part, PAGE).name} must hold {begin} and {end} once; the result of {part} goes between them."
-        )
+        raise ValueError(f"The page must hold {begin} and {end} once; the result of {part} goes between them.")
     return marked.sub(lambda _: f"{begin}\n{text}\n{end}", page)
 
 

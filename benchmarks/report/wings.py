@@ -1,4 +1,4 @@
-"""The drawing of ``docs/design.md``, from the imports: ``python -m benchmarks.report.wings`` writes ``docs/wings.svg``.
+"""The drawing of the page of the design, from the imports: ``python -m benchmarks.report.wings`` writes it.
 
 Packages and wings stand on floors, each right below the lowest that imports it; an arrow is an import, and imports that
 follow from two others are left out. What a box says is the first line of its ``__init__.py`` and the folders in it. The
@@ -17,7 +17,7 @@ from benchmarks.report.house import Graph, Source, import_graph, read
 from games.common.files import atomic_write
 
 ROOT = Path(__file__).parents[2]
-DRAWING = ROOT / "docs" / "wings.svg"
+DRAWING = ROOT / "docs" / "extend" / "wings.svg"
 # Lengths in pixels.
 WIDTH, MARGIN, PADDING, LANE = 920, 24, 16, 56  # LANE: what boxes leave free for an arrow that passes them
 NAME, LINE, GAP = 24, 17, 30  # heights of a name and of a line of text, and between two floors

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 from pydantic import ValidationError
-from support.source import ROOT
+from support.pages import page_of
 
 from games.common.errors import UsageError
 from games.registry import RENDERED, make_game
@@ -202,9 +202,9 @@ def test_a_role_is_a_key_and_goes_to_another_process_whole(tmp_path):
         first.seat = 1
 
 
-@pytest.mark.parametrize(("table", "page"), [(RoleCard, "roles.md"), (Conduct, "roles.md"), (Tool, "teams.md")])
+@pytest.mark.parametrize(("table", "page"), [(RoleCard, "roles"), (Conduct, "roles"), (Tool, "teams")])
 def test_every_key_has_a_meaning_and_stands_in_the_documentation(table, page):
-    documented = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    documented = page_of(page).read_text(encoding="utf-8")
     for key, field in table.model_fields.items():
         assert field.description
         assert f"`{key}`" in documented

@@ -1,4 +1,4 @@
-"""docs/prompts.md is what a language model reads, word for word; every card with words says what its seat must know."""
+"""tests/data/prompts.md is what a language model reads, to the letter; a card with words says all rules."""
 
 import tomllib
 

@@ -5,8 +5,16 @@ import shlex
 
 from support.source import ROOT
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-EXTENDING = ROOT / "docs" / "extending.md"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def page_of(name):
+    """Return a page of the documentation by its name, such as ``credit``."""
+    [found] = [page for page in PAGES if page.stem == name]
+    return found
+
+
+EXTENDING = page_of("extending")
 
 
 def blocks(page):

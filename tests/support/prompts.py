@@ -1,4 +1,4 @@
-"""The page of whole prompts, docs/prompts.md: each built-in card as a language model with words reads it.
+"""The page of whole prompts, tests/data/prompts.md: each built-in card as a language model with words reads it.
 
     PYTHONPATH=.:tests python -m support.prompts
 
@@ -20,7 +20,7 @@ from roles.prompts import position_messages
 from roles.replies import speaking
 from support.source import ROOT
 
-PAGE = ROOT / "docs" / "prompts.md"
+PAGE = ROOT / "tests" / "data" / "prompts.md"
 GAMES = (*RENDERED, "ipd", *NATIVE, "judged_arithmetic(judge=1)")
 SHOWN = (
     "kuhn_poker",

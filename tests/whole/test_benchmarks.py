@@ -99,7 +99,7 @@ def test_a_study_trains_every_condition_and_goes_on_where_it_stopped(tmp_path, m
 
 def test_the_page_is_what_its_stored_results_render_to():
     for part in PARTS:
-        text = page.PAGES.get(part, page.PAGE).read_text(encoding="utf-8")
+        text = page.page_of(part).read_text(encoding="utf-8")
         path = page.RESULTS / f"{part}.json"
         if path.exists():
             table = page.table(part, json.loads(path.read_text(encoding="utf-8")))
@@ -118,7 +118,7 @@ def test_a_target_that_was_lowered_says_what_was_wanted_and_why():
 
 
 def test_the_score_of_perfect_play_that_draws_among_its_best_moves():
-    """What docs/results.md holds tic-tac-toe's target against, from OpenSpiel's game by enumeration."""
+    """What the page of `pocket-long` holds tic-tac-toe's target against, from OpenSpiel's game by enumeration."""
     values, scores = {}, {}
 
     def children(position):
@@ -150,8 +150,10 @@ def test_the_score_of_perfect_play_that_draws_among_its_best_moves():
 
 
 def test_a_part_without_marks_in_the_page_is_refused():
-    with pytest.raises(ValueError, match="<!-- chess: written"):
+    with pytest.raises(ValueError, match=r"<!-- chess: written"):
         page.insert("# Results", "chess", "text")
+    with pytest.raises(ValueError, match=r"No page in .* holds <!-- chess: written"):
+        page.page_of("chess")
 
 
 def test_parts_whose_system_is_not_installed_say_so_before_anything_is_measured(monkeypatch, capsys):
@@ -175,10 +177,10 @@ def test_parts_whose_system_is_not_installed_say_so_before_anything_is_measured(
 def test_a_part_that_was_named_and_cannot_run_is_a_failure(monkeypatch, capsys):
     monkeypatch.setattr(bench, "find_spec", lambda library: None)
     monkeypatch.setattr(sys, "argv", ["benchmarks", "arena", "learner"])
-    page_before = page.PAGE.read_bytes()
+    pages = {path: path.read_bytes() for path in page.RESULTS.iterdir()}
     assert bench.main() == 1
     assert "stored results are unchanged: arena, learner" in capsys.readouterr().err
-    assert page.PAGE.read_bytes() == page_before
+    assert {path: path.read_bytes() for path in page.RESULTS.iterdir()} == pages
 
 
 def test_make_installs_every_library_that_a_part_needs():

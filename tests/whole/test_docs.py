@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from support.pages import EXTENDING, PAGES, blocks, commands, prose
+from support.pages import EXTENDING, PAGES, blocks, commands, page_of, prose
 from support.source import ROOT
 
 from league.cli.dispatch import _parsers
@@ -21,7 +21,7 @@ every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 def test_every_rule_is_told():
     """On the page of credit, with every setting that it has."""
-    told = (ROOT / "docs" / "credit.md").read_text(encoding="utf-8")
+    told = page_of("credit").read_text(encoding="utf-8")
     for name, rule in RULES.items():
         assert re.search(rf"\*\*{name}\b", told), name
         for key in rule.settings.model_fields:
@@ -38,7 +38,7 @@ def test_every_matchmaking_rule_has_a_weight():
 @every_page
 def test_examples_run(page, capsys):
     for _, language, text in blocks(page):
-        if language == "python" and page not in (EXTENDING, ROOT / "docs" / "python.md"):  # which have their own tests
+        if language == "python" and page not in (EXTENDING, page_of("python")):  # which have their own tests
             exec(compile(text, str(page), "exec"), {})  # ours: it stands in this repository
             assert capsys.readouterr().out
 

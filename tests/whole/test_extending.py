@@ -1,4 +1,4 @@
-"""docs/extending.md makes a package outside the project; here it is written, used, installed, and taken away."""
+"""docs/extend/extending.md makes a package outside the project; here it is written, used, installed, and taken away."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The recipes for a credit rule with data of its own, and for an estimator of play, in docs/extending.md."""
+"""The recipes for a credit rule with data of its own, and for an estimator of play, in docs/extend/extending.md."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The recipe for a game with free talk and a judge in docs/extending.md: its files are written, played and trained."""
+"""The recipe for a game with free talk and a judge in extending.md: its files are written, played and trained."""
 
 import json
 import os

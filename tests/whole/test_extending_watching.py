@@ -1,4 +1,4 @@
-"""docs/extending.md's monitor, figure, alarm and logger: written, trained with, and seen where the page says."""
+"""docs/extend/extending.md's monitor, figure, alarm and logger: written, trained with, and seen where the page says."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The recipes of docs/extending.md: an entry of each family, from outside, is chosen, has settings, and trains."""
+"""The recipes of extending.md: an entry of each family, from outside, is chosen, has settings, and trains."""
 
 import contextlib
 import io

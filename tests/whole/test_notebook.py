@@ -7,7 +7,7 @@ import nbformat
 import pytest
 from support.source import ROOT
 
-NOTEBOOK = ROOT / "docs" / "first_league.ipynb"
+NOTEBOOK = ROOT / "docs" / "start" / "first_league.ipynb"
 PATIENCE = 600  # seconds for a cell
 
 

@@ -7,13 +7,13 @@ import sys
 from importlib.util import find_spec
 
 import pytest
-from support.pages import blocks
+from support.pages import blocks, page_of
 from support.source import PACKAGES, ROOT
 
 import league
 from league.cli import main
 
-PAGE = ROOT / "docs" / "python.md"
+PAGE = page_of("python")
 CODE = [text for _, language, text in blocks(PAGE) if language == "python"]
 
 

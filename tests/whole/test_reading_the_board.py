@@ -3,10 +3,11 @@
 import re
 
 import pytest
+from support.pages import page_of
 from support.source import ROOT
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-PAGE = (ROOT / "docs" / "reading_the_board.md").read_text(encoding="utf-8")
+PAGE = page_of("reading_the_board").read_text(encoding="utf-8")
 CLAIM = re.compile(r"`([\w/]+)`\s+=\s+(-?\d+(?:\.\d+)?)(?:\s+at\s+iteration\s+(\d+))?")
 CLAIMS = CLAIM.findall(PAGE)
 

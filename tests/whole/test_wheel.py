@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from support.pages import PAGES, page_of
 from support.source import PACKAGES, ROOT
 
 SMALL = ["iterations=2", "snapshot_every=1", "games={kuhn_poker={matches=16}}", "cold_start.steps=2"]
@@ -25,8 +26,8 @@ def test_every_page_that_a_message_points_to_is_there():
     texts = {path: path.read_text(encoding="utf-8") for path in files}
     named = {name for text in texts.values() for name in POINTERS.findall(text)}
     assert {"credit", "engines", "extending", "league", "learner"} <= named
-    assert [name for name in named if not (ROOT / "docs" / f"{name}.md").is_file()] == []
-    said = re.compile(r"docs/\w+\.md")
+    assert named <= {page.stem for page in PAGES}
+    said = re.compile(r"docs/[\w/]+\.md")
     pages = ROOT / "league" / "cli" / "showing" / "docs.py"
     assert [path for path, text in texts.items() if path != pages and said.search(_without_docstrings(text))] == []
 
@@ -72,7 +73,8 @@ def test_a_wheel_outside_the_repository_trains_and_shows_its_pages(place):
     folder, wheel, league = place
     with zipfile.ZipFile(wheel) as content:
         names = set(content.namelist())
-    assert {f"league/docs/{path.name}" for path in (ROOT / "docs").iterdir() if path.is_file()} <= names
+    pages = [path.relative_to(ROOT) for path in (ROOT / "docs").rglob("*") if path.is_file()]
+    assert {f"league/{path.as_posix()}" for path in pages} <= names
     assert {"league/presets/pocket.toml", "roles/cards/kuhn_poker.toml", "league/py.typed"} <= names
     alone = {"PYTHONPATH": "", "OMP_NUM_THREADS": "1"}
     settings = [word for setting in SMALL for word in ("--set", setting)]
@@ -80,7 +82,7 @@ def test_a_wheel_outside_the_repository_trains_and_shows_its_pages(place):
     assert (folder / "runs/pocket/population/main-000002").is_dir(), said
     told = call([league, "standings", "runs/pocket"], folder, **alone)
     [page] = POINTERS.findall(told)
-    assert call([league, "docs", page], folder, **alone) == (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    assert call([league, "docs", page], folder, **alone) == page_of(page).read_text(encoding="utf-8")
     listed = call([league, "docs"], folder, **alone)
     assert str(folder / "env") in listed
     assert "credit " in listed

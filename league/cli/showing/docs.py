@@ -10,6 +10,14 @@ from league.cli.parser import Parser
 
 EXAMPLES = ("", "credit")
 PACKAGE = Path(__file__).parents[2]
+SUBJECTS = {
+    "start": "To begin with",
+    "guide": "A task each",
+    "reference": "To look things up",
+    "extend": "What you can add",
+    "research": "What studies found",
+}  # a folder each
+MOVED = {"results": "findings"}  # pages that were merged into others
 INSTALLED, CHECKOUT = PACKAGE / "docs", PACKAGE.parent / "docs"  # setup.py copies the first into the second
 
 
@@ -19,15 +27,21 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print a page, or list all."""
-    pages = {path.stem: path for path in sorted(folder().glob("*.md"))}
+    """Print a page, or list all, by subject."""
+    pages = {path.stem: path for path in sorted(folder().rglob("*.md"))}
     if arguments.page is None:
         width = max(map(len, pages))
-        for name, path in pages.items():
-            print(f"{name:{width}}  {title(path)}")
+        for subject, told in SUBJECTS.items():
+            print(told)
+            for name, path in pages.items():
+                if path.parent.name == subject:
+                    print(f"  {name:{width}}  {title(path)}")
         print(f"\nRead one:  league docs {next(iter(pages))}\nThe files are in {folder()}.")
         return 0
-    name = arguments.page.removeprefix("docs/").removesuffix(".md")
+    name = arguments.page.rsplit("/", 1)[-1].removesuffix(".md")
+    if name in MOVED:
+        print(f"The page {name} is part of another now: league docs {MOVED[name]}\n")
+        name = MOVED[name]
     if name not in pages:
         raise unknown_name("page", arguments.page, pages)
     print(pages[name].read_text(encoding="utf-8"), end="")
@@ -36,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def folder() -> Path:
     """Return the folder of the pages. Raises UsageError if they are missing."""
-    pages = next((candidate for candidate in (INSTALLED, CHECKOUT) if (candidate / "league.md").is_file()), None)
+    pages = next((candidate for candidate in (INSTALLED, CHECKOUT) if (candidate / "start").is_dir()), None)
     if pages is None:
         raise UsageError(f"The pages are neither in {INSTALLED} nor in {CHECKOUT}. Install the package again.")
     return pages

@@ -1,12 +1,11 @@
 """The page of games shows what seats read, word for word, and names every game that this project has."""
 
 import pytest
-from support.pages import blocks
-from support.source import ROOT
+from support.pages import PAGES, blocks, page_of
 
 from games.registry import NATIVE, make_game
 
-PAGE = ROOT / "docs" / "games.md"
+PAGE = page_of("games")
 PROMISES = tuple(f"I will give {n}" for n in (4, 4, 4, 4))
 SHOWN = (  # game, outcomes of chance or a seed, actions, the seat that reads
     ("public_goods", 0, (*PROMISES, "give 4", "give 4", "give 0", "give 4", "I will give 2"), 1),
@@ -59,6 +58,6 @@ def test_the_page_shows_a_bargain_as_it_is():
 
 
 def test_every_game_of_this_project_is_told_of_somewhere():
-    pages = [path.read_text(encoding="utf-8") for path in PAGE.parent.glob("*.md") if path.name != "prompts.md"]
+    pages = [path.read_text(encoding="utf-8") for path in PAGES]
     names = (*NATIVE, "bargaining", "colored_trails")
     assert [name for name in names if not any(f"`{name}" in page for page in pages)] == []
